@@ -1,0 +1,34 @@
+"""The exceptions every layer shares; each says what the peer should be told."""
+
+
+class BridgeError(Exception):
+    """Anything the bridge raises on purpose."""
+
+
+class SettingsError(BridgeError):
+    """A setting is unknown, missing or wrong; the message names it and the remedy."""
+
+
+class StartupError(BridgeError):
+    """The bridge cannot start; the message says what to set or run."""
+
+
+class KafkaError(BridgeError):
+    """A request, topic or partition gets this Kafka error code (`bridge.kafka.error_codes.ErrorCode`)."""
+
+    def __init__(self, code: int, message: str = "") -> None:
+        super().__init__(message or f"Kafka error {int(code)}")
+        self.code = int(code)
+        self.message = message
+
+
+class CorruptBatch(BridgeError):
+    """A record batch breaks its own framing, checksum or compression: CORRUPT_MESSAGE (2)."""
+
+
+class InvalidRecord(BridgeError):
+    """A record batch is well framed but says what a client may not say: INVALID_RECORD (87)."""
+
+
+class CorruptEntry(BridgeError):
+    """An entry stored in Pulsar cannot be decoded."""
