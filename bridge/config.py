@@ -248,7 +248,7 @@ class Settings:
     log: LogSettings = field(default_factory=LogSettings)
 
     def with_values(self, **sections: Mapping[str, Any]) -> "Settings":
-        """A copy with some values changed, by section: `with_values(kafka={"node_id": 1})`; unknown names are refused."""
+        """A copy with some values changed: `with_values(kafka={"node_id": 1})`; unknown names are refused."""
         changed: dict[str, Any] = {}
         for section, values in sections.items():
             known = _fields_of(_SECTIONS[_known(section, _SECTIONS, "section")])
