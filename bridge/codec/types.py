@@ -1,0 +1,64 @@
+"""What both codec twins take and give."""
+
+from typing import NamedTuple, TypeAlias
+
+Header: TypeAlias = tuple[bytes, bytes | None]
+
+HEADER_SIZE = 61
+NO_TIMESTAMP = -1
+NO_PRODUCER = (-1, -1, -1)
+
+
+class BatchHeader(NamedTuple):
+    """The 61 bytes before the records of a batch v2, field by field in wire order (KIP-98)."""
+
+    base_offset: int
+    length: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+
+class Payload(NamedTuple):
+    """A Pulsar batch payload made of Kafka records, with what the entry's metadata must say of it.
+
+    `max_timestamp` in ms; `escaped`: some header could not be plain text, see `codec._python`.
+    """
+
+    data: bytes
+    max_timestamp: int
+    escaped: bool
+
+
+class Record(NamedTuple):
+    """One record of a Kafka batch; `timestamp` in ms, −1 for none."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: list[Header]
+
+
+class Rebuild(NamedTuple):
+    """How the messages of one stored entry become a Kafka batch.
+
+    `base_offset` and `span`: the offsets the entry takes; `own`: the bridge wrote it, so that a message without
+    event time has no timestamp and event time 0 is 0, where other writers mean `publish_time`;
+    `escaped`: as in `Payload`; `producer`: (id, epoch, base sequence).
+    """
+
+    base_offset: int
+    span: int
+    publish_time: int
+    own: bool = False
+    escaped: bool = False
+    producer: tuple[int, int, int] = NO_PRODUCER
