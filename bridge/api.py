@@ -1,0 +1,111 @@
+"""What an API file fills in (`Api`) and what its handler is given (`Broker`, `Session`)."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+
+from bridge.config import Settings
+from bridge.kafka import message
+from bridge.kafka.primitives import Buffer
+from bridge.metrics import Metrics
+
+if TYPE_CHECKING:
+    from bridge.cluster import Cluster
+    from bridge.storage.topics import Topics
+
+_R = TypeVar("_R")
+
+MAX_CONTROL_BYTES = 10 * 1024 * 1024
+"""The longest request of an API that carries no records: far above any real one, and bounded in decoding time."""
+
+
+@dataclass(slots=True)
+class Session:
+    """One client connection as an API sees it."""
+
+    id: int
+    peer: str
+    listener: str
+    client_id: str = ""
+    client_software: tuple[str, str] = ("", "")
+    """Name and version as ApiVersions v3 tells them (KIP-511); whatever the client likes, so never trusted."""
+
+
+class Later(Generic[_R]):
+    """An answer that comes when `future` is done: the request has taken its place, the connection's next may start.
+
+    Answers are still written in request order. A future that gives None means no answer.
+    """
+
+    __slots__ = ("future",)
+
+    def __init__(self, future: Awaitable[_R]) -> None:
+        self.future = future
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """Everything a handler may use, wired together once in `server.py`."""
+
+    settings: Settings
+    topics: "Topics"
+    cluster: "Cluster"
+    metrics: Metrics
+    apis: "Mapping[int, Api]"
+
+
+Handle: TypeAlias = Callable[[Any, Broker, Session], Awaitable[Any]]
+"""`async def handle(request, broker, session) -> Response | Later[Response] | None`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One Kafka API: its key, its versions, its messages and its behaviour."""
+
+    key: int
+    name: str
+    min_version: int
+    max_version: int
+    flexible: int | None
+    """The first flexible version (KIP-482); None: there is none."""
+    handle: Handle = field(repr=False)
+    request: type[Any]
+    response: type[Any]
+    read: Callable[[memoryview, int], Any] | None = None
+    """A reader of its own instead of the compiled one: (body, version) -> request."""
+    write: Callable[[Any, int], Sequence[Buffer]] | None = None
+    """A writer of its own: (response, version) -> buffers, written one after another."""
+    max_request_bytes: int = MAX_CONTROL_BYTES
+    abandon: bool = False
+    """A lost connection cancels the handler: true only where it waits and changes nothing, as a long poll does.
+    Anything else goes on, as in Kafka: with acks=0 a client sends and hangs up."""
+
+    def serves(self, version: int) -> bool:
+        """Whether the version is one that we advertise."""
+        return self.min_version <= version <= self.max_version
+
+    def is_flexible(self, version: int) -> bool:
+        """Whether the version has compact fields and tags."""
+        return self.flexible is not None and version >= self.flexible
+
+    def decode(self, body: memoryview, version: int) -> Any:
+        """The request in a frame's body; DecodeError when it is not one."""
+        if self.read is not None:
+            return self.read(body, version)
+        return message.decode(self.request, body, version, self.is_flexible(version))
+
+    def encode(self, response: Any, version: int) -> Sequence[Buffer]:
+        """The body of an answer."""
+        if self.write is not None:
+            return self.write(response, version)
+        return (message.encode(response, version, self.is_flexible(version)),)
+
+    def failure(self, code: int, text: str, version: int) -> Any | None:
+        """An answer that says only this error, or None when the version has no place for it."""
+        fields = {field.name: field for field in message.fields_of(self.response)}
+        if "error_code" not in fields or not fields["error_code"].exists(version):
+            return None
+        values: dict[str, Any] = {"error_code": int(code)}
+        if "error_message" in fields:
+            values["error_message"] = text or None
+        return message.blank(self.response, **values)

@@ -1,0 +1,94 @@
+"""Kafka messages: described once as a typed dataclass, encoded and decoded in every version.
+
+    @message
+    class Request:
+        group_id: str
+        generation_id: Int32
+        group_instance_id: Annotated[str | None, since(3)] = None
+
+The codecs of a (class, version) are put together at its first use and kept.
+"""
+
+import struct
+from typing import Any, TypeVar, cast
+
+from bridge.kafka.primitives import Buffer, DecodeError, EncodeError, Room
+from bridge.kafka.reading import struct_reader
+from bridge.kafka.schema import (
+    ZERO_UUID,
+    Float64,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    RecordBuffers,
+    Records,
+    Uint16,
+    Uint32,
+    Uuid,
+    blank,
+    fields_of,
+    message,
+    nullable_since,
+    since,
+    tag,
+    until,
+)
+from bridge.kafka.writing import struct_writer
+
+__all__ = [
+    "ZERO_UUID",
+    "Buffer",
+    "DecodeError",
+    "EncodeError",
+    "Float64",
+    "Int8",
+    "Int16",
+    "Int32",
+    "Int64",
+    "RecordBuffers",
+    "Records",
+    "Uint16",
+    "Uint32",
+    "Uuid",
+    "blank",
+    "decode",
+    "encode",
+    "encode_into",
+    "fields_of",
+    "message",
+    "nullable_since",
+    "since",
+    "tag",
+    "until",
+]
+
+_T = TypeVar("_T")
+
+
+def decode(cls: type[_T], buffer: Buffer, version: int, flexible: bool) -> _T:
+    """The message that fills the buffer; anything cut off, left over or out of bounds is a DecodeError."""
+    data = memoryview(buffer)
+    try:
+        result, at = struct_reader(cast(type, cls), version, flexible)(data, 0, Room())
+    except (struct.error, IndexError):
+        raise DecodeError(f"{cls.__qualname__} v{version} is cut off") from None
+    if at != len(data):
+        raise DecodeError(f"{cls.__qualname__} v{version}: {len(data) - at} bytes left over")
+    return cast(_T, result)
+
+
+def encode(value: Any, version: int, flexible: bool) -> bytearray:
+    """The bytes of the message."""
+    out = bytearray()
+    encode_into(out, value, version, flexible)
+    return out
+
+
+def encode_into(out: bytearray, value: Any, version: int, flexible: bool) -> None:
+    """Append the bytes of the message."""
+    cls: type = type(value)
+    try:
+        struct_writer(cls, version, flexible)(out, value)
+    except (struct.error, TypeError, AttributeError) as error:
+        raise EncodeError(f"{cls.__module__}.{cls.__qualname__} v{version}: {error}") from error

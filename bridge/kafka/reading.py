@@ -1,0 +1,257 @@
+"""Puts together the decoder of a message class in one version.
+
+A decoder is a list of steps, one for each field or run of neighbouring numbers (read by one `struct` call). Reading
+never trusts a length: strings and blobs are checked against the end of the frame, counts against the bytes that their
+elements need at least. Running off the end raises `struct.error` or `IndexError`, which `message.decode` translates.
+"""
+
+import struct
+import uuid
+from collections.abc import Callable
+from functools import cache
+from typing import Any, TypeAlias
+
+from bridge.kafka.primitives import MAX_STRING, DecodeError, Room, read_uvarint
+from bridge.kafka.schema import Field, Type, fields_of, runs
+
+Read: TypeAlias = Callable[[memoryview, int, Room], tuple[Any, int]]
+_Step: TypeAlias = Callable[[Any, memoryview, int, Room], int]
+
+_new = object.__new__
+
+
+@cache
+def struct_reader(cls: type, version: int, flexible: bool) -> Read:
+    """The function that reads one message."""
+    fields = fields_of(cls)
+    plain = [field for field in fields if field.exists(version) and field.tag is None]
+    tagged = {field.tag: field for field in fields if field.exists(version) and field.tag is not None}
+    unread = [(field.name, field.default) for field in fields if field not in plain and field.default is not None]
+    steps: list[_Step] = []
+    for numbers, run in runs(plain):
+        steps += [_numbers(run)] if numbers else [_single(field, version, flexible) for field in run]
+    if flexible:
+        steps.append(_tags({number: (f.name, _field_reader(f, version, True)) for number, f in tagged.items()}))
+
+    def read(data: memoryview, at: int, room: Room) -> tuple[Any, int]:
+        result: Any = _new(cls)
+        for name, default in unread:
+            setattr(result, name, default())
+        for step in steps:
+            at = step(result, data, at, room)
+        return result, at
+
+    return read
+
+
+def _numbers(run: list[Field]) -> _Step:
+    layout = struct.Struct(">" + "".join(field.type.code for field in run))
+    names, unpack, size = [field.name for field in run], layout.unpack_from, layout.size
+
+    def step(result: Any, data: memoryview, at: int, room: Room) -> int:
+        for name, value in zip(names, unpack(data, at), strict=True):
+            setattr(result, name, value)
+        return at + size
+
+    return step
+
+
+def _single(field: Field, version: int, flexible: bool) -> _Step:
+    name, read = field.name, _field_reader(field, version, flexible)
+
+    def step(result: Any, data: memoryview, at: int, room: Room) -> int:
+        value, at = read(data, at, room)
+        setattr(result, name, value)
+        return at
+
+    return step
+
+
+def _tags(readers: dict[int, tuple[str, Read]]) -> _Step:
+    """The tag section that closes every struct of a flexible version; unknown tags are skipped (KIP-482)."""
+
+    def step(result: Any, data: memoryview, at: int, room: Room) -> int:
+        count, at = read_uvarint(data, at)
+        room.take(count)
+        for _ in range(count):
+            number, at = read_uvarint(data, at)
+            size, at = read_uvarint(data, at)
+            end = at + size
+            if end > len(data):
+                raise DecodeError(f"tag {number} runs over the end")
+            if number in readers:
+                name, read = readers[number]
+                value, at = read(data, at, room)
+                setattr(result, name, value)
+                if at != end:
+                    raise DecodeError(f"tag {number} has the wrong length")
+            at = end
+        return at
+
+    return step
+
+
+def _field_reader(field: Field, version: int, flexible: bool) -> Read:
+    # a tagged struct is never null on the wire: None stands for "absent" in our messages only
+    nullable = field.nullable(version) and not (field.tag is not None and field.type.name == "struct")
+    return _reader(field.type, version, flexible, nullable)
+
+
+def _reader(wire_type: Type, version: int, flexible: bool, nullable: bool = False) -> Read:
+    if wire_type.code:
+        return _number(wire_type.code)
+    if wire_type.message is not None:
+        read = struct_reader(wire_type.message, version, flexible)
+        return _nullable_struct(read) if nullable else read
+    if wire_type.name == "uuid":
+        return _uuid
+    size = (_COMPACT if flexible else _PLAIN)["int16" if wire_type.name == "string" else "int32"]
+    if wire_type.name == "array" and wire_type.element is not None:
+        return _array(wire_type.element, version, flexible, size, nullable)
+    return _blob(size, _CONVERT["buffers" if wire_type.element else wire_type.name], nullable)
+
+
+def _number(code: str) -> Read:
+    layout = struct.Struct(">" + code)
+    unpack, size = layout.unpack_from, layout.size
+    return lambda data, at, room: (unpack(data, at)[0], at + size)
+
+
+def _uuid(data: memoryview, at: int, room: Room) -> tuple[uuid.UUID, int]:
+    end = at + 16
+    if end > len(data):
+        raise DecodeError("a uuid is cut off")
+    return uuid.UUID(bytes=bytes(data[at:end])), end
+
+
+def _nullable_struct(read: Read) -> Read:
+    def read_nullable(data: memoryview, at: int, room: Room) -> tuple[Any, int]:
+        if data[at] > 0x7F:  # a negative int8 means null
+            return None, at + 1
+        return read(data, at + 1, room)
+
+    return read_nullable
+
+
+# ---- lengths: -1 stands for null -------------------------------------------------------------------------------------
+
+_Size: TypeAlias = Callable[[memoryview, int], tuple[int, int]]
+
+
+def _compact_size(data: memoryview, at: int) -> tuple[int, int]:
+    size = data[at]
+    if size < 0x80:
+        return size - 1, at + 1
+    size, at = read_uvarint(data, at)
+    return size - 1, at
+
+
+def _fixed_size(code: str) -> _Size:
+    layout = struct.Struct(">" + code)
+    unpack, width = layout.unpack_from, layout.size
+    return lambda data, at: (unpack(data, at)[0], at + width)
+
+
+_COMPACT: dict[str, _Size] = {"int16": _compact_size, "int32": _compact_size}
+_PLAIN: dict[str, _Size] = {"int16": _fixed_size("h"), "int32": _fixed_size("i")}
+
+
+def _null(size: int, nullable: bool) -> None:
+    if size != -1 or not nullable:
+        raise DecodeError(f"length {size}" if size != -1 else "null where the version allows none")
+
+
+# ---- strings and blobs -----------------------------------------------------------------------------------------------
+
+
+def _text(view: memoryview) -> str:
+    if len(view) > MAX_STRING:
+        raise DecodeError(f"a string of {len(view)} bytes")
+    # As Java's decoder: a name that is no UTF-8 becomes one that its own API refuses, not a broken connection.
+    return str(view, "utf-8", "replace")
+
+
+_CONVERT: dict[str, Callable[[memoryview], Any]] = {
+    "string": _text,
+    "bytes": bytes,
+    "records": lambda view: view,
+    "buffers": lambda view: [view] if view else [],
+}
+
+
+def _blob(size_of: _Size, convert: Callable[[memoryview], Any], nullable: bool) -> Read:
+    def read(data: memoryview, at: int, room: Room) -> tuple[Any, int]:
+        size, at = size_of(data, at)
+        if size < 0:
+            _null(size, nullable)
+            return None, at
+        end = at + size
+        if end > len(data):
+            raise DecodeError(f"{size} bytes claimed, {len(data) - at} there")
+        return convert(data[at:end]), end
+
+    return read
+
+
+# ---- arrays ----------------------------------------------------------------------------------------------------------
+
+
+def _array(element: Type, version: int, flexible: bool, size_of: _Size, nullable: bool) -> Read:
+    read_all = _number_elements(element.code) if element.code else _elements(_reader(element, version, flexible))
+    least = min_size(element, version, flexible)
+
+    def read(data: memoryview, at: int, room: Room) -> tuple[Any, int]:
+        count, at = size_of(data, at)
+        if count < 0:
+            _null(count, nullable)
+            return None, at
+        if count * least > len(data) - at:
+            raise DecodeError(f"{count} elements claimed, {len(data) - at} bytes there")
+        room.take(count)
+        return read_all(data, at, room, count)
+
+    return read
+
+
+_ReadAll: TypeAlias = Callable[[memoryview, int, Room, int], tuple[list[Any], int]]
+
+
+def _number_elements(code: str) -> _ReadAll:
+    width = struct.calcsize(">" + code)
+
+    def read_all(data: memoryview, at: int, room: Room, count: int) -> tuple[list[Any], int]:
+        return list(struct.unpack_from(f">{count}{code}", data, at)), at + count * width
+
+    return read_all
+
+
+def _elements(read: Read) -> _ReadAll:
+    def read_all(data: memoryview, at: int, room: Room, count: int) -> tuple[list[Any], int]:
+        result = []
+        for _ in range(count):
+            value, at = read(data, at, room)
+            result.append(value)
+        return result, at
+
+    return read_all
+
+
+@cache
+def min_size(wire_type: Type, version: int, flexible: bool) -> int:
+    """The least number of bytes that a value of this type takes."""
+    if wire_type.code:
+        return struct.calcsize(">" + wire_type.code)
+    if wire_type.name == "uuid":
+        return 16
+    if wire_type.message is not None:
+        fields = (f for f in fields_of(wire_type.message) if f.exists(version) and f.tag is None)
+        return sum(1 if _is_nullable_struct(f, version) else min_size(f.type, version, flexible) for f in fields) + (
+            1 if flexible else 0
+        )
+    if flexible:
+        return 1
+    return 2 if wire_type.name == "string" else 4
+
+
+def _is_nullable_struct(field: Field, version: int) -> bool:
+    return field.type.message is not None and field.nullable(version)
