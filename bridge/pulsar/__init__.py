@@ -1,0 +1,38 @@
+"""A Pulsar client for asyncio: the binary protocol, kept to what a proxy needs, and the admin REST interface.
+
+`PulsarClient` and `Admin` are the two doors in; messages are `bridge.pulsar.pb.PulsarApi_pb2`.
+"""
+
+from bridge.pulsar.admin import Admin, AdminError
+from bridge.pulsar.client import PulsarClient
+from bridge.pulsar.consumer import Consumer, Reader
+from bridge.pulsar.producer import Producer
+from bridge.pulsar.types import (
+    EARLIEST,
+    LATEST,
+    AccessMode,
+    ConnectionLost,
+    Entry,
+    OperationTimeout,
+    Position,
+    PulsarError,
+    Receipt,
+)
+
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "AccessMode",
+    "Admin",
+    "AdminError",
+    "ConnectionLost",
+    "Consumer",
+    "Entry",
+    "OperationTimeout",
+    "Position",
+    "Producer",
+    "PulsarClient",
+    "PulsarError",
+    "Reader",
+    "Receipt",
+]

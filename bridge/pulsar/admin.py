@@ -1,0 +1,380 @@
+"""Pulsar's admin REST interface: what the binary protocol cannot say about topics, namespaces and brokers."""
+
+import json
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote
+
+import aiohttp
+from yarl import URL
+
+from bridge.config import PulsarSettings
+from bridge.errors import BridgeError
+from bridge.pulsar.auth import Token, tls_context
+from bridge.pulsar.types import Position
+
+_PARTITIONED_MARK: Final = "application/vnd.partitioned-topic-metadata+json"
+_LOST: Final = 0  # the status of an answer that never came
+
+
+class AdminError(BridgeError):
+    """The broker's HTTP side refused or could not be reached (status 0); the reason is its own."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(f"HTTP {status}: {reason}" if status else reason)
+        self.status = status
+        self.reason = reason
+
+    @property
+    def retriable(self) -> bool:
+        """Whether the same request may succeed later."""
+        return self.status in (_LOST, 408, 429) or self.status >= 500
+
+
+class Forbidden(AdminError):
+    """401 or 403: not logged in, or not allowed."""
+
+
+class NotFound(AdminError):
+    """404: no such topic, namespace, tenant or policy."""
+
+
+class Conflict(AdminError):
+    """409: it exists already, or is in use."""
+
+
+_ERRORS: Final[Mapping[int, type[AdminError]]] = {401: Forbidden, 403: Forbidden, 404: NotFound, 409: Conflict}
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionedMetadata:
+    """What a partitioned topic is; 0 partitions = it is none."""
+
+    partitions: int
+    properties: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long and how much is kept of acknowledged or unsubscribed data; -1 = without limit, 0 = nothing."""
+
+    minutes: int
+    megabytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerInfo:
+    """One ledger of a topic; the open one shows what it holds at the moment of asking."""
+
+    ledger_id: int
+    entries: int
+    size: int
+    offloaded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class InternalStats:
+    """How a topic's managed ledger stands. Entries of ledgers trimmed away are gone from the list."""
+
+    ledgers: list[LedgerInfo]
+    last_confirmed: Position
+    entries_added: int
+    total_size: int
+    cursors: dict[str, dict[str, Any]]
+
+
+class Admin:
+    """One client for one admin URL; `start` before use, `close` after."""
+
+    def __init__(self, settings: PulsarSettings) -> None:
+        self._url = settings.admin_url.rstrip("/")
+        self._timeout = aiohttp.ClientTimeout(
+            total=settings.operation_timeout_seconds, sock_connect=settings.connect_timeout_seconds
+        )
+        self._token = Token(settings)
+        self._tls: ssl.SSLContext | bool = tls_context(settings) if self._url.startswith("https:") else True
+        self._session: aiohttp.ClientSession | None = None
+
+    async def start(self) -> None:
+        """Open the HTTP session; nothing is asked yet."""
+        # Brokers answer for topics of others with 307 to their owner: aiohttp follows and keeps method and body.
+        self._session = aiohttp.ClientSession(
+            timeout=self._timeout, connector=aiohttp.TCPConnector(ssl=self._tls, limit=16)
+        )
+
+    async def close(self) -> None:
+        """Close the HTTP session."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    # --- topics ---------------------------------------------------------------------------------------------------
+
+    async def partitioned_topics(self, namespace: str) -> list[str]:
+        """Full names of the namespace's partitioned topics."""
+        return _names(await self._get(f"persistent/{_path(namespace)}/partitioned"))
+
+    async def non_partitioned_topics(self, namespace: str) -> list[str]:
+        """Full names of the namespace's topics that hold data: each partition is one."""
+        return _names(await self._get(f"persistent/{_path(namespace)}"))
+
+    async def create_partitioned(
+        self, topic: str, partitions: int, properties: Mapping[str, str] | None = None
+    ) -> None:
+        """Create a partitioned topic; Conflict when it exists, partitioned or not."""
+        # The media type decides whether the body is a bare count or an object with properties.
+        body = json.dumps({"partitions": partitions, "properties": dict(properties or {})})
+        await self._call("PUT", f"{_topic(topic)}/partitions", body=body, content_type=_PARTITIONED_MARK)
+
+    async def create_non_partitioned(self, topic: str, properties: Mapping[str, str] | None = None) -> None:
+        """Create a topic without partitions; Conflict when it exists."""
+        await self._call("PUT", _topic(topic), body=json.dumps(dict(properties or {})))
+
+    async def delete_partitioned(self, topic: str, *, force: bool = True) -> None:
+        """Delete a partitioned topic and its partitions; force: although clients are connected."""
+        await self._call("DELETE", f"{_topic(topic)}/partitions", query={"force": _bool(force)})
+
+    async def delete_non_partitioned(self, topic: str, *, force: bool = True) -> None:
+        """Delete a topic without partitions; force: although clients are connected."""
+        await self._call("DELETE", _topic(topic), query={"force": _bool(force)})
+
+    async def partitioned_metadata(self, topic: str) -> PartitionedMetadata:
+        """How many partitions, with the topic's properties. Asking never creates the topic."""
+        query = {"authoritative": "false", "checkAllowAutoCreation": "false"}
+        found = _object(await self._call("GET", f"{_topic(topic)}/partitions", query=query))
+        return PartitionedMetadata(int(found.get("partitions", 0)), dict(found.get("properties") or {}))
+
+    async def topic_properties(self, topic: str) -> dict[str, str]:
+        """The properties given at creation or updated since."""
+        return dict(_object(await self._get(f"{_topic(topic)}/properties")))
+
+    async def update_topic_properties(self, topic: str, properties: Mapping[str, str]) -> None:
+        """Add or replace these properties; others stay."""
+        await self._call("PUT", f"{_topic(topic)}/properties", body=json.dumps(dict(properties)))
+
+    async def internal_stats(self, topic: str) -> InternalStats:
+        """Ledgers, last entry and cursors of a topic or one partition."""
+        stats = _object(await self._get(f"{_topic(topic)}/internalStats"))
+        return InternalStats(
+            ledgers=_ledgers(stats),
+            last_confirmed=_position(str(stats.get("lastConfirmedEntry", "-1:-1"))),
+            entries_added=int(stats.get("entriesAddedCounter", 0)),
+            total_size=int(stats.get("totalSize", 0)),
+            cursors=dict(stats.get("cursors") or {}),
+        )
+
+    async def internal_info(self, topic: str) -> dict[str, Any]:
+        """The managed ledger's stored metadata: closed ledgers, cursors, properties (refreshed at roll-over only)."""
+        # Answered as text/plain in some versions.
+        return _object(await self._get(f"{_topic(topic)}/internal-info"))
+
+    async def ledgers(self, topic: str) -> list[LedgerInfo]:
+        """The topic's ledgers, oldest first, the open one with its present count."""
+        return (await self.internal_stats(topic)).ledgers
+
+    async def unload(self, topic: str) -> None:
+        """Have the owning broker let go of the topic; clients find it again by lookup."""
+        await self._call("PUT", f"{_topic(topic)}/unload")
+
+    async def terminate(self, topic: str) -> None:
+        """Allow no more entries; readers are told when they reach the end."""
+        await self._call("POST", f"{_topic(topic)}/terminate")
+
+    # --- policies -------------------------------------------------------------------------------------------------
+
+    async def namespace_policies(self, namespace: str) -> dict[str, Any]:
+        """Every policy of the namespace as Pulsar writes them."""
+        return _object(await self._get(f"namespaces/{_path(namespace)}"))
+
+    async def namespace_retention(self, namespace: str) -> Retention | None:
+        """The namespace's own retention; None = the broker's default applies."""
+        return _retention(await self._get(f"namespaces/{_path(namespace)}/retention"))
+
+    async def set_namespace_retention(self, namespace: str, retention: Retention) -> None:
+        """Set the namespace's retention."""
+        await self._call("POST", f"namespaces/{_path(namespace)}/retention", body=_retention_body(retention))
+
+    async def topic_retention(self, topic: str) -> Retention | None:
+        """The topic's own retention; None = the namespace's applies."""
+        return _retention(await self._get(f"{_topic(topic)}/retention"))
+
+    async def set_topic_retention(self, topic: str, retention: Retention) -> None:
+        """Set the topic's own retention (needs topic policies on the broker)."""
+        await self._call("POST", f"{_topic(topic)}/retention", body=_retention_body(retention))
+
+    async def set_namespace_inactive_topic_policies(
+        self, namespace: str, *, delete: bool, max_inactive_seconds: int = 3600
+    ) -> None:
+        """Whether the broker deletes the namespace's topics that nobody uses."""
+        body = {
+            "inactiveTopicDeleteMode": "delete_when_no_subscriptions",
+            "maxInactiveDurationSeconds": max_inactive_seconds,
+            "deleteWhileInactive": delete,
+        }
+        await self._call("POST", f"namespaces/{_path(namespace)}/inactiveTopicPolicies", body=json.dumps(body))
+
+    async def namespace_deduplication(self, namespace: str) -> bool | None:
+        """The namespace's own setting; None = the broker's default applies."""
+        return _flag(await self._get(f"namespaces/{_path(namespace)}/deduplication"))
+
+    async def set_namespace_deduplication(self, namespace: str, enabled: bool) -> None:
+        """Turn deduplication on or off for the namespace."""
+        await self._call("POST", f"namespaces/{_path(namespace)}/deduplication", body=_bool(enabled))
+
+    async def topic_deduplication(self, topic: str) -> bool | None:
+        """The topic's own setting; None = the namespace's applies."""
+        return _flag(await self._get(f"{_topic(topic)}/deduplicationEnabled"))
+
+    async def set_topic_deduplication(self, topic: str, enabled: bool) -> None:
+        """Turn deduplication on or off for one topic (needs topic policies on the broker)."""
+        await self._call("POST", f"{_topic(topic)}/deduplicationEnabled", body=_bool(enabled))
+
+    # --- brokers --------------------------------------------------------------------------------------------------
+
+    async def create_namespace(self, namespace: str) -> None:
+        """Create the namespace; Conflict when it exists."""
+        await self._call("PUT", f"namespaces/{_path(namespace)}")
+
+    async def delete_namespace(self, namespace: str, *, force: bool = False) -> None:
+        """Delete the namespace; force: with its topics (the broker must allow it)."""
+        await self._call("DELETE", f"namespaces/{_path(namespace)}", query={"force": _bool(force)})
+
+    async def clusters(self) -> list[str]:
+        """The clusters of this instance."""
+        return _names(await self._get("clusters"))
+
+    async def runtime_config(self) -> dict[str, Any]:
+        """The answering broker's configuration (its super-users only, where authorization is on)."""
+        return _object(await self._get("brokers/configuration/runtime"))
+
+    async def brokers_health(self) -> None:
+        """Return when the broker says it is healthy; AdminError otherwise."""
+        answer = await self._get("brokers/health")
+        if answer != "ok":
+            raise AdminError(200, f"brokers/health answered {answer!r}")
+
+    # --- HTTP -----------------------------------------------------------------------------------------------------
+
+    async def _get(self, path: str) -> Any:
+        return await self._call("GET", path)
+
+    async def _call(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: str | None = None,
+        content_type: str = "application/json",
+        query: Mapping[str, str] | None = None,
+    ) -> Any:
+        if self._session is None:
+            raise AdminError(_LOST, "the admin client is not started")
+        headers = self._token.http_headers()
+        if body is not None:
+            headers["Content-Type"] = content_type
+        try:
+            # encoded=True: the path is escaped here, segment by segment; yarl must not undo "%2F".
+            url = _encoded(f"{self._url}/admin/v2/{path}", query)
+            async with self._session.request(method, url, data=body, headers=headers) as response:
+                text = await response.text(errors="replace")
+                if response.status >= 300:
+                    raise _ERRORS.get(response.status, AdminError)(response.status, _reason(text, response.reason))
+                return _json(text)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise AdminError(_LOST, f"{method} {self._url}: {error or type(error).__name__}") from error
+
+
+def _path(name: str) -> str:
+    """Each segment escaped on its own; a name cannot reach another endpoint, by "..", "?" or otherwise."""
+    segments = name.split("/")
+    if any(segment in ("", ".", "..") for segment in segments):
+        raise AdminError(_LOST, f"not a name: {name!r}")
+    return "/".join(quote(segment, safe="") for segment in segments)
+
+
+def _topic(topic: str) -> str:
+    """`persistent://tenant/namespace/name` as a path; the name itself may hold slashes."""
+    domain, mark, rest = topic.partition("://")
+    parts = rest.split("/", 2)
+    if not mark or domain not in ("persistent", "non-persistent") or len(parts) != 3 or not parts[2]:
+        raise AdminError(_LOST, f"not a full topic name: {topic!r}")
+    if parts[2] in (".", ".."):
+        raise AdminError(_LOST, f"not a name: {topic!r}")
+    return f"{domain}/{_path('/'.join(parts[:2]))}/{quote(parts[2], safe='')}"
+
+
+def _encoded(url: str, query: Mapping[str, str] | None) -> URL:
+    text = "&".join(f"{key}={quote(value, safe='')}" for key, value in (query or {}).items())
+    return URL(f"{url}?{text}" if text else url, encoded=True)
+
+
+def _json(text: str) -> Any:
+    """The answer's JSON; health and some errors are bare words, no answer is None."""
+    if not text:
+        return None
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _reason(text: str, status_line: str | None) -> str:
+    """Pulsar puts {"reason": ...}; a server error page is not worth repeating."""
+    answer = _json(text)
+    if isinstance(answer, dict) and "reason" in answer:
+        return str(answer["reason"])
+    return status_line or text[:200]
+
+
+def _object(answer: Any) -> dict[str, Any]:
+    if answer is None:
+        return {}
+    if not isinstance(answer, dict):
+        raise AdminError(_LOST, f"expected an object, got {str(answer)[:200]!r}")
+    return answer
+
+
+def _names(answer: Any) -> list[str]:
+    if answer is None:
+        return []
+    if not isinstance(answer, list):
+        raise AdminError(_LOST, f"expected a list, got {str(answer)[:200]!r}")
+    return [str(name) for name in answer]
+
+
+def _flag(answer: Any) -> bool | None:
+    return answer if isinstance(answer, bool) else None
+
+
+def _bool(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _retention(answer: Any) -> Retention | None:
+    found = _object(answer)
+    if not found:
+        return None
+    return Retention(int(found["retentionTimeInMinutes"]), int(found["retentionSizeInMB"]))
+
+
+def _retention_body(retention: Retention) -> str:
+    return json.dumps({"retentionTimeInMinutes": retention.minutes, "retentionSizeInMB": retention.megabytes})
+
+
+def _position(text: str) -> Position:
+    ledger, _, entry = text.partition(":")
+    return Position(int(ledger), int(entry))
+
+
+def _ledgers(stats: Mapping[str, Any]) -> list[LedgerInfo]:
+    """The last ledger is open: its own record says 0 entries until it is closed."""
+    found = [
+        LedgerInfo(int(one["ledgerId"]), int(one["entries"]), int(one["size"]), bool(one.get("offloaded", False)))
+        for one in stats.get("ledgers") or []
+    ]
+    if found and found[-1].entries == 0:
+        entries, size = int(stats.get("currentLedgerEntries", 0)), int(stats.get("currentLedgerSize", 0))
+        found[-1] = LedgerInfo(found[-1].ledger_id, entries, size, found[-1].offloaded)
+    return found

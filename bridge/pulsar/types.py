@@ -1,0 +1,140 @@
+"""The values that pass between the Pulsar client and its users."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from bridge.errors import BridgeError
+from bridge.pulsar.pb import PulsarApi_pb2 as pb
+
+_SIGN: Final = 1 << 63
+_WRAP: Final = 1 << 64
+
+
+def signed(value: int) -> int:
+    """A Java long that travelled as an unsigned 64-bit field."""
+    return value - _WRAP if value >= _SIGN else value
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Position:
+    """Where an entry lies: its ledger and its number in it, as Java's signed longs."""
+
+    ledger: int
+    entry: int
+
+    @classmethod
+    def of(cls, message_id: pb.MessageIdData) -> "Position":
+        """The entry a message id points into."""
+        return cls(signed(message_id.ledger_id), signed(message_id.entry_id))
+
+    @property
+    def before(self) -> "Position":
+        """The place just before this entry: what a cursor has consumed when this entry comes next."""
+        return Position(self.ledger, self.entry - 1)
+
+    def __str__(self) -> str:
+        return f"{self.ledger}:{self.entry}"
+
+
+EARLIEST: Final = Position(-1, -1)
+LATEST: Final = Position(_SIGN - 1, _SIGN - 1)
+
+
+class AccessMode(IntEnum):
+    """Who else may produce to a topic (PIP-68)."""
+
+    SHARED = pb.Shared
+    EXCLUSIVE = pb.Exclusive
+    WAIT_FOR_EXCLUSIVE = pb.WaitForExclusive
+    EXCLUSIVE_WITH_FENCING = pb.ExclusiveWithFencing
+
+
+@dataclass(slots=True)
+class Receipt:
+    """Proof that an entry is stored. `duplicate`: deduplication dropped it, an earlier send of it is stored."""
+
+    position: Position
+    sequence_id: int
+    highest_sequence_id: int
+    duplicate: bool
+
+
+@dataclass(slots=True)
+class Entry:
+    """One stored entry as the broker sent it; the payload is still compressed."""
+
+    position: Position
+    index: int | None  # of the entry's last message; None when the broker does not expose it
+    broker_timestamp: int | None
+    metadata: pb.MessageMetadata
+    payload: memoryview
+    size: int  # bytes on the wire
+
+
+# Trying again with a fresh lookup cannot help these; all others may be a matter of time.
+_PERMANENT: Final = frozenset(
+    {
+        pb.AuthenticationError,
+        pb.AuthorizationError,
+        pb.UnsupportedVersionError,
+        pb.TopicNotFound,
+        pb.SubscriptionNotFound,
+        pb.TopicTerminatedError,
+        pb.InvalidTopicName,
+        pb.IncompatibleSchema,
+        pb.ConsumerAssignError,
+        pb.NotAllowedError,
+        pb.ProducerFenced,
+    }
+)
+
+
+class PulsarError(BridgeError):
+    """The broker refused, in its own words; `code` is a `pb.ServerError`, or a number newer than this client."""
+
+    def __init__(self, code: int, message: str = "") -> None:
+        super().__init__(f"{error_name(code)}: {message}" if message else error_name(code))
+        self.code = int(code)
+        self.message = message
+
+    @property
+    def retriable(self) -> bool:
+        """Whether the same request may succeed later."""
+        return self.code not in _PERMANENT
+
+
+class ConnectionLost(PulsarError):
+    """The connection broke, could not be made, or was closed: what was under way on it has no known outcome."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(pb.ServiceNotReady, message)
+
+
+class OperationTimeout(PulsarError):
+    """The broker did not answer in time: what was asked has no known outcome."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(pb.ServiceNotReady, message)
+
+
+class MessageTooLarge(PulsarError):
+    """The entry is above the broker's max_message_size; it was not sent."""
+
+    def __init__(self, size: int, limit: int) -> None:
+        super().__init__(pb.NotAllowedError, f"entry of {size} bytes is above the broker's limit of {limit}")
+
+
+class ClientClosed(PulsarError):
+    """This producer, reader or client was closed here."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(pb.NotAllowedError, f"{what} is closed")
+
+
+def error_name(code: int) -> str:
+    """The name of a ServerError, also of one this client does not know."""
+    try:
+        return pb.ServerError.Name(pb.ServerError.ValueType(code))
+    except ValueError:
+        return f"ServerError{code}"
