@@ -1,0 +1,94 @@
+"""End the children of a parent that was killed, so that nothing is ever left running.
+
+Why not prctl(PR_SET_PDEATHSIG): it is Linux only, follows the thread that forked rather than the process, needs code
+between fork and exec, and knows only one signal. Here a tiny `sh` in a session of its own reads a pipe that only the
+parent (and a child that has not yet exec'd) holds open. However the parent ends, the pipe ends, and the guard stops
+what was registered: TERM, ten seconds, KILL. A child registers itself before it execs, so there is no moment at which
+it is unguarded.
+"""
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+_GUARD = """
+trap '' HUP INT TERM
+pids=
+while read -r operation pid; do
+  case $operation in
+    +) pids="$pids $pid" ;;
+    -) kept=; for p in $pids; do [ "$p" = "$pid" ] || kept="$kept $p"; done; pids=$kept ;;
+  esac
+done
+for p in $pids; do kill -s TERM -- "-$p" 2>/dev/null; done
+for tick in 1 2 3 4 5 6 7 8 9 10; do
+  alive=
+  for p in $pids; do kill -s 0 -- "-$p" 2>/dev/null && alive=1; done
+  [ -n "$alive" ] || exit 0
+  sleep 1
+done
+for p in $pids; do kill -s KILL -- "-$p" 2>/dev/null; done
+"""
+# Standard input is the guard's pipe until the exec; one `echo` of a few bytes is written whole (POSIX, PIPE_BUF).
+_REGISTER = 'echo "+ $$" >&0 && exec "$@" </dev/null'
+
+
+class Guard:
+    """Watches over this process for the children started through it."""
+
+    def __init__(self) -> None:
+        read, self._write = os.pipe()
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - a constant
+                ["/bin/sh", "-c", _GUARD, "bridge-guard"],
+                stdin=read,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+                cwd="/",
+            )
+        finally:
+            os.close(read)
+
+    def popen(
+        self,
+        command: Sequence[str],
+        *,
+        output: IO[bytes],
+        cwd: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        keep_open: Sequence[int] = (),
+    ) -> subprocess.Popen[bytes]:
+        """Start a child in a process group of its own; its pid stays the same over the exec."""
+        return subprocess.Popen(  # noqa: S603 - commands are made by this package
+            ["/bin/sh", "-c", _REGISTER, "bridge-child", *command],
+            stdin=self._write,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            cwd=cwd,
+            env=environment,
+            pass_fds=keep_open,
+        )
+
+    def forget(self, pid: int) -> None:
+        """The child has ended and its pid may be used again."""
+        with contextlib.suppress(BrokenPipeError):  # the guard itself was killed: nothing to keep right
+            os.write(self._write, f"- {pid}\n".encode())
+
+    def close(self) -> None:
+        """No children are left: let the guard go."""
+        os.close(self._write)
+        self._process.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

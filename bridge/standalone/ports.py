@@ -1,0 +1,65 @@
+"""Choose the local ports: the one asked for, or a free one."""
+
+import socket
+from dataclasses import dataclass
+
+from bridge.errors import StartupError
+
+HOST = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What was asked for: a number (0 = any), or None for the default if it is free."""
+
+    option: str
+    default: int
+    asked: int | None = None
+
+
+def choose(wish: Wish, taken: set[int] | None = None) -> tuple[int, str | None]:
+    """The port, and what to tell the user when it is not the one expected; the choice is added to `taken`."""
+    taken = set() if taken is None else taken
+    note: str | None = None
+    if wish.asked:
+        if wish.asked in taken or not is_free(wish.asked):
+            raise StartupError(f"{wish.option} {wish.asked}: the port is taken; name another, or 0 for any free one")
+        port = wish.asked
+    elif wish.asked is None and wish.default not in taken and is_free(wish.default):
+        port = wish.default
+    else:
+        port = _any_free(taken)
+        what = wish.option.removeprefix("--").replace("-", " ")
+        why = "" if wish.asked == 0 else f": the default {wish.default} is taken"
+        note = f"{what} is {port}{why}"
+    taken.add(port)
+    return port, note
+
+
+def is_free(port: int) -> bool:
+    """Whether a server could listen on it now."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        # As servers do, so that connections in TIME_WAIT from the last run do not count as taken.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+            probe.listen(1)
+        except OSError:
+            return False
+    return True
+
+
+def _any_free(taken: set[int]) -> int:
+    # All are held until the choice is made: the kernel would otherwise offer a port in `taken` again and again.
+    held: list[socket.socket] = []
+    try:
+        while True:
+            probe = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+            held.append(probe)
+            probe.bind((HOST, 0))
+            port: int = probe.getsockname()[1]
+            if port not in taken:
+                return port
+    finally:
+        for probe in held:
+            probe.close()

@@ -1,0 +1,42 @@
+"""Ask a local HTTP server something and wait until it answers as it should."""
+
+import http.client
+import time
+from collections.abc import Callable
+
+from bridge.errors import StartupError
+from bridge.standalone.child import Child
+
+_EVERY_SECONDS = 0.2
+
+
+def get(port: int, path: str, seconds: float = 5.0) -> tuple[int, str]:
+    """Status and body of a GET on 127.0.0.1; status 0 when nobody answers."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=seconds)
+    try:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        return response.status, response.read(65536).decode("utf-8", "replace")
+    except (OSError, http.client.HTTPException) as error:
+        return 0, str(error)
+    finally:
+        connection.close()
+
+
+def wait_until_ready(
+    child: Child, ask: Callable[[], str | None], seconds: float, tell: Callable[[float], None] | None = None
+) -> float:
+    """Ask until the answer is None (ready), the child is dead or the time is up; how long it took."""
+    start = time.monotonic()
+    while True:
+        problem = ask()
+        waited = time.monotonic() - start
+        if problem is None and child.running:
+            return waited
+        if not child.running:
+            raise StartupError(f"{child.name} {child.how_it_ended()} while starting")
+        if waited > seconds:
+            raise StartupError(f"{child.name} is not ready after {seconds:.0f} s: {problem}")
+        if tell is not None:
+            tell(waited)
+        time.sleep(_EVERY_SECONDS)
