@@ -1,0 +1,1 @@
+"""The tests of bridge; each directory mirrors a part of it."""

@@ -1,0 +1,53 @@
+"""Every test here runs against bridge; `--control` adds a real Apache Kafka, which must pass the same tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.clients.endpoint import Clients, Endpoint
+from tests.support.kafka_broker import KafkaBroker
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--control", action="store_true", help="run the client tests against a real Apache Kafka too")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "control: runs against a real Apache Kafka instead of bridge")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "endpoint" not in metafunc.fixturenames:
+        return
+    params = [pytest.param("bridge", marks=pytest.mark.pulsar)]
+    # the option is known only where this directory is named on the command line (`pytest tests/clients --control`)
+    if metafunc.config.getoption("--control", default=False) and "native" not in metafunc.fixturenames:
+        params.append(pytest.param("control", marks=pytest.mark.control))
+    metafunc.parametrize("endpoint", params, indirect=True, scope="session")
+
+
+@pytest.fixture(scope="session")
+def endpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
+    """Return the server under test; the session starts each of them once."""
+    if request.param == "bridge":
+        bridge = request.getfixturevalue("bridge")
+        yield Endpoint("bridge", bridge.kafka, bridge.pulsar, bridge.admin, bridge.namespace)
+        return
+    broker = KafkaBroker(tmp_path_factory.mktemp("kafka"))
+    broker.start()
+    try:
+        yield Endpoint("control", broker.kafka)
+    finally:
+        broker.stop()
+
+
+@pytest.fixture(scope="session")
+def clients(endpoint: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clients]:
+    """Return the client families bound to the endpoint."""
+    families = Clients(endpoint, tmp_path_factory.mktemp("clients"))
+    try:
+        yield families
+    finally:
+        families.close()

@@ -1,0 +1,1 @@
+"""One module for each client family; all offer `Client`."""

@@ -1,0 +1,106 @@
+"""What a client under test is asked to do and what it answers, the same for every family."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+Headers = tuple[tuple[str, bytes | None], ...]
+Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+CODECS: tuple[Codec, ...] = ("gzip", "snappy", "lz4", "zstd")
+PATIENCE = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A record to be written; without a partition the client chooses it by the key."""
+
+    name: str
+    value: bytes | None
+    key: bytes | None = None
+    headers: Headers = ()
+    timestamp: int | None = None
+    partition: int | None = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """What the client was told about a record it wrote; the timestamp only where the client reports one."""
+
+    partition: int
+    offset: int
+    timestamp: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record as a client read it."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """Start reading at the first record whose timestamp is at least this one."""
+
+    timestamp: int
+
+
+Start = int | At | Literal["beginning", "end"]
+
+
+class UnknownTopic(Exception):
+    """The client reported UNKNOWN_TOPIC_OR_PARTITION in its own way."""
+
+
+class Client(Protocol):
+    """One client family, bound to an endpoint; every call uses the client as its users would."""
+
+    name: str
+    creates_topics: bool
+
+    def can_write(self, draft: Draft) -> bool:
+        """Tell whether the client has any way to write such a record."""
+
+    def create_topic(self, topic: str, partitions: int) -> None:
+        """Create a topic, by an explicit request or (where there is none) by auto-creation."""
+
+    def delete_topic(self, topic: str) -> None:
+        """Delete a topic; raises UnknownTopic."""
+
+    def topics(self) -> set[str]:
+        """List all topics."""
+
+    def partitions(self, topic: str) -> int:
+        """Describe a topic: how many partitions it has."""
+
+    def write(self, topic: str, drafts: Sequence[Draft], codec: Codec = "none") -> list[Delivery]:
+        """Write records in order and wait for every delivery."""
+
+    def read(self, topic: str, starts: Mapping[int, Start]) -> list[Record]:
+        """Assign partitions, seek each, and read up to its end."""
+
+    def beginning_and_end(self, topic: str, partition: int) -> tuple[int, int]:
+        """Ask for the first offset and the end offset."""
+
+    def offset_for_time(self, topic: str, partition: int, timestamp: int) -> int | None:
+        """Ask for the first offset with at least this timestamp; None if there is none."""
+
+    def close(self) -> None:
+        """Let go of everything that stays open between calls."""
+
+
+def attempts(what: str) -> Iterator[float]:
+    """Yield the seconds left for `what`, until there are none; the caller waits inside the client, never here."""
+    deadline = time.monotonic() + PATIENCE
+    while (left := deadline - time.monotonic()) > 0:
+        yield left
+    raise AssertionError(f"{what} took more than {PATIENCE:.0f} s")
