@@ -3,6 +3,8 @@
 Types and their encodings: Kafka protocol guide, "Protocol Primitive Types"; compact forms and tags: KIP-482.
 """
 
+import struct
+from collections.abc import Callable
 from typing import TypeAlias
 
 from bridge.errors import BridgeError
@@ -69,3 +71,83 @@ _SHORT = [_uvarint(value) for value in range(1024)]
 def uvarint(value: int) -> bytes:
     """The bytes of an unsigned varint."""
     return _SHORT[value] if value < 1024 else _uvarint(value)
+
+
+# ---- lengths and counts: -1 stands for null --------------------------------------------------------------------------
+
+ReadSize: TypeAlias = Callable[[memoryview, int], tuple[int, int]]
+
+_int16 = struct.Struct(">h").unpack_from
+_int32 = struct.Struct(">i").unpack_from
+
+
+def read_compact_size(data: memoryview, at: int) -> tuple[int, int]:
+    """A length or count in a flexible version: an unsigned varint, one more than it says."""
+    size = data[at]
+    if size < 0x80:
+        return size - 1, at + 1
+    size, at = read_uvarint(data, at)
+    return size - 1, at
+
+
+def read_int16_size(data: memoryview, at: int) -> tuple[int, int]:
+    """The length of a string in an old version."""
+    return _int16(data, at)[0], at + 2
+
+
+def read_int32_size(data: memoryview, at: int) -> tuple[int, int]:
+    """The length of a blob or the count of an array in an old version."""
+    return _int32(data, at)[0], at + 4
+
+
+def check_null(size: int, nullable: bool) -> None:
+    """Refuse a negative length unless it is the -1 of a field that may be null."""
+    if size != -1 or not nullable:
+        raise DecodeError(f"length {size}" if size != -1 else "null where the version allows none")
+
+
+def read_slice(data: memoryview, at: int, size: int) -> memoryview:
+    """So many bytes of the frame, not copied."""
+    if size > len(data) - at:
+        raise DecodeError(f"{size} bytes claimed, {len(data) - at} there")
+    return data[at : at + size]
+
+
+def read_text(data: memoryview, at: int, size: int) -> str:
+    """A string of so many bytes.
+
+    As with Java's decoder, a name that is no UTF-8 becomes one that its own API refuses, not a broken connection.
+    """
+    if size > MAX_STRING:
+        raise DecodeError(f"a string of {size} bytes")
+    return str(read_slice(data, at, size), "utf-8", "replace")
+
+
+def check_count(data: memoryview, at: int, count: int, least: int, room: Room) -> None:
+    """Refuse an array of `count` elements of at least so many bytes that cannot be there."""
+    if count * least > len(data) - at:
+        raise DecodeError(f"{count} elements claimed, {len(data) - at} bytes there")
+    room.take(count)
+
+
+# ---- tags (KIP-482) --------------------------------------------------------------------------------------------------
+
+
+def read_tags(data: memoryview, at: int, room: Room) -> tuple[list[tuple[int, int, int]], int]:
+    """The tag section that closes every struct of a flexible version: (tag, start, end) of each."""
+    count, at = read_uvarint(data, at)
+    room.take(count)
+    tags = []
+    for _ in range(count):
+        tag, at = read_uvarint(data, at)
+        size, at = read_uvarint(data, at)
+        if size > len(data) - at:
+            raise DecodeError(f"tag {tag} runs over the end")
+        tags.append((tag, at, at + size))
+        at += size
+    return tags, at
+
+
+def skip_tags(data: memoryview, at: int, room: Room) -> int:
+    """The end of a tag section of which nothing is wanted."""
+    return at + 1 if data[at] == 0 else read_tags(data, at, room)[1]

@@ -11,7 +11,19 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeAlias
 
-from bridge.kafka.primitives import MAX_STRING, DecodeError, Room, read_uvarint
+from bridge.kafka.primitives import (
+    DecodeError,
+    ReadSize,
+    Room,
+    check_count,
+    check_null,
+    read_compact_size,
+    read_int16_size,
+    read_int32_size,
+    read_slice,
+    read_tags,
+    read_text,
+)
 from bridge.kafka.schema import Field, Type, fields_of, runs
 
 Read: TypeAlias = Callable[[memoryview, int, Room], tuple[Any, int]]
@@ -68,24 +80,19 @@ def _single(field: Field, version: int, flexible: bool) -> _Step:
 
 
 def _tags(readers: dict[int, tuple[str, Read]]) -> _Step:
-    """The tag section that closes every struct of a flexible version; unknown tags are skipped (KIP-482)."""
+    """Read the tags we know, skip the others."""
 
     def step(result: Any, data: memoryview, at: int, room: Room) -> int:
-        count, at = read_uvarint(data, at)
-        room.take(count)
-        for _ in range(count):
-            number, at = read_uvarint(data, at)
-            size, at = read_uvarint(data, at)
-            end = at + size
-            if end > len(data):
-                raise DecodeError(f"tag {number} runs over the end")
+        if data[at] == 0:
+            return at + 1
+        tags, at = read_tags(data, at, room)
+        for number, start, end in tags:
             if number in readers:
                 name, read = readers[number]
-                value, at = read(data, at, room)
-                setattr(result, name, value)
-                if at != end:
+                value, stop = read(data, start, room)
+                if stop != end:
                     raise DecodeError(f"tag {number} has the wrong length")
-            at = end
+                setattr(result, name, value)
         return at
 
     return step
@@ -105,10 +112,12 @@ def _reader(wire_type: Type, version: int, flexible: bool, nullable: bool = Fals
         return _nullable_struct(read) if nullable else read
     if wire_type.name == "uuid":
         return _uuid
-    size = (_COMPACT if flexible else _PLAIN)["int16" if wire_type.name == "string" else "int32"]
+    if wire_type.name == "string":
+        return _text(read_compact_size if flexible else read_int16_size, nullable)
+    read_size = read_compact_size if flexible else read_int32_size
     if wire_type.name == "array" and wire_type.element is not None:
-        return _array(wire_type.element, version, flexible, size, nullable)
-    return _blob(size, _CONVERT["buffers" if wire_type.element else wire_type.name], nullable)
+        return _array(wire_type.element, version, flexible, read_size, nullable)
+    return _blob(read_size, _CONVERT["buffers" if wire_type.element else wire_type.name], nullable)
 
 
 def _number(code: str) -> Read:
@@ -118,10 +127,7 @@ def _number(code: str) -> Read:
 
 
 def _uuid(data: memoryview, at: int, room: Room) -> tuple[uuid.UUID, int]:
-    end = at + 16
-    if end > len(data):
-        raise DecodeError("a uuid is cut off")
-    return uuid.UUID(bytes=bytes(data[at:end])), end
+    return uuid.UUID(bytes=bytes(read_slice(data, at, 16))), at + 16
 
 
 def _nullable_struct(read: Read) -> Read:
@@ -133,62 +139,34 @@ def _nullable_struct(read: Read) -> Read:
     return read_nullable
 
 
-# ---- lengths: -1 stands for null -------------------------------------------------------------------------------------
-
-_Size: TypeAlias = Callable[[memoryview, int], tuple[int, int]]
-
-
-def _compact_size(data: memoryview, at: int) -> tuple[int, int]:
-    size = data[at]
-    if size < 0x80:
-        return size - 1, at + 1
-    size, at = read_uvarint(data, at)
-    return size - 1, at
-
-
-def _fixed_size(code: str) -> _Size:
-    layout = struct.Struct(">" + code)
-    unpack, width = layout.unpack_from, layout.size
-    return lambda data, at: (unpack(data, at)[0], at + width)
-
-
-_COMPACT: dict[str, _Size] = {"int16": _compact_size, "int32": _compact_size}
-_PLAIN: dict[str, _Size] = {"int16": _fixed_size("h"), "int32": _fixed_size("i")}
-
-
-def _null(size: int, nullable: bool) -> None:
-    if size != -1 or not nullable:
-        raise DecodeError(f"length {size}" if size != -1 else "null where the version allows none")
-
-
 # ---- strings and blobs -----------------------------------------------------------------------------------------------
 
 
-def _text(view: memoryview) -> str:
-    if len(view) > MAX_STRING:
-        raise DecodeError(f"a string of {len(view)} bytes")
-    # As Java's decoder: a name that is no UTF-8 becomes one that its own API refuses, not a broken connection.
-    return str(view, "utf-8", "replace")
+def _text(read_size: ReadSize, nullable: bool) -> Read:
+    def read(data: memoryview, at: int, room: Room) -> tuple[Any, int]:
+        size, at = read_size(data, at)
+        if size < 0:
+            check_null(size, nullable)
+            return None, at
+        return read_text(data, at, size), at + size
+
+    return read
 
 
 _CONVERT: dict[str, Callable[[memoryview], Any]] = {
-    "string": _text,
     "bytes": bytes,
     "records": lambda view: view,
     "buffers": lambda view: [view] if view else [],
 }
 
 
-def _blob(size_of: _Size, convert: Callable[[memoryview], Any], nullable: bool) -> Read:
+def _blob(read_size: ReadSize, convert: Callable[[memoryview], Any], nullable: bool) -> Read:
     def read(data: memoryview, at: int, room: Room) -> tuple[Any, int]:
-        size, at = size_of(data, at)
+        size, at = read_size(data, at)
         if size < 0:
-            _null(size, nullable)
+            check_null(size, nullable)
             return None, at
-        end = at + size
-        if end > len(data):
-            raise DecodeError(f"{size} bytes claimed, {len(data) - at} there")
-        return convert(data[at:end]), end
+        return convert(read_slice(data, at, size)), at + size
 
     return read
 
@@ -196,18 +174,16 @@ def _blob(size_of: _Size, convert: Callable[[memoryview], Any], nullable: bool) 
 # ---- arrays ----------------------------------------------------------------------------------------------------------
 
 
-def _array(element: Type, version: int, flexible: bool, size_of: _Size, nullable: bool) -> Read:
+def _array(element: Type, version: int, flexible: bool, read_size: ReadSize, nullable: bool) -> Read:
     read_all = _number_elements(element.code) if element.code else _elements(_reader(element, version, flexible))
     least = min_size(element, version, flexible)
 
     def read(data: memoryview, at: int, room: Room) -> tuple[Any, int]:
-        count, at = size_of(data, at)
+        count, at = read_size(data, at)
         if count < 0:
-            _null(count, nullable)
+            check_null(count, nullable)
             return None, at
-        if count * least > len(data) - at:
-            raise DecodeError(f"{count} elements claimed, {len(data) - at} bytes there")
-        room.take(count)
+        check_count(data, at, count, least, room)
         return read_all(data, at, room, count)
 
     return read

@@ -106,9 +106,13 @@ def message(cls: type[_T]) -> type[_T]:
     return dataclasses.dataclass(slots=True, kw_only=True)(cls)
 
 
-@cache
-def fields_of(cls: type) -> tuple[Field, ...]:
+def fields_of(cls: type[Any]) -> tuple[Field, ...]:
     """The fields of a message class in wire order."""
+    return _fields_of(cast(type, cls))
+
+
+@cache
+def _fields_of(cls: type) -> tuple[Field, ...]:
     hints = get_type_hints(cls, include_extras=True)
     return tuple(_field(cls, field, hints[field.name]) for field in dataclasses.fields(cls))
 
@@ -174,7 +178,7 @@ _ZERO: dict[str, Callable[[], Any]] = {"string": str, "bytes": bytes, "records":
 
 def blank(cls: type[_T], **values: Any) -> _T:
     """A message with Kafka's implicit defaults (0, "", empty) in every field not given."""
-    for field in fields_of(cast(type, cls)):
+    for field in fields_of(cls):
         if field.name not in values and field.default is None:
             values[field.name] = _zero(field)
     return cls(**values)

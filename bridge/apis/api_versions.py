@@ -1,0 +1,73 @@
+"""ApiVersions: which APIs and versions this bridge serves.
+
+v1 adds throttle_time_ms; v3 is flexible, and the client says what software it is (KIP-511). The answer's header never
+has tags, so that clients of every age can read it. No finalized features are told: with `transaction.version` clients
+would skip AddPartitionsToTxn (KIP-890).
+"""
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from bridge.api import Api, Broker, Session
+from bridge.kafka.error_codes import ErrorCode
+from bridge.kafka.message import Int16, Int32, message, since
+
+KEY = 18
+
+
+@message
+class Request:
+    """Who asks."""
+
+    client_software_name: Annotated[str, since(3)] = ""
+    client_software_version: Annotated[str, since(3)] = ""
+
+
+@message
+class ApiVersion:
+    """One API and the versions of it."""
+
+    api_key: Int16
+    min_version: Int16
+    max_version: Int16
+
+
+@message
+class Response:
+    """Every API served."""
+
+    error_code: Int16
+    api_keys: list[ApiVersion]
+    throttle_time_ms: Annotated[Int32, since(1)] = 0
+
+
+async def handle(request: Request, broker: Broker, session: Session) -> Response:
+    """Answer with the whole table; the software's name only serves our log (any name is welcome)."""
+    session.client_software = (request.client_software_name, request.client_software_version)
+    return table(broker.apis, ErrorCode.NONE)
+
+
+def table(apis: Mapping[int, Api], error: ErrorCode) -> Response:
+    """What `apis/` has, and nothing else."""
+    keys = [ApiVersion(api_key=a.key, min_version=a.min_version, max_version=a.max_version) for a in apis.values()]
+    return Response(error_code=error, api_keys=keys)
+
+
+def refuse_version(apis: Mapping[int, Api]) -> Response:
+    """The answer to a version that we do not serve, to be written as v0: the client reads our range and asks again.
+
+    The whole table, since some clients (franz-go before May 2025) take even this array for it (KIP-511).
+    """
+    return table(apis, ErrorCode.UNSUPPORTED_VERSION)
+
+
+API = Api(
+    key=KEY,
+    name="ApiVersions",
+    min_version=0,
+    max_version=3,
+    flexible=3,
+    handle=handle,
+    request=Request,
+    response=Response,
+)

@@ -1,0 +1,100 @@
+"""Metadata: the brokers, the topics, and which broker leads which partition.
+
+v1 adds racks, the controller and null for "all topics" (an empty list was all before, and means none since); v2 the
+cluster id; v3 throttle_time_ms; v4 allow_auto_topic_creation; v5 offline replicas; v7 leader epochs; v8 authorized
+operations; v9 is flexible; v10 adds topic ids (KIP-516); v11 drops the cluster's operations (KIP-700); v12 lets topics
+be asked for by id.
+"""
+
+from dataclasses import field
+from typing import Annotated
+
+from bridge.api import Api, Broker, Session
+from bridge.errors import KafkaError
+from bridge.kafka.error_codes import ErrorCode
+from bridge.kafka.message import ZERO_UUID, Int16, Int32, Uuid, message, nullable_since, since, until
+
+NO_OPERATIONS = -(2**31)
+"""Authorized operations that were not asked for."""
+
+
+@message
+class RequestTopic:
+    """A topic asked for, by name or, from v12 on, by id."""
+
+    topic_id: Annotated[Uuid, since(10)] = ZERO_UUID
+    name: Annotated[str | None, nullable_since(10)]
+
+
+@message
+class Request:
+    """The topics asked for."""
+
+    topics: Annotated[list[RequestTopic] | None, nullable_since(1)]
+    allow_auto_topic_creation: Annotated[bool, since(4)] = True
+    include_cluster_authorized_operations: Annotated[bool, since(8), until(10)] = False
+    include_topic_authorized_operations: Annotated[bool, since(8)] = False
+
+
+@message
+class ResponseBroker:
+    """A broker and its advertised address."""
+
+    node_id: Int32
+    host: str
+    port: Int32
+    rack: Annotated[str | None, since(1)] = None
+
+
+@message
+class ResponsePartition:
+    """A partition and its leader."""
+
+    error_code: Int16
+    partition_index: Int32
+    leader_id: Int32
+    leader_epoch: Annotated[Int32, since(7)] = -1
+    replica_nodes: list[Int32]
+    isr_nodes: list[Int32]
+    offline_replicas: Annotated[list[Int32], since(5)] = field(default_factory=list)
+
+
+@message
+class ResponseTopic:
+    """A topic and its partitions, or why there is none."""
+
+    error_code: Int16
+    name: Annotated[str | None, nullable_since(12)]
+    topic_id: Annotated[Uuid, since(10)] = ZERO_UUID
+    is_internal: Annotated[bool, since(1)] = False
+    partitions: list[ResponsePartition]
+    topic_authorized_operations: Annotated[Int32, since(8)] = NO_OPERATIONS
+
+
+@message
+class Response:
+    """The cluster as clients see it."""
+
+    throttle_time_ms: Annotated[Int32, since(3)] = 0
+    brokers: list[ResponseBroker]
+    cluster_id: Annotated[str | None, since(2)] = None
+    controller_id: Annotated[Int32, since(1)] = -1
+    topics: list[ResponseTopic]
+    cluster_authorized_operations: Annotated[Int32, since(8), until(10)] = NO_OPERATIONS
+
+
+async def handle(request: Request, broker: Broker, session: Session) -> Response:
+    """Refuse, for now."""
+    raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)  # the lead fills this in
+
+
+API = Api(
+    key=3,
+    name="Metadata",
+    min_version=0,
+    max_version=12,
+    flexible=9,
+    handle=handle,
+    request=Request,
+    response=Response,
+)
