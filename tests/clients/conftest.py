@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
+import pulsar
 import pytest
 
 from tests.clients.endpoint import Clients, Endpoint
@@ -51,3 +53,13 @@ def clients(endpoint: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Ite
         yield families
     finally:
         families.close()
+
+
+@pytest.fixture(scope="module")
+def native(endpoint: Endpoint) -> Iterator[Any]:
+    """Return a native Pulsar client beside bridge; tests that use it have no control."""
+    client = pulsar.Client(endpoint.pulsar, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
+    try:
+        yield client
+    finally:
+        client.close()

@@ -98,7 +98,8 @@ class AioKafka:
             results = await asyncio.gather(*futures)
         finally:
             await producer.stop()
-        return [Delivery(result.partition, result.offset, result.timestamp) for result in results]
+        # its result tells the timestamp of the batch's first record for all of them, so it is not looked at
+        return [Delivery(result.partition, result.offset) for result in results]
 
     async def _read(self, topic: str, starts: Mapping[int, Start]) -> list[Record]:
         records: list[Record] = []
