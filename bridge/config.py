@@ -14,7 +14,7 @@ from bridge.errors import SettingsError
 
 ENV_PREFIX = "BRIDGE_"
 # Read elsewhere (the tests' own Pulsar, the codec's twin), so no setting of ours and no mistake of the operator's.
-_OTHER_VARIABLES = ("BRIDGE_TEST_", "BRIDGE_CODEC")
+OTHER_VARIABLES = ("BRIDGE_TEST_", "BRIDGE_CODEC")
 # Kubernetes injects these for every Service of the namespace; one named "bridge" must not stop our start.
 _SERVICE_LINK = re.compile(r"_SERVICE_HOST$|_SERVICE_PORT(_\w+)?$|_PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?$")
 _PULSAR_NAME = re.compile(r"[-=:.\w]+", re.ASCII)  # org.apache.pulsar.common.naming.NamedEntity
@@ -307,7 +307,7 @@ def _read_file(path: Path) -> dict[str, dict[str, Any]]:
 def _read_environment(environ: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     values: dict[str, dict[str, Any]] = {}
     for variable in sorted(environ):
-        if not variable.startswith(ENV_PREFIX) or variable.startswith(_OTHER_VARIABLES):
+        if not variable.startswith(ENV_PREFIX) or variable.startswith(OTHER_VARIABLES):
             continue
         if _SERVICE_LINK.search(variable):
             continue

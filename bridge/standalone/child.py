@@ -83,13 +83,18 @@ class Child:
         self.kill()
         return gentle
 
+    def strike(self) -> None:
+        """KILL it and whatever it started, without waiting for its end: also for signal handlers."""
+        if self._process is not None and not self._buried:  # later its pid may be another's
+            with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS: EPERM for a group of zombies
+                os.killpg(self._process.pid, signal.SIGKILL)
+
     def kill(self) -> None:
-        """KILL it and whatever it started, at once."""
-        if self._process is None or self._buried:  # later its pid may be another's
+        """KILL it and whatever it started, and see it end."""
+        if self._process is None or self._buried:
             return
+        self.strike()
         self._buried = True
-        with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS: EPERM for a group of zombies
-            os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self._guard.forget(self._process.pid)
 

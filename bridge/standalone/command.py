@@ -1,0 +1,238 @@
+"""`bridge standalone`: a Pulsar and the bridge on this machine, the demonstration, then both until told to stop.
+
+The bridge is a child (`bridge run`), as it is anywhere else: its pid can be measured and killed apart from this
+process, which only watches. Whatever happens here, even SIGKILL, the guard leaves no child behind.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from bridge import config
+from bridge.errors import StartupError
+from bridge.standalone import demo
+from bridge.standalone.bridge_process import BridgeProcess
+from bridge.standalone.datadir import DataDir, default_data_dir
+from bridge.standalone.guard import Guard
+from bridge.standalone.jars import PULSAR_VERSION, JarCache, default_cache
+from bridge.standalone.ports import HOST, Wish, choose
+from bridge.standalone.process import PulsarPlan, PulsarProcess
+from bridge.standalone.tools import find_java
+
+_LOOK_SECONDS = 0.5
+_RESTARTS = 3
+_RESTARTS_WITHIN_SECONDS = 600.0
+_TELL_EVERY_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The command line; a port of None is the default, if free."""
+
+    kafka_port: int | None = None
+    http_port: int | None = None
+    pulsar_port: int | None = None
+    data_dir: Path | None = None
+    ephemeral: bool = False
+    demo: bool = True
+    ready_file: Path | None = None
+    verify_jars: bool = False
+
+
+class _Stop(BaseException):
+    """SIGINT or SIGTERM came; not an Exception, so that nothing on the way takes it for an error."""
+
+
+def run(options: Options) -> int:
+    """Run until SIGINT, SIGTERM or SIGHUP: 0 when everything had been ready, 130 before."""
+    standalone = Standalone(options)
+    with _handling(standalone.on_signal):
+        try:
+            standalone.start()
+            standalone.watch()
+        except _Stop:
+            say("stopping")
+        finally:
+            standalone.stop()
+    return 0 if standalone.is_ready else 130
+
+
+def say(line: str) -> None:
+    """Tell the user; at once, also when the output is a file."""
+    print(line, flush=True)
+
+
+class Standalone:
+    """One run of the command."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._stack = ExitStack()
+        self._pulsar: PulsarProcess | None = None
+        self._bridge: BridgeProcess | None = None
+        self._restarted_at: list[float] = []
+        self._stopping = False
+        self.is_ready = False
+
+    def on_signal(self, number: int, frame: FrameType | None) -> None:
+        """The first one ends the command in order; one more, while it ends, ends the children at once."""
+        if not self._stopping:
+            self._stopping = True
+            raise _Stop
+        for process in (self._bridge, self._pulsar):
+            if process is not None:
+                process.child.strike()
+
+    def start(self) -> None:
+        """Everything up to the ready line."""
+        if self._options.ready_file is not None:
+            _unlink(self._options.ready_file)  # one of an earlier run would be believed
+        ports = self._choose_ports()
+        java = find_java()
+        jars = JarCache(default_cache(), say).ensure(verify=self._options.verify_jars)
+        data = self._stack.enter_context(DataDir(self._data_dir(), say))
+        guard = self._stack.enter_context(Guard())
+        plan = PulsarPlan(data.path, ports.pulsar, ports.pulsar_http)
+        self._pulsar = PulsarProcess(plan, java, jars, guard, keep_open=[data.lock])
+        kept = "nowhere: it goes when this ends" if data.ephemeral else str(data.path)
+        say(f"starting Pulsar {PULSAR_VERSION}; its data is kept in {kept}")
+        say(f"Pulsar is healthy after {self._pulsar.start(_tell_waiting()):.1f} s")
+        self._bridge = BridgeProcess(_settings(plan, ports), data.path, guard)
+        say(f"the bridge is ready after {self._bridge.start():.1f} s; its log is {self._bridge.child.output}")
+        if self._options.demo:
+            self._demonstrate(self._bridge, plan)
+        self._write_ready_file()
+        self.is_ready = True
+        say(f"Pulsar {plan.service_url}, admin {plan.admin_url}; Ctrl-C stops everything")
+        say(f"Kafka bootstrap {self._bridge.bootstrap}")
+        say(f"metrics http://{self._bridge.settings.http.listen}/metrics")
+
+    def watch(self) -> None:
+        """Until a signal comes; StartupError when a child is gone for good."""
+        while self._pulsar is not None and self._bridge is not None:
+            if not self._bridge.child.running:
+                how = self._bridge.child.how_it_ended()
+                raise StartupError(f"the bridge {how}; its last words:\n{self._bridge.last_lines()}")
+            if not self._pulsar.child.running:
+                self._restart(self._pulsar)
+            time.sleep(_LOOK_SECONDS)
+
+    def stop(self) -> None:
+        """The bridge first, so that it can answer what is under way; then Pulsar."""
+        self._stopping = True
+        if self._options.ready_file is not None and self.is_ready:
+            _unlink(self._options.ready_file)
+        if self._bridge is not None and not self._bridge.stop():
+            say("the bridge did not drain in time and was killed")
+        if self._pulsar is not None:
+            self._pulsar.stop()
+        self._stack.close()
+        if self.is_ready:
+            say("everything is stopped")
+
+    def _choose_ports(self) -> "_Ports":
+        taken: set[int] = set()
+        chosen: list[int] = []
+        for wish in (
+            Wish("--kafka-port", 9092, self._options.kafka_port),
+            Wish("--http-port", 9308, self._options.http_port),
+            Wish("--pulsar-port", 6650, self._options.pulsar_port),
+            Wish("--pulsar-http-port", 8080),
+        ):
+            port, note = choose(wish, taken)
+            chosen.append(port)
+            if note is not None:
+                say(note)
+        return _Ports(*chosen)
+
+    def _data_dir(self) -> Path | None:
+        return None if self._options.ephemeral else self._options.data_dir or default_data_dir()
+
+    def _demonstrate(self, bridge: BridgeProcess, plan: PulsarPlan) -> None:
+        say(f"sending {demo.RECORDS:,} records through the bridge and reading them back")
+        rows = demo.run(bridge.bootstrap, plan.service_url, bridge.settings.pulsar.full_namespace)
+        say(f"\n{demo.table(rows)}\n")
+
+    def _restart(self, pulsar: PulsarProcess) -> None:
+        now = time.monotonic()
+        self._restarted_at = [then for then in self._restarted_at if now - then < _RESTARTS_WITHIN_SECONDS]
+        how = pulsar.child.how_it_ended()
+        if len(self._restarted_at) >= _RESTARTS:
+            raise StartupError(
+                f"Pulsar {how} again, after {_RESTARTS} restarts; its last words:\n{pulsar.last_lines()}"
+            )
+        self._restarted_at.append(now)
+        say(f"Pulsar {how}: starting it again ({len(self._restarted_at)} of {_RESTARTS})")
+        say(f"Pulsar is healthy again after {pulsar.restart(_tell_waiting()):.1f} s")
+        self._write_ready_file()  # its process id is another
+
+    def _write_ready_file(self) -> None:
+        path = self._options.ready_file
+        if path is None or self._pulsar is None or self._bridge is None:
+            return
+        answer = {
+            "kafka": self._bridge.bootstrap,
+            "http": f"http://{self._bridge.settings.http.listen}",
+            "pulsar": self._pulsar.plan.service_url,
+            "pulsar_http": self._pulsar.plan.admin_url,
+            "pid": self._bridge.pid,
+            "pulsar_pid": self._pulsar.pid,
+        }
+        temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+        try:
+            temporary.write_text(json.dumps(answer, indent=1) + "\n", encoding="utf-8")
+            os.replace(temporary, path)
+        except OSError as error:
+            raise StartupError(f"cannot write the ready file {path}: {error.strerror}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class _Ports:
+    kafka: int
+    http: int
+    pulsar: int
+    pulsar_http: int
+
+
+def _settings(plan: PulsarPlan, ports: _Ports) -> config.Settings:
+    """The user's environment, with what this run decides over it."""
+    return config.load().with_values(
+        kafka={"listen": f"{HOST}:{ports.kafka}", "advertised": ""},
+        http={"listen": f"{HOST}:{ports.http}"},
+        pulsar={"service_url": plan.service_url, "admin_url": plan.admin_url},
+    )
+
+
+def _tell_waiting() -> Callable[[float], None]:
+    told = 0.0
+
+    def tell(waited: float) -> None:
+        nonlocal told
+        if waited - told >= _TELL_EVERY_SECONDS:
+            told = waited
+            say(f"  waiting for Pulsar ({waited:.0f} s)")
+
+    return tell
+
+
+@contextlib.contextmanager
+def _handling(handle: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, handle) for number in signals}
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
+
+
+def _unlink(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        path.unlink(missing_ok=True)
