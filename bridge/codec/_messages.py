@@ -2,25 +2,40 @@
 
 Pulsar's property values are text. A header that is text stays what it is; one that is not UTF-8, is null, or itself
 begins with the mark is stored as the mark and base64, and the entry's metadata says that marks are in use.
+
+The grammar, where protobuf leaves room; every breach is CorruptEntry:
+
+* A varint has at most 10 bytes, may be longer than it need be, and bits above the 64th are dropped. A tag is a varint
+  below 2³² with a field number of 1 or more.
+* A field is known by number and wire type together. Unknown ones of wire types 0, 1, 2 and 5 are skipped, in KeyValue
+  too; types 3, 4 (groups), 6 and 7 are refused.
+* The last of a repeated scalar field wins; `properties` add up in order. `payload_size`, and `key` and `value` of a
+  KeyValue, are required. `payload_size` is the low 32 bits of its varint, signed, and may not be negative; a bool is
+  true where its varint is not 0; `event_time` is 64 bits taken as signed, for Kafka's timestamps may be negative.
+* Strings are bytes: nothing is refused for not being UTF-8.
+* Base64 is the standard alphabet in padded groups of four and nothing else; spare bits of the last group are ignored.
+* A message that compaction took out is skipped with its value.
 """
 
 import base64
 import binascii
 import struct
+from functools import lru_cache
 
-from bridge.codec._records import unsigned
+from bridge.codec._records import MASK64, check_headers, read_header, read_varint, unsigned, wrapped
 from bridge.codec.types import Header, Rebuild, Record
 from bridge.errors import CorruptEntry
 
 MARK = b"base64:"
 MARKED_NULL = MARK + b"!"  # not base64, so no bytes can be mistaken for it
 
+SMALLEST_MESSAGE = 6
 _U32 = struct.Struct(">I")
-_MASK64 = (1 << 64) - 1
 
 # SingleMessageMetadata: field numbers and wire types as tag bytes
-_PROPERTIES, _PARTITION_KEY, _PAYLOAD_SIZE, _COMPACTED_OUT = 0x0A, 0x12, 0x18, 0x20
-_EVENT_TIME, _KEY_B64, _ORDERING_KEY, _NULL_VALUE = 0x28, 0x30, 0x3A, 0x48
+PROPERTIES, PARTITION_KEY, PAYLOAD_SIZE, COMPACTED_OUT = 0x0A, 0x12, 0x18, 0x20
+EVENT_TIME, KEY_B64, ORDERING_KEY, SEQUENCE_ID, NULL_VALUE = 0x28, 0x30, 0x3A, 0x40, 0x48
+_NAME, _TEXT = 0x0A, 0x12  # KeyValue
 
 
 def is_text(data: bytes) -> bool:
@@ -59,42 +74,54 @@ def _from_base64(text: bytes) -> bytes:
         raise CorruptEntry("a key or header is not base64") from error
 
 
-def append_property(out: bytearray, name: bytes, text: bytes | None) -> bool:
-    """Write one KeyValue; True when a mark was needed."""
-    marked_name, marked_text = mark(name), mark(text)
-    name = name if marked_name is None else marked_name
-    text = text if marked_text is None else marked_text
-    assert text is not None  # noqa: S101 — a null is always marked
-    body = b"\x0a" + unsigned(len(name)) + name + b"\x12" + unsigned(len(text)) + text
-    out.append(_PROPERTIES)
-    out += unsigned(len(body))
-    out += body
-    return marked_name is not None or marked_text is not None
+def read_properties(data: bytes, pos: int, end: int) -> tuple[bytearray, int, bool]:
+    """Read a record's headers as properties, one at a time: they, the position after and whether one is marked."""
+    count, pos = read_varint(data, pos)
+    check_headers(count, pos, end)
+    out = bytearray()
+    escaped = False
+    for _ in range(count):
+        name, text, pos = read_header(data, pos, end)
+        marked_name, marked_text = mark(name), mark(text)
+        escaped = escaped or marked_name is not None or marked_text is not None
+        name, text = marked_name or name, marked_text or text or b""
+        body = b"".join((b"\x0a", unsigned(len(name)), name, b"\x12", unsigned(len(text)), text))
+        out.append(PROPERTIES)
+        out += unsigned(len(body))
+        out += body
+    return out, pos, escaped
 
 
 def append_message(
-    out: list[bytes], metadata: bytearray, timestamp: int, key: bytes | None, value: bytes | None
+    out: bytearray, properties: bytes | bytearray, timestamp: int, key: bytes | None, value: bytes | None
 ) -> None:
-    flagged = False
-    if key is not None:
-        if not is_text(key):
-            key, flagged = base64.b64encode(key), True
-        metadata.append(_PARTITION_KEY)
-        metadata += unsigned(len(key))
-        metadata += key
-    metadata.append(_PAYLOAD_SIZE)
-    metadata += unsigned(len(value)) if value else b"\0"
-    if timestamp != -1:
-        metadata.append(_EVENT_TIME)
-        metadata += unsigned(timestamp & _MASK64)
-    if flagged:
-        metadata += b"\x30\x01"
+    """Write one message: size, metadata, value."""
+    time = b"" if timestamp == -1 else _event_time(timestamp & MASK64)
+    size = len(value) if value else 0
+    if key is None:
+        head = b"".join((properties, b"\x18", unsigned(size), time))
+    elif key.isascii() or is_text(key):
+        head = b"".join((properties, b"\x12", unsigned(len(key)), key, b"\x18", unsigned(size), time))
+    else:
+        key = base64.b64encode(key)
+        head = b"".join((properties, b"\x12", unsigned(len(key)), key, b"\x18", unsigned(size), time, b"\x30\x01"))
     if value is None:
-        metadata += b"\x48\x01"
-    out.append(_U32.pack(len(metadata)))
-    out.append(bytes(metadata))
+        head += b"\x48\x01"
+    out += _U32.pack(len(head))
+    out += head
     if value:
-        out.append(value)
+        out += value
+
+
+def _event_time(value: int) -> bytes:
+    if value < 1 << 14:
+        return b"\x28" + unsigned(value)
+    return bytes((EVENT_TIME, value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80)) + _high_groups(value >> 14)
+
+
+@lru_cache(maxsize=64)
+def _high_groups(value: int) -> bytes:
+    return unsigned(value)  # the timestamps of 16 s share all but two of their groups
 
 
 class Message:
@@ -110,128 +137,135 @@ class Message:
         self.key_b64 = False
         self.ordering_key: bytes | None = None
         self.event_time: int | None = None
-        self.payload_size = 0
+        self.payload_size = -1
         self.null_value = False
         self.compacted_out = False
 
     def record(self, rebuild: Rebuild, offset: int, value: bytes | None) -> Record:
         """The Kafka record this message is at `offset`."""
-        headers: list[Header] = []
-        if self.properties:
-            headers.extend(_headers(self.properties, rebuild.escaped))
         key = self.ordering_key if self.key is None else self.key
         if self.key is not None and self.key_b64:
             key = _from_base64(self.key)
-        return Record(offset, self._timestamp(rebuild), key, value, headers)
+        return Record(offset, timestamp_of(self.event_time, rebuild), key, value, self._headers(rebuild.escaped))
 
-    def _timestamp(self, rebuild: Rebuild) -> int:
-        if rebuild.own:
-            return -1 if self.event_time is None else self.event_time
-        return self.event_time or rebuild.publish_time  # event time 0 is Pulsar's "unset"
+    def _headers(self, escaped: bool) -> list[Header]:
+        if not escaped:
+            return [*self.properties]
+        headers: list[Header] = []
+        for name, text in self.properties:
+            plain = unmark(name)
+            if plain is None:
+                raise CorruptEntry("a header has no key")
+            headers.append((plain, unmark(text)))
+        return headers
 
 
-def _headers(properties: list[tuple[bytes, bytes]], escaped: bool) -> list[Header]:
-    if not escaped:
-        return list(properties)
-    headers: list[Header] = []
-    for name, text in properties:
-        plain = unmark(name)
-        if plain is None:
-            raise CorruptEntry("a header has no key")
-        headers.append((plain, unmark(text)))
-    return headers
+def timestamp_of(event_time: int | None, rebuild: Rebuild) -> int:
+    """A record's timestamp; outside our own entries event time 0 is Pulsar's "unset"."""
+    if rebuild.own:
+        return -1 if event_time is None else wrapped(event_time)
+    return wrapped(event_time or rebuild.publish_time)
 
 
 def read_message(data: bytes, pos: int, end: int) -> Message:
-    if end > len(data):
-        raise CorruptEntry("a message's metadata goes beyond its entry")
+    """Read the SingleMessageMetadata that is all of data[pos:end]; IndexError where the bytes end."""
     message = Message()
     while pos < end:
-        tag, pos = _read_unsigned(data, pos, end)
-        kind = tag & 7
-        if kind == 0:
-            number, pos = _read_unsigned(data, pos, end)
+        tag, pos = _read_tag(data, pos)
+        if tag & 7 == 0:
+            number, pos = read_unsigned(data, pos)
             _set_number(message, tag, number)
-        elif kind == 2:
+        elif tag & 7 == 2:
             field, pos = _read_field(data, pos, end)
             _set_field(message, tag, field)
-        else:  # no field of 4 or 8 bytes exists; one to come is skipped
-            pos += _fixed_size(kind)
+        else:
+            pos = _skip_fixed(pos, tag & 7)
     if pos != end:
         raise CorruptEntry("a message's metadata ends in the middle")
     return message
 
 
 def _set_number(message: Message, tag: int, number: int) -> None:
-    if tag == _PAYLOAD_SIZE:
-        message.payload_size = _signed(number, 32)
-    elif tag == _EVENT_TIME:
-        message.event_time = _signed(number, 64)
-    elif tag == _NULL_VALUE:
+    if tag == PAYLOAD_SIZE:
+        message.payload_size = signed32(number)
+    elif tag == EVENT_TIME:
+        message.event_time = wrapped(number)
+    elif tag == NULL_VALUE:
         message.null_value = number != 0
-    elif tag == _KEY_B64:
+    elif tag == KEY_B64:
         message.key_b64 = number != 0
-    elif tag == _COMPACTED_OUT:
+    elif tag == COMPACTED_OUT:
         message.compacted_out = number != 0
 
 
 def _set_field(message: Message, tag: int, field: bytes) -> None:
-    if tag == _PARTITION_KEY:
+    if tag == PARTITION_KEY:
         message.key = field
-    elif tag == _PROPERTIES:
+    elif tag == PROPERTIES:
         message.properties.append(_read_property(field))
-    elif tag == _ORDERING_KEY:
+    elif tag == ORDERING_KEY:
         message.ordering_key = field
 
 
 def _read_property(data: bytes) -> tuple[bytes, bytes]:
-    name = text = b""
+    name = text = None
     pos, end = 0, len(data)
     while pos < end:
-        tag, pos = _read_unsigned(data, pos, end)
-        if tag & 7 != 2:
-            raise CorruptEntry("a property is not two strings")
-        field, pos = _read_field(data, pos, end)
-        if tag == 0x0A:
-            name = field
-        elif tag == 0x12:
-            text = field
+        tag, pos = _read_tag(data, pos)
+        if tag & 7 == 2:
+            field, pos = _read_field(data, pos, end)
+            if tag == _NAME:
+                name = field
+            elif tag == _TEXT:
+                text = field
+        elif tag & 7 == 0:
+            _, pos = read_unsigned(data, pos)
+        else:
+            pos = _skip_fixed(pos, tag & 7)
+    if pos != end or name is None or text is None:
+        raise CorruptEntry("a property is not a name and a text")
     return name, text
 
 
+def _read_tag(data: bytes, pos: int) -> tuple[int, int]:
+    tag, pos = read_unsigned(data, pos)
+    if not 8 <= tag < 1 << 32:
+        raise CorruptEntry(f"a field's tag is {tag}")
+    return tag, pos
+
+
 def _read_field(data: bytes, pos: int, end: int) -> tuple[bytes, int]:
-    length, pos = _read_unsigned(data, pos, end)
+    length, pos = read_unsigned(data, pos)
     stop = pos + length
     if stop > end:
         raise CorruptEntry("a field goes beyond its message")
     return data[pos:stop], stop
 
 
-def _read_unsigned(data: bytes, pos: int, end: int) -> tuple[int, int]:
-    """Protobuf varint of up to 64 bits."""
-    if pos < end:
-        byte = data[pos]
-        if byte < 0x80:
-            return byte, pos + 1
-    raw = shift = 0
-    while pos < end and shift < 70:
-        byte = data[pos]
+def read_unsigned(data: bytes, pos: int) -> tuple[int, int]:
+    """Protobuf varint of up to 64 bits; IndexError where the bytes end."""
+    raw = data[pos]
+    if raw < 0x80:
+        return raw, pos + 1
+    raw &= 0x7F
+    for shift in range(7, 70, 7):
         pos += 1
+        byte = data[pos]
         raw |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return raw & _MASK64, pos
-        shift += 7
-    raise CorruptEntry("a varint ends in the middle")
+            return raw & MASK64, pos + 1
+    raise CorruptEntry("a varint is longer than 64 bits need")
 
 
-def _signed(number: int, bits: int) -> int:
-    number &= (1 << bits) - 1
-    return number - (1 << bits) if number >> (bits - 1) else number
+def signed32(number: int) -> int:
+    """The low 32 bits of a number as protobuf's int32."""
+    number &= 0xFFFFFFFF
+    return number - (1 << 32) if number >> 31 else number
 
 
-def _fixed_size(kind: int) -> int:
+def _skip_fixed(pos: int, kind: int) -> int:
     if kind == 5:
-        return 4
+        return pos + 4
     if kind == 1:
-        return 8
+        return pos + 8
     raise CorruptEntry(f"a message's metadata has wire type {kind}")

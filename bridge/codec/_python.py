@@ -1,9 +1,13 @@
 """The reference codec: Kafka record batches to Pulsar batch payloads and back, in plain Python.
 
-What this module accepts, rejects and produces defines what a native twin must accept, reject and produce.
+What this module accepts, rejects and produces defines what a native twin must accept, reject and produce; the grammar
+is in the docstrings of `_records` and `_messages`. Nothing but CorruptBatch, InvalidRecord and CorruptEntry is raised,
+time and memory are linear in the bytes given, and messages of exceptions hold no byte of a record.
 
 Kafka: record batch v2 (magic 2, KIP-98), `DefaultRecordBatch`. Pulsar: a batch payload is a run of
-[u32 size][SingleMessageMetadata][value] (binary protocol, "Batch messages").
+[u32 size][SingleMessageMetadata][value] (binary protocol, "Batch messages"), each field of the metadata written once,
+by number, and only where it says something. `encode_payload` and `decode_payload` are long because a call costs a
+tenth of a record: what nearly every record has is read in their loops, all else by `_records` and `_messages`.
 """
 
 import struct
@@ -11,23 +15,44 @@ from collections.abc import Sequence
 
 import crc32c
 
-from bridge.codec._messages import append_message, append_property, read_message
-from bridge.codec._records import check_count, read_any, read_record, varint, wrapped, write_body
-from bridge.codec.types import HEADER_SIZE, BatchHeader, Payload, Rebuild, Record
+from bridge.codec._messages import (
+    EVENT_TIME,
+    PARTITION_KEY,
+    PAYLOAD_SIZE,
+    SEQUENCE_ID,
+    SMALLEST_MESSAGE,
+    Message,
+    append_message,
+    read_message,
+    read_properties,
+    read_unsigned,
+    signed32,
+    timestamp_of,
+)
+from bridge.codec._records import (
+    append_record,
+    check_count,
+    read_bytes,
+    read_record,
+    read_varint,
+    read_varlong,
+    wrapped,
+)
+from bridge.codec.types import HEADER_SIZE, BatchHeader, Header, Payload, Rebuild, Record
 from bridge.errors import CorruptBatch, CorruptEntry, InvalidRecord
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
+_REBUILD = struct.Struct(">qiqqhi")
 _U32 = struct.Struct(">I")
 _CRC_AT = 17
 _CRC_START = 21  # the checksum covers attributes to the end: offset and leader epoch can be patched freely
 _LENGTH_START = 12
+_OLDEST = -(1 << 63)
 
 
 def read_header(batch: bytes | memoryview) -> BatchHeader:
     """Read and verify the header of one whole batch, checksum included; raises CorruptBatch."""
-    if len(batch) < HEADER_SIZE:
-        raise CorruptBatch(f"a batch of {len(batch)} bytes is shorter than its header")
-    header = BatchHeader(*_HEADER.unpack_from(batch))
+    header = _unpack_header(batch)
     if header.magic != 2:
         raise CorruptBatch(f"magic {header.magic} is not record batch v2")
     if header.length != len(batch) - _LENGTH_START:
@@ -37,86 +62,173 @@ def read_header(batch: bytes | memoryview) -> BatchHeader:
     return header
 
 
+def _unpack_header(batch: bytes | memoryview) -> BatchHeader:
+    if len(batch) < HEADER_SIZE:
+        raise CorruptBatch(f"a batch of {len(batch)} bytes is shorter than its header")
+    return BatchHeader(*_HEADER.unpack_from(batch))
+
+
 def encode_payload(records: bytes, count: int, base_timestamp: int) -> Payload:
-    """Turn the uncompressed records of a batch into a Pulsar batch payload; raises InvalidRecord."""
+    """Turn the uncompressed records of a batch into a Pulsar batch payload; raises InvalidRecord.
+
+    The records must be exactly `count`, with offset deltas 0, 1, 2 … as Kafka demands of producers.
+    """
     check_count(records, count)
-    out: list[bytes] = []
-    timestamps = []
+    out = bytearray()
+    newest = _OLDEST
     escaped = False
     pos = 0
     try:
-        for delta in range(count):
-            pos, timestamp, key, value, headers = read_record(records, pos, delta)
-            timestamp = wrapped(base_timestamp + timestamp)
-            timestamps.append(timestamp)
-            metadata = bytearray()
-            for name, text in headers:
-                escaped |= append_property(metadata, name, text)
-            append_message(out, metadata, timestamp, key, value)
+        for expected in range(count):
+            length, pos = read_varint(records, pos)
+            end = pos + length
+            moved, pos = read_varlong(records, pos + 1)
+            delta, pos = read_varint(records, pos)
+            if delta != expected:
+                raise InvalidRecord(f"record {expected} says offset delta {delta}")
+            byte = records[pos]
+            key: bytes | None
+            if byte & 0x81:  # null, or 64 bytes and more
+                key, pos = read_bytes(records, pos, end)
+            else:
+                start = pos + 1
+                pos = start + (byte >> 1)  # beyond the record's end? then so is every position after it
+                key = records[start:pos]
+            value, pos = read_bytes(records, pos, end)
+            properties: bytes | bytearray = b""
+            if records[pos]:
+                properties, pos, marked = read_properties(records, pos, end)
+                escaped |= marked
+            else:
+                pos += 1
+            if pos != end:
+                raise InvalidRecord(f"a record's fields end {end - pos} bytes before it does")
+            timestamp = wrapped(base_timestamp + moved)
+            if timestamp > newest:
+                newest = timestamp
+            append_message(out, properties, timestamp, key, value)
     except IndexError as error:
         raise InvalidRecord("a record ends in the middle") from error
     if pos != len(records):
         raise InvalidRecord(f"{len(records) - pos} bytes follow the last record")
-    return Payload(b"".join(out), max(timestamps), escaped)
+    return Payload(bytes(out), newest, escaped)
 
 
 def read_records(batch: bytes | memoryview, records: bytes | None = None) -> list[Record]:
-    """List the records of one verified batch; `records`: its records section where it had to be decompressed."""
-    header = BatchHeader(*_HEADER.unpack_from(batch))
+    """List the records of one verified batch; `records`: its records section where it had to be decompressed.
+
+    Gaps between offsets are allowed, and a batch of none: compaction makes both.
+    """
+    header = _unpack_header(batch)
     data = bytes(batch[HEADER_SIZE:]) if records is None else records
+    if header.record_count or data:
+        check_count(data, header.record_count)
     out: list[Record] = []
     pos = 0
     try:
         for _ in range(header.record_count):
-            pos, delta, timestamp, key, value, headers = read_any(data, pos)
-            out.append(
-                Record(header.base_offset + delta, wrapped(header.base_timestamp + timestamp), key, value, headers)
-            )
+            pos, delta, moved, key, value, headers = read_record(data, pos)
+            offset, timestamp = wrapped(header.base_offset + delta), wrapped(header.base_timestamp + moved)
+            out.append(Record(offset, timestamp, key, value, headers))
     except IndexError as error:
         raise InvalidRecord("a record ends in the middle") from error
+    if pos != len(data):
+        raise InvalidRecord(f"{len(data) - pos} bytes follow the last record")
     return out
 
 
-def decode_payload(payload: bytes, count: int, rebuild: Rebuild) -> bytes:
+def decode_payload(payload: bytes, count: int, rebuild: Rebuild) -> bytes:  # noqa: C901, PLR0915 — see the module
     """Turn a Pulsar batch payload of `count` messages into one uncompressed Kafka batch; raises CorruptEntry."""
-    records: list[Record] = []
-    pos = 0
+    _check_rebuild(rebuild)
+    if count < 1 or count * SMALLEST_MESSAGE > len(payload):
+        raise CorruptEntry(f"{count} messages cannot be in {len(payload)} bytes")
+    out = bytearray(HEADER_SIZE)
+    base_timestamp = newest = rebuild.publish_time
+    written = pos = high = 0
+    tail = b""
     try:
         for delta in range(count):
             (size,) = _U32.unpack_from(payload, pos)
-            pos += 4
-            message = read_message(payload, pos, pos + size)
-            pos += size
-            if message.compacted_out:
+            start = pos = pos + 4
+            end = start + size
+            key: bytes | None = None
+            value: bytes | None
+            event_time: int | None = None
+            rare: Message | None = None
+            value_size = -1
+            while pos < end:
+                tag = payload[pos]
+                byte = payload[pos + 1]
+                if tag == PARTITION_KEY:
+                    length, pos = (byte, pos + 2) if byte < 0x80 else read_unsigned(payload, pos + 1)
+                    key = payload[pos : pos + length]
+                    pos += length
+                elif tag == PAYLOAD_SIZE:
+                    value_size, pos = (byte, pos + 2) if byte < 0x80 else read_unsigned(payload, pos + 1)
+                elif tag == EVENT_TIME:
+                    # timestamps near each other differ in their two lowest groups of 7 bits: the rest is remembered
+                    second = payload[pos + 2]
+                    if tail and byte & second & 0x80 and payload.startswith(tail, pos + 3):
+                        event_time = high | (second & 0x7F) << 7 | byte & 0x7F
+                        pos += 3 + len(tail)
+                    else:
+                        third = pos + 3
+                        event_time, pos = read_unsigned(payload, pos + 1)
+                        tail, high = payload[third:pos], event_time >> 14 << 14
+                elif tag == SEQUENCE_ID:
+                    _, pos = read_unsigned(payload, pos + 1)
+                else:  # the whole message again, at leisure
+                    rare = read_message(payload, start, end)
+                    value_size, pos = rare.payload_size, end
+            start = pos
+            pos += signed32(value_size) if value_size >> 31 else value_size
+            if start != end or pos < start or pos > len(payload):
+                raise CorruptEntry("a message's metadata or value goes beyond its end")
+            value = payload[start:pos]
+            headers: Sequence[Header] = ()
+            if rare is None:
+                timestamp = timestamp_of(event_time, rebuild)
+            elif rare.compacted_out:
                 continue
-            end = pos + message.payload_size
-            if message.payload_size < 0 or end > len(payload):
-                raise CorruptEntry("a message's value goes beyond its entry")
-            value = None if message.null_value else payload[pos:end]
-            pos = end
-            records.append(message.record(rebuild, rebuild.base_offset + delta, value))
+            else:
+                _, timestamp, key, value, headers = rare.record(rebuild, 0, None if rare.null_value else value)
+            if not written:
+                base_timestamp = newest = timestamp
+            elif timestamp > newest:
+                newest = timestamp
+            written += 1
+            append_record(out, timestamp - base_timestamp, delta, key, value, headers)
     except (IndexError, struct.error) as error:
         raise CorruptEntry("a message ends in the middle") from error
     if pos != len(payload):
         raise CorruptEntry(f"{len(payload) - pos} bytes follow the last message")
-    return build_batch(records, rebuild)
+    return _finish(out, rebuild, base_timestamp, newest, written)
 
 
 def build_batch(records: Sequence[Record], rebuild: Rebuild) -> bytes:
     """Write one uncompressed Kafka batch over the offsets that `rebuild` names; it may have fewer records (gaps)."""
+    _check_rebuild(rebuild)
     base_timestamp = records[0].timestamp if records else rebuild.publish_time
-    out = bytearray(HEADER_SIZE)
-    body = bytearray()
-    for record in records:
-        body.clear()
-        write_body(body, record, base_timestamp, rebuild.base_offset)
-        out += varint(len(body))
-        out += body
-    producer_id, epoch, sequence = rebuild.producer
     newest = max((record.timestamp for record in records), default=base_timestamp)
+    out = bytearray(HEADER_SIZE)
+    for offset, timestamp, key, value, headers in records:
+        append_record(out, timestamp - base_timestamp, offset - rebuild.base_offset, key, value, headers)
+    return _finish(out, rebuild, base_timestamp, newest, len(records))
+
+
+def _check_rebuild(rebuild: Rebuild) -> None:
+    """Refuse what has no place in a batch's header: an entry's own metadata may say anything."""
+    try:
+        _REBUILD.pack(rebuild.base_offset, rebuild.span - 1, rebuild.publish_time, *rebuild.producer)
+    except struct.error as error:
+        raise CorruptEntry("an entry's metadata does not fit a Kafka batch") from error
+
+
+def _finish(out: bytearray, rebuild: Rebuild, base_timestamp: int, newest: int, count: int) -> bytes:
     _HEADER.pack_into(
         out, 0, rebuild.base_offset, len(out) - _LENGTH_START, 0, 2, 0, 0, rebuild.span - 1,
-        base_timestamp, newest, producer_id, epoch, sequence, len(records),
+        base_timestamp, newest, *rebuild.producer, count,
     )  # fmt: skip
-    _U32.pack_into(out, _CRC_AT, crc32c.crc32c(memoryview(out)[_CRC_START:]))
+    with memoryview(out) as view:
+        _U32.pack_into(out, _CRC_AT, crc32c.crc32c(view[_CRC_START:]))
     return bytes(out)

@@ -3,15 +3,20 @@
 Kafka names codecs in the low three bits of a batch's attributes; Pulsar in `MessageMetadata.compression` together
 with `uncompressed_size`. Kafka's snappy comes raw or in xerial frames, its lz4 is the frame format; Pulsar's lz4 and
 snappy are raw blocks.
+
+Memory follows the bytes received: a claimed size is believed only as far as the codec could make so much of so few
+bytes. Streams of several gzip members or zstd frames are read, up to 16 (each costs a copy of the rest, and nobody
+writes two); an lz4 frame stands alone, as in Kafka's `Lz4BlockInputStream`. Bytes after the end are refused.
 """
 
-import struct
 import sys
 import zlib
 from collections.abc import Callable
 from enum import IntEnum
+from typing import Protocol
 
 import cramjam
+import lz4.block
 import lz4.frame
 
 if sys.version_info >= (3, 14):
@@ -24,6 +29,9 @@ from bridge.errors import CorruptBatch, CorruptEntry
 _XERIAL = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = 16
 _CODEC_MASK = 0x07
+_MOST_PARTS = 16
+_LZ4_RATIO = 255  # the most bytes that one byte can stand for
+_SNAPPY_RATIO = 22
 
 
 class KafkaCodec(IntEnum):
@@ -47,7 +55,7 @@ class PulsarCodec(IntEnum):
 
 
 def decompress_kafka(attributes: int, data: bytes | memoryview, limit: int) -> bytes:
-    """The records section of a batch, uncompressed; raises CorruptBatch if damaged or above `limit` bytes."""
+    """The records section of a batch, uncompressed; raises CorruptBatch if damaged or grown above `limit` bytes."""
     codec = attributes & _CODEC_MASK
     if codec == KafkaCodec.NONE:
         return bytes(data)
@@ -61,13 +69,16 @@ def decompress_kafka(attributes: int, data: bytes | memoryview, limit: int) -> b
 
 
 def decompress_pulsar(codec: int, data: bytes | memoryview, size: int, limit: int) -> bytes:
-    """An entry's payload, uncompressed to exactly `size` bytes; raises CorruptEntry otherwise."""
-    if codec == PulsarCodec.NONE:
+    """An entry's payload, uncompressed to exactly `size` bytes; raises CorruptEntry otherwise.
+
+    Nothing stays nothing in every codec (Go's zstd writes it so); an uncompressed payload is as long as it is.
+    """
+    if codec == PulsarCodec.NONE or (size == 0 and not data):
         return bytes(data)
     decompress = _PULSAR.get(codec)
     if decompress is None:
         raise CorruptEntry(f"compression type {codec} is unknown")
-    if size > limit:
+    if not 0 <= size <= limit:
         raise CorruptEntry(f"the entry claims {size} bytes uncompressed, the limit is {limit}")
     try:
         plain = decompress(bytes(data), size)
@@ -78,88 +89,105 @@ def decompress_pulsar(codec: int, data: bytes | memoryview, size: int, limit: in
     return plain
 
 
-class _TooLarge(ValueError):
-    pass
-
-
-# what the libraries raise for damaged input; all of them are told here what they mean
-_LIBRARY_ERRORS = (
-    _TooLarge, zlib.error, zstd.ZstdError, cramjam.DecompressionError, RuntimeError, ValueError, EOFError, struct.error,
-)  # fmt: skip
+# what the libraries raise for damaged input, and what this module does; all are told above what they mean
+_LIBRARY_ERRORS = (zlib.error, zstd.ZstdError, cramjam.DecompressionError, RuntimeError, ValueError, EOFError)
 
 
 def _check(size: int, limit: int) -> None:
     if size > limit:
-        raise _TooLarge(f"more than {limit} bytes uncompressed")
+        raise ValueError(f"more than {limit} bytes uncompressed")
+
+
+class _Part(Protocol):
+    """One gzip member or zstd frame, as zlib's and zstd's objects have it."""
+
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+
+
+def _parts(data: bytes, limit: int, start: Callable[[bytes, int], tuple[bytes, _Part]]) -> bytes:
+    plain: list[bytes] = []
+    left = limit
+    for _ in range(_MOST_PARTS):
+        out, part = start(data, left + 1)  # one byte more than allowed tells; 0 would mean no bound
+        _check(len(out), left)
+        if not part.eof:
+            raise EOFError("the stream ends in the middle")
+        plain.append(out)
+        left -= len(out)
+        data = part.unused_data
+        if not data:
+            return b"".join(plain)
+    raise ValueError(f"more than {_MOST_PARTS} streams one after another")
+
+
+def _gzip_member(data: bytes, most: int) -> tuple[bytes, _Part]:
+    member = zlib.decompressobj(wbits=31)
+    return member.decompress(data, most), member
+
+
+def _zstd_frame(data: bytes, most: int) -> tuple[bytes, _Part]:
+    frame = zstd.ZstdDecompressor()
+    return frame.decompress(data, max_length=most), frame
 
 
 def _gzip(data: bytes, limit: int) -> bytes:
-    out = bytearray()
-    while data:  # gzip allows several members one after another
-        member = zlib.decompressobj(wbits=31)
-        out += member.decompress(data, limit + 1 - len(out))
-        _check(len(out), limit)
-        if not member.eof:
-            raise EOFError("the stream ends in the middle")
-        data = member.unused_data
-    return bytes(out)
+    return _parts(data, limit, _gzip_member)
+
+
+def _zstd(data: bytes, limit: int) -> bytes:
+    return _parts(data, limit, _zstd_frame)
 
 
 def _zlib(data: bytes, limit: int) -> bytes:
     stream = zlib.decompressobj()
     out = stream.decompress(data, limit + 1)
     _check(len(out), limit)
-    if not stream.eof:
-        raise EOFError("the stream ends in the middle")
+    if not stream.eof or stream.unused_data:
+        raise EOFError("the stream does not end with its bytes")
     return out
 
 
-def _zstd(data: bytes, limit: int) -> bytes:
-    out = bytearray()
-    while data:  # frames may follow one another
-        frame = zstd.ZstdDecompressor()
-        out += frame.decompress(data, max_length=limit + 1 - len(out))
-        _check(len(out), limit)
-        if not frame.eof:
-            raise EOFError("the frame ends in the middle")
-        data = frame.unused_data
-    return bytes(out)
-
-
 def _lz4_frame(data: bytes, limit: int) -> bytes:
-    out = bytearray()
-    while data:
-        frame = lz4.frame.LZ4FrameDecompressor()
-        out += frame.decompress(data, max_length=limit + 1 - len(out))
-        _check(len(out), limit)
-        if not frame.eof:
-            raise EOFError("the frame ends in the middle")
-        data = frame.unused_data or b""
-    return bytes(out)
+    frame = lz4.frame.LZ4FrameDecompressor()
+    # the library allocates all of max_length at once
+    out: bytes = frame.decompress(data, max_length=min(limit, _LZ4_RATIO * len(data)) + 1)
+    _check(len(out), limit)
+    if not frame.eof or frame.unused_data:
+        raise EOFError("the frame does not end with its bytes")
+    return out
 
 
 def _snappy_block(data: bytes, limit: int) -> bytes:
-    _check(cramjam.snappy.decompress_raw_len(data), limit)
+    size = cramjam.snappy.decompress_raw_len(data)
+    _check(size, min(limit, _SNAPPY_RATIO * len(data)))
     return bytes(cramjam.snappy.decompress_raw(data))
 
 
 def _snappy_kafka(data: bytes, limit: int) -> bytes:
     if not data.startswith(_XERIAL):
         return _snappy_block(data, limit)
-    out = bytearray()
+    plain: list[bytes] = []
+    left = limit
     pos = _XERIAL_HEADER
-    while pos < len(data):
-        (size,) = struct.unpack_from(">i", data, pos)
+    while pos != len(data):
+        size = int.from_bytes(data[pos : pos + 4], "big")
         pos += 4
-        if size < 0 or pos + size > len(data):  # CVE-2023-34455: the chunk length comes from outside
-            raise ValueError("a chunk goes beyond its stream")
-        out += _snappy_block(data[pos : pos + size], limit - len(out))
+        if not 0 < size <= len(data) - pos:  # CVE-2023-34455: the chunk length comes from outside
+            raise ValueError("a chunk is empty or goes beyond its stream")
+        plain.append(_snappy_block(data[pos : pos + size], left))
+        left -= len(plain[-1])
         pos += size
-    return bytes(out)
+    return b"".join(plain)
 
 
 def _lz4_block(data: bytes, size: int) -> bytes:
-    return bytes(cramjam.lz4.decompress_block(data, output_len=size))
+    _check(size, _LZ4_RATIO * len(data))
+    # cramjam would return `size` bytes whatever the block holds
+    plain: bytes = lz4.block.decompress(data, uncompressed_size=size)
+    return plain
 
 
 _KAFKA: dict[int, Callable[[bytes, int], bytes]] = {
