@@ -1,0 +1,113 @@
+"""What the server asks of a Pulsar: fit or not at start-up, and still fit for readiness."""
+
+from bridge import log
+from bridge.check.facts import (
+    INDEX_SETTINGS,
+    deletes_inactive,
+    effective_retention,
+    keeps,
+    missing_index_settings,
+    probe_index,
+    retention_is_readable,
+    runtime_config,
+)
+from bridge.check.remedies import index_remedy, keep_topics_command, retention_command
+from bridge.config import Settings
+from bridge.errors import StartupError
+from bridge.pulsar import Admin, AdminError, PulsarClient
+from bridge.pulsar.admin import Forbidden, NotFound, Retention
+
+_LOG = log.get(__name__)
+
+
+async def ensure_fit(admin: Admin, client: PulsarClient, settings: Settings) -> None:
+    """Make the namespace keep its data where that is allowed; StartupError says what else to set or run."""
+    namespace = settings.pulsar.full_namespace
+    try:
+        await admin.namespace_policies(namespace)
+    except NotFound:
+        raise StartupError(
+            f"pulsar.namespace: {namespace} does not exist; run: pulsar-admin namespaces create {namespace}"
+        ) from None
+    except AdminError as error:
+        if not isinstance(error, Forbidden):
+            raise StartupError(f"pulsar.admin_url {settings.pulsar.admin_url}: {error}") from None
+    problem = await index_problem(admin, client, settings)
+    if problem is not None:
+        raise StartupError(problem)
+    await _ensure_retention(admin, settings)
+    await _ensure_topics_stay(admin, settings)
+
+
+async def index_problem(admin: Admin, client: PulsarClient, settings: Settings) -> str | None:
+    """None when entries come with their index, else which broker settings make them.
+
+    The broker's own configuration answers where this login may read it; where it may not, an entry is written and read.
+    """
+    missing = missing_index_settings(await runtime_config(admin))
+    if missing is None:
+        missing = [] if await probe_index(admin, client, settings) is not None else list(INDEX_SETTINGS)
+    return index_remedy(missing) if missing else None
+
+
+async def retention_problem(admin: Admin, settings: Settings) -> str | None:
+    """None when the namespace keeps data that no subscription holds, else the command that makes it."""
+    namespace = settings.pulsar.full_namespace
+    try:
+        kept = await effective_retention(admin, namespace)
+    except AdminError as error:
+        return f"the retention of {namespace} cannot be read ({error})"
+    if kept is not None and keeps(kept):
+        return None
+    has = "has" if kept is not None else "may have"
+    return (
+        f"{namespace} {has} no retention, so Pulsar deletes records that no subscription holds; "
+        f"run: {retention_command(namespace, settings.retention)}"
+    )
+
+
+async def _ensure_retention(admin: Admin, settings: Settings) -> None:
+    problem = await retention_problem(admin, settings)
+    if problem is None:
+        return
+    namespace, wanted = settings.pulsar.full_namespace, settings.retention
+    if not wanted.ensure:
+        if not await retention_is_readable(admin, namespace):
+            # The operator has said so, and this login cannot look: believe it, aloud.
+            _LOG.warning("! retention not known", extra={"namespace": namespace, "reason": problem})
+            return
+        raise StartupError(f"{problem} (or set retention.ensure = true)")
+    try:
+        await admin.set_namespace_retention(namespace, Retention(wanted.minutes, wanted.megabytes))
+    except AdminError as error:
+        raise StartupError(
+            f"the retention of {namespace} is not safe and this login may not set it ({error}): "
+            "as an administrator run: "
+            f"{retention_command(namespace, wanted)}   then, if the bridge may not read it either, set "
+            "retention.ensure = false"
+        ) from None
+    _LOG.info(
+        "= retention set",
+        extra={"namespace": namespace, "minutes": wanted.minutes, "megabytes": wanted.megabytes},
+    )
+
+
+async def _ensure_topics_stay(admin: Admin, settings: Settings) -> None:
+    """Kafka topics stay until deleted; where that cannot be had a warning is enough, for retention holds their data."""
+    namespace = settings.pulsar.full_namespace
+    if await deletes_inactive(admin, namespace) is False:
+        return
+    if settings.retention.ensure:
+        try:
+            await admin.set_namespace_inactive_topic_policies(namespace, delete=False)
+        except AdminError as error:
+            reason = str(error)
+        else:
+            _LOG.info("= inactive topics are kept", extra={"namespace": namespace})
+            return
+    else:
+        reason = "retention.ensure is false"
+    _LOG.warning(
+        "! inactive topics may be deleted",
+        extra={"namespace": namespace, "reason": reason, "run": keep_topics_command(namespace)},
+    )

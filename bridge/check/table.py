@@ -1,0 +1,206 @@
+"""What `bridge check` tells: one finding a line, and what mends it."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, TextIO
+
+from bridge.check.facts import (
+    INDEX_SETTINGS,
+    PROBE_TOPIC,
+    deletes_inactive,
+    effective_retention,
+    is_true,
+    keeps,
+    missing_index_settings,
+    probe_index,
+    runtime_config,
+)
+from bridge.check.remedies import broker_conf, keep_topics_command, retention_command
+from bridge.config import Settings
+from bridge.errors import BridgeError
+from bridge.metrics import PulsarMetrics
+from bridge.pulsar import Admin, AdminError, PulsarClient, PulsarError
+from bridge.pulsar.admin import Forbidden, NotFound
+from bridge.pulsar.pb import PulsarApi_pb2 as pb
+
+
+class State(StrEnum):
+    """How a finding stands; only UNFIT makes the whole unfit."""
+
+    FIT = "fit"
+    RISK = "risk"
+    UNKNOWN = "unknown"
+    UNFIT = "NOT FIT"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing looked at, and what mends it."""
+
+    name: str
+    state: State
+    detail: str
+    remedy: str = ""
+
+
+async def report(settings: Settings, out: TextIO) -> int:
+    """Print the table; 0 when the Pulsar is fit, 1 when not."""
+    findings = await examine(settings)
+    width = max(len(finding.name) for finding in findings)
+    print(f"{settings.pulsar.service_url}, namespace {settings.pulsar.full_namespace}", file=out)
+    for finding in findings:
+        print(f"  {finding.name:<{width}}  {finding.state:<8} {finding.detail}", file=out)
+        if finding.remedy:
+            print(f"  {'':<{width}}  {'':<8} → {finding.remedy}", file=out)
+    unfit = sum(finding.state is State.UNFIT for finding in findings)
+    print("not fit: mend what is marked NOT FIT" if unfit else "fit for the bridge", file=out)
+    return 1 if unfit else 0
+
+
+async def examine(settings: Settings) -> list[Finding]:
+    """Every finding; nothing is changed, except that a probe entry is written to a hidden topic."""
+    admin, client = Admin(settings.pulsar), PulsarClient(settings.pulsar, PulsarMetrics())
+    await admin.start()
+    try:
+        findings = await _examine_login(client, settings)
+        connected = all(finding.state is State.FIT for finding in findings)
+        findings += await _examine_admin(admin, settings)
+        if findings[-1].state is not State.UNFIT:
+            findings += await _examine_policies(admin, settings)
+        if connected:
+            findings.insert(2, await _examine_index(admin, client, settings))
+        return findings
+    finally:
+        await client.close()
+        await admin.close()
+
+
+async def _examine_login(client: PulsarClient, settings: Settings) -> list[Finding]:
+    url = settings.pulsar.service_url
+    try:
+        await client.start()
+    except PulsarError as error:
+        if error.code in (pb.AuthenticationError, pb.AuthorizationError):
+            return [
+                Finding("reachable", State.FIT, url),
+                Finding("logged in", State.UNFIT, str(error), "set pulsar.token or pulsar.token_file to a valid token"),
+            ]
+        return [Finding("reachable", State.UNFIT, str(error), "set pulsar.service_url to a broker or proxy that runs")]
+    except (BridgeError, OSError) as error:
+        return [Finding("reachable", State.UNFIT, str(error), "set pulsar.service_url to a broker or proxy that runs")]
+    login = "with a token" if settings.pulsar.token or settings.pulsar.token_file else "without authentication"
+    return [Finding("reachable", State.FIT, url), Finding("logged in", State.FIT, login)]
+
+
+async def _examine_index(admin: Admin, client: PulsarClient, settings: Settings) -> Finding:
+    name = "index exposed"
+    try:
+        index = await probe_index(admin, client, settings)
+    except BridgeError as error:
+        return Finding(name, State.UNKNOWN, f"the probe entry failed: {error}")
+    if index is not None:
+        return Finding(name, State.FIT, f"an entry written to {PROBE_TOPIC} came back with index {index}")
+    missing = missing_index_settings(await runtime_config(admin)) or list(INDEX_SETTINGS)
+    return Finding(name, State.UNFIT, "entries come without their index", broker_conf(missing))
+
+
+async def _examine_admin(admin: Admin, settings: Settings) -> list[Finding]:
+    url, namespace = settings.pulsar.admin_url, settings.pulsar.full_namespace
+    try:
+        await admin.namespace_policies(namespace)
+    except Forbidden as error:
+        return [
+            Finding("admin reachable", State.FIT, url),
+            Finding("namespace", State.UNKNOWN, f"this login may not look at it ({error})"),
+        ]
+    except NotFound as error:
+        return [
+            Finding("admin reachable", State.FIT, url),
+            Finding("namespace", State.UNFIT, str(error), f"pulsar-admin namespaces create {namespace}"),
+        ]
+    except AdminError as error:
+        return [Finding("admin reachable", State.UNFIT, str(error), "set pulsar.admin_url to a broker's web address")]
+    return [Finding("admin reachable", State.FIT, url), Finding("namespace", State.FIT, f"{namespace} exists")]
+
+
+async def _examine_policies(admin: Admin, settings: Settings) -> list[Finding]:
+    namespace = settings.pulsar.full_namespace
+    runtime = await runtime_config(admin)
+    return [
+        await _examine_retention(admin, settings),
+        await _guarded("inactive topics", _examine_inactive, admin, namespace),
+        _examine_topic_policies(runtime),
+        await _guarded("deduplication", _examine_deduplication, admin, namespace),
+        _examine_auto_creation(runtime),
+    ]
+
+
+async def _guarded(
+    name: str, look: Callable[[Admin, str], Awaitable[Finding]], admin: Admin, namespace: str
+) -> Finding:
+    try:
+        return await look(admin, namespace)
+    except AdminError as error:
+        return Finding(name, State.UNKNOWN, str(error))
+
+
+async def _examine_retention(admin: Admin, settings: Settings) -> Finding:
+    namespace = settings.pulsar.full_namespace
+    command = retention_command(namespace, settings.retention)
+    try:
+        kept = await effective_retention(admin, namespace)
+    except AdminError as error:
+        return Finding("retention", State.UNKNOWN, f"cannot be read ({error})", command)
+    if kept is None:
+        return Finding(
+            "retention", State.UNKNOWN, "the namespace has none, the broker's default is not readable", command
+        )
+    if not keeps(kept):
+        return Finding("retention", State.UNFIT, "none: records that no subscription holds are deleted", command)
+    return Finding("retention", State.FIT, f"{limit(kept.minutes, 'minutes')}, {limit(kept.megabytes, 'MB')}")
+
+
+async def _examine_inactive(admin: Admin, namespace: str) -> Finding:
+    deletes = await deletes_inactive(admin, namespace)
+    command = keep_topics_command(namespace)
+    if deletes is None:
+        return Finding("inactive topics", State.UNKNOWN, "the broker's default is not readable", command)
+    if deletes:
+        return Finding("inactive topics", State.UNFIT, "topics that nobody uses are deleted", command)
+    return Finding("inactive topics", State.FIT, "are kept")
+
+
+async def _examine_deduplication(admin: Admin, namespace: str) -> Finding:
+    enabled = await admin.namespace_deduplication(namespace)
+    if enabled is None:
+        enabled = is_true(await runtime_config(admin), "brokerDeduplicationEnabled")
+    command = f"pulsar-admin namespaces set-deduplication {namespace} --enable"
+    if enabled is None:
+        return Finding("deduplication", State.UNKNOWN, "the broker's default is not readable", command)
+    if not enabled:
+        return Finding("deduplication", State.UNFIT, "off: a retry of an idempotent producer is stored twice", command)
+    return Finding("deduplication", State.FIT, "on")
+
+
+def _examine_topic_policies(runtime: Mapping[str, Any] | None) -> Finding:
+    names = ("systemTopicEnabled", "topicLevelPoliciesEnabled")
+    if runtime is None:
+        return Finding("topic policies", State.UNKNOWN, "this login may not read the broker's configuration")
+    off = [f"{name}=true" for name in names if is_true(runtime, name) is False]
+    if off:
+        return Finding("topic policies", State.UNFIT, "a topic cannot have settings of its own", broker_conf(off))
+    return Finding("topic policies", State.FIT, "on")
+
+
+def _examine_auto_creation(runtime: Mapping[str, Any] | None) -> Finding:
+    allowed = is_true(runtime, "allowAutoTopicCreation")
+    if allowed is None:
+        return Finding("auto creation", State.UNKNOWN, "this login may not read the broker's configuration")
+    if allowed:
+        return Finding("auto creation", State.RISK, "a native client that names a deleted topic creates it again")
+    return Finding("auto creation", State.FIT, "off")
+
+
+def limit(value: int, unit: str) -> str:
+    return f"any number of {unit}" if value < 0 else f"{value:,} {unit}"
