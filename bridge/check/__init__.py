@@ -1,4 +1,4 @@
-"""Whether a Pulsar is fit for the bridge: `ensure_fit` at start-up, `..._problem` for readiness, `report` for operators."""
+"""Whether a Pulsar is fit for the bridge: asked at start-up, for readiness, and by operators (`bridge check`)."""
 
 from bridge.check.facts import PROBE_TOPIC
 from bridge.check.fit import ensure_fit, index_problem, retention_problem

@@ -30,6 +30,7 @@ async def runtime_config(admin: Admin) -> Mapping[str, Any] | None:
 
 
 def missing_index_settings(runtime: Mapping[str, Any] | None) -> list[str] | None:
+    """The lines broker.conf lacks; None when its configuration could not be read."""
     if runtime is None:
         return None
     writes, shows = INDEX_SETTINGS
@@ -76,6 +77,7 @@ async def effective_retention(admin: Admin, namespace: str) -> Retention | None:
 
 
 async def retention_is_readable(admin: Admin, namespace: str) -> bool:
+    """Whether this login can tell what retention holds for the namespace."""
     try:
         return await effective_retention(admin, namespace) is not None
     except AdminError:
@@ -95,6 +97,7 @@ async def deletes_inactive(admin: Admin, namespace: str) -> bool | None:
 
 
 def keeps(retention: Retention) -> bool:
+    """Whether data outlives its subscriptions; 0 in either field means that nothing does."""
     return retention.minutes != 0 and retention.megabytes != 0
 
 

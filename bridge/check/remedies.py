@@ -6,20 +6,24 @@ from bridge.config import RetentionSettings
 
 
 def broker_conf(lines: Sequence[str]) -> str:
+    """What to put into the broker's configuration."""
     return "set in every broker's broker.conf and restart it: " + "   ".join(lines)
 
 
 def index_remedy(missing: Sequence[str]) -> str:
+    """For a broker that does not show the index."""
     return f"the broker does not show entries' index, from which Kafka offsets come: {broker_conf(missing)}"
 
 
 def retention_command(namespace: str, wanted: RetentionSettings) -> str:
+    """For a namespace that keeps nothing."""
     time = "-1" if wanted.minutes < 0 else f"{wanted.minutes}m"
     size = "-1" if wanted.megabytes < 0 else f"{wanted.megabytes}M"
     return f"pulsar-admin namespaces set-retention {namespace} --time {time} --size {size}"
 
 
 def keep_topics_command(namespace: str) -> str:
+    """For a namespace whose unused topics are deleted."""
     return (
         f"pulsar-admin namespaces set-inactive-topic-policies {namespace} --disable-delete-while-inactive "
         "--max-inactive-duration 1h --delete-mode delete_when_no_subscriptions"

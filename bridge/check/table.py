@@ -158,7 +158,7 @@ async def _examine_retention(admin: Admin, settings: Settings) -> Finding:
         )
     if not keeps(kept):
         return Finding("retention", State.UNFIT, "none: records that no subscription holds are deleted", command)
-    return Finding("retention", State.FIT, f"{limit(kept.minutes, 'minutes')}, {limit(kept.megabytes, 'MB')}")
+    return Finding("retention", State.FIT, f"{_limit(kept.minutes, 'minutes')}, {_limit(kept.megabytes, 'MB')}")
 
 
 async def _examine_inactive(admin: Admin, namespace: str) -> Finding:
@@ -202,5 +202,5 @@ def _examine_auto_creation(runtime: Mapping[str, Any] | None) -> Finding:
     return Finding("auto creation", State.FIT, "off")
 
 
-def limit(value: int, unit: str) -> str:
+def _limit(value: int, unit: str) -> str:
     return f"any number of {unit}" if value < 0 else f"{value:,} {unit}"
