@@ -47,18 +47,18 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     return table(broker.apis, ErrorCode.NONE)
 
 
+async def refuse_version(request: None, broker: Broker, session: Session) -> Response:
+    """Answer a version that we do not serve, in v0: the client reads our range there and asks again (KIP-511).
+
+    With the whole table, since some clients (franz-go before May 2025) take even this array for it.
+    """
+    return table(broker.apis, ErrorCode.UNSUPPORTED_VERSION)
+
+
 def table(apis: Mapping[int, Api], error: ErrorCode) -> Response:
     """What `apis/` has, and nothing else."""
     keys = [ApiVersion(api_key=a.key, min_version=a.min_version, max_version=a.max_version) for a in apis.values()]
     return Response(error_code=error, api_keys=keys)
-
-
-def refuse_version(apis: Mapping[int, Api]) -> Response:
-    """The answer to a version that we do not serve, to be written as v0: the client reads our range and asks again.
-
-    The whole table, since some clients (franz-go before May 2025) take even this array for it (KIP-511).
-    """
-    return table(apis, ErrorCode.UNSUPPORTED_VERSION)
 
 
 API = Api(
@@ -71,3 +71,16 @@ API = Api(
     request=Request,
     response=Response,
 )
+
+REFUSAL = Api(
+    key=KEY,
+    name="ApiVersions",
+    min_version=0,
+    max_version=0,
+    flexible=None,
+    handle=refuse_version,
+    request=type(None),
+    response=Response,
+    read=lambda body, version: None,  # a later version's body is not ours to read
+)
+"""What serves every version that `API` does not."""

@@ -4,6 +4,8 @@ v4 allows -1 for the default number of partitions and replicas (KIP-464); v5 is 
 configuration (KIP-525); v6 may answer THROTTLING_QUOTA_EXCEEDED (KIP-599); v7 answers with the topic id (KIP-516).
 """
 
+import asyncio
+from collections import Counter
 from dataclasses import field
 from typing import Annotated
 
@@ -11,6 +13,8 @@ from bridge.api import Api, Broker, Session
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int8, Int16, Int32, Uuid, message, since, tag
+from bridge.storage import names
+from bridge.storage.configs import at_creation
 
 
 @message
@@ -82,9 +86,70 @@ class Response:
     topics: list[ResponseTopic]
 
 
+DEFAULT = -1
+"""Partitions or replicas as the server likes."""
+
+
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Refuse, for now."""
-    raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)  # the lead fills this in
+    """Create each topic; the answer comes when a produce to all its partitions would work."""
+    times = Counter(topic.name for topic in request.topics)
+    created = [_create(topic, times[topic.name] > 1, request, broker) for topic in request.topics]
+    return Response(topics=list(await asyncio.gather(*created)))
+
+
+async def _create(wanted: RequestTopic, twice: bool, request: Request, broker: Broker) -> ResponseTopic:
+    try:
+        if twice:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "the topic is named twice in one request")
+        partitions = _partitions(wanted, broker)
+        _check_replicas(wanted)
+        retention = at_creation([(config.name, config.value) for config in wanted.configs], broker.settings.retention)
+        if request.validate_only:
+            names.check(wanted.name)
+            if await broker.topics.get(wanted.name) is not None:
+                raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {wanted.name} exists")
+            topic_id = ZERO_UUID
+        else:
+            async with asyncio.timeout(max(request.timeout_ms, 1) / 1000):
+                topic_id = (await broker.topics.create(wanted.name, partitions, retention)).id
+    except TimeoutError:
+        return _refused(wanted, ErrorCode.REQUEST_TIMED_OUT, "Pulsar has not finished creating the topic in time")
+    except KafkaError as error:
+        return _refused(wanted, error.code, error.message)
+    return ResponseTopic(
+        name=wanted.name,
+        topic_id=topic_id,
+        error_code=ErrorCode.NONE,
+        num_partitions=partitions,
+        replication_factor=1,
+    )
+
+
+def _refused(wanted: RequestTopic, code: int, text: str) -> ResponseTopic:
+    return ResponseTopic(name=wanted.name, error_code=code, error_message=text or None)
+
+
+def _partitions(wanted: RequestTopic, broker: Broker) -> int:
+    if wanted.assignments:
+        if wanted.num_partitions != DEFAULT or wanted.replication_factor != DEFAULT:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "an assignment leaves no choice of partitions or replicas")
+        if {one.partition_index for one in wanted.assignments} != set(range(len(wanted.assignments))):
+            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions must be numbered from 0 without gaps")
+        nodes = {node.id for node in broker.cluster.nodes}
+        if any(not one.broker_ids or not nodes.issuperset(one.broker_ids) for one in wanted.assignments):
+            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"the brokers here are {sorted(nodes)}")
+        return len(wanted.assignments)
+    if wanted.num_partitions == DEFAULT:
+        return broker.settings.kafka.default_partitions
+    if wanted.num_partitions < 1:
+        raise KafkaError(ErrorCode.INVALID_PARTITIONS, "a topic has one partition at least")
+    return wanted.num_partitions
+
+
+def _check_replicas(wanted: RequestTopic) -> None:
+    """Any number will do: copies are Pulsar's business, set by its own quorums."""
+    if wanted.replication_factor != DEFAULT and wanted.replication_factor < 1:
+        raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, "a topic has one replica at least")
 
 
 API = Api(

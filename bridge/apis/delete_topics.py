@@ -3,6 +3,7 @@
 v4 is flexible; v5 adds error texts; v6 names topics by name or by id (KIP-516).
 """
 
+import asyncio
 from dataclasses import field
 from typing import Annotated
 
@@ -48,8 +49,27 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Refuse, for now."""
-    raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)  # the lead fills this in
+    """Delete each topic; the answer comes when Pulsar has."""
+    wanted = request.topics or [RequestTopic(name=name) for name in request.topic_names]
+    return Response(responses=list(await asyncio.gather(*(_delete(topic, broker) for topic in wanted))))
+
+
+async def _delete(wanted: RequestTopic, broker: Broker) -> ResponseTopic:
+    try:
+        if wanted.name is None:
+            topic = await broker.topics.by_id(wanted.topic_id)
+            unknown = ErrorCode.UNKNOWN_TOPIC_ID
+        else:
+            topic = await broker.topics.get(wanted.name)
+            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if topic is None:
+            raise KafkaError(unknown, "this server does not host this topic")
+        await broker.topics.delete(topic)
+    except KafkaError as error:
+        return ResponseTopic(
+            name=wanted.name, topic_id=wanted.topic_id, error_code=error.code, error_message=error.message or None
+        )
+    return ResponseTopic(name=topic.name, topic_id=topic.id, error_code=ErrorCode.NONE)
 
 
 API = Api(

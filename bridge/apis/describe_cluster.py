@@ -6,7 +6,6 @@ v1 adds the type of the endpoints, brokers or controllers (KIP-919).
 from typing import Annotated
 
 from bridge.api import Api, Broker, Session
-from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message, since
 
@@ -49,8 +48,22 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Refuse, for now."""
-    raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)  # the lead fills this in
+    """Describe the bridge's nodes as brokers."""
+    cluster = broker.cluster
+    if request.endpoint_type != BROKERS:
+        return Response(
+            error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
+            error_message="there are no controllers to describe here, only brokers",
+            endpoint_type=request.endpoint_type,
+            cluster_id=cluster.cluster_id,
+            brokers=[],
+        )
+    return Response(
+        error_code=ErrorCode.NONE,
+        cluster_id=cluster.cluster_id,
+        controller_id=cluster.controller.id,
+        brokers=[ResponseBroker(broker_id=node.id, host=node.host, port=node.port) for node in cluster.nodes],
+    )
 
 
 API = Api(

@@ -5,16 +5,126 @@ sessions (KIP-227; session id 0 in the answer declines them); v9 leader epochs; 
 (KIP-392); v12 is flexible. v13 would name topics by their ids.
 """
 
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
 from bridge.api import Api, Broker, Session
+from bridge.cluster import check_epoch
 from bridge.errors import KafkaError
 from bridge.kafka import fetch_wire
 from bridge.kafka.error_codes import ErrorCode
-from bridge.kafka.fetch_wire import Request, Response
+from bridge.kafka.fetch_wire import Request, RequestPartition, Response, ResponsePartition, ResponseTopic
+from bridge.storage.partition import PartitionLog
+
+_READ_COMMITTED = 1
+
+
+@dataclass(slots=True)
+class _Part:
+    """One partition of a request and what was found for it."""
+
+    topic: str
+    wanted: RequestPartition
+    log: PartitionLog | None = None
+    error: KafkaError | None = None
+    records: list[bytes] = field(default_factory=list)
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Refuse, for now."""
-    raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)  # the lead fills this in
+    """Answer when there are `min_bytes`, an error, or `max_wait_ms` are over; waiting costs a future, not a poll."""
+    if request.session_id != 0:  # none was ever given out
+        return Response(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=[])
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + max(request.max_wait_ms, 0) / 1000
+    max_bytes = min(request.max_bytes, broker.settings.kafka.max_fetch_bytes)
+    parts = [_Part(topic.topic, wanted) for topic in request.topics for wanted in topic.partitions]
+    await asyncio.gather(*(_open(part, broker) for part in parts))
+    while True:
+        grown: asyncio.Future[None] = loop.create_future()
+        logs = [part.log for part in parts if part.log is not None]
+        # asked to be told before looking: nothing that comes in between is missed
+        for log in logs:
+            log.end.notify(grown)
+        try:
+            await _read(parts, max_bytes, max(deadline - loop.time(), 0.0))
+            found = sum(len(batch) for part in parts for batch in part.records)
+            if found >= request.min_bytes or _settled(parts) or loop.time() >= deadline:
+                return _response(request, parts, max_bytes)
+            await asyncio.wait((grown,), timeout=deadline - loop.time())
+        finally:
+            for log in logs:
+                log.end.forget(grown)
+
+
+def _settled(parts: list[_Part]) -> bool:
+    """Whether waiting is of no use: an error must be told at once, and without partitions nothing comes."""
+    return not parts or any(part.error is not None for part in parts)
+
+
+async def _open(part: _Part, broker: Broker) -> None:
+    try:
+        part.log = await broker.topics.partition(part.topic, part.wanted.partition)
+        check_epoch(part.wanted.current_leader_epoch)
+    except KafkaError as error:
+        part.error = error
+
+
+async def _read(parts: list[_Part], max_bytes: int, patience: float) -> None:
+    """Read every partition: those in memory at once, the others side by side."""
+    slow = []
+    for part in parts:
+        if part.log is None or part.error is not None:
+            continue
+        limit = min(part.wanted.partition_max_bytes, max_bytes)
+        found = part.log.read_nowait(part.wanted.fetch_offset, limit)
+        if found is None:
+            slow.append(_read_slowly(part, part.log, limit, patience))
+        else:
+            part.records = found
+    if slow:
+        await asyncio.gather(*slow)
+
+
+async def _read_slowly(part: _Part, log: PartitionLog, limit: int, patience: float) -> None:
+    try:
+        part.records = await log.read(part.wanted.fetch_offset, limit, patience)
+    except KafkaError as error:
+        part.error = error
+
+
+def _response(request: Request, parts: list[_Part], max_bytes: int) -> Response:
+    """The answer within `max_bytes`; the first batch found goes out whatever its size (KIP-74)."""
+    left = max_bytes
+    nothing_yet = True
+    answers: dict[str, list[ResponsePartition]] = {topic.topic: [] for topic in request.topics}
+    for part in parts:
+        records: list[bytes] = []
+        for batch in part.records:
+            if len(batch) > left and not (nothing_yet and not records):
+                break
+            records.append(batch)
+            left -= len(batch)
+        nothing_yet = nothing_yet and not records
+        answers[part.topic].append(_answer(part, records, request.isolation_level))
+    return Response(responses=[ResponseTopic(topic=name, partitions=found) for name, found in answers.items()])
+
+
+def _answer(part: _Part, records: Iterable[bytes], isolation_level: int) -> ResponsePartition:
+    index = part.wanted.partition
+    if part.error is not None or part.log is None:
+        code = ErrorCode.UNKNOWN_SERVER_ERROR if part.error is None else part.error.code
+        return ResponsePartition(partition_index=index, error_code=code, high_watermark=-1)
+    high_watermark = part.log.end.offset
+    return ResponsePartition(
+        partition_index=index,
+        error_code=ErrorCode.NONE,
+        high_watermark=high_watermark,
+        last_stable_offset=high_watermark,
+        log_start_offset=part.log.known_start,
+        aborted_transactions=[] if isolation_level == _READ_COMMITTED else None,
+        records=list(records),
+    )
 
 
 API = Api(

@@ -4,10 +4,10 @@ v2 is flexible; v3 lets a producer bring its id and epoch along to go on with th
 PRODUCER_FENCED.
 """
 
+import secrets
 from typing import Annotated
 
 from bridge.api import Api, Broker, Session
-from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message, since
 
@@ -33,8 +33,14 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Refuse, for now."""
-    raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)  # the lead fills this in
+    """Give out an id; transactions are refused.
+
+    62 random bits: unique over nodes and restarts without asking anybody. A producer that brings its id along
+    (KIP-360: it has met an error it cannot order its records after) gets a new one, as from a broker that forgot it.
+    """
+    if request.transactional_id is not None:
+        return Response(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, producer_epoch=-1)
+    return Response(error_code=ErrorCode.NONE, producer_id=secrets.randbits(62), producer_epoch=0)
 
 
 API = Api(

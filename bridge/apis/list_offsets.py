@@ -4,12 +4,15 @@ v1 gives one offset instead of a list; v2 adds the isolation level and throttle_
 flexible; v7 allows the timestamp -3, the record with the highest timestamp (KIP-734).
 """
 
+import asyncio
 from typing import Annotated
 
 from bridge.api import Api, Broker, Session
+from bridge.cluster import LEADER_EPOCH, check_epoch
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, Int64, message, since
+from bridge.storage.partition import PartitionLog, TimeOffset
 
 LATEST = -1
 EARLIEST = -2
@@ -70,8 +73,45 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Refuse, for now."""
-    raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)  # the lead fills this in
+    """Look each partition's offset up; the ends come from memory, times are searched for in Pulsar."""
+
+    async def topic(wanted: RequestTopic) -> ResponseTopic:
+        found = (_partition(wanted.name, partition, broker) for partition in wanted.partitions)
+        return ResponseTopic(name=wanted.name, partitions=list(await asyncio.gather(*found)))
+
+    return Response(topics=list(await asyncio.gather(*map(topic, request.topics))))
+
+
+async def _partition(name: str, wanted: RequestPartition, broker: Broker) -> ResponsePartition:
+    index = wanted.partition_index
+    try:
+        log = await broker.topics.partition(name, index)
+        check_epoch(wanted.current_leader_epoch)
+        found = await _find(log, wanted.timestamp)
+    except KafkaError as error:
+        return ResponsePartition(partition_index=index, error_code=error.code)
+    if found is None:
+        return ResponsePartition(partition_index=index, error_code=ErrorCode.NONE)
+    return ResponsePartition(
+        partition_index=index,
+        error_code=ErrorCode.NONE,
+        timestamp=found.timestamp,
+        offset=found.offset,
+        leader_epoch=LEADER_EPOCH,
+    )
+
+
+async def _find(log: PartitionLog, timestamp: int) -> TimeOffset | None:
+    """Without transactions the last stable offset is the high watermark, whatever the isolation level."""
+    if timestamp == LATEST:
+        return TimeOffset(await log.latest(), -1)
+    if timestamp == EARLIEST:
+        return TimeOffset(await log.earliest(), -1)
+    if timestamp == MAX_TIMESTAMP:
+        return await log.newest()
+    if timestamp < 0:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {timestamp} has no meaning here")
+    return await log.at_time(timestamp)
 
 
 API = Api(

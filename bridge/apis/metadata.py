@@ -6,14 +6,19 @@ operations; v9 is flexible; v10 adds topic ids (KIP-516); v11 drops the cluster'
 be asked for by id.
 """
 
+import asyncio
 from dataclasses import field
 from typing import Annotated
 
 from bridge.api import Api, Broker, Session
+from bridge.cluster import LEADER_EPOCH
 from bridge.errors import KafkaError
+from bridge.kafka import message as messages
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int16, Int32, Uuid, message, nullable_since, since, until
+from bridge.storage.topics import Topic
 
+FLEXIBLE = 9
 NO_OPERATIONS = -(2**31)
 """Authorized operations that were not asked for."""
 
@@ -83,9 +88,62 @@ class Response:
     cluster_authorized_operations: Annotated[Int32, since(8), until(10)] = NO_OPERATIONS
 
 
+def read(body: memoryview, version: int) -> Request:
+    """As described above; in v0, which knows no null, an empty list asks for all topics."""
+    request: Request = messages.decode(Request, body, version, version >= FLEXIBLE)
+    if version == 0 and not request.topics:
+        request.topics = None
+    return request
+
+
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Refuse, for now."""
-    raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)  # the lead fills this in
+    """Describe the topics asked for, creating those that the client and the settings let be created."""
+    if request.topics is None:
+        topics = [_describe(topic, broker) for topic in await broker.topics.all()]
+    else:
+        create = request.allow_auto_topic_creation and broker.settings.kafka.auto_create_topics
+        topics = list(await asyncio.gather(*(_find(wanted, create, broker) for wanted in request.topics)))
+    cluster = broker.cluster
+    return Response(
+        brokers=[ResponseBroker(node_id=node.id, host=node.host, port=node.port) for node in cluster.nodes],
+        cluster_id=cluster.cluster_id,
+        controller_id=cluster.controller.id,
+        topics=topics,
+    )
+
+
+async def _find(wanted: RequestTopic, create: bool, broker: Broker) -> ResponseTopic:
+    try:
+        if wanted.name is None:
+            topic = await broker.topics.by_id(wanted.topic_id)
+            if topic is None:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+            return _describe(topic, broker)
+        topic = await broker.topics.get(wanted.name)
+        if topic is None and create:
+            topic = await broker.topics.create_if_absent(wanted.name)
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    except KafkaError as error:
+        return ResponseTopic(error_code=error.code, name=wanted.name, topic_id=wanted.topic_id, partitions=[])
+    return _describe(topic, broker)
+
+
+def _describe(topic: Topic, broker: Broker) -> ResponseTopic:
+    partitions = []
+    for index in range(topic.partitions):
+        leader = broker.cluster.leader(topic.name, index).id
+        partitions.append(
+            ResponsePartition(
+                error_code=ErrorCode.NONE,
+                partition_index=index,
+                leader_id=leader,
+                leader_epoch=LEADER_EPOCH,
+                replica_nodes=[leader],
+                isr_nodes=[leader],
+            )
+        )
+    return ResponseTopic(error_code=ErrorCode.NONE, name=topic.name, topic_id=topic.id, partitions=partitions)
 
 
 API = Api(
@@ -93,8 +151,9 @@ API = Api(
     name="Metadata",
     min_version=0,
     max_version=12,
-    flexible=9,
+    flexible=FLEXIBLE,
     handle=handle,
     request=Request,
     response=Response,
+    read=read,
 )

@@ -5,19 +5,119 @@ start offset; v7 allows zstd (KIP-110); v8 adds error texts (KIP-467); v9 is fle
 magic 0 and 1; they are advertised because librdkafka stops compressing without them (KAFKA-18659).
 """
 
+import asyncio
+from dataclasses import dataclass, field
+
 from bridge.api import Api, Broker, Later, Session
 from bridge.errors import KafkaError
 from bridge.kafka import produce_wire
 from bridge.kafka.error_codes import ErrorCode
-from bridge.kafka.produce_wire import Request, Response
+from bridge.kafka.produce_wire import Request, RequestPartition, Response, ResponsePartition, ResponseTopic
+from bridge.storage import entries
+from bridge.storage.faults import translated
+from bridge.storage.partition import PartitionLog
 
 MAX_REQUEST_BYTES = 2**31 - 1
 """Records are not decoded here, so only `kafka.max_request_bytes` limits a request."""
 
+_ACKS = (-1, 0, 1)
 
-async def handle(request: Request, broker: Broker, session: Session) -> Response | Later[Response | None] | None:
-    """Refuse, for now."""
-    raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)  # the lead fills this in
+
+@dataclass(slots=True)
+class _Place:
+    """One partition of a request: its batches' places in the log, or why they have none."""
+
+    index: int
+    log: PartitionLog | None = None
+    offsets: list[asyncio.Future[int]] = field(default_factory=list)
+    error: KafkaError | None = None
+
+
+async def handle(request: Request, broker: Broker, session: Session) -> Later[Response | None]:
+    """Give every batch its place in its partition; answer when Pulsar holds them all (acks 1 as well as all)."""
+    topics = [(topic.name, [_Place(one.index) for one in topic.partition_data]) for topic in request.topic_data]
+    refused = _refuse(request)
+    # All logs are made ready first; then the batches take their places without a pause in between, so that
+    # the order of requests is the order of records.
+    await asyncio.gather(*(_prepare(name, place, refused, broker) for name, places in topics for place in places))
+    for topic, (_, places) in zip(request.topic_data, topics, strict=True):
+        for data, place in zip(topic.partition_data, places, strict=True):
+            _append(data, place, broker.settings.kafka.max_request_bytes)
+    return Later(_answer(request, topics))
+
+
+def _refuse(request: Request) -> KafkaError | None:
+    """Why nothing of the request can be done."""
+    if request.transactional_id is not None:
+        return KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not offered")
+    if request.acks not in _ACKS:
+        return KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks {request.acks} is none of -1, 0, 1")
+    return None
+
+
+async def _prepare(topic: str, place: _Place, refused: KafkaError | None, broker: Broker) -> None:
+    try:
+        if refused is not None:
+            raise refused
+        place.log = await broker.topics.partition(topic, place.index)
+        await place.log.prepare()
+    except KafkaError as error:
+        place.error = error
+
+
+def _append(data: RequestPartition, place: _Place, limit: int) -> None:
+    if place.error is not None or place.log is None:
+        return
+    try:
+        if data.records is None:
+            raise KafkaError(ErrorCode.INVALID_RECORD, "no records for this partition")
+        with translated():
+            sealed = [entries.seal(batch, limit) for batch in entries.split(memoryview(data.records))]
+        place.offsets = place.log.append_all(sealed)
+    except KafkaError as error:
+        place.error = error
+
+
+async def _answer(request: Request, topics: list[tuple[str, list[_Place]]]) -> Response | None:
+    under_way = [offset for _, places in topics for place in places for offset in place.offsets]
+    if under_way:
+        _, late = await asyncio.wait(under_way, timeout=max(request.timeout_ms, 1) / 1000)
+        for offset in late:
+            offset.cancel()  # the client will send it again: it need not be stored any more
+    responses = [
+        ResponseTopic(name=name, partition_responses=[_result(place) for place in places]) for name, places in topics
+    ]
+    if request.acks != 0:
+        return Response(responses=responses)
+    failed = [one for topic in responses for one in topic.partition_responses if one.error_code]
+    if failed:
+        # nobody reads an answer to acks=0: as Kafka does, closing the connection makes the client look again
+        raise KafkaError(failed[0].error_code, failed[0].error_message or "")
+    return None
+
+
+def _result(place: _Place) -> ResponsePartition:
+    error = place.error
+    for offset in place.offsets:
+        if error is None:
+            error = _failure(offset)
+    if error is not None:
+        return ResponsePartition(
+            index=place.index, error_code=error.code, base_offset=-1, error_message=error.message or None
+        )
+    start = -1 if place.log is None else place.log.known_start
+    return ResponsePartition(
+        index=place.index, error_code=ErrorCode.NONE, base_offset=place.offsets[0].result(), log_start_offset=start
+    )
+
+
+def _failure(offset: "asyncio.Future[int]") -> KafkaError | None:
+    if offset.cancelled() or not offset.done():
+        return KafkaError(ErrorCode.REQUEST_TIMED_OUT, "Pulsar has not acknowledged the batch in time")
+    error = offset.exception()
+    if error is None or isinstance(error, KafkaError):
+        return error
+    return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
 
 
 API = Api(

@@ -1,0 +1,1 @@
+"""Kafka topics and partition logs as Pulsar holds them."""

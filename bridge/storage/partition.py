@@ -1,0 +1,348 @@
+"""One partition's log: append, read, watermarks, offset for a time."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+from bridge import log
+from bridge.config import Settings
+from bridge.errors import BridgeError, KafkaError
+from bridge.kafka.error_codes import ErrorCode
+from bridge.metrics import StorageMetrics
+from bridge.pulsar.admin import Admin
+from bridge.pulsar.client import PulsarClient
+from bridge.pulsar.types import EARLIEST, LATEST, Position, PulsarError
+from bridge.storage import entries
+from bridge.storage.appender import Appender
+from bridge.storage.batches import Batch
+from bridge.storage.catchup import CatchUps, Cursor
+from bridge.storage.entries import Sealed
+from bridge.storage.faults import translated
+from bridge.storage.log_end import LogEnd
+from bridge.storage.offsets import OffsetIndex
+from bridge.storage.search import Search
+from bridge.storage.tail import Recreated, Tail, TailCache
+
+_log = log.get("storage.partition")
+
+_START_IS_FRESH = 10.0  # seconds that a known log start is taken for true; it only ever moves up
+_SCAN_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """What all partition logs share."""
+
+    settings: Settings
+    client: PulsarClient
+    admin: Admin
+    metrics: StorageMetrics
+    cache: TailCache
+    catchups: CatchUps
+    writer: str  # names this process among a topic's producers
+
+    @property
+    def largest_batch(self) -> int:
+        """The most bytes one batch may have uncompressed."""
+        return self.settings.kafka.max_request_bytes
+
+
+class TimeOffset(NamedTuple):
+    """A record found by its time."""
+
+    offset: int
+    timestamp: int
+
+
+class PartitionLog:
+    """One partition; opened step by step, by what is asked of it.
+
+    Appending needs a producer and the end of the log. Reading and asking for the end keep a reader at the tail, which
+    is closed when nobody has read for `storage.tail_idle_seconds`.
+    """
+
+    def __init__(self, topic: str, storage: Storage, gone: Callable[[], None]) -> None:
+        self.topic = topic
+        self.end = LogEnd()
+        self._storage = storage
+        self._gone = gone
+        self._index = OffsetIndex()
+        self._appender = Appender(topic, storage.writer, storage.client, self.end, storage.metrics)
+        self._search = Search(topic, storage.client, storage.admin, storage.metrics, storage.largest_batch, self._index)
+        self._tail: Tail | None = None
+        self._opening = asyncio.Lock()
+        self._loaded = False
+        self._start = 0
+        self._start_known_at = float("-inf")
+        self._start_task: asyncio.Task[int] | None = None
+        self._used_at = _now()
+
+    # --- appending ---
+
+    async def prepare(self) -> None:
+        """Learn where the log ends, so that `append` can be called."""
+        if not self._loaded:
+            with translated():
+                async with self._opening:
+                    await self._load()
+
+    def append_all(self, batches: list[Sealed]) -> list[asyncio.Future[int]]:
+        """Send batches: each one's base offset once Pulsar holds it, or a KafkaError.
+
+        Order is the order of the calls. Raises KafkaError, having sent none, if one is too large for this Pulsar.
+        """
+        self._appender.check(batches)
+        return [self._appender.append(batch) for batch in batches]
+
+    async def writable(self) -> None:
+        """Wait until a produce would work."""
+        with translated():
+            await self.prepare()
+            await self._appender.opened()
+
+    # --- reading ---
+
+    @property
+    def known_start(self) -> int:
+        """The log start as last asked of Pulsar; it may have moved up since."""
+        return self._start
+
+    def read_nowait(self, offset: int, max_bytes: int) -> list[bytes] | None:
+        """As `read`, from what is in memory; None where that is not enough to tell."""
+        tail = self._tail
+        if tail is None or not tail.live or not self._start <= offset <= self.end.offset:
+            return None
+        if offset == self.end.offset:
+            self._used_at = _now()
+            return []
+        batches = tail.slice(offset, max_bytes)
+        if not batches:
+            return None
+        found = _within(batches, max_bytes)
+        return found or None
+
+    async def read(self, offset: int, max_bytes: int, patience: float) -> list[bytes]:
+        """Kafka batches from the one that holds `offset` on: up to `max_bytes`, one at least, none at the end.
+
+        The first may begin before `offset`. Waits up to `patience` seconds for what is stored but not received yet.
+        Raises KafkaError: OFFSET_OUT_OF_RANGE below the log start and above the end.
+        """
+        with translated():
+            await self._check_range(offset)
+            found: list[bytes] = []
+            while not found and offset < self.end.offset:
+                batches = await self._batches(offset, max_bytes, patience)
+                if not batches:
+                    break
+                offset = batches[-1].next  # where to go on if these hold no record (chunks of a large message)
+                found = _within(batches, max_bytes)
+            return found
+
+    async def latest(self) -> int:
+        """The high watermark: from memory while the tail is open."""
+        with translated():
+            await self._open_tail()
+            return self.end.offset
+
+    async def earliest(self) -> int:
+        """The offset of the first record still there; from memory, refreshed in the background."""
+        with translated():
+            await self.prepare()
+            if self._start_known_at == float("-inf"):
+                return await self._find_start()
+            if _now() - self._start_known_at > _START_IS_FRESH and (
+                self._start_task is None or self._start_task.done()
+            ):
+                self._start_task = asyncio.get_running_loop().create_task(self._refresh_start())
+            return self._start
+
+    async def at_time(self, timestamp: int) -> TimeOffset | None:
+        """The first record at or after `timestamp` (ms), as Kafka's time index finds it; None if there is none."""
+        with translated():
+            await self._open_tail()
+            batch = await self._search.time(timestamp)
+            offset = self.end.offset if batch is None else batch.base
+            while offset < self.end.offset:
+                found = await self.read(offset, _SCAN_BYTES, self._patience)
+                if not found:
+                    break
+                for data in found:
+                    for record in entries.records_of(data):
+                        if record.timestamp >= timestamp:
+                            return TimeOffset(record.offset, record.timestamp)
+                        offset = record.offset + 1
+            return None
+
+    async def newest(self) -> TimeOffset | None:
+        """The record with the highest timestamp (KIP-734); None in an empty log."""
+        with translated():
+            await self._open_tail()
+            last = await self._search.read(await self._last_position()) if self.end.offset else None
+            return None if last is None else await self.at_time(last.newest_timestamp())
+
+    # --- life ---
+
+    async def sweep(self) -> None:
+        """Close the tail that nobody reads."""
+        idle = _now() - self._used_at > self._storage.settings.storage.tail_idle_seconds
+        if idle and self._tail is not None and not self._opening.locked():
+            tail, self._tail = self._tail, None
+            await tail.close()
+
+    async def close(self) -> None:
+        """Give everything back; what is under way fails."""
+        if self._start_task is not None:
+            self._start_task.cancel()
+        await self._appender.close()
+        await self._storage.catchups.close(self)
+        if self._tail is not None:
+            tail, self._tail = self._tail, None
+            await tail.close()
+        self.end.wake()
+
+    # --- within ---
+
+    @property
+    def _patience(self) -> float:
+        return self._storage.settings.pulsar.operation_timeout_seconds
+
+    async def _check_range(self, offset: int) -> None:
+        await self._open_tail()
+        if offset > self.end.offset:  # another node or a native producer may have got there first
+            await self._reach_end()
+        start = await self.earliest()
+        if not start <= offset <= self.end.offset:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is not in {start} … {self.end.offset}")
+
+    async def _batches(self, offset: int, max_bytes: int, patience: float) -> list[Batch]:
+        tail = await self._open_tail()
+        found = tail.slice(offset, max_bytes)
+        if found is not None:
+            self._storage.metrics.cache_hits.inc()
+            return found
+        self._storage.metrics.cache_misses.inc()
+        make = partial(self._cursor, offset)
+        found = await self._storage.catchups.read(self, offset, max_bytes, patience, make)
+        if found and found[0].base > offset and offset < await self._find_start():
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is below the log start {self._start}")
+        return found
+
+    async def _cursor(self, offset: int) -> Cursor:
+        batch = await self._search.offset(offset)
+        if batch is None:
+            before, _ = self._index.around(offset)
+            position = EARLIEST if before is None else Position(*before)
+        else:
+            position = batch.position
+            if batch.is_chunk:
+                position = await self._search.chunks_start(position)
+        settings = self._storage.settings.storage
+        reader = await self._storage.client.reader(
+            self.topic, position, permits=settings.reader_queue_messages, max_buffer=settings.reader_buffer_bytes
+        )
+        return Cursor(reader, offset, self._storage.largest_batch)
+
+    async def _open_tail(self) -> Tail:
+        self._used_at = _now()
+        if self._tail is not None and self._tail.live:
+            return self._tail
+        async with self._opening:
+            if self._tail is not None:
+                if self._tail.live:
+                    return self._tail
+                await self._tail.close()
+                self._tail = None
+            await self._load()
+            settings = self._storage.settings.storage
+            last = await self._last_position()
+            reader = await self._storage.client.reader(
+                self.topic,
+                EARLIEST if last == EARLIEST else last,
+                permits=settings.reader_queue_messages,
+                max_buffer=settings.reader_buffer_bytes,
+            )
+            tail = Tail(reader, self.end, self._storage.cache, self._storage.largest_batch, self._tail_failed)
+            self._tail = tail
+        await self._reach(tail, last)
+        return tail
+
+    def _tail_failed(self, error: BridgeError) -> None:
+        if isinstance(error, Recreated) or (isinstance(error, PulsarError) and not error.retriable):
+            self._gone()
+
+    async def _reach_end(self) -> None:
+        tail = await self._open_tail()
+        await self._reach(tail, await tail.last_stored())
+
+    async def _reach(self, tail: Tail, position: Position) -> None:
+        """Wait until the tail has met the entry at `position`."""
+        async with asyncio.timeout(self._patience):
+            while tail.live and tail.reached < position:
+                grown: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                tail.notify(grown)
+                await grown
+        if not tail.live:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the reader at the tail ended")
+
+    async def _load(self) -> None:
+        """Read the last entry: it anchors the offsets to come. Called with `_opening` held."""
+        if self._loaded:
+            return
+        last = await self._last_position()
+        batch = None if last == EARLIEST else await self._search.read(last)
+        if batch is None:
+            self.end.advance(await self._offset_of_empty())
+        else:
+            self.end.anchor.observe(batch.position.ledger, batch.position.entry, batch.next)
+            self.end.newest_timestamp = max(self.end.newest_timestamp, batch.newest_timestamp())
+            self.end.advance(batch.next)
+        self._loaded = True
+
+    async def _last_position(self) -> Position:
+        """The last entry's position, EARLIEST if there is none."""
+        reader = await self._storage.client.reader(self.topic, LATEST, permits=1)
+        try:
+            return await reader.last_position()
+        finally:
+            await reader.close()
+
+    async def _offset_of_empty(self) -> int:
+        """The next offset of a log without entries: 0, or what the broker remembers of those it has trimmed."""
+        info = await self._storage.admin.internal_info(self.topic)
+        properties = info.get("properties") or {}
+        return int(properties.get("index", -1)) + 1
+
+    async def _find_start(self) -> int:
+        first = await self._search.read(EARLIEST)
+        start = self.end.offset if first is None else first.base
+        self._start = max(self._start, start)
+        self._start_known_at = _now()
+        return self._start
+
+    async def _refresh_start(self) -> int:
+        try:
+            with translated():
+                return await self._find_start()
+        except KafkaError as error:
+            _log.warning("! log start not refreshed", extra={"topic": self.topic, "error": str(error)})
+            return self._start
+
+
+def _within(batches: list[Batch], max_bytes: int) -> list[bytes]:
+    """The batches' bytes up to `max_bytes`, but of one at least."""
+    found: list[bytes] = []
+    size = 0
+    for batch in batches:
+        data = batch.kafka()
+        size += len(data)
+        if found and size > max_bytes:
+            break
+        if data:
+            found.append(data)
+    return found
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

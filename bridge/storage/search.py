@@ -1,0 +1,138 @@
+"""Finds the entry that holds an offset or a time, by binary search with one-entry reads (DESIGN D5).
+
+The admin API's ledger list narrows the search to a ledger; inside one, entries are numbered without gaps.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bridge.metrics import StorageMetrics
+from bridge.pulsar.admin import Admin
+from bridge.pulsar.client import PulsarClient
+from bridge.pulsar.types import Position
+from bridge.storage.batches import Batch
+from bridge.storage.chunks import is_chunk
+from bridge.storage.offsets import OffsetIndex
+
+_MAX_CHUNKS_BACK = 10_000
+
+
+@dataclass(slots=True)
+class _Range:
+    """Entries `first` … `last` of one ledger."""
+
+    ledger: int
+    first: int
+    last: int
+
+
+class Search:
+    """Searches one partition."""
+
+    def __init__(
+        self, topic: str, client: PulsarClient, admin: Admin, metrics: StorageMetrics, limit: int, index: OffsetIndex
+    ) -> None:
+        self._topic = topic
+        self._client = client
+        self._admin = admin
+        self._metrics = metrics
+        self._limit = limit
+        self._index = index
+
+    async def offset(self, offset: int) -> Batch | None:
+        """The entry that holds `offset`, or the first after it; None beyond the end."""
+        before, after = self._index.around(offset)
+        return await self._first(lambda batch: batch.next > offset, before, after)
+
+    async def time(self, timestamp: int) -> Batch | None:
+        """The first entry up to which a record is as new as `timestamp` (ms); None if none is."""
+        return await self._first(lambda batch: batch.newest_timestamp() >= timestamp, None, None)
+
+    async def read(self, position: Position) -> Batch | None:
+        """The entry at this position, or the first after it; None beyond the end.
+
+        Another than the one asked for comes where the asked one is trimmed, or is a marker that the broker keeps.
+        """
+        entry = await self._client.read_entry(self._topic, position)
+        if entry is None:
+            return None
+        # alone, a chunk of a large message has no record; it still tells its offsets
+        payload = None if is_chunk(entry.metadata) else entry.payload
+        batch = Batch(entry, payload, self._limit)
+        self._index.add(batch.base, (batch.position.ledger, batch.position.entry))
+        return batch
+
+    async def chunks_start(self, position: Position) -> Position:
+        """Where to start reading so that the message at `position` is whole: its first chunk, else itself."""
+        entry = await self._client.read_entry(self._topic, position)
+        if entry is None or not is_chunk(entry.metadata):
+            return position
+        uuid, chunk = entry.metadata.uuid, entry.metadata.chunk_id
+        ranges = await self._ranges(None, position)
+        steps = 0
+        for stretch in reversed(ranges):
+            for number in range(stretch.last, stretch.first - 1, -1):
+                if chunk == 0 or steps > _MAX_CHUNKS_BACK:
+                    return position
+                steps += 1
+                entry = await self._client.read_entry(self._topic, Position(stretch.ledger, number))
+                if entry is not None and is_chunk(entry.metadata) and entry.metadata.uuid == uuid:
+                    position, chunk = entry.position, entry.metadata.chunk_id
+        return position
+
+    async def _first(
+        self,
+        past: Callable[[Batch], bool],
+        before: tuple[int, int] | None,
+        after: tuple[int, int] | None,
+    ) -> Batch | None:
+        """The first entry for which `past` holds; it must hold for all after the first."""
+        self._metrics.cold_lookups.inc()
+        ranges = await self._ranges(before, None if after is None else Position(*after))
+        ranges = [stretch for stretch in ranges if stretch.last >= stretch.first]
+        low, high = 0, len(ranges)
+        found: Batch | None = None
+        while low < high:  # the first ledger whose last entry is past
+            middle = (low + high) // 2
+            last = await self.read(Position(ranges[middle].ledger, ranges[middle].last))
+            if last is None or past(last):
+                found, high = last, middle
+            else:
+                low = middle + 1
+        if low == len(ranges):
+            return None
+        return await self._first_within(ranges[low], past) or found
+
+    async def _first_within(self, stretch: _Range, past: Callable[[Batch], bool]) -> Batch | None:
+        found: Batch | None = None
+        low, high = stretch.first, stretch.last + 1
+        while low < high:
+            middle = (low + high) // 2
+            batch = await self.read(Position(stretch.ledger, middle))
+            if batch is None:
+                high = middle
+            elif past(batch):
+                found, high = batch, middle
+            elif batch.position.ledger == stretch.ledger:
+                low = batch.position.entry + 1
+            else:
+                low = high
+        return found
+
+    async def _ranges(self, before: tuple[int, int] | None, after: Position | None) -> list[_Range]:
+        """The stored entries from `before` to `after`, both included, ledger by ledger."""
+        ranges = []
+        for ledger in await self._admin.ledgers(self._topic):
+            stretch = _Range(ledger.ledger_id, 0, ledger.entries - 1)
+            if before is not None:
+                if stretch.ledger < before[0]:
+                    continue
+                if stretch.ledger == before[0]:
+                    stretch.first = before[1]
+            if after is not None:
+                if stretch.ledger > after.ledger:
+                    continue
+                if stretch.ledger == after.ledger:
+                    stretch.last = min(stretch.last, after.entry)
+            ranges.append(stretch)
+        return ranges

@@ -1,0 +1,148 @@
+"""The recent end of one partition, kept in memory by one reader for all consumers there (DESIGN D4)."""
+
+import asyncio
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable
+
+from bridge import log
+from bridge.errors import BridgeError
+from bridge.metrics import StorageMetrics
+from bridge.pulsar.consumer import Reader
+from bridge.pulsar.types import EARLIEST, Position
+from bridge.storage.batches import Batch, BatchMaker
+from bridge.storage.log_end import LogEnd
+
+_log = log.get("storage.tail")
+
+
+class Recreated(BridgeError):
+    """Offsets went back, which they never do in one topic: it was deleted and made anew."""
+
+
+class TailCache:
+    """The memory that all tails of the process share; the batch that came first goes first."""
+
+    def __init__(self, limit: int, metrics: StorageMetrics) -> None:
+        self._limit = limit
+        self._metrics = metrics
+        self._size = 0
+        self._order: deque[tuple[Tail, Batch]] = deque()
+
+    def add(self, tail: "Tail", batch: Batch) -> None:
+        """Account for a batch of a tail, dropping the oldest ones of all tails for it."""
+        self._order.append((tail, batch))
+        self._size += batch.size
+        while self._size > self._limit and len(self._order) > 1:
+            owner, oldest = self._order.popleft()
+            self._size -= oldest.size
+            owner.drop(oldest)
+        self._metrics.cache_bytes.set(self._size)
+
+    def remove(self, tail: "Tail") -> None:
+        """Forget everything of a tail that closes."""
+        self._order = deque(item for item in self._order if item[0] is not tail)
+        self._size = sum(batch.size for _, batch in self._order)
+        self._metrics.cache_bytes.set(self._size)
+
+
+class Tail:
+    """A run of consecutive batches up to the end of the partition, growing as its reader receives."""
+
+    def __init__(
+        self, reader: Reader, end: LogEnd, cache: TailCache, limit: int, failed: Callable[[BridgeError], None]
+    ) -> None:
+        self._reader = reader
+        self._end = end
+        self._cache = cache
+        self._maker = BatchMaker(limit)
+        self._failed = failed
+        self._batches: list[Batch] = []
+        self._next = 0
+        self._waiters: list[asyncio.Future[None]] = []
+        self.reached = EARLIEST  # the last entry met
+        self._dropped = 0  # batches at the front of the list that are gone; cut off in bulk
+        self._task = asyncio.get_running_loop().create_task(self._run(), name=f"tail {reader.topic}")
+
+    async def close(self) -> None:
+        """Close the reader and free the memory."""
+        self._task.cancel()
+        self._end.tail_is_live = False
+        self._cache.remove(self)
+        self._batches.clear()
+        await self._reader.close()
+
+    @property
+    def live(self) -> bool:
+        """Whether the reader still runs."""
+        return not self._task.done()
+
+    def notify(self, waiter: "asyncio.Future[None]") -> None:
+        """Set this future when the tail has met another entry, or ends."""
+        self._waiters.append(waiter)
+
+    async def last_stored(self) -> Position:
+        """The position of the last entry the broker holds."""
+        return await self._reader.last_position()
+
+    def slice(self, offset: int, max_bytes: int) -> list[Batch] | None:
+        """The batches from the one with `offset` on, up to `max_bytes` but one at least; None when it is not here."""
+        batches = self._batches
+        if len(batches) == self._dropped or offset < batches[self._dropped].base:
+            return None
+        at = bisect_right(batches, offset, lo=self._dropped, key=_next)
+        found: list[Batch] = []
+        size = 0
+        for number in range(at, len(batches)):
+            size += batches[number].size
+            if found and size > max_bytes:
+                break
+            found.append(batches[number])
+        return found
+
+    def drop(self, batch: Batch) -> None:
+        """Let go of the oldest batch, which the cache has chosen."""
+        if self._dropped < len(self._batches) and self._batches[self._dropped] is batch:
+            self._dropped += 1
+            if self._dropped > 64 and self._dropped * 2 > len(self._batches):
+                del self._batches[: self._dropped]
+                self._dropped = 0
+
+    async def _run(self) -> None:
+        self._end.tail_is_live = True
+        try:
+            while True:
+                entry = await self._reader.receive()
+                batch = self._maker.make(entry)
+                if batch is not None:
+                    self._take(batch)
+                elif entry.index is not None:  # the end of a chunked message that began before this reader
+                    self._end.advance(entry.index + 1)
+                self.reached = entry.position
+                self._wake()
+        except BridgeError as error:
+            _log.warning("! tail ended", extra={"topic": self._reader.topic, "error": str(error)})
+            self._failed(error)
+        finally:
+            self._end.tail_is_live = False
+            self._end.wake()
+            self._wake()
+
+    def _wake(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _take(self, batch: Batch) -> None:
+        if batch.base < self._next:
+            raise Recreated(f"offset {batch.base} follows {self._next}")
+        self._next = batch.next
+        self._batches.append(batch)
+        self._cache.add(self, batch)
+        self._end.see(batch)
+        self._end.advance(batch.next)
+
+
+def _next(batch: Batch) -> int:
+    return batch.next

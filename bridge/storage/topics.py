@@ -1,0 +1,292 @@
+"""Kafka's topics as Pulsar holds them: found, listed, created, deleted, watched; each with its partition logs."""
+
+import asyncio
+import uuid
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from bridge import log
+from bridge.errors import KafkaError
+from bridge.kafka.error_codes import ErrorCode
+from bridge.pulsar.admin import AdminError, NotFound, Retention
+from bridge.storage import names
+from bridge.storage.faults import translated
+from bridge.storage.names import Names
+from bridge.storage.partition import PartitionLog, Storage
+
+_log = log.get("storage.topics")
+
+UUID_PROPERTY = "kafkaTopicUUID"
+"""Where KoP kept the topic id, and where the bridge keeps it."""
+_FRESH = 5.0  # seconds that what is known of a topic is taken for true; then it is asked anew in the background
+_SWEEP = 10.0
+_AT_ONCE = 16
+_ZERO = uuid.UUID(int=0)
+
+
+@dataclass(slots=True, eq=False)
+class Topic:
+    """A topic and its partition logs, opened when used."""
+
+    name: str
+    partitions: int
+    partitioned: bool
+    id: uuid.UUID
+    known_at: float
+    logs: dict[int, PartitionLog] = field(default_factory=dict)
+    refreshing: "asyncio.Task[None] | None" = None
+
+
+class Topics:
+    """All topics of the bridge's namespace."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._names = Names(storage.settings.pulsar.full_namespace)
+        self._known: dict[str, Topic] = {}
+        self._finding: dict[str, asyncio.Future[Topic | None]] = {}
+        self._limit = asyncio.Semaphore(_AT_ONCE)
+        self._sweeper: asyncio.Task[None] | None = None
+        self._closing: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Watch the namespace where the broker offers it, and close what nobody uses."""
+        self._sweeper = asyncio.get_running_loop().create_task(self._sweep(), name="storage sweeper")
+        await self._storage.client.watch_topics(self._names.namespace, self._changed)
+
+    async def close(self) -> None:
+        """Close every partition log."""
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        for name in list(self._known):
+            self._forget(name)
+        await self._storage.catchups.close()
+        while self._closing:
+            await asyncio.wait(self._closing)
+
+    # --- finding ---
+
+    def cached(self, name: str) -> Topic | None:
+        """The topic if it is known already: no waiting, possibly some seconds old."""
+        topic = self._known.get(name)
+        if topic is not None and _now() - topic.known_at > _FRESH:
+            self._refresh(topic)
+        return topic
+
+    async def get(self, name: str) -> Topic | None:
+        """The topic, or None if there is none. Raises KafkaError for a name that can be no topic's."""
+        topic = self.cached(name)
+        if topic is not None:
+            return topic
+        names.check(name)
+        # asked for many times at once, it is looked for once, and all go on in the order they came
+        finding = self._finding.get(name)
+        if finding is None:
+            finding = asyncio.ensure_future(self._find(name))
+            self._finding[name] = finding
+            finding.add_done_callback(lambda _: self._finding.pop(name, None))
+        return await asyncio.shield(finding)
+
+    async def by_id(self, topic_id: uuid.UUID) -> Topic | None:
+        """The topic with this id."""
+        for topic in self._known.values():
+            if topic.id == topic_id:
+                return topic
+        return next((topic for topic in await self.all() if topic.id == topic_id), None)
+
+    async def all(self) -> list[Topic]:
+        """Every topic that Kafka clients may see, by name."""
+        namespace = self._names.namespace
+        with translated():
+            partitioned, stored = await asyncio.gather(
+                self._storage.admin.partitioned_topics(namespace), self._storage.client.topics_of_namespace(namespace)
+            )
+        found = {name for full in (*partitioned, *stored) if (name := self._names.kafka(full)) is not None}
+        for name in [name for name in self._known if name not in found]:
+            self._forget(name)
+        topics = await asyncio.gather(*map(self.get, sorted(found)))
+        return [topic for topic in topics if topic is not None]
+
+    async def partition(self, name: str, partition: int) -> PartitionLog:
+        """A partition's log by name; UNKNOWN_TOPIC_OR_PARTITION if there is none."""
+        topic = await self.get(name)
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+        return self.log(topic, partition)
+
+    def log(self, topic: Topic, partition: int) -> PartitionLog:
+        """A partition's log; UNKNOWN_TOPIC_OR_PARTITION if the topic has no such partition."""
+        log = topic.logs.get(partition)
+        if log is None:
+            if not 0 <= partition < topic.partitions:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic.name} has no partition {partition}")
+            full = self._names.partition(topic.name, partition, partitioned=topic.partitioned)
+            log = topic.logs[partition] = PartitionLog(full, self._storage, lambda: self._forget(topic.name, topic))
+            self._storage.metrics.open_partitions.inc()
+        return log
+
+    def forget(self, topic: Topic) -> None:
+        """What is known of this topic has proved wrong: ask anew when somebody wants it."""
+        self._forget(topic.name, topic)
+
+    # --- changing ---
+
+    async def create(self, name: str, partitions: int, retention: Retention | None = None) -> Topic:
+        """Create a topic and wait until a produce to each partition would work; KafkaError otherwise."""
+        names.check(name)
+        if await self.get(name) is not None:
+            raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name} exists")
+        full = self._names.pulsar(name)
+        with translated():
+            await self._storage.admin.create_partitioned(full, partitions, {UUID_PROPERTY: str(uuid.uuid4())})
+            if retention is not None:
+                await self._storage.admin.set_topic_retention(full, retention)
+        topic = await self.get(name)
+        if topic is None:
+            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name} is created and not visible yet")
+        await self.ready(topic)
+        return topic
+
+    async def create_if_absent(self, name: str) -> Topic:
+        """The topic, created with the default number of partitions if there is none (automatic creation)."""
+        try:
+            return await self.create(name, self._storage.settings.kafka.default_partitions)
+        except KafkaError as error:
+            if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise
+        topic = await self.get(name)
+        if topic is None:
+            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name} appeared and went")
+        return topic
+
+    async def ready(self, topic: Topic) -> None:
+        """Wait until a produce to each partition would work (clients do not expect a first refusal)."""
+
+        async def one(partition: int) -> None:
+            async with self._limit:
+                await self.log(topic, partition).writable()
+
+        await asyncio.gather(*map(one, range(topic.partitions)))
+
+    async def delete(self, topic: Topic) -> None:
+        """Delete a topic and its records."""
+        full = self._names.pulsar(topic.name)
+        self._forget(topic.name)
+        with translated():
+            if topic.partitioned:
+                await self._storage.admin.delete_partitioned(full, force=True)
+            else:
+                await self._storage.admin.delete_non_partitioned(full, force=True)
+        self._forget(topic.name)
+
+    # --- within ---
+
+    async def _find(self, name: str) -> Topic | None:
+        async with self._limit:
+            with translated():
+                found = await self._ask(name)
+        if found is None:
+            return None
+        partitions, properties = found
+        topic = Topic(name, partitions or 1, partitions > 0, await self._topic_id(name, properties), _now())
+        return self._known.setdefault(name, topic)
+
+    async def _ask(self, name: str) -> tuple[int, dict[str, str]] | None:
+        """Partitions (0: not partitioned) and properties; None if there is no such topic."""
+        full = self._names.pulsar(name)
+        try:
+            metadata = await self._storage.admin.partitioned_metadata(full)
+            if metadata.partitions > 0:
+                return metadata.partitions, metadata.properties
+        except NotFound:
+            return None
+        if full not in await self._storage.client.topics_of_namespace(self._names.namespace):
+            return None
+        return 0, await self._storage.admin.topic_properties(full)
+
+    async def _topic_id(self, name: str, properties: dict[str, str]) -> uuid.UUID:
+        """The id kept in the topic's properties, put there where there is none: it lives and dies with the topic."""
+        known = _uuid(properties.get(UUID_PROPERTY))
+        if known is not None:
+            return known
+        full = self._names.pulsar(name)
+        admin = self._storage.admin
+        try:
+            await admin.update_topic_properties(full, {UUID_PROPERTY: str(uuid.uuid4())})
+            # read back: another node may have had the same idea, and the last one counts
+            metadata = await admin.partitioned_metadata(full)
+            now = metadata.properties if metadata.partitions else await admin.topic_properties(full)
+            return _uuid(now.get(UUID_PROPERTY)) or _ZERO
+        except AdminError as error:
+            _log.warning("! topic without an id", extra={"topic": name, "error": str(error)})
+            return _ZERO  # no id, in Kafka's words; clients then go by the name
+
+    def _refresh(self, topic: Topic) -> None:
+        if topic.refreshing is None or topic.refreshing.done():
+            topic.refreshing = asyncio.get_running_loop().create_task(self._ask_anew(topic))
+
+    async def _ask_anew(self, topic: Topic) -> None:
+        try:
+            async with self._limit:
+                with translated():
+                    found = await self._ask(topic.name)
+        except KafkaError as error:
+            _log.warning("! topic not refreshed", extra={"topic": topic.name, "error": str(error)})
+            topic.known_at = _now()
+            return
+        if found is None:
+            self._forget(topic.name, topic)
+            return
+        partitions, properties = found
+        known = _uuid(properties.get(UUID_PROPERTY))
+        shrunk = topic.partitioned and partitions < topic.partitions
+        if shrunk or (known not in (None, topic.id) and topic.id != _ZERO):
+            self._forget(topic.name, topic)  # another topic of the same name
+            return
+        topic.partitions = max(partitions, 1)
+        topic.known_at = _now()
+
+    def _changed(self, added: Sequence[str], removed: Sequence[str]) -> None:
+        """The namespace changed: topics that went are forgotten at once, new ones are found when asked for."""
+        for full in removed:
+            name = self._names.owner(full)
+            if name is not None and name in self._known:
+                self._refresh(self._known[name])
+
+    def _forget(self, name: str, which: Topic | None = None) -> None:
+        topic = self._known.get(name)
+        if topic is None or (which is not None and topic is not which):
+            return
+        del self._known[name]
+        for partition_log in topic.logs.values():
+            self._storage.metrics.open_partitions.dec()
+            task = asyncio.get_running_loop().create_task(partition_log.close())
+            self._closing.add(task)
+            task.add_done_callback(self._closed)
+        topic.logs.clear()
+
+    def _closed(self, task: "asyncio.Task[None]") -> None:
+        self._closing.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            _log.warning("! partition not closed cleanly", extra={"error": str(task.exception())})
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(_SWEEP)
+            with suppress(KafkaError):
+                await self._storage.catchups.sweep()
+            for topic in list(self._known.values()):
+                for partition_log in list(topic.logs.values()):
+                    await partition_log.sweep()
+
+
+def _uuid(text: str | None) -> uuid.UUID | None:
+    try:
+        return uuid.UUID(text) if text else None
+    except ValueError:
+        return None
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
