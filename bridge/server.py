@@ -1,0 +1,178 @@
+"""The bridge process: the only place where its objects are wired together, started, drained and stopped."""
+
+import asyncio
+import contextlib
+import secrets
+import signal
+
+from bridge import __version__, apis, check, log
+from bridge.api import Broker
+from bridge.cluster import Cluster, Node, cluster_id
+from bridge.config import Address, Settings
+from bridge.connection import Budget, Listener
+from bridge.errors import BridgeError, StartupError
+from bridge.http import HttpServer
+from bridge.metrics import Metrics
+from bridge.pulsar import Admin, PulsarClient
+from bridge.storage.catchup import CatchUps
+from bridge.storage.partition import Storage
+from bridge.storage.tail import TailCache
+from bridge.storage.topics import Topics
+
+_log = log.get(__name__)
+
+DRAIN_SECONDS = 10.0
+_CATCHUP_IDLE_SECONDS = 30.0
+_BACKLOG = 1024  # as many clients as a restart brings back at once
+
+
+class Server:
+    """One bridge node, embeddable: `start`, then `stop`."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.metrics = Metrics()
+        self.client = PulsarClient(settings.pulsar, self.metrics.pulsar)
+        self.admin = Admin(settings.pulsar)
+        catchups = CatchUps(settings.storage.max_catchup_readers, _CATCHUP_IDLE_SECONDS, self.metrics.storage)
+        self.topics = Topics(
+            Storage(
+                settings=settings,
+                client=self.client,
+                admin=self.admin,
+                metrics=self.metrics.storage,
+                cache=TailCache(settings.storage.tail_cache_bytes, self.metrics.storage),
+                catchups=catchups,
+                # a name of its own for each process: two that write to one topic are two producers
+                writer=f"bridge-{settings.kafka.node_id}-{secrets.token_hex(6)}",
+            )
+        )
+        self.kafka_port = 0
+        self._http = HttpServer(
+            settings.http,
+            self.metrics,
+            {"pulsar": self._pulsar_problem, "index": self._index_problem, "retention": self._retention_problem},
+        )
+        self._listener: Listener | None = None
+        self._server: asyncio.Server | None = None
+        self._index_is_exposed = False
+
+    @property
+    def http_port(self) -> int:
+        """The port of metrics and health, once started."""
+        return self._http.port
+
+    async def start(self) -> None:
+        """Log in to Pulsar, see that it is fit, and listen; StartupError says what to mend."""
+        try:
+            await self.admin.start()
+            await self._start()
+        except BaseException:
+            await self.stop(drain_seconds=0)
+            raise
+
+    async def _start(self) -> None:
+        settings = self.settings
+        try:
+            await self.client.start()
+        except BridgeError as error:
+            raise StartupError(f"pulsar.service_url {settings.pulsar.service_url}: {error}") from None
+        await check.ensure_fit(self.admin, self.client, settings)
+        self._index_is_exposed = True
+        await self.topics.start()
+        server = await self._bind()
+        host = Address.parse(settings.kafka.listen).host
+        advertised = Address.parse(settings.kafka.advertised or str(Address(host, self.kafka_port)))
+        table = apis.load()
+        self.metrics.name_apis({key: api.name for key, api in table.items()})
+        broker = Broker(
+            settings=settings,
+            topics=self.topics,
+            cluster=Cluster(
+                Node(settings.kafka.node_id, advertised.host, advertised.port),
+                cluster_id(await self._pulsar_cluster(), settings.pulsar.full_namespace),
+            ),
+            metrics=self.metrics,
+            apis=table,
+        )
+        self._listener = Listener(broker, Budget(settings.kafka.memory_budget_bytes, self.metrics.in_flight_bytes))
+        await self._http.start()
+        await server.start_serving()
+        _log.info(
+            "= ready",
+            extra={"version": __version__, "kafka": Address(host, self.kafka_port), "advertised": advertised},
+        )
+
+    async def stop(self, drain_seconds: float = DRAIN_SECONDS) -> None:
+        """Take no more clients, answer what has been received, give everything back."""
+        self._http.draining = True
+        if self._server is not None:
+            self._server.close()
+        if self._listener is not None:
+            await self._listener.drain(drain_seconds)
+        await self.topics.close()
+        await self.client.close()
+        await self.admin.close()
+        await self._http.stop()
+        _log.info("= stopped")
+
+    async def _bind(self) -> asyncio.Server:
+        """Take the Kafka port; nobody is served before `start_serving`."""
+        listen = Address.parse(self.settings.kafka.listen)
+
+        def connection() -> asyncio.BaseProtocol:
+            assert self._listener is not None  # noqa: S101 — it is made before the server serves
+            return self._listener()
+
+        loop = asyncio.get_running_loop()
+        try:
+            self._server = server = await loop.create_server(
+                connection, listen.host, listen.port, backlog=_BACKLOG, start_serving=False
+            )
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise StartupError(f"kafka.listen = {listen}: cannot listen there: {reason}") from None
+        self.kafka_port = server.sockets[0].getsockname()[1]
+        return server
+
+    async def _pulsar_cluster(self) -> str:
+        """The Pulsar cluster's name, part of the Kafka cluster id; a login that may not ask goes without."""
+        with contextlib.suppress(BridgeError):
+            return ",".join(sorted(await self.admin.clusters()))
+        return ""
+
+    async def _pulsar_problem(self) -> str | None:
+        """Readiness: Pulsar answers."""
+        await self.client.topics_of_namespace(self.settings.pulsar.full_namespace)
+        return None
+
+    async def _index_problem(self) -> str | None:
+        """Readiness: entries came with their index when last seen; without it no offset is true."""
+        return None if self._index_is_exposed else "the broker does not expose the entry index"
+
+    async def _retention_problem(self) -> str | None:
+        """Readiness: data that no subscription holds is kept."""
+        return await check.retention_problem(self.admin, self.settings)
+
+
+async def run(settings: Settings) -> None:
+    """Serve until SIGTERM or SIGINT, then drain."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for signal_number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signal_number, stop.set)
+    server = Server(settings)
+    starting = asyncio.ensure_future(server.start())
+    stopping = asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
+        if starting.done():
+            await starting
+            await stopping
+    finally:
+        stopping.cancel()
+        if not starting.done():
+            starting.cancel()
+            await asyncio.gather(starting, return_exceptions=True)
+        elif starting.exception() is None:
+            await server.stop()
