@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -160,3 +161,17 @@ class JarCache:
 
 
 _MISSING = "is missing"
+
+
+def main() -> int:
+    """`python -m bridge.standalone.jars`: fill the cache and nothing else, for tests and images."""
+    try:
+        JarCache(default_cache(), lambda line: print(line, flush=True)).ensure(verify="--verify" in sys.argv)
+    except StartupError as error:
+        print(f"bridge: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,6 +1,7 @@
 """Choose the local ports: the one asked for, or a free one."""
 
 import socket
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from bridge.errors import StartupError
@@ -28,7 +29,7 @@ def choose(wish: Wish, taken: set[int] | None = None) -> tuple[int, str | None]:
     elif wish.asked is None and wish.default not in taken and is_free(wish.default):
         port = wish.default
     else:
-        port = _any_free(taken)
+        port = any_free(taken)
         what = wish.option.removeprefix("--").replace("-", " ")
         why = "" if wish.asked == 0 else f": the default {wish.default} is taken"
         note = f"{what} is {port}{why}"
@@ -49,7 +50,8 @@ def is_free(port: int) -> bool:
     return True
 
 
-def _any_free(taken: set[int]) -> int:
+def any_free(taken: Collection[int] = ()) -> int:
+    """A port that is free now and not in `taken`; another process may still be quicker."""
     # All are held until the choice is made: the kernel would otherwise offer a port in `taken` again and again.
     held: list[socket.socket] = []
     try:

@@ -1,0 +1,103 @@
+"""What every test can ask for: a real Pulsar, a namespace of its own, a bridge in this process or as a child.
+
+BRIDGE_TEST_PULSAR and BRIDGE_TEST_PULSAR_ADMIN (both) name a Pulsar to use instead of starting one.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from bridge.standalone.guard import Guard
+from tests.support.bridges import BridgeChild, BridgeThread, settings_for
+from tests.support.pulsar import PrivatePulsar, PulsarAddress, private_pulsar
+
+Sections = Mapping[str, Any]
+
+
+def pytest_report_header() -> str:
+    """Say which Pulsar the tests run against."""
+    return f"pulsar: {os.environ.get('BRIDGE_TEST_PULSAR', 'started by the session when a test needs it')}"
+
+
+@pytest.fixture(scope="session")
+def guard() -> Iterator[Guard]:
+    """Ends the children of a test run that is killed."""
+    with Guard() as guard:
+        yield guard
+
+
+@pytest.fixture(scope="session")
+def pulsar(guard: Guard, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PulsarAddress]:
+    """The session's Pulsar; tests that disturb it use `private_pulsar`."""
+    given = os.environ.get("BRIDGE_TEST_PULSAR"), os.environ.get("BRIDGE_TEST_PULSAR_ADMIN")
+    if given[0] and given[1]:
+        yield PulsarAddress(given[0], given[1])
+        return
+    started = private_pulsar(tmp_path_factory.mktemp("pulsar"), guard)
+    started.start()
+    yield started
+    started.kill()  # its data goes with it
+
+
+@pytest.fixture(scope="module", name="private_pulsar")
+def private_pulsar_factory(
+    guard: Guard, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[..., PrivatePulsar]]:
+    """Start a Pulsar that the module may kill: `private_pulsar()`, `private_pulsar({"name": "value"})`."""
+    with ExitStack() as started:
+
+        def start(settings: Mapping[str, str] | None = None) -> PrivatePulsar:
+            made = private_pulsar(tmp_path_factory.mktemp("pulsar"), guard, settings)
+            started.callback(made.kill)
+            made.start()
+            return made
+
+        yield start
+
+
+@pytest.fixture(scope="module")
+def namespace(pulsar: PulsarAddress) -> str:
+    """A fresh namespace with unlimited retention on the session's Pulsar."""
+    return pulsar.create_namespace()
+
+
+@pytest.fixture(scope="session")
+def bridge(pulsar: PulsarAddress) -> Iterator[BridgeThread]:
+    """One bridge for the whole session, with the default settings, on a namespace of its own."""
+    running = BridgeThread(settings_for(pulsar, pulsar.create_namespace()))
+    running.start()
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def bridge_with(pulsar: PulsarAddress, namespace: str) -> Iterator[Callable[..., BridgeThread]]:
+    """Start a bridge with other settings: `bridge_with(kafka={"max_request_bytes": 2048})`."""
+    with ExitStack() as started:
+
+        def start(at: PulsarAddress = pulsar, in_namespace: str = namespace, **overrides: Sections) -> BridgeThread:
+            running = BridgeThread(settings_for(at, in_namespace, overrides))
+            running.start()
+            started.callback(running.stop)
+            return running
+
+        yield start
+
+
+@pytest.fixture
+def bridge_process(
+    pulsar: PulsarAddress, namespace: str, guard: Guard, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[..., BridgeChild]]:
+    """Start a real `bridge run`, with a pid to kill: `bridge_process()`, `bridge_process(at=private, ...)`."""
+    with ExitStack() as started:
+
+        def start(at: PulsarAddress = pulsar, in_namespace: str = namespace, **overrides: Sections) -> BridgeChild:
+            child = BridgeChild(settings_for(at, in_namespace, overrides), tmp_path_factory.mktemp("bridge"), guard)
+            started.callback(child.kill)
+            child.start()
+            return child
+
+        yield start
