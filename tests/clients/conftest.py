@@ -35,7 +35,8 @@ def endpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     """Return the server under test; the session starts each of them once."""
     if request.param == "bridge":
         bridge = request.getfixturevalue("bridge")
-        yield Endpoint("bridge", bridge.kafka, bridge.pulsar, bridge.admin, bridge.namespace)
+        namespace = bridge.namespace if "/" in bridge.namespace else f"public/{bridge.namespace}"
+        yield Endpoint("bridge", bridge.kafka, bridge.pulsar, bridge.admin, namespace)
         return
     broker = KafkaBroker(tmp_path_factory.mktemp("kafka"))
     broker.start()

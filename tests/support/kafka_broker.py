@@ -89,6 +89,8 @@ class KafkaBroker:
             "log.dirs": str(self._directory / "data"),
             "auto.create.topics.enable": "true",
             "num.partitions": "1",
+            # records of the tests carry times long past, which Kafka would delete after half a minute
+            "log.retention.ms": "-1",
             "offsets.topic.replication.factor": "1",
             "transaction.state.log.replication.factor": "1",
             "transaction.state.log.min.isr": "1",
