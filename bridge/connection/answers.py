@@ -1,0 +1,82 @@
+"""Answers on their way out: each request's place in the order, and what waits for the socket."""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from bridge.api import Api
+from bridge.apis import api_versions
+from bridge.kafka.primitives import Buffer
+
+HIGH_WATER = 1024 * 1024
+"""Bytes the transport may hold before the client counts as not reading."""
+SLICE = 256 * 1024
+"""What is handed to the transport at once: it copies what the socket does not take."""
+JOINED = 64 * 1024
+"""Smaller buffers are joined up to this size: a copy costs less than a system call."""
+
+
+class Started:
+    """A request that is under way or answered, in its place in the order of answers."""
+
+    __slots__ = ("api", "buffers", "correlation_id", "future", "received", "size", "version")
+
+    def __init__(self, size: int, received: float) -> None:
+        self.api: Api = api_versions.REFUSAL  # until its header is read
+        self.version = 0
+        self.correlation_id = 0
+        self.size = size
+        self.received = received
+        self.buffers: Sequence[Buffer] | None = None  # the answer, once there is one
+        self.future: asyncio.Future[Any] | None = None
+
+
+class Outbox:
+    """Hands buffers to the transport only as fast as the client reads; the rest stays where it is, not copied."""
+
+    __slots__ = ("_buffers", "_closed", "_transport", "writable")
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        transport.set_write_buffer_limits(high=HIGH_WATER)
+        self._transport = transport
+        self._buffers: deque[Buffer] = deque()
+        self._closed = False
+        self.writable = True
+
+    def __bool__(self) -> bool:
+        return bool(self._buffers)
+
+    def put(self, buffers: Sequence[Buffer]) -> None:
+        """Queue an answer."""
+        if not self._closed:
+            self._buffers.extend(buffers)
+
+    def pause(self) -> None:
+        """The transport holds enough."""
+        self.writable = False
+
+    def resume(self) -> None:
+        """The transport takes more."""
+        self.writable = True
+        self.write()
+
+    def close(self) -> None:
+        """Write no more: the socket is closing or gone."""
+        self._closed = True
+        self._buffers.clear()
+
+    def write(self) -> None:
+        """Hand over as much as the transport takes; it calls `pause` in the midst of it."""
+        buffers = self._buffers
+        while buffers and self.writable:
+            buffer = buffers.popleft()
+            if len(buffer) > SLICE:
+                view = memoryview(buffer)
+                buffers.appendleft(view[SLICE:])
+                buffer = view[:SLICE]
+            elif buffers and len(buffer) + len(buffers[0]) <= JOINED:
+                buffer = bytearray(buffer)
+                while buffers and len(buffer) + len(buffers[0]) <= JOINED:
+                    buffer += buffers.popleft()
+            self._transport.write(buffer)

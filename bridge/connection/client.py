@@ -1,0 +1,390 @@
+"""One client socket: requests are run one after another, and answered in their order.
+
+States. A connection is in the first row that applies:
+
+| state     | when                                       | reads | starts requests      | leaves it by                |
+|-----------|--------------------------------------------|-------|----------------------|-----------------------------|
+| lost      | the socket is gone                         | no    | yes, but no long poll| its last request's end      |
+| closing   | a refused frame, a failed handler          | no    | no                   | `connection_lost`           |
+| draining  | the process stops                          | no    | yes, but no long poll| nothing left to do: closing |
+| ended     | the client sends no more                   | no    | yes                  | nothing left to do: closing |
+| blocked   | the client does not read its answers       | no    | no                   | `resume_writing`            |
+| full      | max_in_flight_requests received, or memory | no    | yes                  | an answer, or memory given  |
+|           | out                                        |       |                      | back                        |
+| open      | else                                       | yes   | yes                  |                             |
+
+A request goes frame → `_frames` → handler (`_work`, one task while there is something to do) → `_started`, which keeps
+the order of the answers → `_outbox` → socket. A handler that returns `Later` lets the next request start (api.py).
+A frame that breaks the protocol closes the connection, as Kafka does; so does a handler that fails unforeseen: a client
+must never wait for an answer that will not come.
+"""
+
+import asyncio
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+from bridge import log
+from bridge.api import Later, Session
+from bridge.apis import api_versions
+from bridge.connection.answers import Outbox, Started
+from bridge.connection.budget import Lease
+from bridge.errors import KafkaError
+from bridge.kafka import frames
+from bridge.kafka.primitives import DecodeError
+
+if TYPE_CHECKING:
+    from bridge.connection.listener import Listener
+
+_log = log.get(__name__)
+
+TURN_SECONDS = 0.005
+"""How long pipelined requests that never wait may keep the event loop."""
+
+
+class _Refused(Exception):
+    """The connection must be closed; `reason` is one of `metrics.REJECTION_REASONS`."""
+
+    def __init__(self, reason: str, **fields: object) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.fields = fields
+
+
+class Connection(asyncio.BufferedProtocol):
+    """A client's socket."""
+
+    def __init__(self, listener: "Listener", number: int) -> None:
+        self._listener = listener
+        self._broker = listener.broker
+        self._metrics = listener.broker.metrics
+        self._settings = listener.broker.settings.kafka
+        self._budget = listener.budget
+        self._loop = asyncio.get_running_loop()
+        self._lease = Lease(self._granted)
+        self._receiver = frames.FrameReceiver(self._settings.max_request_bytes)
+        self._number = number
+        self._session: Session
+        self._transport: asyncio.Transport
+        self._outbox: Outbox
+        self._frames: deque[tuple[memoryview, float]] = deque()
+        self._started: deque[Started] = deque()  # in the order of the requests
+        self._worker: asyncio.Task[None] | None = None
+        self._running: Started | None = None
+        self._reading = True
+        self._ended = False  # the client sends no more
+        self._draining = False
+        self._closing = False
+        self._lost = False
+        self._gone: asyncio.Future[None] = self._loop.create_future()
+        self._active = self._loop.time()
+
+    # ---- what the transport calls ------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client has connected."""
+        self._transport = cast(asyncio.Transport, transport)
+        self._outbox = Outbox(self._transport)
+        peer = _address(transport.get_extra_info("peername"))
+        self._session = Session(id=self._number, peer=peer, listener=self._listener.name)
+        _log.debug("= connected", extra=self._fields())
+        if not self._listener.admit(self):
+            self._refuse(_Refused("too_many_connections"))
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the next bytes shall go: the begun frame's own memory, or scratch shared by all connections.
+
+        Sharing is sound because the loop fills the buffer and calls `buffer_updated` without a pause between.
+        """
+        return self._receiver.buffer(self._listener.scratch)
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Bytes have come."""
+        self._active = now = self._loop.time()
+        held = self._receiver.capacity
+        try:
+            complete = self._receiver.received(nbytes, self._listener.scratch)
+        except frames.FrameError as error:
+            return self._refuse(_Refused(error.reason, size=error.size))
+        self._frames.extend((frame, now) for frame in complete)
+        self._budget.take(self._lease, sum(len(f) for f in complete) + self._receiver.capacity - held)
+        self._wake()
+
+    def eof_received(self) -> bool:
+        """The client sends no more; it may still read, so it gets its answers."""
+        self._ended = True
+        self._drop_partial()
+        self._wake()
+        return True
+
+    def pause_writing(self) -> None:
+        """The client does not read its answers."""
+        self._outbox.pause()
+
+    def resume_writing(self) -> None:
+        """The client has read."""
+        self._active = self._loop.time()
+        self._outbox.resume()
+        self._wake()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The socket is gone. What has been asked is done all the same, as in Kafka, except for what only waits."""
+        _log.debug("= disconnected", extra=self._fields(error=exc))
+        self._lost = True
+        self._outbox.close()
+        self._drop_partial()
+        for started in list(self._started):
+            if started.future is not None and started.api.abandon:
+                started.future.cancel()
+        if self._worker is not None and self._running is not None and self._running.api.abandon:
+            self._worker.cancel()
+        self._listener.closed(self)
+        self._wake()
+
+    # ---- what the listener calls -------------------------------------------------------------------------------------
+
+    async def drain(self) -> None:
+        """Read no more, answer what has been received, then close."""
+        self._draining = True
+        self._drop_partial()
+        self._wake()
+        await asyncio.shield(self._gone)
+
+    def abort(self) -> None:
+        """Close at once."""
+        self._closing = True
+        self._drop()
+        self._transport.abort()
+
+    def sweep(self, now: float, idle_seconds: float, stall_seconds: float) -> None:
+        """Close the connection if its client has been silent too long.
+
+        Silence counts while it is the client's turn: not while a handler runs, nor while we do not read for lack of
+        memory. A half-sent request holds memory, so it may not rest for as long as an idle connection.
+        """
+        silent = now - self._active
+        theirs = not self._outbox.writable or not (self._started or self._frames)
+        midway = self._receiver.midway and (self._reading or not self._outbox.writable)
+        if (theirs and silent >= idle_seconds) or ((midway or self._closing) and silent >= stall_seconds):
+            if not self._closing:
+                self._metrics.rejected("idle")
+                _log.info("= closed for silence", extra=self._fields(seconds=round(silent, 1), midway=midway))
+            self.abort()
+
+    # ---- requests ----------------------------------------------------------------------------------------------------
+
+    def _wake(self) -> None:
+        """Do whatever has become possible: start requests, close, read or stop reading."""
+        if self._worker is None and self._may_start():
+            self._worker = self._loop.create_task(self._work())
+        if self._worker is None and not (self._frames or self._started or self._outbox):
+            if self._lost:
+                self._listener.forget(self)
+                if not self._gone.done():
+                    self._gone.set_result(None)
+            elif self._ended or self._draining:
+                self._close()
+        self._steer_reading()
+
+    def _may_start(self) -> bool:
+        if not self._frames:
+            return False
+        return self._lost or (
+            not self._closing and self._outbox.writable and len(self._started) < self._settings.max_in_flight_requests
+        )
+
+    async def _work(self) -> None:
+        """Run the queued requests one after another."""
+        since = self._loop.time()
+        try:
+            while self._may_start():
+                await self._serve(*self._frames.popleft())
+                if self._loop.time() - since > TURN_SECONDS:
+                    await asyncio.sleep(0)
+                    since = self._loop.time()
+        except asyncio.CancelledError:
+            if not self._lost:  # not by connection_lost: the event loop ends
+                self.abort()
+                raise
+        finally:
+            self._worker = None
+            self._wake()
+
+    async def _serve(self, frame: memoryview, received: float) -> None:
+        """Run one request up to its answer or its `Later`."""
+        started = Started(len(frame), received)
+        self._started.append(started)
+        self._running = started
+        try:
+            request = self._parse(frame, started)
+            if started.api.abandon and (self._lost or self._draining):
+                return self._finish(started, None)
+            result = await started.api.handle(request, self._broker, self._session)
+        except _Refused as refused:
+            self._finish(started, None)
+            return self._refuse(refused)
+        except asyncio.CancelledError as error:
+            if not _cancelled_from_outside():
+                return self._fail(started, error)
+            self._finish(started, None)
+            raise
+        except Exception as error:  # noqa: BLE001 - told and logged by _fail
+            return self._fail(started, error)
+        finally:
+            self._running = None
+        if isinstance(result, Later):
+            started.future = asyncio.ensure_future(result.future)
+            started.future.add_done_callback(partial(self._later_done, started))
+        else:
+            self._finish(started, result)
+
+    def _parse(self, frame: memoryview, started: Started) -> Any:
+        """The request; `started` learns what it is."""
+        key, version, started.correlation_id = frames.parse_start(frame)
+        fields = {"api": key, "version": version, "correlation_id": started.correlation_id}
+        api = self._broker.apis.get(key)
+        if api is None:
+            raise _Refused("unknown_api", **fields)
+        if not api.serves(version):
+            if key != api_versions.KEY:
+                raise _Refused("unsupported_version", **fields)
+            api, version = api_versions.REFUSAL, 0
+        started.api, started.version = api, version
+        if len(frame) > api.max_request_bytes:
+            raise _Refused("too_large", size=len(frame), **fields)
+        metrics = self._metrics.api(key)
+        metrics.requests.inc()
+        metrics.bytes_in.inc(len(frame) + 4)
+        _log.debug("< request", extra={**fields, "conn": self._number, "size": len(frame)})
+        reason = "bad_header"
+        try:
+            header = frames.parse_header(frame, api.is_flexible(version))
+            self._session.client_id = header.client_id
+            reason = "bad_body"
+            return api.decode(frame[header.body_offset :], version)
+        except DecodeError as error:
+            raise _Refused(reason, error=error, **fields) from None
+
+    def _later_done(self, started: Started, future: asyncio.Future[Any]) -> None:
+        started.future = None
+        error = None if future.cancelled() else future.exception()
+        if error is not None:
+            self._fail(started, error)
+        elif future.cancelled() and not self._lost:
+            self._fail(started, asyncio.CancelledError("the answer was given up"))
+        else:
+            self._finish(started, None if future.cancelled() else future.result())
+        self._wake()
+
+    # ---- answers -----------------------------------------------------------------------------------------------------
+
+    def _fail(self, started: Started, error: BaseException) -> None:
+        """Answer with the error if the API has a place for it, else close: the client must not wait for ever."""
+        if isinstance(error, KafkaError):
+            response = started.api.failure(error.code, error.message, started.version)
+            if response is not None:
+                return self._finish(started, response)
+        fields = {"api": started.api.name, "version": started.version, "correlation_id": started.correlation_id}
+        _log.error("! request failed", extra=self._fields(**fields), exc_info=error)
+        self._finish(started, None)
+        self._close()
+
+    def _finish(self, started: Started, response: Any | None) -> None:
+        """Give a request its answer (None: it gets none), and write what is now due."""
+        started.buffers = ()
+        if response is not None and not self._lost:
+            try:
+                body = started.api.encode(response, started.version)
+            except Exception as error:  # noqa: BLE001 - logged by _fail
+                return self._fail(started, error)
+            flexible = started.api.is_flexible(started.version)
+            started.buffers = frames.answer(started.api.key, started.correlation_id, flexible, body)
+            code = getattr(response, "error_code", 0)
+            if code:
+                self._metrics.api(started.api.key).error(code)
+        self._flush()
+
+    def _flush(self) -> None:
+        """Move answers that are due, in the order of the requests, to the socket."""
+        now = self._active = self._loop.time()
+        while self._started and self._started[0].buffers is not None:
+            started = self._started.popleft()
+            metrics = self._metrics.api(started.api.key)
+            metrics.seconds.observe(now - started.received)
+            if started.buffers:
+                metrics.bytes_out.inc(sum(map(len, started.buffers)))
+                self._outbox.put(started.buffers)
+                _log.debug("> answer", extra={"conn": self._number, "correlation_id": started.correlation_id})
+            self._budget.give(self._lease, started.size)
+        self._outbox.write()
+
+    # ---- flow control and the end ------------------------------------------------------------------------------------
+
+    def _steer_reading(self) -> None:
+        """Read exactly when there is room for what may come."""
+        wanted = (
+            not (self._lost or self._ended or self._draining or self._closing)
+            and self._outbox.writable
+            and len(self._frames) + len(self._started) < self._settings.max_in_flight_requests
+            and self._has_memory()
+        )
+        if wanted != self._reading:
+            self._reading = wanted
+            if not (self._lost or self._ended):  # the transport reads no more by itself then
+                (self._transport.resume_reading if wanted else self._transport.pause_reading)()
+        self._listener.show_paused(self, not (wanted or self._lost or self._ended))
+
+    def _has_memory(self) -> bool:
+        more = self._receiver.wanted()
+        if not more:
+            return self._receiver.capacity > 0 or self._budget.may_read(self._lease)
+        if not self._budget.ask(self._lease, more, self._receiver.capacity + more):
+            return False
+        self._receiver.grow(more)
+        return True
+
+    def _granted(self) -> None:
+        """The budget has room again."""
+        self._receiver.grow(self._lease.wanted)
+        self._active = self._loop.time()
+        self._steer_reading()
+
+    def _refuse(self, refused: _Refused) -> None:
+        self._metrics.rejected(refused.reason)
+        _log.warning("! refused", extra=self._fields(reason=refused.reason, **refused.fields))
+        self._close()
+
+    def _close(self) -> None:
+        """Close after what is written has gone out."""
+        if not self._closing:
+            self._closing = True
+            self._drop()
+            self._outbox.close()
+            self._transport.close()
+
+    def _drop(self) -> None:
+        """Forget what has been received and not started."""
+        size = sum(len(frame) for frame, _ in self._frames)
+        self._frames.clear()
+        self._budget.give(self._lease, size)
+        self._drop_partial()
+
+    def _drop_partial(self) -> None:
+        self._budget.leave(self._lease)
+        self._budget.give(self._lease, self._receiver.capacity)
+        self._receiver.forget()
+
+    def _fields(self, **fields: object) -> dict[str, object]:
+        return {"conn": self._number, "peer": self._session.peer, "client": self._session.client_id, **fields}
+
+
+def _cancelled_from_outside() -> bool:
+    """Whether this task is being cancelled, not just something that it waited for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _address(name: Any) -> str:
+    if isinstance(name, tuple) and len(name) >= 2:
+        return f"[{name[0]}]:{name[1]}" if ":" in name[0] else f"{name[0]}:{name[1]}"
+    return str(name or "")

@@ -1,0 +1,83 @@
+"""All connections of one listening socket: makes, counts, sweeps and drains them."""
+
+import asyncio
+
+from bridge import log
+from bridge.api import Broker
+from bridge.connection.budget import Budget
+from bridge.connection.client import Connection
+from bridge.kafka.frames import SCRATCH_BYTES
+
+_log = log.get(__name__)
+
+STALL_SECONDS = 30.0
+"""How long a client may rest in the middle of a request. Kafka knows no such limit and lets it hold its memory."""
+
+
+class Listener:
+    """A protocol factory: `await loop.create_server(listener, host, port)`."""
+
+    def __init__(self, broker: Broker, budget: Budget, name: str = "kafka", stall_seconds: float = STALL_SECONDS):
+        self.broker = broker
+        self.budget = budget
+        self.name = name
+        self.scratch = memoryview(bytearray(SCRATCH_BYTES))
+        self._settings = broker.settings.kafka
+        self._metrics = broker.metrics
+        self._stall_seconds = min(stall_seconds, self._settings.idle_seconds)
+        self._connections: set[Connection] = set()  # also lost ones whose requests still run
+        self._open: set[Connection] = set()
+        self._paused: set[Connection] = set()
+        self._made = 0
+        self._sweeper: asyncio.TimerHandle | None = None
+
+    def __call__(self) -> Connection:
+        """A protocol for a socket just accepted."""
+        self._made += 1
+        return Connection(self, self._made)
+
+    def admit(self, connection: Connection) -> bool:
+        """Take the connection in; False when there are too many."""
+        self._connections.add(connection)
+        self._open.add(connection)
+        self._metrics.connections_accepted.inc()
+        self._metrics.connections.set(len(self._open))
+        if self._sweeper is None:
+            self._sweep()
+        return len(self._open) <= self._settings.max_connections
+
+    def closed(self, connection: Connection) -> None:
+        """The connection's socket is gone."""
+        self._open.discard(connection)
+        self._metrics.connections.set(len(self._open))
+
+    def forget(self, connection: Connection) -> None:
+        """The connection's last request is done, too."""
+        self._connections.discard(connection)
+
+    def show_paused(self, connection: Connection, paused: bool) -> None:
+        """Count the connection as not read, or not."""
+        (self._paused.add if paused else self._paused.discard)(connection)
+        self._metrics.paused_connections.set(len(self._paused))
+
+    async def drain(self, seconds: float) -> None:
+        """Let every connection answer what it has received and close, by force after so many seconds."""
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        connections = list(self._connections)
+        _log.info("= draining", extra={"listener": self.name, "connections": len(connections)})
+        if connections:
+            drains = [asyncio.ensure_future(connection.drain()) for connection in connections]
+            _, late = await asyncio.wait(drains, timeout=seconds)
+            for connection in list(self._open):
+                connection.abort()
+            for drain in late:
+                drain.cancel()
+            if late:
+                _log.warning("! drained by force", extra={"listener": self.name, "connections": len(late)})
+
+    def _sweep(self) -> None:
+        loop = asyncio.get_running_loop()
+        for connection in list(self._open):
+            connection.sweep(loop.time(), self._settings.idle_seconds, self._stall_seconds)
+        self._sweeper = loop.call_later(self._stall_seconds / 4, self._sweep)
