@@ -76,14 +76,6 @@ async def effective_retention(admin: Admin, namespace: str) -> Retention | None:
     return Retention(minutes, megabytes)
 
 
-async def retention_is_readable(admin: Admin, namespace: str) -> bool:
-    """Whether this login can tell what retention holds for the namespace."""
-    try:
-        return await effective_retention(admin, namespace) is not None
-    except AdminError:
-        return False
-
-
 async def deletes_inactive(admin: Admin, namespace: str) -> bool | None:
     """Whether unused topics are deleted: by the namespace's policy, else the broker's; None when not readable."""
     try:

@@ -8,7 +8,6 @@ from bridge.check.facts import (
     keeps,
     missing_index_settings,
     probe_index,
-    retention_is_readable,
     runtime_config,
 )
 from bridge.check.remedies import index_remedy, keep_topics_command, retention_command
@@ -51,13 +50,18 @@ async def index_problem(admin: Admin, client: PulsarClient, settings: Settings) 
 
 
 async def retention_problem(admin: Admin, settings: Settings) -> str | None:
-    """None when the namespace keeps data that no subscription holds, else the command that makes it."""
+    """None when the namespace keeps data that no subscription holds, else the command that makes it.
+
+    Where this login cannot see it, `retention.ensure = false` is the operator's word that it is so.
+    """
     namespace = settings.pulsar.full_namespace
     try:
         kept = await effective_retention(admin, namespace)
+    except Forbidden:
+        kept = None
     except AdminError as error:
-        return f"the retention of {namespace} cannot be read ({error})"
-    if kept is not None and keeps(kept):
+        return f"the retention of {namespace} cannot be read: {error}"
+    if (kept is None and not settings.retention.ensure) or (kept is not None and keeps(kept)):
         return None
     has = "has" if kept is not None else "may have"
     return (
@@ -72,19 +76,13 @@ async def _ensure_retention(admin: Admin, settings: Settings) -> None:
         return
     namespace, wanted = settings.pulsar.full_namespace, settings.retention
     if not wanted.ensure:
-        if not await retention_is_readable(admin, namespace):
-            # The operator has said so, and this login cannot look: believe it, aloud.
-            _LOG.warning("! retention not known", extra={"namespace": namespace, "reason": problem})
-            return
         raise StartupError(f"{problem} (or set retention.ensure = true)")
     try:
         await admin.set_namespace_retention(namespace, Retention(wanted.minutes, wanted.megabytes))
     except AdminError as error:
         raise StartupError(
-            f"the retention of {namespace} is not safe and this login may not set it ({error}): "
-            "as an administrator run: "
-            f"{retention_command(namespace, wanted)}   then, if the bridge may not read it either, set "
-            "retention.ensure = false"
+            f"{problem}\nThis login may not set it ({error}). Where it may not read it either, run that as an "
+            "administrator and then set retention.ensure = false"
         ) from None
     _LOG.info(
         "= retention set",
