@@ -1,0 +1,58 @@
+# The commands README and CI use. `make run ARGS="--ephemeral --kafka-port 0"` passes options on.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+ARGS ?=
+
+.DEFAULT_GOAL := setup
+.PHONY: setup run test check proto clean
+
+# Set-up for developing: every tool, from the lock with its hashes.
+setup: $(VENV)/.dev
+
+# Start a Pulsar and the bridge here, show them at work, stay until Ctrl-C.
+run: $(VENV)/.run
+	@exec $(BIN)/bridge standalone $(ARGS)
+
+# Pulsar's jars first, with their progress shown: a test's time limit is no place for a download.
+test: $(VENV)/.dev
+	$(BIN)/python -m bridge.standalone.jars
+	$(BIN)/python -X dev -m pytest $(ARGS)
+
+check: $(VENV)/.dev
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+# The Pulsar protocol's Python code, from our own description of it.
+proto: $(VENV)/.dev
+	$(BIN)/python -m grpc_tools.protoc --proto_path=proto --python_out=bridge/pulsar/pb --mypy_out=bridge/pulsar/pb \
+		--plugin=protoc-gen-mypy=$(BIN)/protoc-gen-mypy proto/PulsarApi.proto
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache \
+		.coverage htmlcov
+
+# What is installed is remembered in .run and .dev. The development lock holds all of the runtime's, so .dev makes .run
+# true as well. The package itself goes in as a link to this directory, built without asking the network.
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+INSTALL_BRIDGE := $(PIP) install --no-index --no-deps --no-build-isolation -e .
+
+$(VENV)/.run: requirements/run.lock requirements/build.lock pyproject.toml | $(BIN)/python
+	$(PIP) install --require-hashes -r requirements/run.lock -r requirements/build.lock
+	$(INSTALL_BRIDGE)
+	@touch $@
+
+$(VENV)/.dev: requirements/dev.lock pyproject.toml | $(BIN)/python
+	$(PIP) install --require-hashes -r requirements/dev.lock
+	$(INSTALL_BRIDGE)
+	@touch $@ $(VENV)/.run
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo "bridge: Python 3.11 or newer \
+	is needed and \`$(PYTHON)\` is not: install it, or name it with \`make PYTHON=python3.12\`" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "bridge: Python's venv module is incomplete: install it \
+	with \`sudo apt-get install python3-venv\` or your system's like" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
