@@ -1,0 +1,263 @@
+"""Entries of every writer, and our own."""
+
+import base64
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge import codec
+from bridge.codec import NO_PRODUCER, Header, Rebuild, Record
+from bridge.codec.compression import decompress_kafka
+from bridge.errors import CorruptBatch, CorruptEntry, InvalidRecord, KafkaError
+from bridge.kafka.error_codes import ErrorCode
+from bridge.pulsar.pb import PulsarApi_pb2 as pb
+from bridge.pulsar.types import Entry, Position
+from bridge.storage import entries
+from bridge.storage.batches import Batch, BatchMaker
+
+LIMIT = 1 << 20
+
+
+def kafka_batch(records: list[Record], producer: tuple[int, int, int] = NO_PRODUCER) -> bytes:
+    return codec.build_batch(records, Rebuild(0, len(records), 0, producer=producer))
+
+
+def record(offset: int = 0, timestamp: int = 1000, **values: object) -> Record:
+    fields: dict[str, object] = {"key": b"k", "value": b"v", "headers": []}
+    fields.update(values)
+    return Record(offset, timestamp, **fields)  # type: ignore[arg-type]
+
+
+def stored(sealed: entries.Sealed, newest: int, index: int, publish_time: int = 5) -> Entry:
+    metadata = sealed.metadata(newest)
+    metadata.producer_name, metadata.sequence_id, metadata.publish_time = "p", 0, publish_time
+    parsed = pb.MessageMetadata.FromString(metadata.SerializeToString())
+    return Entry(Position(1, 2), index, None, parsed, memoryview(sealed.payload.data), len(sealed.payload.data))
+
+
+def native(payload: bytes, index: int = 41, **fields: object) -> Entry:
+    values: dict[str, object] = {"producer_name": "n", "sequence_id": 1, "publish_time": 777}
+    values.update(fields)
+    return Entry(Position(1, 2), index, None, pb.MessageMetadata(**values), memoryview(payload), len(payload))  # type: ignore[arg-type]
+
+
+def read_back(entry: Entry) -> list[Record]:
+    batch = BatchMaker(LIMIT).make(entry)
+    assert batch is not None
+    return entries.records_of(batch.kafka())
+
+
+_bytes = st.one_of(st.none(), st.binary(max_size=20), st.text(max_size=8).map(str.encode))
+_headers = st.lists(st.tuples(st.binary(max_size=8), _bytes), max_size=4)
+_records = st.lists(st.tuples(st.integers(-(1 << 63), (1 << 63) - 1), _bytes, _bytes, _headers), min_size=1, max_size=8)
+
+
+@given(_records, st.integers(0, 1 << 40))
+def test_what_is_sealed_reads_back_exactly(
+    values: list[tuple[int, bytes | None, bytes | None, list[Header]]], base: int
+) -> None:
+    records = [Record(number, *value) for number, value in enumerate(values)]
+    sealed = entries.seal(memoryview(kafka_batch(records, (9, 1, 5))), LIMIT)
+    entry = stored(sealed, 1, base + len(records) - 1)
+    batch = BatchMaker(LIMIT).make(entry)
+    assert batch is not None
+    assert (batch.base, batch.next) == (base, base + len(records))
+    assert entries.records_of(batch.kafka()) == [one._replace(offset=base + one.offset) for one in records]
+    header = codec.read_header(batch.kafka())
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (9, 1, 5)
+    assert header.max_timestamp == max(one.timestamp for one in records)
+
+
+def test_the_entry_s_property_says_only_what_messages_cannot() -> None:
+    sealed = entries.seal(memoryview(kafka_batch([record()])), LIMIT)
+    (mark,) = sealed.metadata(4711).properties
+    assert (mark.key, json.loads(mark.value)) == ("kafka.batch", {"v": 1, "t": 4711})
+    sealed = entries.seal(memoryview(kafka_batch([record(headers=[(b"h", None)])], (1, 2, 3))), LIMIT)
+    (mark,) = sealed.metadata(4711).properties
+    assert json.loads(mark.value) == {"v": 1, "t": 4711, "e": 1, "p": [1, 2, 3]}
+
+
+def test_the_newest_timestamp_is_known_without_decoding() -> None:
+    entry = stored(entries.seal(memoryview(kafka_batch([record(timestamp=10)])), LIMIT), 99, 0)
+    batch = Batch(entry, entry.payload, LIMIT)
+    assert batch.newest_timestamp() == 99
+    batch.kafka()
+    assert batch.newest_timestamp() == 99
+    entry = native(b"v", event_time=12)
+    assert Batch(entry, entry.payload, LIMIT).newest_timestamp() == 12
+
+
+def _changed(batch: bytes, at: int, value: bytes) -> memoryview:
+    """A batch with some bytes changed and its checksum mended."""
+    import crc32c
+
+    out = bytearray(batch)
+    out[at : at + len(value)] = value
+    out[17:21] = crc32c.crc32c(bytes(out[21:])).to_bytes(4, "big")
+    return memoryview(bytes(out))
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "error"),
+    [
+        (21, b"\x00\x20", InvalidRecord),  # a control batch
+        (23, b"\x00\x00\x00\x07", InvalidRecord),  # last offset delta
+        (57, b"\x00\x00\x00\x02", InvalidRecord),  # record count
+        (57, b"\x7f\xff\xff\xff", InvalidRecord),
+        (43, b"\x00" * 8, InvalidRecord),  # a producer id without an epoch
+        (21, b"\x00\x07", CorruptBatch),  # an unknown codec
+        (16, b"\x01", CorruptBatch),  # magic
+    ],
+)
+def test_what_a_client_may_not_say_is_refused(at: int, value: bytes, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        entries.seal(_changed(kafka_batch([record()]), at, value), LIMIT)
+
+
+def test_transactional_batches_are_refused() -> None:
+    with pytest.raises(KafkaError) as raised:
+        entries.seal(_changed(kafka_batch([record()]), 21, b"\x00\x10"), LIMIT)
+    assert raised.value.code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+def test_batches_are_told_apart_by_their_lengths() -> None:
+    one, two = kafka_batch([record()]), kafka_batch([record(), record(1)])
+    assert [bytes(batch) for batch in entries.split(memoryview(one + two))] == [one, two]
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (b"", ErrorCode.INVALID_RECORD),
+        (b"\0" * 60, ErrorCode.CORRUPT_MESSAGE),
+        (b"\0" * 16 + b"\x02" + b"\0" * 60, ErrorCode.CORRUPT_MESSAGE),
+        (b"\0" * 8 + b"\x7f\xff\xff\xff" + b"\0" * 4 + b"\x02" + b"\0" * 60, ErrorCode.CORRUPT_MESSAGE),
+        (b"\0" * 16 + b"\x01" + b"\0" * 60, ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT),
+    ],
+)
+def test_what_is_no_batch_is_refused(data: bytes, code: ErrorCode) -> None:
+    with pytest.raises(KafkaError) as raised:
+        entries.split(memoryview(data))
+    assert raised.value.code == code
+
+
+def test_a_native_message_is_a_record() -> None:
+    entry = native(
+        b"value",
+        partition_key="key",
+        event_time=123,
+        properties=[pb.KeyValue(key="a", value="1"), pb.KeyValue(key="a", value="2")],
+    )
+    assert read_back(entry) == [Record(41, 123, b"key", b"value", [(b"a", b"1"), (b"a", b"2")])]
+
+
+def test_a_native_message_without_event_time_has_its_publish_time() -> None:
+    assert read_back(native(b"v")) == [Record(41, 777, None, b"v", [])]
+    assert read_back(native(b"v", event_time=0)) == [Record(41, 777, None, b"v", [])]
+
+
+def test_native_keys_come_from_where_they_are() -> None:
+    key = base64.b64encode(b"\xff\x00").decode()
+    assert read_back(native(b"", partition_key=key, partition_key_b64_encoded=True))[0].key == b"\xff\x00"
+    assert read_back(native(b"", ordering_key=b"o"))[0].key == b"o"
+    assert read_back(native(b"", partition_key=""))[0].key == b""
+    with pytest.raises(CorruptEntry):
+        read_back(native(b"", partition_key="???", partition_key_b64_encoded=True))
+
+
+def test_a_native_null_is_a_tombstone() -> None:
+    assert read_back(native(b"", null_value=True))[0].value is None
+
+
+def test_an_encrypted_entry_stays_as_it_is() -> None:
+    keys = [pb.EncryptionKeys(key="k", value=b"x")]
+    records = read_back(native(b"\x00secret", index=44, num_messages_in_batch=3, encryption_keys=keys))
+    assert records == [Record(42, 777, None, b"\x00secret", [])]
+
+
+def test_kop_s_kafka_batches_pass_with_offsets_of_their_own() -> None:
+    payload = kafka_batch([record(), record(1)]) + kafka_batch([record()])
+    entry = native(
+        payload, index=12, num_messages_in_batch=3, properties=[pb.KeyValue(key="entry.format", value="kafka")]
+    )
+    assert [one.offset for one in read_back(entry)] == [10, 11, 12]
+
+
+@pytest.mark.parametrize("payload", [b"short", b"\0" * 70, kafka_batch([record()])[:-1]])
+def test_a_damaged_kafka_entry_is_told(payload: bytes) -> None:
+    with pytest.raises(CorruptEntry):
+        read_back(native(payload, properties=[pb.KeyValue(key="entry.format", value="kafka")]))
+
+
+@pytest.mark.parametrize("value", ["", "[]", '{"v":2}', "x"])
+def test_a_property_of_another_version_is_not_guessed_at(value: str) -> None:
+    with pytest.raises(CorruptEntry):
+        read_back(native(b"", num_messages_in_batch=1, properties=[pb.KeyValue(key="kafka.batch", value=value)]))
+
+
+def test_an_entry_without_an_index_is_told() -> None:
+    entry = native(b"v")
+    entry.index = None
+    with pytest.raises(CorruptEntry, match="index"):
+        BatchMaker(LIMIT).make(entry)
+
+
+def test_compressed_batches_are_bounded() -> None:
+    import zlib
+
+    compressor = zlib.compressobj(wbits=31)
+    plain = kafka_batch([record(value=b"x" * 10_000)])[61:]
+    squeezed = compressor.compress(plain) + compressor.flush()
+    head = bytearray(kafka_batch([record()])[:61])
+    head[8:12] = (len(squeezed) + 49).to_bytes(4, "big")
+    batch = _changed(bytes(head) + squeezed, 21, b"\x00\x01")
+    assert decompress_kafka(1, squeezed, LIMIT) == plain
+    assert entries.seal(batch, LIMIT).record_count == 1
+    with pytest.raises(CorruptBatch):
+        entries.seal(batch, 1000)
+
+
+# --- chunks
+
+
+def chunk(number: int, total: int, payload: bytes, index: int, uuid: str = "u") -> Entry:
+    return native(payload, index, uuid=uuid, chunk_id=number, num_chunks_from_msg=total, total_chunk_msg_size=99)
+
+
+def test_a_chunked_message_stands_at_its_last_chunk() -> None:
+    maker = BatchMaker(LIMIT)
+    made = [
+        maker.make(chunk(0, 3, b"a", 10)), maker.make(chunk(0, 2, b"x", 11, "other")), maker.make(native(b"m", 12)),
+        maker.make(chunk(1, 3, b"b", 13)), maker.make(chunk(1, 2, b"y", 14, "other")),
+        maker.make(chunk(2, 3, b"c", 15)),
+    ]  # fmt: skip
+    found = [one for batch in made if batch is not None for one in entries.records_of(batch.kafka())]
+    assert [(one.offset, one.value) for one in found] == [(12, b"m"), (14, b"xy"), (15, b"abc")]
+
+
+def test_chunks_without_their_beginning_are_not_batches() -> None:
+    maker = BatchMaker(LIMIT)
+    assert maker.make(chunk(1, 3, b"b", 13)) is None
+    assert maker.make(chunk(2, 3, b"c", 14)) is None
+
+
+def test_a_repeated_chunk_is_taken_once_and_a_lost_one_ends_the_message() -> None:
+    maker = BatchMaker(LIMIT)
+    pieces = [chunk(0, 2, b"a", 0), chunk(0, 2, b"a", 1), chunk(1, 2, b"b", 2)]
+    made = [maker.make(piece) for piece in pieces]
+    assert [batch.kafka() != b"" for batch in made if batch is not None] == [False, False, True]
+    made = [maker.make(piece) for piece in (chunk(0, 3, b"a", 3), chunk(2, 3, b"c", 4))]
+    assert [batch.kafka() for batch in made if batch is not None] == [b"", b""]
+
+
+def test_chunks_are_bounded() -> None:
+    maker = BatchMaker(10)
+    assert maker.make(chunk(0, 3, b"x" * 8, 0)) is not None
+    oversize = maker.make(chunk(1, 3, b"x" * 8, 1))
+    assert oversize is not None
+    assert oversize.kafka() == b""
+    for number in range(40):
+        maker.make(chunk(0, 2, b"x", 10 + number, f"u{number}"))
+    assert len(maker._chunks._open) <= 16

@@ -1,0 +1,42 @@
+"""Topic names, in both directions, and those that lead nowhere."""
+
+import pytest
+
+from bridge.errors import KafkaError
+from bridge.kafka.error_codes import ErrorCode
+from bridge.storage import names
+from bridge.storage.names import Names
+
+NAMES = Names("public/default")
+
+
+@pytest.mark.parametrize("name", ["orders", "a", "A.b_c-9", "x" * 249, "orders-partition-", "__consumer_offsets"])
+def test_legal_names_go_there_and_back(name: str) -> None:
+    names.check(name)
+    assert NAMES.pulsar(name) == f"persistent://public/default/{name}"
+    assert NAMES.kafka(NAMES.pulsar(name)) == name
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "", ".", "..", "x" * 250, "a/b", "persistent://other/ns/t", "a%2Fb", "a\0b", "a b", "a\nb", "ü", "a:b",
+        "orders-partition-0", "__change_events", "__bridge_probe", "x__transaction_pending_ack",
+    ],
+)  # fmt: skip
+def test_names_that_lead_elsewhere_are_refused(name: str) -> None:
+    with pytest.raises(KafkaError) as raised:
+        names.check(name)
+    assert raised.value.code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert NAMES.kafka(f"persistent://public/default/{name}") is None
+
+
+def test_partitions_have_names_of_their_own() -> None:
+    assert NAMES.partition("orders", 3, partitioned=True) == "persistent://public/default/orders-partition-3"
+    assert NAMES.partition("orders", 0, partitioned=False) == "persistent://public/default/orders"
+    assert NAMES.owner("persistent://public/default/orders-partition-3") == "orders"
+
+
+def test_topics_of_other_namespaces_are_not_seen() -> None:
+    assert NAMES.kafka("persistent://public/other/orders") is None
+    assert NAMES.kafka("non-persistent://public/default/orders") is None
