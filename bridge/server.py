@@ -23,6 +23,7 @@ _log = log.get(__name__)
 
 DRAIN_SECONDS = 10.0
 _CATCHUP_IDLE_SECONDS = 30.0
+_INDEX_IS_FRESH = 60.0
 _BACKLOG = 1024  # as many clients as a restart brings back at once
 
 
@@ -55,7 +56,8 @@ class Server:
         )
         self._listener: Listener | None = None
         self._server: asyncio.Server | None = None
-        self._index_is_exposed = False
+        self._index_reason: str | None = None
+        self._index_checked_at = float("-inf")
 
     @property
     def http_port(self) -> int:
@@ -78,7 +80,7 @@ class Server:
         except BridgeError as error:
             raise StartupError(f"pulsar.service_url {settings.pulsar.service_url}: {error}") from None
         await check.ensure_fit(self.admin, self.client, settings)
-        self._index_is_exposed = True
+        self._index_checked_at = asyncio.get_running_loop().time()
         await self.topics.start()
         server = await self._bind()
         host = Address.parse(settings.kafka.listen).host
@@ -147,8 +149,12 @@ class Server:
         return None
 
     async def _index_problem(self) -> str | None:
-        """Readiness: entries came with their index when last seen; without it no offset is true."""
-        return None if self._index_is_exposed else "the broker does not expose the entry index"
+        """Readiness: entries come with their index; without it no offset is true. Brokers are seldom reconfigured."""
+        now = asyncio.get_running_loop().time()
+        if now - self._index_checked_at > _INDEX_IS_FRESH:
+            self._index_reason = await check.index_problem(self.admin, self.client, self.settings)
+            self._index_checked_at = now
+        return self._index_reason
 
     async def _retention_problem(self) -> str | None:
         """Readiness: data that no subscription holds is kept."""
