@@ -11,13 +11,16 @@ from bridge.pulsar.types import (
     EARLIEST,
     LATEST,
     AccessMode,
+    ClientClosed,
     ConnectionLost,
     Entry,
+    MessageTooLarge,
     OperationTimeout,
     Position,
     PulsarError,
     Receipt,
 )
+from bridge.pulsar.watch import TopicWatch
 
 __all__ = [
     "EARLIEST",
@@ -25,9 +28,11 @@ __all__ = [
     "AccessMode",
     "Admin",
     "AdminError",
+    "ClientClosed",
     "ConnectionLost",
     "Consumer",
     "Entry",
+    "MessageTooLarge",
     "OperationTimeout",
     "Position",
     "Producer",
@@ -35,4 +40,5 @@ __all__ = [
     "PulsarError",
     "Reader",
     "Receipt",
+    "TopicWatch",
 ]

@@ -1,34 +1,50 @@
-"""The client: wires connections, lookups, producers and readers."""
+"""The client: one per Pulsar cluster, from which producers, readers and answers about topics come."""
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+import secrets
+from collections.abc import Mapping
+from typing import Final, TypeVar
+from weakref import WeakSet
 
 from bridge.config import PulsarSettings
 from bridge.metrics import PulsarMetrics
+from bridge.pulsar import commands
 from bridge.pulsar.consumer import Consumer, Reader
+from bridge.pulsar.fetch import EntryFetch
+from bridge.pulsar.lookup import Lookup
+from bridge.pulsar.pb import PulsarApi_pb2 as pb
+from bridge.pulsar.pool import Pool
 from bridge.pulsar.producer import Producer
-from bridge.pulsar.types import AccessMode, Entry, Position
+from bridge.pulsar.subscription import Access, Options
+from bridge.pulsar.types import AccessMode, Entry, Position, PulsarError
+from bridge.pulsar.watch import Callback, TopicWatch
 
-
-class TopicWatch:
-    """Made by `PulsarClient.watch_topics`."""
-
-    topics: frozenset[str]
-
-    async def close(self) -> None:
-        """Stop watching."""
+_BUFFER: Final = 8 << 20
+_Made = TypeVar("_Made", Reader, Consumer, TopicWatch)
 
 
 class PulsarClient:
-    """One client per Pulsar cluster; everything it makes shares its connections."""
+    """Everything made here shares its connections; make it inside a running event loop."""
 
     def __init__(self, settings: PulsarSettings, metrics: PulsarMetrics) -> None:
-        raise NotImplementedError
+        self._settings = settings
+        self._metrics = metrics
+        self._pool = Pool(settings, metrics)
+        self._lookup = Lookup(settings, metrics, self._pool)
+        self._ids = itertools.count(1)
+        self._access = Access(self._pool, self._lookup, settings, metrics, self._ids)
+        self._fetch = EntryFetch(self._access)
+        self._made: WeakSet[Producer | Reader | Consumer | TopicWatch] = WeakSet()
 
     async def start(self) -> None:
-        """Connect once to the service URL, proving the address and the login."""
+        """Connect once to the service URL, which proves the address and the login."""
+        await self._pool.service()
 
     async def close(self) -> None:
-        """Close everything that was made here."""
+        """Close everything that was made here; pending sends fail."""
+        for one in list(self._made):
+            await (one.close(flush=False) if isinstance(one, Producer) else one.close())
+        await self._pool.close()
 
     def producer(
         self,
@@ -38,8 +54,20 @@ class PulsarClient:
         properties: Mapping[str, str] | None = None,
         access_mode: AccessMode = AccessMode.SHARED,
     ) -> Producer:
-        """A producer that connects in the background."""
-        raise NotImplementedError
+        """A producer, at once: it connects in the background and takes sends already."""
+        producer = Producer(
+            topic,
+            next(self._ids),
+            self._pool,
+            self._lookup,
+            self._settings,
+            self._metrics,
+            name=name,
+            properties=properties,
+            access_mode=access_mode,
+        )
+        self._made.add(producer)
+        return producer
 
     async def reader(
         self,
@@ -48,11 +76,18 @@ class PulsarClient:
         *,
         inclusive: bool = True,
         permits: int = 1000,
-        max_buffer: int = 8 << 20,
+        max_buffer: int = _BUFFER,
         read_compacted: bool = False,
     ) -> Reader:
-        """A reader over an exclusive non-durable subscription; returns once it is open."""
-        raise NotImplementedError
+        """A reader from this entry on (or behind it), once it is open; PulsarError when it never will be."""
+        options = Options(
+            f"bridge-reader-{secrets.token_hex(6)}",
+            durable=False,
+            read_compacted=read_compacted,
+            permits=permits,
+            max_buffer=max_buffer,
+        )
+        return await self._opened(Reader(topic, start, inclusive, self._access, options))
 
     async def consumer(
         self,
@@ -62,26 +97,57 @@ class PulsarClient:
         earliest: bool = True,
         shared: bool = False,
         permits: int = 1000,
-        max_buffer: int = 8 << 20,
+        max_buffer: int = _BUFFER,
         properties: Mapping[str, str] | None = None,
     ) -> Consumer:
-        """A consumer over a durable subscription; returns once it is open."""
-        raise NotImplementedError
+        """A consumer of a durable subscription, once it is open; a new one begins at the earliest or latest entry."""
+        options = Options(
+            subscription,
+            durable=True,
+            shared=shared,
+            earliest=earliest,
+            permits=permits,
+            max_buffer=max_buffer,
+            properties=properties,
+        )
+        return await self._opened(Consumer(topic, self._access, options))
 
     async def read_entry(self, topic: str, position: Position) -> Entry | None:
-        """The first entry at or after the position, None when the topic ends before it."""
-        raise NotImplementedError
+        """The first entry at or after the position; None when the topic ends before it; raises CorruptEntry."""
+        return await self._fetch.read(topic, position)
 
     async def partitions(self, topic: str) -> int:
-        """How many partitions; 0 = not partitioned; PulsarError(TopicNotFound). Never creates anything."""
-        raise NotImplementedError
+        """How many partitions; 0 = not partitioned; PulsarError(TopicNotFound) when there is no such topic.
+
+        Never creates anything: a broker too old to be asked so is not asked (UnsupportedVersionError).
+        """
+        connection = await self._pool.service()
+        if not connection.features.supports_get_partitioned_metadata_without_auto_creation:
+            raise PulsarError(pb.UnsupportedVersionError, "this broker may create a topic that is asked about")
+        command = await connection.request(lambda request_id: commands.partitioned_metadata(request_id, topic))
+        answer = command.partition_metadata_response
+        if answer.HasField("error") or answer.response == pb.CommandPartitionedTopicMetadataResponse.Failed:
+            raise PulsarError(answer.error, answer.message)
+        return answer.partitions
 
     async def topics_of_namespace(self, namespace: str) -> list[str]:
-        """Full names of the persistent topics (partitions each on their own)."""
-        raise NotImplementedError
+        """Full names of the namespace's persistent topics; of a partitioned one, its partitions."""
+        connection = await self._pool.service()
+        command = await connection.request(lambda request_id: commands.topics_of_namespace(request_id, namespace))
+        return list(command.get_topics_of_namespace_response.topics)
 
-    async def watch_topics(
-        self, namespace: str, callback: Callable[[Sequence[str], Sequence[str]], None]
-    ) -> TopicWatch | None:
-        """Call back with (added, removed) topics; None where the broker does not offer it."""
-        raise NotImplementedError
+    async def watch_topics(self, namespace: str, callback: Callback) -> TopicWatch | None:
+        """Call back with (added, removed) topics from now on, all present ones first; None where it is not offered."""
+        connection = await self._pool.service()
+        if not connection.features.supports_topic_watchers:
+            return None
+        return await self._opened(TopicWatch(namespace, callback, self._access))
+
+    async def _opened(self, made: _Made) -> _Made:
+        self._made.add(made)
+        try:
+            await made.opened()
+        except BaseException:
+            await made.close()
+            raise
+        return made

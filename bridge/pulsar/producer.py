@@ -1,54 +1,360 @@
-"""A producer: sends in the order of the calls."""
+"""A producer: sends in the order of the calls, through every reconnect, and matches the receipts to them."""
 
 import asyncio
-from collections.abc import Sequence
+import secrets
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Final
 
+from bridge.config import PulsarSettings
+from bridge.metrics import PulsarMetrics
+from bridge.pulsar import commands
+from bridge.pulsar.attachment import Attachment
+from bridge.pulsar.connection import Connection
+from bridge.pulsar.lookup import Lookup
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
-from bridge.pulsar.types import Receipt
+from bridge.pulsar.pool import Lane, Pool
+from bridge.pulsar.protocol import Buffer, entry_frame_head, entry_head
+from bridge.pulsar.types import AccessMode, ClientClosed, MessageTooLarge, Position, PulsarError, Receipt, signed
 
-Buffer = bytes | bytearray | memoryview
+# What a pending send costs beside its payload, about.
+_OVERHEAD: Final = 512
+_NO_LONGER_POSSIBLE: Final = frozenset({pb.TopicTerminatedError, pb.ProducerFenced})
 
 
-class Producer:
-    """Made by `PulsarClient.producer`."""
+class _Send:
+    """One entry on its way."""
 
-    topic: str
-    name: str
+    __slots__ = ("future", "head", "highest", "metadata", "num_messages", "payload", "sent_at", "sequence_id", "size")
 
-    @property
-    def max_message_size(self) -> int | None:
-        """The broker's limit for metadata and payload together; None before the first open."""
-        raise NotImplementedError
+    def __init__(
+        self,
+        future: "asyncio.Future[Receipt]",
+        metadata: pb.MessageMetadata,
+        payload: Sequence[Buffer],
+        num_messages: int,
+    ) -> None:
+        self.future = future
+        self.metadata = metadata
+        self.payload = payload
+        self.num_messages = num_messages
+        self.size = sum(map(len, payload))
+        self.head = b""  # checksum and metadata, once encoded; the same for every attempt
+        self.sequence_id = -1
+        self.highest: int | None = None
+        self.sent_at = 0.0
+
+
+class Producer(Attachment):
+    """Made by `PulsarClient.producer`.
+
+    `send` never waits and never refuses; a caller that wants bounded memory awaits `writable()` first. The outcome of a
+    send is its future's: a receipt, or PulsarError when the broker will never take it.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        producer_id: int,
+        pool: Pool,
+        lookup: Lookup,
+        settings: PulsarSettings,
+        metrics: PulsarMetrics,
+        *,
+        name: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        access_mode: AccessMode = AccessMode.SHARED,
+    ) -> None:
+        super().__init__("producer", topic, metrics)
+        # A name of our own making, instead of the broker's, lets entries be encoded before the first connect.
+        self.name = name or f"bridge-{secrets.token_hex(8)}"
+        self.last_sequence_id = -1  # what the broker had stored under the name at the latest open
+        self.max_message_size: int | None = None  # for metadata and payload together; None before the first open
+        self._user_provided_name = name is not None
+        self._id = producer_id
+        self._pool = pool
+        self._lookup = lookup
+        self._operation_timeout = settings.operation_timeout_seconds
+        self._max_pending_bytes = settings.max_pending_bytes
+        self._properties = dict(properties or {})
+        self._access_mode = access_mode
+        self._lane = Lane.DATA if access_mode is AccessMode.SHARED else Lane.LOCK
+        self._epoch = 0
+        self._topic_epoch: int | None = None
+        # Under a given name the numbers go on where the broker says: unknown until then.
+        self._next_sequence_id: int | None = None if name else 0
+        self._pending: deque[_Send] = deque()
+        self._pending_bytes = 0
+        self._room = asyncio.Event()
+        self._room.set()
+        self._abandoned: Connection | None = None  # where the broker must be told before we come back
+        self._former: Connection | None = None  # where a receipt may still come from
+        self._purging = False
+        self._closing = False
+        metrics.producers.inc()
+        self._start()
+
+    # --- for users ------------------------------------------------------------------------------------------------
 
     @property
     def pending_count(self) -> int:
         """Sends without an outcome."""
-        raise NotImplementedError
+        return len(self._pending)
 
     @property
     def pending_bytes(self) -> int:
-        """Their bytes."""
-        raise NotImplementedError
-
-    @property
-    def last_sequence_id(self) -> int:
-        """What the broker had stored for this name at the (latest) open; -1 = nothing."""
-        raise NotImplementedError
+        """Their payloads' bytes and some overhead."""
+        return self._pending_bytes
 
     def send(
         self, metadata: pb.MessageMetadata, payload: Sequence[Buffer] | Buffer, num_messages: int
-    ) -> asyncio.Future[Receipt]:
-        """Take a place in the order of sends; the metadata and payload are the producer's from now on."""
-        raise NotImplementedError
+    ) -> "asyncio.Future[Receipt]":
+        """Take a place in the order of sends; metadata and payload are the producer's from now on.
 
-    async def opened(self) -> None:
-        """Wait until the broker has accepted this producer, or raise why it never will."""
-        raise NotImplementedError
+        Fills in producer_name, and sequence_id, highest_sequence_id and publish_time unless they are set. Sequence ids
+        that are set must grow. Buffers in parts must be of bytes ('B').
+        """
+        future: asyncio.Future[Receipt] = self._loop.create_future()
+        if self._failure is not None or self._closing:
+            future.set_exception(self._failure or ClientClosed("the producer"))
+            return future
+        parts = (payload,) if isinstance(payload, bytes | bytearray | memoryview) else payload
+        send = _Send(future, metadata, parts, num_messages)
+        if self._connection is None:
+            future.add_done_callback(self._cancelled_while_detached)
+        elif not self._write(self._connection, send):
+            return future
+        self._pending.append(send)
+        self._pending_bytes += send.size + _OVERHEAD
+        if self._pending_bytes >= self._max_pending_bytes:
+            self._room.clear()
+        return future
 
     async def writable(self) -> None:
-        """Wait until the pending bytes are below `max_pending_bytes`; `send` itself never refuses."""
-        raise NotImplementedError
+        """Wait until the pending bytes are below the setting `max_pending_bytes`, or nothing can be sent any more."""
+        await self._room.wait()
 
     async def close(self, *, flush: bool = True) -> None:
-        """Close; with flush, after every pending send has its outcome."""
-        raise NotImplementedError
+        """Take no more sends; with flush, let those pending have their outcome first."""
+        if self._closing:
+            return
+        self._closing = True
+        if flush and self._pending:
+            await asyncio.wait([send.future for send in self._pending])
+        connection = await self._shut("the producer")
+        self._forget_former()
+        self._metrics.producers.dec()
+        if connection is not None:
+            await self._leave(connection)
+
+    # --- on the connection ----------------------------------------------------------------------------------------
+
+    async def _attach(self) -> Connection:
+        if self._abandoned is not None:
+            # Same id, same connection: the broker must have let go, or it would take the next open for a duplicate.
+            await self._leave(self._abandoned)
+            self._abandoned = None
+        connection = await self._pool.get(await self._lookup.find(self.topic), self._lane)
+        connection.producers[self._id] = self
+        self._epoch += 1
+        try:
+            answer = await connection.request(self._open_command)
+        except PulsarError:
+            await self._leave(connection)
+            raise
+        except asyncio.CancelledError:
+            connection.producers.pop(self._id, None)
+            connection.notify(lambda request_id: commands.close_producer(request_id, self._id))
+            raise
+        success = answer.producer_success
+        self.last_sequence_id = success.last_sequence_id
+        self.max_message_size = connection.max_message_size
+        if success.HasField("topic_epoch"):
+            self._topic_epoch = success.topic_epoch
+        if self._next_sequence_id is None:
+            self._next_sequence_id = success.last_sequence_id + 1
+        return connection
+
+    def _open_command(self, request_id: int) -> bytes:
+        return commands.producer(
+            request_id,
+            self._id,
+            self.topic,
+            name=self.name,
+            user_provided_name=self._user_provided_name,
+            epoch=self._epoch,
+            properties=self._properties,
+            access_mode=self._access_mode,
+            topic_epoch=self._topic_epoch,
+        )
+
+    async def _leave(self, connection: Connection) -> None:
+        """Close on the broker's side and wait for it: it has then answered every send it is going to answer."""
+        if not connection.closed:
+            try:
+                await connection.request(lambda request_id: commands.close_producer(request_id, self._id))
+            except PulsarError as error:
+                self._log.debug("! pulsar producer not closed", extra={"reason": str(error)})
+        connection.producers.pop(self._id, None)
+
+    def _lives_on(self, connection: Connection) -> bool:
+        return connection.producers.get(self._id) is self
+
+    def _gives_up(self, error: PulsarError, elapsed: float) -> bool:
+        if error.code == pb.ProducerBusy:
+            # Our own previous session, which the broker has not given up yet, or somebody else for good.
+            return not self._was_attached and elapsed > self._operation_timeout
+        return super()._gives_up(error, elapsed)
+
+    def _attached(self, connection: Connection) -> None:
+        if self._former is not connection:
+            self._forget_former()
+        self._purge()
+        sends, self._pending = self._pending, deque()
+        for send in sends:
+            if self._write(connection, send):
+                self._pending.append(send)
+            else:
+                self._release(send)
+
+    def _detach(self) -> None:
+        connection = self._connection
+        super()._detach()
+        if connection is not None:
+            # The broker closes a whole connection on which somebody sends to a producer it has closed.
+            connection.withdraw(self)
+            if not connection.closed:
+                # An entry may be stored although the broker closed us: its receipt can still come. Who brings a
+                # receipt does not matter, and what has one is not sent twice.
+                connection.producers.setdefault(self._id, self)
+                self._former = connection
+        for send in self._pending:
+            send.future.add_done_callback(self._cancelled_while_detached)
+
+    def _forget_former(self) -> None:
+        if self._former is not None:
+            self._former.producers.pop(self._id, None)
+            self._former = None
+
+    def _failed(self, error: PulsarError) -> None:
+        sends, self._pending = self._pending, deque()
+        self._pending_bytes = 0
+        self._room.set()
+        for send in sends:
+            if not send.future.done():
+                send.future.set_exception(error)
+
+    def _write(self, connection: Connection, send: _Send) -> bool:
+        """Send, or say that it never can be; its future has the reason."""
+        if not send.head:
+            self._encode(send)
+            size, limit = len(send.head) + send.size, connection.max_message_size
+            if size > limit:
+                if not send.future.done():
+                    send.future.set_exception(MessageTooLarge(size, limit))
+                return False
+        send.sent_at = self._loop.time()
+        command = commands.send(self._id, send.sequence_id, send.highest, send.num_messages)
+        connection.write([entry_frame_head(command, send.head, send.size), *send.payload], self)
+        self._metrics.entries_sent.inc()
+        self._metrics.bytes_sent.inc(send.size)
+        return True
+
+    def _encode(self, send: _Send) -> None:
+        metadata = send.metadata
+        metadata.producer_name = self.name
+        if not metadata.HasField("publish_time"):
+            metadata.publish_time = time.time_ns() // 1_000_000
+        if not metadata.HasField("sequence_id"):
+            metadata.sequence_id = self._next_sequence_id or 0
+        send.sequence_id = metadata.sequence_id
+        if send.num_messages > 1 and not metadata.HasField("highest_sequence_id"):
+            metadata.highest_sequence_id = send.sequence_id + send.num_messages - 1
+        if metadata.HasField("highest_sequence_id"):
+            send.highest = metadata.highest_sequence_id
+        self._next_sequence_id = max(self._next_sequence_id or 0, (send.highest or send.sequence_id) + 1)
+        send.head = entry_head(metadata.SerializeToString(), send.payload)
+
+    # --- outcomes -------------------------------------------------------------------------------------------------
+
+    def receipt(self, connection: Connection, receipt: pb.CommandSendReceipt) -> None:
+        """Receipts come in the order of the sends; what is out of order says how."""
+        sequence_id = receipt.sequence_id
+        if not self._pending or self._pending[0].sequence_id != sequence_id:
+            self._odd_receipt(connection, receipt)
+            return
+        send = self._pending.popleft()
+        self._resolve(send, receipt)
+
+    def _odd_receipt(self, connection: Connection, receipt: pb.CommandSendReceipt) -> None:
+        """A duplicate is answered at once, so before earlier sends; a late receipt is for what was sent again."""
+        duplicate = signed(receipt.message_id.ledger_id) == -1
+        for place, send in enumerate(self._pending):
+            if duplicate and send.sequence_id == receipt.sequence_id:
+                del self._pending[place]
+                self._resolve(send, receipt)
+                return
+        if self._pending and receipt.sequence_id > self._pending[0].sequence_id and not duplicate:
+            self._log.warning("! pulsar receipt out of order", extra={"sequence_id": receipt.sequence_id})
+            self._reopen(connection)
+
+    def _resolve(self, send: _Send, receipt: pb.CommandSendReceipt) -> None:
+        self._release(send)
+        self._metrics.receipt_seconds.observe(self._loop.time() - send.sent_at)
+        if not send.future.done():
+            position = Position.of(receipt.message_id)
+            highest = receipt.highest_sequence_id or receipt.sequence_id
+            send.future.set_result(Receipt(position, receipt.sequence_id, highest, position.ledger == -1))
+
+    def send_error(self, connection: Connection, error: pb.CommandSendError) -> None:
+        """The broker did not store an entry: its error says whether this one, all, or none will ever be."""
+        self._metrics.send_errors.inc()
+        refusal = PulsarError(error.error, error.message)
+        self._log.warning("! pulsar send refused", extra={"reason": str(refusal), "sequence_id": error.sequence_id})
+        if error.error in _NO_LONGER_POSSIBLE:
+            self._connection = None
+            connection.withdraw(self)
+            connection.producers.pop(self._id, None)
+            connection.notify(lambda request_id: commands.close_producer(request_id, self._id))
+            self._fail(refusal)
+            return
+        send = next((send for send in self._pending if send.sequence_id == error.sequence_id), None)
+        if send is not None and self._is_hopeless(send, error.error):
+            self._pending.remove(send)
+            self._release(send)
+            if not send.future.done():
+                send.future.set_exception(refusal)
+        # After NotAllowedError the broker goes on with the next entry; after any other it may have skipped some.
+        if error.error != pb.NotAllowedError:
+            self._reopen(connection)
+
+    def _is_hopeless(self, send: _Send, code: int) -> bool:
+        """Refused for itself; or its bytes changed under our hands since the checksum was made."""
+        if code == pb.ChecksumError:
+            return entry_head(send.metadata.SerializeToString(), send.payload) != send.head
+        return code == pb.NotAllowedError
+
+    def _reopen(self, connection: Connection) -> None:
+        """Have the broker forget this session, so that what is pending can be sent again in order."""
+        if connection is self._connection:
+            self._abandoned = connection
+            self._detach()
+
+    def _release(self, send: _Send) -> None:
+        self._pending_bytes -= send.size + _OVERHEAD
+        if self._pending_bytes < self._max_pending_bytes:
+            self._room.set()
+
+    def _cancelled_while_detached(self, future: "asyncio.Future[Receipt]") -> None:
+        if future.cancelled() and self._connection is None and not self._purging:
+            self._purging = True
+            self._loop.call_soon(self._purge)
+
+    def _purge(self) -> None:
+        """Forget what nobody waits for any more."""
+        self._purging = False
+        for send in self._pending:
+            if send.future.cancelled():
+                self._release(send)
+        self._pending = deque(send for send in self._pending if not send.future.cancelled())

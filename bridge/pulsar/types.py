@@ -30,8 +30,13 @@ class Position:
 
     @property
     def before(self) -> "Position":
-        """The place just before this entry: what a cursor has consumed when this entry comes next."""
+        """The place just before this entry: what was read when this entry comes next."""
         return Position(self.ledger, self.entry - 1)
+
+    @property
+    def after(self) -> "Position":
+        """The place just after this entry; past a ledger's end it stands for the next ledger's first."""
+        return Position(self.ledger, self.entry + 1)
 
     def __str__(self) -> str:
         return f"{self.ledger}:{self.entry}"

@@ -1,0 +1,176 @@
+"""What producers, consumers and watches have in common: living on a connection and finding the way back to one.
+
+    detached ──attempt──▶ attached ──connection lost / closed by the broker──▶ detached
+       │ └─ transient error: back off, look up anew, try again
+       └─ permanent error or close() ─▶ failed
+
+One task runs while detached, none while attached.
+"""
+
+import asyncio
+import random
+from abc import ABC, abstractmethod
+from typing import Final
+
+from bridge import log
+from bridge.metrics import PulsarMetrics
+from bridge.pulsar.connection import Connection
+from bridge.pulsar.pb import PulsarApi_pb2 as pb
+from bridge.pulsar.types import ClientClosed, ConnectionLost, PulsarError
+
+_FIRST_DELAY: Final = 0.05
+_LONGEST_DELAY: Final = 10.0
+# Who was attached for so long starts over with short delays; sooner, it is the same trouble again.
+_SETTLED_AFTER: Final = 5.0
+
+_log = log.get(__name__)
+
+
+class Backoff:
+    """Delays that double from 50 ms to 10 s, each shortened by chance so that not everybody comes back at once."""
+
+    def __init__(self) -> None:
+        self._delay = _FIRST_DELAY
+
+    def next(self) -> float:
+        """How long to wait now, in seconds."""
+        delay = self._delay
+        self._delay = min(2 * delay, _LONGEST_DELAY)
+        return delay * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
+
+
+class Attachment(ABC):
+    """See the module. Subclasses say how to get to a connection and what to do there."""
+
+    def __init__(self, what: str, topic: str, metrics: PulsarMetrics) -> None:
+        self.topic = topic
+        self.closed = False
+        self._connection: Connection | None = None
+        self._metrics = metrics
+        self._loop = asyncio.get_running_loop()
+        self._log = _log.bind(kind=what, topic=topic)
+        self._attempt: asyncio.Task[None] | None = None
+        self._failure: PulsarError | None = None
+        self._was_attached = False
+        self._attached_at = 0.0
+        self._backoff = Backoff()
+        self._waiting: set[asyncio.Future[Connection]] = set()
+
+    async def opened(self) -> None:
+        """Wait until the broker has accepted this one; raises why it never will."""
+        await self._ready()
+
+    @abstractmethod
+    async def _attach(self) -> Connection:
+        """Find a connection and settle there. Must leave nothing behind when it raises."""
+
+    @abstractmethod
+    def _lives_on(self, connection: Connection) -> bool:
+        """Whether the broker has not closed us there since `_attach`."""
+
+    @abstractmethod
+    def _attached(self, connection: Connection) -> None:
+        """Everything may be sent on this connection from now on."""
+
+    @abstractmethod
+    def _failed(self, error: PulsarError) -> None:
+        """It is over: the error is why."""
+
+    def _gives_up(self, error: PulsarError, elapsed: float) -> bool:
+        """Whether an attempt's error is final, so long after the first attempt."""
+        if error.code == pb.AuthenticationError:
+            return not self._was_attached  # a login that worked once may work again with a new token
+        return not error.retriable
+
+    def _start(self, delay: float = 0) -> None:
+        if self._attempt is None and self._failure is None and not self.closed:
+            self._attempt = self._loop.create_task(self._keep_trying(delay), name=f"attach {self.topic}")
+            self._attempt.add_done_callback(self._attempt_done)
+
+    async def _keep_trying(self, delay: float) -> None:
+        started = self._loop.time()
+        if delay:
+            await asyncio.sleep(delay)
+        while True:
+            try:
+                connection = await self._attach()
+                if not connection.closed and self._lives_on(connection):
+                    break
+                error: PulsarError = ConnectionLost("closed as soon as opened")
+            except PulsarError as refused:
+                if self._gives_up(refused, self._loop.time() - started):
+                    self._log.warning("! pulsar refused", extra={"reason": str(refused)})
+                    self._fail(refused)
+                    return
+                error = refused
+            self._log.info("! pulsar not attached", extra={"reason": str(error)})
+            await asyncio.sleep(self._backoff.next())
+        self._attempt = None
+        self._settle(connection)
+
+    def _attempt_done(self, task: "asyncio.Task[None]") -> None:
+        if self._attempt is task:
+            self._attempt = None
+        if not task.cancelled() and (bug := task.exception()) is not None:
+            self._log.error("! pulsar attachment broke", exc_info=bug)
+            self._fail(PulsarError(pb.UnknownError, repr(bug)))
+
+    def _settle(self, connection: Connection) -> None:
+        if self._was_attached:
+            self._metrics.reconnects.inc()
+        self._was_attached = True
+        self._attached_at = self._loop.time()
+        self._connection = connection
+        self._log.debug("= pulsar attached", extra={"broker": str(connection.address)})
+        self._attached(connection)
+        for waiting in self._waiting:
+            if not waiting.done():
+                waiting.set_result(connection)
+        self._waiting.clear()
+
+    def detached(self, connection: Connection) -> None:
+        """The connection tells that it is lost, or that the broker closed us there."""
+        if connection is self._connection:
+            self._detach()
+
+    def _detach(self) -> None:
+        """Leave the connection, to come back by a fresh lookup."""
+        self._connection = None
+        if self._loop.time() - self._attached_at > _SETTLED_AFTER:
+            self._backoff = Backoff()
+            self._start()
+        else:
+            self._start(self._backoff.next())
+
+    def _fail(self, error: PulsarError) -> None:
+        if self._failure is not None:
+            return
+        self._failure = error
+        self._failed(error)
+        for waiting in self._waiting:
+            if not waiting.done():
+                waiting.set_exception(error)
+        self._waiting.clear()
+
+    async def _ready(self) -> Connection:
+        """The connection, once attached; raises what `_failed` was told."""
+        if self._failure is not None:
+            raise self._failure
+        if self._connection is not None:
+            return self._connection
+        waiting: asyncio.Future[Connection] = self._loop.create_future()
+        self._waiting.add(waiting)
+        try:
+            return await waiting
+        finally:
+            self._waiting.discard(waiting)
+
+    async def _shut(self, what: str) -> Connection | None:
+        """Mark as closed, stop trying; the connection that is left to say good-bye on."""
+        self.closed = True
+        if self._attempt is not None:
+            self._attempt.cancel()
+            await asyncio.gather(self._attempt, return_exceptions=True)
+        connection, self._connection = self._connection, None
+        self._fail(ClientClosed(what))
+        return connection if connection is not None and not connection.closed else None

@@ -1,0 +1,367 @@
+"""One connection to a broker: the handshake, requests and their answers, and who hears which command.
+
+Life: connecting → handshake (CONNECT sent) → ready (CONNECTED received) → closed. What is closed stays closed; whoever
+lived on it is told once, by `detached`, and finds its way to another connection.
+"""
+
+import asyncio
+import itertools
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from bridge import __version__, log
+from bridge.config import PulsarSettings
+from bridge.errors import BridgeError
+from bridge.metrics import PulsarMetrics
+from bridge.pulsar import commands, protocol
+from bridge.pulsar.auth import Token
+from bridge.pulsar.outbox import Buffer, Outbox
+from bridge.pulsar.pb import PulsarApi_pb2 as pb
+from bridge.pulsar.resident import ConsumerResident, ProducerResident, Resident, WatchResident
+from bridge.pulsar.types import ConnectionLost, OperationTimeout, PulsarError
+
+Type = pb.BaseCommand
+_CLIENT_VERSION: Final = f"pulsar-kafka-bridge-v{__version__}"
+_log = log.get(__name__)
+
+# Answers by request id: the field of BaseCommand that holds each.
+_ANSWERS: Final[Mapping[int, str]] = {
+    Type.SUCCESS: "success",
+    Type.ERROR: "error",
+    Type.PRODUCER_SUCCESS: "producer_success",
+    Type.LOOKUP_RESPONSE: "lookup_topic_response",
+    Type.PARTITIONED_METADATA_RESPONSE: "partition_metadata_response",
+    Type.CONSUMER_STATS_RESPONSE: "consumer_stats_response",
+    Type.GET_LAST_MESSAGE_ID_RESPONSE: "get_last_message_id_response",
+    Type.GET_TOPICS_OF_NAMESPACE_RESPONSE: "get_topics_of_namespace_response",
+    Type.ACK_RESPONSE: "ack_response",
+    Type.WATCH_TOPIC_LIST_SUCCESS: "watch_topic_list_success",
+}
+
+
+class Address(NamedTuple):
+    """Where to connect, and to whom: behind a Pulsar proxy these differ."""
+
+    host: str
+    port: int
+    tls: bool
+    proxied_broker: str | None = None  # host:port for CommandConnect.proxy_to_broker_url
+
+    def __str__(self) -> str:
+        name = f"{'pulsar+ssl' if self.tls else 'pulsar'}://{self.host}:{self.port}"
+        return f"{name} for {self.proxied_broker}" if self.proxied_broker else name
+
+
+class _Request:
+    """A request without an answer yet."""
+
+    __slots__ = ("answer", "timer")
+
+    def __init__(self, answer: "asyncio.Future[pb.BaseCommand]", timer: asyncio.TimerHandle) -> None:
+        self.answer = answer
+        self.timer = timer
+
+
+class Connection(asyncio.BufferedProtocol):
+    """See the module; made ready by `open`, which the pool calls."""
+
+    _ids = itertools.count(1)
+
+    def __init__(self, address: Address, settings: PulsarSettings, metrics: PulsarMetrics) -> None:
+        self.address = address
+        self.max_message_size = protocol.DEFAULT_MAX_MESSAGE_SIZE
+        self.features = pb.FeatureFlags()
+        self.closed = False
+        self.producers: dict[int, ProducerResident] = {}
+        self.consumers: dict[int, ConsumerResident] = {}
+        self.watches: dict[int, WatchResident] = {}
+        self._settings = settings
+        self._metrics = metrics
+        self._token = Token(settings)
+        self._loop = asyncio.get_running_loop()
+        self._log = _log.bind(conn=f"pulsar-{next(self._ids)}", broker=str(address))
+        self._transport: asyncio.Transport | None = None
+        self._connected: asyncio.Future[None] = self._loop.create_future()
+        self._buffer = protocol.FrameBuffer()
+        self._outbox = Outbox()
+        self._request_ids = itertools.count(1)
+        self._requests: dict[int, _Request] = {}
+        self._unknown: set[int] = set()
+        self._error: PulsarError | None = None
+        self._heard = True
+        self._pinged = False
+        self._keepalive: asyncio.TimerHandle | None = None
+
+    # --- life -----------------------------------------------------------------------------------------------------
+
+    @classmethod
+    async def open(
+        cls, address: Address, settings: PulsarSettings, metrics: PulsarMetrics, tls: ssl.SSLContext | None
+    ) -> "Connection":
+        """Connect and log in; ConnectionLost or the broker's PulsarError when that fails."""
+        loop = asyncio.get_running_loop()
+        connection = cls(address, settings, metrics)
+        try:
+            async with asyncio.timeout(settings.connect_timeout_seconds):
+                await loop.create_connection(
+                    lambda: connection, address.host, address.port, ssl=tls if address.tls else None
+                )
+                await connection._connected
+        except TimeoutError:
+            connection.abort(OperationTimeout(f"{address}: no session within {settings.connect_timeout_seconds} s"))
+        except OSError as error:  # ssl.SSLError is one
+            connection.abort(ConnectionLost(f"{address}: {error.strerror or error}"))
+        except asyncio.CancelledError:
+            connection.abort(ConnectionLost(f"{address}: given up"))
+            raise
+        except PulsarError:
+            pass  # what abort() was told, which `_error` holds
+        if connection._error is not None:
+            raise connection._error
+        return connection
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Open the session at once."""
+        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - for the type checker
+        self._transport = transport
+        self._outbox.attach(transport)
+        self._metrics.connections_opened.inc()
+        self._metrics.connections.inc()
+        if self.closed:  # given up while the TCP connection was being made
+            transport.abort()
+            return
+        try:
+            auth = self._token.data()
+        except BridgeError as error:
+            self.abort(PulsarError(pb.AuthenticationError, str(error)))
+            return
+        self.write([commands.connect(_CLIENT_VERSION, self._token.method, auth, self.address.proxied_broker)])
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell everybody."""
+        self._metrics.connections.dec()
+        if not self.closed:
+            self._metrics.connections_lost.inc()
+        self.abort(ConnectionLost(f"{self.address}: {exc or 'closed by the broker'}"))
+
+    def abort(self, error: PulsarError) -> None:
+        """Close at once: everything under way fails with the error, residents are detached."""
+        if self._transport is not None:
+            self._transport.abort()
+        self._end(error)
+
+    def close(self) -> None:
+        """Close after what is waiting has been written."""
+        self._outbox.flush()
+        if self._transport is not None:
+            self._transport.close()
+        self._end(ConnectionLost("closed here"))
+
+    def _end(self, error: PulsarError) -> None:
+        if self.closed:
+            return
+        self.closed = True
+        self._error = error
+        self._log.info("= pulsar disconnected", extra={"reason": str(error)})
+        if self._keepalive is not None:
+            self._keepalive.cancel()
+        self._outbox.clear()
+        if not self._connected.done():
+            self._connected.set_exception(error)
+            self._connected.exception()  # open() may have been cancelled: nobody else would read it
+        requests, self._requests = self._requests, {}
+        for request in requests.values():
+            request.timer.cancel()
+            if not request.answer.done():
+                request.answer.set_exception(error)
+        residents: list[Resident] = [*self.producers.values(), *self.consumers.values(), *self.watches.values()]
+        self.producers, self.consumers, self.watches = {}, {}, {}
+        for resident in residents:
+            resident.detached(self)
+
+    # --- sending --------------------------------------------------------------------------------------------------
+
+    def write(self, frame: Sequence[Buffer], owner: object = None) -> None:
+        """Send a frame, given in parts; with an owner it can be withdrawn as long as it waits."""
+        if not self.closed:
+            self._outbox.put(frame, owner)
+
+    def withdraw(self, owner: object) -> None:
+        """Take back what the owner sent and is still waiting."""
+        self._outbox.withdraw(owner)
+
+    def request(
+        self, build: Callable[[int], bytes], *, timeout: float | None = None
+    ) -> "asyncio.Future[pb.BaseCommand]":
+        """Send what `build` makes of a fresh request id; the answer, or PulsarError if it is an error."""
+        answer: asyncio.Future[pb.BaseCommand] = self._loop.create_future()
+        if self._error is not None:
+            answer.set_exception(self._error)
+            return answer
+        request_id = next(self._request_ids)
+        seconds = self._settings.operation_timeout_seconds if timeout is None else timeout
+        self._requests[request_id] = _Request(answer, self._loop.call_later(seconds, self._timed_out, request_id))
+        self.write([build(request_id)])
+        return answer
+
+    def notify(self, build: Callable[[int], bytes]) -> None:
+        """Send a request whose answer does not matter."""
+        self.write([build(next(self._request_ids))])
+
+    def _timed_out(self, request_id: int) -> None:
+        request = self._requests.pop(request_id, None)
+        if request is not None and not request.answer.done():
+            request.answer.set_exception(OperationTimeout(f"{self.address}: no answer in time"))
+
+    def pause_writing(self) -> None:
+        """The transport has enough."""
+        self._outbox.pause()
+
+    def resume_writing(self) -> None:
+        """The transport has room again."""
+        self._outbox.resume()
+
+    def _keep_alive(self) -> None:
+        if self._pinged and not self._heard:
+            self.abort(ConnectionLost(f"{self.address}: silent for {2 * self._settings.keepalive_seconds} s"))
+            return
+        self._pinged = not self._heard
+        if self._pinged:
+            self.write([commands.ping()])
+        self._heard = False
+        self._keepalive = self._loop.call_later(self._settings.keepalive_seconds, self._keep_alive)
+
+    # --- receiving ------------------------------------------------------------------------------------------------
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the next bytes go."""
+        return self._buffer.space()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Act on every frame that is complete now."""
+        self._heard = True
+        try:
+            for frame in self._buffer.received(nbytes):
+                command, body = protocol.split(frame)
+                handler = _HANDLERS.get(command.type)
+                if handler is None:
+                    self._on_unknown(command)
+                else:
+                    handler(self, command, body)
+                if self.closed:
+                    return
+        except protocol.ProtocolError as error:
+            self._log.warning("! pulsar sent what is not its protocol", extra={"reason": str(error)})
+            self.abort(ConnectionLost(f"{self.address}: {error}"))
+
+    def _on_unknown(self, command: pb.BaseCommand) -> None:
+        self._metrics.unknown_commands.inc()
+        if command.type not in self._unknown and len(self._unknown) < 100:
+            self._unknown.add(command.type)
+            self._log.warning("< pulsar command not understood", extra={"type": command.type})
+
+    def _on_connected(self, command: pb.BaseCommand, _: memoryview) -> None:
+        if self._connected.done():
+            return
+        connected = command.connected
+        if connected.max_message_size > 0:
+            self.max_message_size = self._buffer.max_message_size = connected.max_message_size
+        self.features = connected.feature_flags
+        self._log.info("= pulsar connected", extra={"server": connected.server_version})
+        self._keepalive = self._loop.call_later(self._settings.keepalive_seconds, self._keep_alive)
+        self._connected.set_result(None)
+
+    def _on_auth_challenge(self, command: pb.BaseCommand, _: memoryview) -> None:
+        """The broker wants to see the login anew: a token about to expire may have been replaced in its file."""
+        try:
+            auth = self._token.data()
+        except BridgeError as error:
+            self.abort(PulsarError(pb.AuthenticationError, str(error)))
+            return
+        self.write([commands.auth_response(_CLIENT_VERSION, self._token.method, auth)])
+
+    def _on_ping(self, command: pb.BaseCommand, _: memoryview) -> None:
+        self.write([commands.pong()])
+
+    def _on_pong(self, command: pb.BaseCommand, _: memoryview) -> None:
+        pass  # having heard anything is all that keep-alive asks
+
+    def _on_answer(self, command: pb.BaseCommand, _: memoryview) -> None:
+        answer = getattr(command, _ANSWERS[command.type])
+        if not self._connected.done() and command.type == Type.ERROR:
+            self.abort(PulsarError(command.error.error, command.error.message))
+            return
+        request = self._requests.get(answer.request_id)
+        if request is None:
+            return  # timed out here, or nobody waits
+        request.timer.cancel()
+        if command.type == Type.PRODUCER_SUCCESS and not answer.producer_ready:
+            return  # queued for exclusive access: the answer proper follows, whenever that may be (PIP-68)
+        del self._requests[answer.request_id]
+        if request.answer.done():
+            return
+        if command.type == Type.ERROR:
+            request.answer.set_exception(PulsarError(answer.error, answer.message))
+        else:
+            request.answer.set_result(command)
+
+    def _on_message(self, command: pb.BaseCommand, body: memoryview) -> None:
+        consumer = self.consumers.get(command.message.consumer_id)
+        if consumer is not None:
+            consumer.message(command.message, body)
+
+    def _on_receipt(self, command: pb.BaseCommand, _: memoryview) -> None:
+        producer = self.producers.get(command.send_receipt.producer_id)
+        if producer is not None:
+            producer.receipt(self, command.send_receipt)
+
+    def _on_send_error(self, command: pb.BaseCommand, _: memoryview) -> None:
+        producer = self.producers.get(command.send_error.producer_id)
+        if producer is not None:
+            producer.send_error(self, command.send_error)
+
+    def _on_close_producer(self, command: pb.BaseCommand, _: memoryview) -> None:
+        # The assigned_broker_service_url it may carry is not used: lookup gives the same answer, and from a source
+        # whose redirects are bounded.
+        producer = self.producers.pop(command.close_producer.producer_id, None)
+        if producer is not None:
+            producer.detached(self)
+
+    def _on_close_consumer(self, command: pb.BaseCommand, _: memoryview) -> None:
+        consumer = self.consumers.pop(command.close_consumer.consumer_id, None)
+        if consumer is not None:
+            consumer.detached(self)
+
+    def _on_active_consumer_change(self, command: pb.BaseCommand, _: memoryview) -> None:
+        change = command.active_consumer_change
+        consumer = self.consumers.get(change.consumer_id)
+        if consumer is not None:
+            consumer.active_changed(change.is_active)
+
+    def _on_reached_end(self, command: pb.BaseCommand, _: memoryview) -> None:
+        consumer = self.consumers.get(command.reached_end_of_topic.consumer_id)
+        if consumer is not None:
+            consumer.reached_end()
+
+    def _on_watch_update(self, command: pb.BaseCommand, _: memoryview) -> None:
+        watch = self.watches.get(command.watch_topic_update.watcher_id)
+        if watch is not None:
+            watch.changed(command.watch_topic_update)
+
+
+_HANDLERS: Final[Mapping[int, Callable[[Connection, pb.BaseCommand, memoryview], None]]] = {
+    **dict.fromkeys(_ANSWERS, Connection._on_answer),
+    Type.CONNECTED: Connection._on_connected,
+    Type.AUTH_CHALLENGE: Connection._on_auth_challenge,
+    Type.PING: Connection._on_ping,
+    Type.PONG: Connection._on_pong,
+    Type.MESSAGE: Connection._on_message,
+    Type.SEND_RECEIPT: Connection._on_receipt,
+    Type.SEND_ERROR: Connection._on_send_error,
+    Type.CLOSE_PRODUCER: Connection._on_close_producer,
+    Type.CLOSE_CONSUMER: Connection._on_close_consumer,
+    Type.ACTIVE_CONSUMER_CHANGE: Connection._on_active_consumer_change,
+    Type.REACHED_END_OF_TOPIC: Connection._on_reached_end,
+    Type.WATCH_TOPIC_UPDATE: Connection._on_watch_update,
+}

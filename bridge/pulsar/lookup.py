@@ -1,0 +1,64 @@
+"""Finding the broker that serves a topic."""
+
+from typing import Final
+
+from bridge.config import PulsarSettings
+from bridge.metrics import PulsarMetrics
+from bridge.pulsar import commands
+from bridge.pulsar.connection import Address, Connection
+from bridge.pulsar.pb import PulsarApi_pb2 as pb
+from bridge.pulsar.pool import Pool, parse_url
+from bridge.pulsar.types import PulsarError
+
+_MAX_REDIRECTS: Final = 20  # as the Java client's maxLookupRedirects
+_Answer = pb.CommandLookupTopicResponse
+
+
+class Lookup:
+    """Asks at the service URL and follows redirects (Pulsar binary protocol, "Topic lookup")."""
+
+    def __init__(self, settings: PulsarSettings, metrics: PulsarMetrics, pool: Pool) -> None:
+        self._listener = settings.listener_name
+        self._metrics = metrics
+        self._pool = pool
+
+    async def find(self, topic: str) -> Address:
+        """Where to connect for this topic, asked anew each time: topics move."""
+        try:
+            return await self._find(topic)
+        except PulsarError:
+            self._metrics.lookup_errors.inc()
+            raise
+
+    async def _find(self, topic: str) -> Address:
+        connection = await self._pool.service()
+        authoritative = False
+        for _ in range(_MAX_REDIRECTS):
+            answer = await self._ask(connection, topic, authoritative)
+            address = self._address(answer)
+            if answer.response == _Answer.Connect:
+                return address
+            authoritative = answer.authoritative
+            connection = await self._pool.get(address)
+        raise PulsarError(pb.ServiceNotReady, f"more than {_MAX_REDIRECTS} redirects for {topic}")
+
+    async def _ask(self, connection: Connection, topic: str, authoritative: bool) -> _Answer:
+        self._metrics.lookups.inc()
+        command = await connection.request(
+            lambda request_id: commands.lookup(request_id, topic, authoritative=authoritative, listener=self._listener)
+        )
+        answer = command.lookup_topic_response
+        if not answer.HasField("response") or answer.response == _Answer.Failed:
+            raise PulsarError(answer.error, answer.message)
+        return answer
+
+    def _address(self, answer: _Answer) -> Address:
+        """Only what the answer's URL for our own kind of connection says: TLS is never given up on a broker's word."""
+        url = answer.broker_service_url_tls if self._pool.tls else answer.broker_service_url
+        (address, *others) = parse_url(url)
+        if others or address.tls != self._pool.tls:
+            raise PulsarError(pb.UnknownError, f"lookup gave an unfit broker URL: {url!r}")
+        if not answer.proxy_through_service_url:
+            return address
+        host = f"[{address.host}]" if ":" in address.host else address.host
+        return self._pool.service_address._replace(proxied_broker=f"{host}:{address.port}")

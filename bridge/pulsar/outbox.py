@@ -1,0 +1,82 @@
+"""What waits to be written to one transport: coalesced once per loop tick, bounded copies, and withdrawable."""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+Buffer = bytes | bytearray | memoryview
+
+# Parts below this are joined before they are written: a system call costs more than copying them.
+_JOIN_BELOW: Final = 64 * 1024
+_JOIN_UP_TO: Final = 256 * 1024
+# asyncio copies what the kernel does not take at once (Python 3.11); what is held back here is not copied and can be
+# withdrawn, so the transport gets little more than the kernel takes.
+_HIGH_WATER: Final = 256 * 1024
+
+
+class Outbox:
+    """Frames in the order of `put`; those of one owner can be taken back as long as the transport has not got them."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._frames: deque[tuple[object, Sequence[Buffer]]] = deque()
+        self._scheduled = False
+        self._paused = False
+
+    def attach(self, transport: asyncio.Transport) -> None:
+        """Write to this transport from now on."""
+        transport.set_write_buffer_limits(high=_HIGH_WATER)
+        self._transport = transport
+
+    def put(self, frame: Sequence[Buffer], owner: object = None) -> None:
+        """Have a frame, given in parts, written with whatever else this loop tick brings."""
+        self._frames.append((owner, frame))
+        if not self._scheduled and not self._paused:
+            self._scheduled = True
+            self._loop.call_soon(self.flush)
+
+    def withdraw(self, owner: object) -> None:
+        """Take back the owner's frames that are not on their way yet."""
+        self._frames = deque(frame for frame in self._frames if frame[0] is not owner)
+
+    def clear(self) -> None:
+        """Take back everything."""
+        self._frames.clear()
+
+    def pause(self) -> None:
+        """The transport has enough."""
+        self._paused = True
+
+    def resume(self) -> None:
+        """The transport has room again."""
+        self._paused = False
+        self.flush()
+
+    def flush(self) -> None:
+        """Write until the transport says stop."""
+        self._scheduled = False
+        transport = self._transport
+        if transport is None:
+            return
+        small: list[Buffer] = []
+        size = 0
+        # Frames go to the transport whole: one cut in two could not be withdrawn.
+        while self._frames and not self._paused:
+            for part in self._frames.popleft()[1]:
+                if len(part) >= _JOIN_BELOW:
+                    small, size = _write(transport, small)
+                    transport.write(part)
+                else:
+                    small.append(part)
+                    size += len(part)
+            if size >= _JOIN_UP_TO:
+                small, size = _write(transport, small)
+        _write(transport, small)
+
+
+def _write(transport: asyncio.Transport, parts: list[Buffer]) -> tuple[list[Buffer], int]:
+    if parts:
+        transport.write(parts[0] if len(parts) == 1 else b"".join(parts))
+    return [], 0

@@ -1,0 +1,112 @@
+"""The connections of one client: one per broker and lane, made when first wanted, shared from then on."""
+
+import asyncio
+from enum import Enum
+from urllib.parse import urlsplit
+
+from bridge.config import PulsarSettings
+from bridge.metrics import PulsarMetrics
+from bridge.pulsar.auth import tls_context
+from bridge.pulsar.connection import Address, Connection
+from bridge.pulsar.pb import PulsarApi_pb2 as pb
+from bridge.pulsar.types import ClientClosed, ConnectionLost, PulsarError
+
+_PORTS = {"pulsar": 6650, "pulsar+ssl": 6651}
+
+
+class Lane(Enum):
+    """What shares a connection. A broker closes it when any resident errs: locks must not fall for data's mistakes."""
+
+    DATA = "data"
+    LOCK = "lock"
+
+
+def parse_url(url: str) -> list[Address]:
+    """The addresses of a service URL; nothing but pulsar:// and pulsar+ssl:// is ever connected to."""
+    scheme, mark, rest = url.partition("://")
+    if not mark or scheme not in _PORTS:
+        raise PulsarError(pb.UnknownError, f"not a Pulsar service URL: {url!r}")
+    return [_parse_host(url, scheme, host) for host in rest.removesuffix("/").split(",")]
+
+
+def _parse_host(url: str, scheme: str, host: str) -> Address:
+    try:
+        parts = urlsplit(f"//{host}")
+        if parts.hostname and not parts.path and parts.username is None and not parts.query and not parts.fragment:
+            return Address(parts.hostname, parts.port or _PORTS[scheme], scheme == "pulsar+ssl")
+    except ValueError:
+        pass
+    raise PulsarError(pb.UnknownError, f"not a Pulsar service URL: {url!r}")
+
+
+class Pool:
+    """Concurrent wishes for the same connection wait for the same attempt."""
+
+    def __init__(self, settings: PulsarSettings, metrics: PulsarMetrics) -> None:
+        self._settings = settings
+        self._metrics = metrics
+        self._service = parse_url(settings.service_url)
+        self._tls = tls_context(settings) if self._service[0].tls else None
+        self._connections: dict[tuple[Address, Lane], Connection] = {}
+        self._attempts: dict[tuple[Address, Lane], asyncio.Task[Connection]] = {}
+        self._closed = False
+
+    @property
+    def tls(self) -> bool:
+        """Whether this client talks TLS, which it then does to every broker."""
+        return self._tls is not None
+
+    @property
+    def service_address(self) -> Address:
+        """The service host in use."""
+        return self._service[0]
+
+    async def service(self) -> Connection:
+        """A connection to the service URL: of several hosts the first that can be reached."""
+        for _ in self._service[1:]:
+            try:
+                return await self.get(self._service[0])
+            except ConnectionLost:
+                self._service.append(self._service.pop(0))
+        return await self.get(self._service[0])
+
+    async def get(self, address: Address, lane: Lane = Lane.DATA) -> Connection:
+        """The connection to this address."""
+        key = (address, lane)
+        connection = self._connections.get(key)
+        if connection is not None and not connection.closed:
+            return connection
+        if self._closed:
+            raise ClientClosed("the Pulsar client")
+        attempt = self._attempts.get(key)
+        if attempt is None:
+            attempt = asyncio.create_task(self._open(key), name=f"connect {address}")
+            attempt.add_done_callback(_read_exception)
+            self._attempts[key] = attempt
+        # One waiter's cancellation is not the others'.
+        return await asyncio.shield(attempt)
+
+    async def _open(self, key: tuple[Address, Lane]) -> Connection:
+        try:
+            connection = await Connection.open(key[0], self._settings, self._metrics, self._tls)
+            self._connections[key] = connection
+            return connection
+        finally:
+            del self._attempts[key]
+
+    async def close(self) -> None:
+        """Close every connection, once what waits on it is written."""
+        self._closed = True
+        attempts = list(self._attempts.values())
+        for attempt in attempts:
+            attempt.cancel()
+        await asyncio.gather(*attempts, return_exceptions=True)
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+
+def _read_exception(task: "asyncio.Task[Connection]") -> None:
+    """All waiters may have been cancelled: then nobody else reads it, and asyncio would complain."""
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,322 @@
+"""The common part of readers and consumers: a subscription held open, its entries queued, its flow controlled."""
+
+import asyncio
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from bridge.config import PulsarSettings
+from bridge.errors import CorruptEntry
+from bridge.metrics import PulsarMetrics
+from bridge.pulsar import commands
+from bridge.pulsar.attachment import Attachment, Backoff
+from bridge.pulsar.connection import Connection
+from bridge.pulsar.lookup import Lookup
+from bridge.pulsar.pb import PulsarApi_pb2 as pb
+from bridge.pulsar.pool import Pool
+from bridge.pulsar.protocol import ChecksumMismatch, ProtocolError, count_messages, parse_body
+from bridge.pulsar.types import Entry, OperationTimeout, Position, PulsarError
+
+# Permits before the first message has told how large messages are here.
+_FIRST_PERMITS: Final = 8
+_VALIDATION_ERRORS: Final = {True: pb.CommandAck.ChecksumMismatch, False: pb.CommandAck.BatchDeSerializeError}
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What a subscription needs of its client."""
+
+    pool: Pool
+    lookup: Lookup
+    settings: PulsarSettings
+    metrics: PulsarMetrics
+    ids: Iterator[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a subscription is opened and how much of it is held here."""
+
+    subscription: str
+    durable: bool
+    shared: bool = False
+    earliest: bool = False
+    read_compacted: bool = False
+    permits: int = 1000
+    max_buffer: int = 8 << 20
+    properties: Mapping[str, str] | None = None
+
+
+def parse_entry(message: pb.CommandMessage, body: memoryview) -> Entry | CorruptEntry:
+    """What a Message command carries; CorruptEntry(reason, position) where that is not an entry."""
+    position = Position.of(message.message_id)
+    try:
+        broker_metadata, metadata, payload = parse_body(body)
+    except ProtocolError as error:
+        corrupt = CorruptEntry(str(error), position)
+        corrupt.__cause__ = error
+        return corrupt
+    index = timestamp = None
+    if broker_metadata is not None:
+        index = broker_metadata.index if broker_metadata.HasField("index") else None
+        timestamp = broker_metadata.broker_timestamp if broker_metadata.HasField("broker_timestamp") else None
+    return Entry(position, index, timestamp, metadata, payload, len(body))
+
+
+def entry_messages(entry: Entry) -> int:
+    """How many messages the broker counts for an entry."""
+    return max(entry.metadata.num_messages_in_batch, 1)
+
+
+class Flow:
+    """How many messages the broker may still send: bounded by count and, as far as it can be known, by bytes.
+
+    Permits count messages and not bytes, so their number follows the size of the messages seen. A batch is delivered
+    whole: the broker may overshoot, and what is outstanding then goes below zero.
+    """
+
+    def __init__(self, permits: int, max_buffer: int) -> None:
+        self._permits = permits
+        self._max_buffer = max_buffer
+        self._message_bytes = max_buffer / _FIRST_PERMITS
+        self._measured = False
+        self.outstanding = 0
+        self.queued = 0
+        self.queued_bytes = 0
+
+    def received(self, messages: int, size: int) -> None:
+        """An entry has come."""
+        self.outstanding -= messages
+        self.queued += messages
+        self.queued_bytes += size
+        each = size / messages
+        # Quick to believe in large messages, slow to forget them.
+        known, self._measured = self._measured, True
+        self._message_bytes = max(each, 0.75 * self._message_bytes + 0.25 * each) if known else each
+
+    def taken(self, messages: int, size: int) -> None:
+        """The user has taken an entry, or it was thrown away."""
+        self.queued -= messages
+        self.queued_bytes -= size
+
+    def refill(self) -> int:
+        """The permits to give now: none until half of the window is free."""
+        fitting = int((self._max_buffer - self.queued_bytes) / max(self._message_bytes, 1.0))
+        room = min(self._permits - self.queued, fitting)
+        if self.queued == 0:
+            room = max(room, 1)  # a message larger than the whole buffer must still get through
+        missing = room - self.outstanding
+        window = min(self._permits, int(self._max_buffer / max(self._message_bytes, 1.0)))
+        if missing <= 0 or (missing < window / 2 and self.outstanding > 0):
+            return 0
+        self.outstanding += missing
+        return missing
+
+    def reset(self) -> None:
+        """A new session: the broker knows of no permits."""
+        self.outstanding = 0
+
+
+class Subscription(Attachment):
+    """See the module; subclasses say where to start and what becomes of the queue on the way to a new session."""
+
+    def __init__(self, what: str, topic: str, access: Access, options: Options) -> None:
+        super().__init__(what, topic, access.metrics)
+        self.ended = False  # the topic is terminated and everything was received
+        self._id = 0  # a new one for each session: what is under way to an old one cannot be taken for the new one's
+        self._access = access
+        self._options = options
+        self._flow = Flow(options.permits, options.max_buffer)
+        self._queue: deque[Entry | CorruptEntry] = deque()
+        self._receiver: asyncio.Future[None] | None = None
+        access.metrics.readers.inc()
+        self._start()
+
+    # --- for users ------------------------------------------------------------------------------------------------
+
+    async def receive(self) -> Entry:
+        """The next entry, waiting for it; CorruptEntry(reason, position) for one that cannot be decoded.
+
+        One caller at a time. Raises ClientClosed after close, PulsarError when the broker will give no more.
+        """
+        while True:
+            entry = self.receive_nowait()
+            if entry is not None:
+                return entry
+            if self._failure is not None:
+                raise self._failure
+            if self._receiver is not None:
+                raise RuntimeError("somebody else is receiving")
+            self._receiver = self._loop.create_future()
+            try:
+                await self._receiver
+            finally:
+                self._receiver = None
+
+    def receive_nowait(self) -> Entry | None:
+        """The next entry if one is here; CorruptEntry as `receive`."""
+        if not self._queue:
+            return None
+        entry = self._queue.popleft()
+        if isinstance(entry, CorruptEntry):
+            raise entry
+        self._taken(entry)
+        return entry
+
+    async def last_position(self) -> Position:
+        """The last readable entry of the topic; (-1, -1) = there is none."""
+        answer = await self._ask(commands.last_message_id)
+        return Position.of(answer.get_last_message_id_response.last_message_id)
+
+    async def close(self) -> None:
+        """Leave; receive() raises from now on."""
+        if self.closed:
+            return
+        connection = await self._shut(f"the {type(self).__name__.lower()}")
+        self._metrics.readers.dec()
+        if connection is not None:
+            self._leave(connection)
+
+    # --- for subclasses -------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _start_at(self) -> Position | None:
+        """The first entry wanted of a new session; None = the broker knows."""
+
+    @abstractmethod
+    def _accepts(self, position: Position) -> bool:
+        """Whether this entry is new here."""
+
+    async def _subscribed(self, connection: Connection) -> None:
+        """The broker has accepted us; nothing flows yet."""
+
+    def _flowing(self, connection: Connection) -> None:
+        """Permits are about to be given: what else goes with them."""
+
+    async def _ask(self, build: Callable[[int, int], bytes]) -> pb.BaseCommand:
+        """Ask something about our consumer, again if the connection breaks meanwhile, until the operation's timeout."""
+        last: PulsarError = OperationTimeout(f"{self.topic}: not attached in time")
+        backoff = Backoff()
+        try:
+            async with asyncio.timeout(self._access.settings.operation_timeout_seconds):
+                while True:
+                    connection = await self._ready()
+                    try:
+                        return await connection.request(lambda request_id: build(request_id, self._id))
+                    except PulsarError as error:
+                        if not error.retriable:
+                            raise
+                        last = error
+                    await asyncio.sleep(backoff.next())
+        except TimeoutError:
+            raise last from None
+
+    # --- on the connection ----------------------------------------------------------------------------------------
+
+    async def _attach(self) -> Connection:
+        connection = await self._access.pool.get(await self._access.lookup.find(self.topic))
+        await self._subscribe(connection)
+        return connection
+
+    async def _subscribe(self, connection: Connection) -> None:
+        """Open a session on this connection, nothing flowing yet."""
+        self._id = next(self._access.ids)
+        connection.consumers[self._id] = self
+        try:
+            await connection.request(self._open_command)
+            await self._subscribed(connection)
+        except (PulsarError, asyncio.CancelledError):
+            self._leave(connection)
+            raise
+
+    def _leave(self, connection: Connection) -> None:
+        """Close the session on the broker's side; its answer tells nothing worth waiting for."""
+        session = self._id
+        if connection.consumers.pop(session, None) is not None:
+            connection.notify(lambda request_id: commands.close_consumer(request_id, session))
+
+    def _open_command(self, request_id: int) -> bytes:
+        options = self._options
+        return commands.subscribe(
+            request_id,
+            self._id,
+            self.topic,
+            options.subscription,
+            durable=options.durable,
+            shared=options.shared,
+            start=self._start_at(),
+            earliest=options.earliest,
+            read_compacted=options.read_compacted,
+            properties=options.properties,
+        )
+
+    def _lives_on(self, connection: Connection) -> bool:
+        return connection.consumers.get(self._id) is self
+
+    def _attached(self, connection: Connection) -> None:
+        self._flow.reset()
+        self._refill()
+
+    def _failed(self, error: PulsarError) -> None:
+        self._wake()
+
+    # --- entries --------------------------------------------------------------------------------------------------
+
+    def message(self, message: pb.CommandMessage, body: memoryview) -> None:
+        """An entry has come."""
+        entry = parse_entry(message, body)
+        if isinstance(entry, Entry):
+            position, messages = entry.position, entry_messages(entry)
+        else:
+            # The broker counted this one's permits by its metadata, whatever its checksum says.
+            position, messages = Position.of(message.message_id), count_messages(body)
+        self._flow.received(messages, len(body))
+        accepted = self._accepts(position)
+        if accepted:
+            self._metrics.entries_read.inc()
+            self._metrics.bytes_read.inc(len(body))
+            self._queue.append(entry)
+        if isinstance(entry, CorruptEntry):
+            self._discard(entry, position)
+        if not accepted or isinstance(entry, CorruptEntry):
+            self._flow.taken(messages, len(body))
+            self._refill()
+        if accepted:
+            self._wake()
+
+    def _discard(self, corrupt: CorruptEntry, position: Position) -> None:
+        """Tell the broker that its entry is no good, as the specification asks."""
+        self._metrics.corrupt_entries.inc()
+        self._log.error("! pulsar entry is corrupt", extra={"position": str(position), "reason": str(corrupt.args[0])})
+        if self._connection is not None:
+            reason = _VALIDATION_ERRORS[isinstance(corrupt.__cause__, ChecksumMismatch)]
+            self._connection.write([commands.ack(self._id, [position], validation_error=reason)])
+
+    def _taken(self, entry: Entry) -> None:
+        self._flow.taken(entry_messages(entry), entry.size)
+        self._refill()
+
+    def _refill(self) -> None:
+        if self._connection is None:
+            return
+        permits = self._flow.refill()
+        if permits:
+            self._flowing(self._connection)
+            self._connection.write([commands.flow(self._id, permits)])
+
+    def _wake(self) -> None:
+        if self._receiver is not None and not self._receiver.done():
+            self._receiver.set_result(None)
+
+    def _clear_queue(self) -> None:
+        self._queue.clear()
+        self._flow.queued = self._flow.queued_bytes = 0
+
+    def reached_end(self) -> None:
+        """The topic is terminated and everything was delivered."""
+        self.ended = True
+
+    def active_changed(self, active: bool) -> None:
+        """Only of interest to consumers."""
