@@ -20,6 +20,7 @@ The grammar, where protobuf leaves room; every breach is CorruptEntry:
 import base64
 import binascii
 import struct
+from collections.abc import Sequence
 from functools import lru_cache
 
 from bridge.codec._records import MASK64, check_headers, read_header, read_varint, unsigned, wrapped
@@ -82,9 +83,10 @@ def read_properties(data: bytes, pos: int, end: int) -> tuple[bytearray, int, bo
     escaped = False
     for _ in range(count):
         name, text, pos = read_header(data, pos, end)
-        marked_name, marked_text = mark(name), mark(text)
-        escaped = escaped or marked_name is not None or marked_text is not None
-        name, text = marked_name or name, marked_text or text or b""
+        if text is None or not (name + text).isascii() or name.startswith(MARK) or text.startswith(MARK):
+            marked_name, marked_text = mark(name), mark(text)
+            escaped = escaped or marked_name is not None or marked_text is not None
+            name, text = marked_name or name, marked_text or text or b""
         body = b"".join((b"\x0a", unsigned(len(name)), name, b"\x12", unsigned(len(text)), text))
         out.append(PROPERTIES)
         out += unsigned(len(body))
@@ -148,9 +150,9 @@ class Message:
             key = _from_base64(self.key)
         return Record(offset, timestamp_of(self.event_time, rebuild), key, value, self._headers(rebuild.escaped))
 
-    def _headers(self, escaped: bool) -> list[Header]:
+    def _headers(self, escaped: bool) -> Sequence[Header]:
         if not escaped:
-            return [*self.properties]
+            return self.properties
         headers: list[Header] = []
         for name, text in self.properties:
             plain = unmark(name)
@@ -208,6 +210,9 @@ def _set_field(message: Message, tag: int, field: bytes) -> None:
 
 
 def _read_property(data: bytes) -> tuple[bytes, bytes]:
+    size = data[1]
+    if size < 0x80 and data[0] == _NAME and data[size + 2] == _TEXT and data[size + 3] == len(data) - size - 4 < 0x80:
+        return data[2 : size + 2], data[size + 4 :]  # as all write it: two short strings in order
     name = text = None
     pos, end = 0, len(data)
     while pos < end:

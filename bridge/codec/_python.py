@@ -167,9 +167,8 @@ def decode_payload(payload: bytes, count: int, rebuild: Rebuild) -> bytes:  # no
                     value_size, pos = (byte, pos + 2) if byte < 0x80 else read_unsigned(payload, pos + 1)
                 elif tag == EVENT_TIME:
                     # timestamps near each other differ in their two lowest groups of 7 bits: the rest is remembered
-                    second = payload[pos + 2]
-                    if tail and byte & second & 0x80 and payload.startswith(tail, pos + 3):
-                        event_time = high | (second & 0x7F) << 7 | byte & 0x7F
+                    if byte & 0x80 and tail and payload[pos + 2] & 0x80 and payload.startswith(tail, pos + 3):
+                        event_time = high | (payload[pos + 2] & 0x7F) << 7 | byte & 0x7F
                         pos += 3 + len(tail)
                     else:
                         third = pos + 3

@@ -146,9 +146,11 @@ def append_record(
     out += body
 
 
-def _headers(headers: Sequence[Header]) -> bytes:
-    parts = [unsigned(len(headers) << 1)]
+def _headers(headers: Sequence[Header]) -> bytearray:
+    out = bytearray(unsigned(len(headers) << 1))
     for name, text in headers:
-        parts += (unsigned(len(name) << 1), name)
-        parts += (b"\x01",) if text is None else (unsigned(len(text) << 1), text)
-    return b"".join(parts)
+        out += unsigned(len(name) << 1)
+        out += name
+        out += b"\x01" if text is None else unsigned(len(text) << 1)
+        out += text or b""
+    return out

@@ -19,7 +19,7 @@ import cramjam
 import lz4.block
 import lz4.frame
 
-if sys.version_info >= (3, 14):
+if sys.version_info >= (3, 14):  # pragma: no cover — one of the two on any Python
     from compression import zstd
 else:
     from backports import zstd
@@ -90,7 +90,9 @@ def decompress_pulsar(codec: int, data: bytes | memoryview, size: int, limit: in
 
 
 # what the libraries raise for damaged input, and what this module does; all are told above what they mean
-_LIBRARY_ERRORS = (zlib.error, zstd.ZstdError, cramjam.DecompressionError, RuntimeError, ValueError, EOFError)
+_LIBRARY_ERRORS = (
+    zlib.error, zstd.ZstdError, cramjam.DecompressionError, lz4.block.LZ4BlockError, RuntimeError, ValueError, EOFError,
+)  # fmt: skip
 
 
 def _check(size: int, limit: int) -> None:

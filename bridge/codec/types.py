@@ -1,5 +1,6 @@
 """What both codec twins take and give."""
 
+from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 Header: TypeAlias = tuple[bytes, bytes | None]
@@ -45,7 +46,7 @@ class Record(NamedTuple):
     timestamp: int
     key: bytes | None
     value: bytes | None
-    headers: list[Header]
+    headers: Sequence[Header]
 
 
 class Rebuild(NamedTuple):

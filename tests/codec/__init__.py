@@ -1,0 +1,1 @@
+"""Tests of the codec's twins and of the decompressors."""
