@@ -26,10 +26,16 @@ check: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# The Pulsar protocol's Python code, from our own description of it.
-proto: $(VENV)/.dev
-	$(BIN)/python -m grpc_tools.protoc --proto_path=proto --python_out=bridge/pulsar/pb --mypy_out=bridge/pulsar/pb \
-		--plugin=protoc-gen-mypy=$(BIN)/protoc-gen-mypy proto/PulsarApi.proto
+# The Pulsar protocol's Python code, from our own description of it. The generator has an environment of its own: newer
+# ones write code that the oldest protobuf we allow refuses.
+proto: $(VENV)/proto/.made
+	PATH="$(VENV)/proto/bin:$$PATH" $(VENV)/proto/bin/python -m grpc_tools.protoc --proto_path=proto \
+		--python_out=bridge/pulsar/pb --mypy_out=bridge/pulsar/pb proto/PulsarApi.proto
+
+$(VENV)/proto/.made: requirements/proto.lock | $(BIN)/python
+	$(BIN)/python -m venv $(VENV)/proto
+	$(VENV)/proto/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes -r requirements/proto.lock
+	@touch $@
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache \
