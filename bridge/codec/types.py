@@ -31,7 +31,7 @@ class BatchHeader(NamedTuple):
 class Payload(NamedTuple):
     """A Pulsar batch payload made of Kafka records, with what the entry's metadata must say of it.
 
-    `max_timestamp` in ms; `escaped`: some header could not be plain text, see `codec._python`.
+    `max_timestamp` in ms; `escaped`: some header could not be plain text, see `codec._messages`.
     """
 
     data: bytes

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from google.protobuf.message import DecodeError
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bridge.codec import Rebuild, Record
@@ -105,6 +105,7 @@ def test_mutated_metadata_means_what_protobuf_says(codec: ModuleType, seed: int)
 
 
 @given(st.binary(max_size=300), st.integers(-2, 50))
+@settings(deadline=None)
 def test_noise(codec: ModuleType, data: bytes, count: int) -> None:
     assert outcome(codec.read_header, data) is CorruptBatch
     assert outcome(codec.encode_payload, data, count, 0) == outcome(reference.encode_payload, data, count, 0)

@@ -35,7 +35,7 @@ def messages(payload: bytes, count: int) -> list[tuple[pb.SingleMessageMetadata,
 
 
 @given(record_lists(base_offset=70), st.tuples(I64, st.integers(-1, 32767), st.integers(-1, 1 << 30)))
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 def test_every_field_comes_back(codec: ModuleType, records: list[Record], producer: tuple[int, int, int]) -> None:
     rebuild = Rebuild(70, len(records), 0, own=True, escaped=True, producer=producer)
     batch = codec.build_batch(records, rebuild)
@@ -46,7 +46,7 @@ def test_every_field_comes_back(codec: ModuleType, records: list[Record], produc
 
 
 @given(record_lists())
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 def test_protobuf_reads_what_we_write(codec: ModuleType, records: list[Record]) -> None:
     payload = payload_of(codec, codec.build_batch(records, own(len(records))))
     for record, (metadata, raw, value) in zip(records, messages(payload.data, len(records)), strict=True):
@@ -192,7 +192,7 @@ def split(metadata: pb.SingleMessageMetadata) -> list[bytes]:
 
 
 @given(st.lists(foreign(), min_size=1, max_size=5))
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 def test_we_read_what_protobuf_writes(codec: ModuleType, made: list[tuple[bytes, bytes, Record]]) -> None:
     payload = b"".join(framed(metadata, value) for metadata, value, _ in made)
     for metadata, _, record in made:
@@ -228,13 +228,14 @@ def test_a_batch_may_be_compacted_away(codec: ModuleType) -> None:
 
 
 @given(record_lists())
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 def test_records_that_were_compressed(codec: ModuleType, records: list[Record]) -> None:
     batch = codec.build_batch(records, own(len(records)))
     assert codec.read_records(memoryview(batch)[:61], section(batch)) == records
 
 
 @given(optional, timestamps, headers)
+@settings(deadline=None)
 def test_single_and_batched_say_the_same(codec: ModuleType, key: bytes | None, time: int, pairs: list[Any]) -> None:
     from bridge.codec._messages import Message
 
