@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -64,7 +65,9 @@ class Confluent:
 
     def write(self, topic: str, drafts: Sequence[Draft], codec: Codec = "none") -> list[Delivery]:
         """Produce all, then flush; deliveries come by callback."""
-        producer = Producer({**self._config, "compression.type": codec, "partitioner": "murmur2_random"})
+        config = {**self._config, "compression.type": codec, "partitioner": "murmur2_random"}
+        said = _Said()
+        producer = Producer(config if codec == "none" else {**config, "debug": "msg", "logger": said.logger})
         deliveries: dict[int, Delivery] = {}
         for position, draft in enumerate(drafts):
             optional: dict[str, Any] = {} if draft.partition is None else {"partition": draft.partition}
@@ -79,6 +82,10 @@ class Confluent:
                 **optional,
             )
         assert producer.flush(60) == 0
+        if codec != "none":
+            # where a broker's versions make librdkafka give up compression, it says so in its debug log alone
+            assert any(f", {codec})" in line for line in said.lines), said.lines
+            assert not any(", uncompressed)" in line for line in said.lines), said.lines
         return [deliveries[position] for position in range(len(drafts))]
 
     def read(self, topic: str, starts: Mapping[int, Start]) -> list[Record]:
@@ -136,6 +143,19 @@ class Confluent:
         if start == "end":
             return int(OFFSET_END)
         return _offset_at(consumer, topic, partition, start.timestamp)
+
+
+class _Said(logging.Handler):
+    """Keeps what librdkafka logs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+        self.logger = logging.Logger("librdkafka", logging.DEBUG)
+        self.logger.addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
 
 
 def _note(deliveries: dict[int, Delivery], position: int) -> Callable[[Any, Any], None]:
