@@ -1,7 +1,6 @@
 """The hot byte work; this file chooses the twin that does it."""
 
 from bridge.codec._python import build_batch, decode_payload, encode_payload, read_header, read_records
-from bridge.codec.produced import check_produced
 from bridge.codec.types import (
     HEADER_SIZE,
     NO_PRODUCER,
@@ -23,7 +22,6 @@ __all__ = [
     "Rebuild",
     "Record",
     "build_batch",
-    "check_produced",
     "decode_payload",
     "encode_payload",
     "read_header",

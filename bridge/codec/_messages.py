@@ -127,7 +127,7 @@ def _high_groups(value: int) -> bytes:
 
 
 class Message:
-    """What a SingleMessageMetadata says; also filled from an entry's own metadata when it is not a batch."""
+    """What a SingleMessageMetadata says."""
 
     __slots__ = (
         "compacted_out", "event_time", "key", "key_b64", "null_value", "ordering_key", "payload_size", "properties",

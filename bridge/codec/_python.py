@@ -205,10 +205,13 @@ def decode_payload(payload: bytes, count: int, rebuild: Rebuild) -> bytes:  # no
 
 
 def build_batch(records: Sequence[Record], rebuild: Rebuild) -> bytes:
-    """Write one uncompressed Kafka batch over the offsets that `rebuild` names; it may have fewer records (gaps)."""
+    """Write one uncompressed Kafka batch over the offsets that `rebuild` names; it may have fewer records (gaps).
+
+    Timestamps are taken as signed 64 bits, as those of a payload are; raises CorruptEntry as `decode_payload` does.
+    """
     _check_rebuild(rebuild)
-    base_timestamp = records[0].timestamp if records else rebuild.publish_time
-    newest = max((record.timestamp for record in records), default=base_timestamp)
+    base_timestamp = wrapped(records[0].timestamp) if records else rebuild.publish_time
+    newest = max((wrapped(record.timestamp) for record in records), default=base_timestamp)
     out = bytearray(HEADER_SIZE)
     for offset, timestamp, key, value, headers in records:
         append_record(out, timestamp - base_timestamp, offset - rebuild.base_offset, key, value, headers)

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from bridge.codec import BatchHeader, Rebuild, Record, check_produced
+from bridge.codec import Rebuild, Record
 from bridge.errors import CorruptBatch, CorruptEntry, InvalidRecord
 from tests.codec.samples import framed, own, plain, raw_record, sealed, section, varint
 
@@ -207,24 +207,6 @@ def test_a_property_may_have_more_fields_and_a_null_value_bytes(codec: ModuleTyp
     kv = b"\x18\x07\x0a\x01x\x0a\x01n\x1d\0\0\0\0\x22\x01z\x12\x01t\x19" + bytes(8)
     batch = codec.decode_payload(framed(b"\x0a" + plain(len(kv)) + kv + b"\x48\x01\x18\x02", b"vv"), 1, own(1))
     assert codec.read_records(batch) == [Record(0, -1, None, None, [(b"n", b"t")])]
-
-
-HEADER = BatchHeader(0, 100, 0, 2, 0, 0, 1, 0, 0, 5, 0, 0, 2)
-
-
-@pytest.mark.parametrize(
-    "change",
-    [{"attributes": 0x20}, {"attributes": 0x08}, {"record_count": 3}, {"record_count": 0, "last_offset_delta": -1},
-     {"record_count": -1, "last_offset_delta": -2}, {"last_offset_delta": 0}, {"base_sequence": -1}],
-)  # fmt: skip
-def test_headers_a_producer_may_not_send(change: dict[str, int]) -> None:
-    with pytest.raises(InvalidRecord):
-        check_produced(HEADER._replace(**change))
-
-
-@pytest.mark.parametrize("change", [{}, {"attributes": 0x14}, {"producer_id": -1, "base_sequence": -1}])
-def test_headers_a_producer_may_send(change: dict[str, int]) -> None:
-    check_produced(HEADER._replace(**change))
 
 
 def _tiny_records(size: int) -> tuple[bytes, int]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from bridge.codec import NO_PRODUCER, BatchHeader, Rebuild, Record
 from bridge.errors import CorruptBatch, CorruptEntry, InvalidRecord
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
-from tests.codec.samples import I64, NOW, framed, headers, optional, own, plain, record_lists, section, timestamps
+from tests.codec.samples import I64, NOW, framed, optional, own, plain, record_lists, section
 
 
 def payload_of(codec: ModuleType, batch: bytes) -> Any:
@@ -234,17 +234,10 @@ def test_records_that_were_compressed(codec: ModuleType, records: list[Record]) 
     assert codec.read_records(memoryview(batch)[:61], section(batch)) == records
 
 
-@given(optional, timestamps, headers)
-@settings(deadline=None)
-def test_single_and_batched_say_the_same(codec: ModuleType, key: bytes | None, time: int, pairs: list[Any]) -> None:
-    from bridge.codec._messages import Message
-
-    message = Message()
-    message.key, message.event_time = key, time & (1 << 64) - 1
-    message.properties = [(name, text or b"") for name, text in pairs]
-    record = message.record(Rebuild(3, 1, 77), 3, b"v")
-    assert record == Record(3, time or 77, key, b"v", message.properties)
-    assert codec.read_records(codec.build_batch([record], Rebuild(3, 1, 77))) == [record]
+def test_unsigned_timestamps_are_taken_as_signed(codec: ModuleType) -> None:
+    records = [Record(0, (1 << 64) - 5, None, b"", []), Record(1, 1 << 63, None, b"", [])]
+    read = codec.read_records(codec.build_batch(records, own(2)))
+    assert [record.timestamp for record in read] == [-5, -(1 << 63)]
 
 
 @pytest.mark.parametrize(
