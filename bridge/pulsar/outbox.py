@@ -63,7 +63,7 @@ class Outbox:
         small: list[Buffer] = []
         size = 0
         # Frames go to the transport whole: one cut in two could not be withdrawn.
-        while self._frames and not self._paused:
+        while self._frames and not self._paused and not transport.is_closing():
             for part in self._frames.popleft()[1]:
                 if len(part) >= _JOIN_BELOW:
                     small, size = _write(transport, small)

@@ -22,6 +22,8 @@ class Peer:
     def __init__(self, broker: "FakeBroker", writer: asyncio.StreamWriter) -> None:
         self.broker = broker
         self.commands: list[pb.BaseCommand] = []
+        self.closed = False
+        self._closed_producers: set[int] = set()
         self._writer = writer
 
     def send(self, **fields: object) -> None:
@@ -47,7 +49,21 @@ class Peer:
         self.send(type=Type.ERROR, error=pb.CommandError(request_id=request_id, error=code, message=message))
 
     def close(self) -> None:
+        self.closed = True
         self._writer.close()
+
+    def close_producer(self, producer_id: int) -> None:
+        """As on an unload: what is still under way to this producer is not stored."""
+        self._closed_producers.add(producer_id)
+        close = pb.CommandCloseProducer(producer_id=producer_id, request_id=2**64 - 1)
+        self.send(type=Type.CLOSE_PRODUCER, close_producer=close)
+
+    def hears(self, command: pb.BaseCommand) -> bool:
+        """Whether this command is acted on."""
+        self.commands.append(command)
+        if command.type == Type.PRODUCER:
+            self._closed_producers.discard(command.producer.producer_id)
+        return command.type != Type.SEND or command.send.producer_id not in self._closed_producers
 
     def of_type(self, kind: int) -> list[pb.BaseCommand]:
         return [command for command in self.commands if command.type == kind]
@@ -62,6 +78,7 @@ class FakeBroker:
         self._tls = tls
         self._handlers: dict[int, Handler] = {**_DEFAULTS}
         self._server: asyncio.Server | None = None
+        self._heard = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -94,7 +111,8 @@ class FakeBroker:
         """Wait until something the client does has come about."""
         async with asyncio.timeout(10):
             while not condition():
-                await asyncio.sleep(0.005)
+                self._heard.clear()
+                await self._heard.wait()
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0, ssl=self._tls)
@@ -116,10 +134,12 @@ class FakeBroker:
         try:
             async for frame in _frames(reader):
                 command, body = protocol.split(frame)
-                peer.commands.append(command)
-                handler = self._handlers.get(command.type)
+                handler = self._handlers.get(command.type) if peer.hears(command) else None
                 if handler is not None and (waiting := handler(peer, command, body)) is not None:
                     await waiting
+                self._heard.set()
+                if peer.closed:
+                    return
         finally:
             writer.close()
             with contextlib.suppress(OSError):
@@ -184,7 +204,7 @@ def _producer(peer: Peer, command: pb.BaseCommand, _: memoryview) -> None:
     peer.send(type=Type.PRODUCER_SUCCESS, producer_success=success)
 
 
-def _send(peer: Peer, command: pb.BaseCommand, body: memoryview) -> None:
+def store(peer: Peer, command: pb.BaseCommand, body: memoryview) -> None:
     peer.broker.stored.append(bytes(body))
     peer.receipt(command.send, 1, len(peer.broker.stored) - 1)
 
@@ -200,7 +220,7 @@ _DEFAULTS: dict[int, Handler] = {
     Type.CONNECT: _connect,
     Type.LOOKUP: _lookup,
     Type.PRODUCER: _producer,
-    Type.SEND: _send,
+    Type.SEND: store,
     Type.CLOSE_PRODUCER: _success("close_producer"),
     Type.SUBSCRIBE: _success("subscribe"),
     Type.CLOSE_CONSUMER: _success("close_consumer"),

@@ -1,0 +1,107 @@
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+
+from bridge.config import PulsarSettings
+from bridge.metrics import PulsarMetrics
+from bridge.pulsar import PulsarError, protocol
+from bridge.pulsar.connection import Address
+from bridge.pulsar.lookup import Lookup
+from bridge.pulsar.pb import PulsarApi_pb2 as pb
+from bridge.pulsar.pool import Pool, parse_url
+from tests.pulsar.fake_broker import FakeBroker, Handler, Peer, Type, lookup_answer
+
+TOPIC = "persistent://public/default/t"
+Find = Callable[..., Awaitable[Address]]
+
+
+@pytest.fixture
+async def broker() -> AsyncIterator[FakeBroker]:
+    async with FakeBroker() as broker:
+        yield broker
+
+
+@pytest.fixture
+async def find(broker: FakeBroker) -> AsyncIterator[Find]:
+    pools: list[Pool] = []
+
+    async def find(**settings: object) -> Address:
+        values = PulsarSettings(service_url=broker.url, **settings)  # type: ignore[arg-type]
+        pool = Pool(values, PulsarMetrics())
+        pools.append(pool)
+        return await Lookup(values, PulsarMetrics(), pool).find(TOPIC)
+
+    yield find
+    for pool in pools:
+        await pool.close()
+
+
+def answers(url: str, *, redirect: bool = False, proxy: bool = False) -> Handler:
+    def answer(peer: Peer, command: pb.BaseCommand, _: memoryview) -> None:
+        made = lookup_answer(command.lookup_topic.request_id, url, redirect=redirect, proxy=proxy)
+        peer.send_raw(protocol.simple_frame(made.SerializeToString()))
+
+    return answer
+
+
+async def test_a_redirect_is_followed_and_its_authority_passed_on(broker: FakeBroker, find: Find) -> None:
+    async with FakeBroker() as second:
+        broker.on(Type.LOOKUP, answers(second.url, redirect=True))
+        second.on(Type.LOOKUP, answers("pulsar://broker.example:7000"))
+        assert await find(listener_name="outside") == Address("broker.example", 7000, tls=False)
+        asked = second.all(Type.LOOKUP)[0].lookup_topic
+        assert (asked.topic, asked.authoritative, asked.advertised_listener_name) == (TOPIC, True, "outside")
+        assert not broker.all(Type.LOOKUP)[0].lookup_topic.authoritative
+
+
+async def test_redirects_in_a_circle_end(broker: FakeBroker, find: Find) -> None:
+    broker.on(Type.LOOKUP, answers(broker.url, redirect=True))
+    with pytest.raises(PulsarError, match="redirects") as caught:
+        await find()
+    assert caught.value.retriable
+
+
+async def test_behind_a_proxy_the_service_address_is_connected_to(broker: FakeBroker, find: Find) -> None:
+    broker.on(Type.LOOKUP, answers("pulsar://[fd00::1]:6650", proxy=True))
+    assert await find() == Address("127.0.0.1", broker.port, tls=False, proxied_broker="[fd00::1]:6650")
+
+
+async def test_the_broker_wanted_is_named_to_the_proxy(broker: FakeBroker) -> None:
+    pool = Pool(PulsarSettings(service_url=broker.url), PulsarMetrics())
+    await pool.get(Address("127.0.0.1", broker.port, tls=False, proxied_broker="b1:6650"))
+    assert broker.all(Type.CONNECT)[0].connect.proxy_to_broker_url == "b1:6650"
+    await pool.close()
+
+
+async def test_a_failed_lookup_is_the_brokers_error(broker: FakeBroker, find: Find) -> None:
+    def refuse(peer: Peer, command: pb.BaseCommand, _: memoryview) -> None:
+        failed = pb.CommandLookupTopicResponse(
+            request_id=command.lookup_topic.request_id,
+            response=pb.CommandLookupTopicResponse.Failed,
+            error=pb.AuthorizationError,
+            message="not yours",
+        )
+        peer.send(type=Type.LOOKUP_RESPONSE, lookup_topic_response=failed)
+
+    broker.on(Type.LOOKUP, refuse)
+    with pytest.raises(PulsarError, match="not yours") as caught:
+        await find()
+    assert caught.value.code == pb.AuthorizationError
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1:80", "file:///etc/passwd", "", "pulsar://", "pulsar+ssl://b:6651", "pulsar://a:1,b:2",
+        "pulsar://b:6650/path", "pulsar://user@b:6650", "pulsar://b:99999", "pulsar://b:x",
+    ],
+)  # fmt: skip
+async def test_a_lookup_leads_to_no_other_kind_of_place(broker: FakeBroker, find: Find, url: str) -> None:
+    broker.on(Type.LOOKUP, answers(url))
+    with pytest.raises(PulsarError):
+        await find()
+
+
+def test_service_urls_name_one_or_more_hosts() -> None:
+    assert parse_url("pulsar://a:1,[::1]:2/") == [Address("a", 1, tls=False), Address("::1", 2, tls=False)]
+    assert parse_url("pulsar+ssl://a") == [Address("a", 6651, tls=True)]

@@ -1,0 +1,375 @@
+"""The producer against a scripted broker: what the real one does not do on demand."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from bridge.config import PulsarSettings
+from bridge.metrics import PulsarMetrics
+from bridge.pulsar import AccessMode, ClientClosed, MessageTooLarge, Position, Producer, PulsarClient, PulsarError
+from bridge.pulsar.pb import PulsarApi_pb2 as pb
+from bridge.pulsar.protocol import parse_body
+from tests.pulsar.fake_broker import FakeBroker, Peer, Type, store
+
+TOPIC = "persistent://public/default/t"
+NO_ANSWER = lambda *_: None  # noqa: E731
+
+
+@pytest.fixture
+async def broker() -> AsyncIterator[FakeBroker]:
+    async with FakeBroker() as broker:
+        yield broker
+
+
+@pytest.fixture
+async def client(broker: FakeBroker) -> AsyncIterator[PulsarClient]:
+    settings = PulsarSettings(service_url=broker.url, max_pending_bytes=10_000, operation_timeout_seconds=5)
+    client = PulsarClient(settings, PulsarMetrics())
+    yield client
+    await client.close()
+
+
+def send(producer: Producer, payload: bytes = b"x", messages: int = 1) -> "asyncio.Future[object]":
+    return producer.send(pb.MessageMetadata(), payload, messages)  # type: ignore[return-value]
+
+
+def stored(broker: FakeBroker) -> list[bytes]:
+    return [bytes(parse_body(memoryview(body)).payload) for body in broker.stored]
+
+
+def refuse(code: int) -> Callable[[Peer, pb.BaseCommand, memoryview], None]:
+    def answer(peer: Peer, command: pb.BaseCommand, _: memoryview) -> None:
+        error = pb.CommandSendError(
+            producer_id=command.send.producer_id, sequence_id=command.send.sequence_id, error=code, message="scripted"
+        )
+        peer.send(type=Type.SEND_ERROR, send_error=error)
+
+    return answer
+
+
+def close_producer(peer: Peer, command: pb.BaseCommand, _: memoryview) -> None:
+    """The broker unloads the topic instead of storing this entry."""
+    peer.close_producer(command.send.producer_id)
+
+
+def refuse_open(code: int) -> Callable[[Peer, pb.BaseCommand, memoryview], None]:
+    return lambda peer, command, _: peer.error(command.producer.request_id, code)
+
+
+async def test_sends_before_the_first_connect_keep_their_order(broker: FakeBroker, client: PulsarClient) -> None:
+    producer = client.producer(TOPIC)
+    futures = [send(producer, b"%d" % number) for number in range(20)]
+    assert (producer.pending_count, broker.peers) == (20, [])
+    receipts = await asyncio.gather(*futures)
+    assert [receipt.position for receipt in receipts] == [Position(1, number) for number in range(20)]  # type: ignore[attr-defined]
+    assert stored(broker) == [b"%d" % number for number in range(20)]
+    assert (producer.pending_count, producer.pending_bytes) == (0, 0)
+
+
+async def test_metadata_is_filled_in_where_the_caller_left_it_open(broker: FakeBroker, client: PulsarClient) -> None:
+    producer = client.producer(TOPIC, properties={"role": "test"})
+    await producer.send(pb.MessageMetadata(num_messages_in_batch=3), [b"a", memoryview(b"bc")], 3)
+    await producer.send(pb.MessageMetadata(publish_time=5), b"d", 1)
+    first, second = (parse_body(memoryview(body)).metadata for body in broker.stored)
+    assert (first.producer_name, first.sequence_id, first.highest_sequence_id) == (producer.name, 0, 2)
+    assert first.publish_time > 1_700_000_000_000
+    assert (second.sequence_id, second.publish_time, second.HasField("highest_sequence_id")) == (3, 5, False)
+    commands = [command.send for command in broker.all(Type.SEND)]
+    assert [(one.sequence_id, one.highest_sequence_id, one.num_messages) for one in commands] == [(0, 2, 3), (3, 0, 1)]
+    opened = broker.all(Type.PRODUCER)[0].producer
+    assert (opened.user_provided_producer_name, opened.metadata[0].key) == (False, "role")
+
+
+async def test_a_named_producer_goes_on_counting_where_the_broker_says(
+    broker: FakeBroker, client: PulsarClient
+) -> None:
+    def succeed(peer: Peer, command: pb.BaseCommand, _: memoryview) -> None:
+        success = pb.CommandProducerSuccess(
+            request_id=command.producer.request_id, producer_name="mine", last_sequence_id=41
+        )
+        peer.send(type=Type.PRODUCER_SUCCESS, producer_success=success)
+
+    broker.on(Type.PRODUCER, succeed)
+    producer = client.producer(TOPIC, name="mine")
+    receipt = await producer.send(pb.MessageMetadata(), b"x", 1)
+    assert (receipt.sequence_id, producer.last_sequence_id) == (42, 41)
+    assert broker.all(Type.PRODUCER)[0].producer.user_provided_producer_name
+
+
+async def test_a_lost_connection_loses_no_send_and_changes_no_order(broker: FakeBroker, client: PulsarClient) -> None:
+    producer = client.producer(TOPIC)
+    await send(producer, b"first")
+    broker.once(Type.SEND, lambda peer, *_: peer.close())
+    futures = [send(producer, b"%d" % number) for number in range(50)]
+    await asyncio.gather(*futures)
+    assert stored(broker) == [b"first", *(b"%d" % number for number in range(50))]
+    first, second = (command.producer for command in broker.all(Type.PRODUCER))
+    assert (first.producer_name, first.producer_id) == (second.producer_name, second.producer_id)
+    assert second.epoch > first.epoch
+    assert len(broker.all(Type.LOOKUP)) == 2
+
+
+async def test_nothing_is_sent_on_a_producer_the_broker_has_closed(broker: FakeBroker, client: PulsarClient) -> None:
+    producer = client.producer(TOPIC)
+    await send(producer)
+    broker.on(Type.LOOKUP, NO_ANSWER)
+    broker.on(Type.SEND, close_producer)
+    pending = send(producer, b"pending")
+    await broker.until(lambda: len(broker.all(Type.LOOKUP)) == 2)
+    later = send(producer, b"later")
+    await asyncio.sleep(0)
+    assert len(broker.all(Type.SEND)) == 2
+    assert not pending.done()
+    assert not later.done()
+
+
+async def test_an_unload_during_sends_keeps_every_entry_once_and_in_order(
+    broker: FakeBroker, client: PulsarClient
+) -> None:
+    producer = client.producer(TOPIC)
+    await producer.opened()
+    broker.once(Type.SEND, close_producer)
+    futures = [send(producer, b"%d" % number) for number in range(10)]
+    await asyncio.gather(*futures)
+    assert stored(broker) == [b"%d" % number for number in range(10)]
+    assert len(broker.all(Type.PRODUCER)) == 2
+
+
+async def test_a_receipt_that_comes_after_the_broker_closed_the_producer_counts(
+    broker: FakeBroker, client: PulsarClient
+) -> None:
+    def close_then_receipt(peer: Peer, command: pb.BaseCommand, body: memoryview) -> None:
+        close_producer(peer, command, body)
+        peer.receipt(command.send, 9, 9)
+
+    producer = client.producer(TOPIC)
+    broker.once(Type.SEND, close_then_receipt)
+    receipt = await producer.send(pb.MessageMetadata(), b"once", 1)
+    assert receipt.position == Position(9, 9)
+    await send(producer, b"next")
+    assert stored(broker) == [b"next"]
+
+
+@pytest.mark.parametrize("code", [pb.PersistenceError, pb.ChecksumError, pb.UnknownError, 999])
+async def test_a_passing_send_error_makes_the_producer_reopen_and_resend(
+    broker: FakeBroker, client: PulsarClient, code: int
+) -> None:
+    producer = client.producer(TOPIC)
+    await producer.opened()
+    broker.once(Type.SEND, refuse(code))
+    broker_saw = broker.all
+    await send(producer, b"only")
+    assert stored(broker) == [b"only"]
+    assert len(broker_saw(Type.CLOSE_PRODUCER)) == 1
+    assert len(broker_saw(Type.PRODUCER)) == 2
+
+
+async def test_bytes_changed_since_the_checksum_fail_their_send_alone(broker: FakeBroker, client: PulsarClient) -> None:
+    producer = client.producer(TOPIC)
+    await producer.opened()
+    payload = bytearray(b"original")
+    broker.once(Type.SEND, refuse(pb.ChecksumError))
+    spoilt = producer.send(pb.MessageMetadata(), payload, 1)
+    await asyncio.sleep(0)
+    payload[0] ^= 1
+    good = send(producer, b"good")
+    with pytest.raises(PulsarError) as caught:
+        await spoilt
+    assert caught.value.code == pb.ChecksumError
+    await good
+
+
+async def test_an_entry_that_is_not_allowed_fails_alone(broker: FakeBroker, client: PulsarClient) -> None:
+    producer = client.producer(TOPIC)
+    broker.once(Type.SEND, refuse(pb.NotAllowedError))
+    bad, good = send(producer, b"bad"), send(producer, b"good")
+    with pytest.raises(PulsarError) as caught:
+        await bad
+    assert caught.value.code == pb.NotAllowedError
+    await good
+    assert len(broker.all(Type.PRODUCER)) == 1
+
+
+@pytest.mark.parametrize("code", [pb.TopicTerminatedError, pb.ProducerFenced])
+async def test_a_final_send_error_fails_all_sends_for_good(broker: FakeBroker, client: PulsarClient, code: int) -> None:
+    producer = client.producer(TOPIC)
+    broker.on(Type.SEND, refuse(code))
+    for future in [send(producer), send(producer)]:
+        with pytest.raises(PulsarError) as caught:
+            await future
+        assert caught.value.code == code
+    with pytest.raises(PulsarError):
+        await send(producer)
+    await producer.writable()
+
+
+@pytest.mark.parametrize("code", [pb.TopicNotFound, pb.AuthorizationError, pb.ProducerFenced, pb.TopicTerminatedError])
+async def test_a_final_open_error_fails_pending_and_later_sends(
+    broker: FakeBroker, client: PulsarClient, code: int
+) -> None:
+    broker.on(Type.PRODUCER, refuse_open(code))
+    producer = client.producer(TOPIC)
+    pending = send(producer)
+    for awaitable in (producer.opened(), pending, send(producer)):
+        with pytest.raises(PulsarError) as caught:
+            await awaitable
+        assert caught.value.code == code
+
+
+async def test_a_passing_open_error_is_tried_again_with_a_fresh_lookup(
+    broker: FakeBroker, client: PulsarClient
+) -> None:
+    broker.once(Type.PRODUCER, refuse_open(pb.ServiceNotReady))
+    await send(client.producer(TOPIC))
+    assert len(broker.all(Type.LOOKUP)) == 2
+    # The first attempt was closed before the second was made.
+    order = [command.type for command in broker.peers[0].commands if command.type != Type.LOOKUP]
+    assert order[1:] == [Type.PRODUCER, Type.CLOSE_PRODUCER, Type.PRODUCER, Type.SEND]
+
+
+async def test_a_name_in_use_is_given_time_to_become_free(broker: FakeBroker) -> None:
+    settings = PulsarSettings(service_url=broker.url, operation_timeout_seconds=0.2)
+    client = PulsarClient(settings, PulsarMetrics())
+    broker.on(Type.PRODUCER, refuse_open(pb.ProducerBusy))
+    with pytest.raises(PulsarError) as caught:
+        await client.producer(TOPIC, name="mine").opened()
+    assert caught.value.code == pb.ProducerBusy
+    assert len(broker.all(Type.PRODUCER)) > 1
+    await client.close()
+
+
+async def test_waiting_for_exclusive_access_ends_with_the_second_answer(
+    broker: FakeBroker, client: PulsarClient
+) -> None:
+    asked: list[int] = []
+
+    def queue(peer: Peer, command: pb.BaseCommand, _: memoryview) -> None:
+        asked.append(command.producer.request_id)
+        success = pb.CommandProducerSuccess(request_id=asked[0], producer_name="n", producer_ready=False)
+        peer.send(type=Type.PRODUCER_SUCCESS, producer_success=success)
+
+    broker.on(Type.PRODUCER, queue)
+    producer = client.producer(TOPIC, access_mode=AccessMode.WAIT_FOR_EXCLUSIVE)
+    opened = asyncio.ensure_future(producer.opened())
+    await broker.until(lambda: bool(asked))
+    assert not opened.done()
+    granted = pb.CommandProducerSuccess(request_id=asked[0], producer_name="n", topic_epoch=4)
+    broker.peers[-1].send(type=Type.PRODUCER_SUCCESS, producer_success=granted)
+    await opened
+
+
+async def test_exclusive_producers_have_a_connection_apart(broker: FakeBroker, client: PulsarClient) -> None:
+    await client.producer(TOPIC).opened()
+    await client.producer(TOPIC, access_mode=AccessMode.EXCLUSIVE).opened()
+    assert [len(peer.of_type(Type.PRODUCER)) for peer in broker.peers] == [1, 1]
+
+
+async def test_a_duplicate_is_told_from_a_stored_entry_even_ahead_of_its_turn(
+    broker: FakeBroker, client: PulsarClient
+) -> None:
+    held: list[pb.CommandSend] = []
+
+    def answer(peer: Peer, command: pb.BaseCommand, _: memoryview) -> None:
+        if command.send.sequence_id == 5:
+            peer.receipt(command.send, 2**64 - 1, 2**64 - 1)
+            peer.receipt(held[0], 3, 3)
+        else:
+            held.append(command.send)
+
+    broker.on(Type.SEND, answer)
+    producer = client.producer(TOPIC, name="mine")
+    new = producer.send(pb.MessageMetadata(sequence_id=10), b"new", 1)
+    again = producer.send(pb.MessageMetadata(sequence_id=5), b"again", 1)
+    assert (await again).duplicate
+    assert (await new).position == Position(3, 3)
+    assert not (await new).duplicate
+
+
+async def test_a_receipt_out_of_order_makes_the_producer_start_over(broker: FakeBroker, client: PulsarClient) -> None:
+    def skip(peer: Peer, command: pb.BaseCommand, _: memoryview) -> None:
+        peer.receipt(pb.CommandSend(producer_id=command.send.producer_id, sequence_id=99), 1, 1)
+
+    producer = client.producer(TOPIC)
+    broker.once(Type.SEND, skip)
+    await send(producer)
+    assert len(broker.all(Type.PRODUCER)) == 2
+
+
+async def test_an_entry_above_the_brokers_limit_is_not_sent(broker: FakeBroker, client: PulsarClient) -> None:
+    producer = client.producer(TOPIC)
+    before, queued = send(producer, bytes(2 << 20)), send(producer, b"fits")
+    with pytest.raises(MessageTooLarge):
+        await before
+    await queued
+    assert producer.max_message_size == 1 << 20
+    with pytest.raises(MessageTooLarge):
+        await send(producer, bytes(2 << 20))
+    assert (producer.pending_count, producer.pending_bytes) == (0, 0)
+
+
+async def test_a_send_cancelled_before_it_was_written_is_dropped(broker: FakeBroker, client: PulsarClient) -> None:
+    producer = client.producer(TOPIC)
+    first, cancelled, last = send(producer, b"1"), send(producer, b"2"), send(producer, b"3")
+    cancelled.cancel()
+    await asyncio.gather(first, last)
+    assert stored(broker) == [b"1", b"3"]
+    assert producer.pending_bytes == 0
+
+
+async def test_a_send_cancelled_after_it_was_written_is_not_sent_again(
+    broker: FakeBroker, client: PulsarClient
+) -> None:
+    producer = client.producer(TOPIC)
+    await producer.opened()
+    broker.on(Type.SEND, NO_ANSWER)
+    cancelled, kept = send(producer, b"cancelled"), send(producer, b"kept")
+    await broker.until(lambda: len(broker.all(Type.SEND)) == 2)
+    cancelled.cancel()
+    broker.on(Type.SEND, store)
+    broker.peers[0].close()
+    await kept
+    assert stored(broker) == [b"kept"]
+
+
+async def test_writable_waits_for_room(broker: FakeBroker, client: PulsarClient) -> None:
+    producer = client.producer(TOPIC)
+    await producer.opened()
+    broker.on(Type.SEND, NO_ANSWER)
+    pending = [send(producer, bytes(4000)) for _ in range(3)]
+    waiting = asyncio.ensure_future(producer.writable())
+    await broker.until(lambda: len(broker.all(Type.SEND)) == 3)
+    assert not waiting.done()
+    broker.peers[0].receipt(broker.all(Type.SEND)[0].send, 1, 0)
+    await waiting
+    assert [one.done() for one in pending] == [True, False, False]
+
+
+async def test_cancelling_while_detached_makes_room(broker: FakeBroker, client: PulsarClient) -> None:
+    broker.on(Type.LOOKUP, NO_ANSWER)
+    producer = client.producer(TOPIC)
+    pending = [send(producer, bytes(4000)) for _ in range(3)]
+    for one in pending:
+        one.cancel()
+    await producer.writable()
+    assert producer.pending_count == 0
+
+
+async def test_closing_with_flush_waits_for_the_receipts(broker: FakeBroker, client: PulsarClient) -> None:
+    producer = client.producer(TOPIC)
+    pending = send(producer)
+    await producer.close(flush=True)
+    assert pending.done()
+    assert len(broker.all(Type.CLOSE_PRODUCER)) == 1
+    with pytest.raises(ClientClosed):
+        await send(producer)
+
+
+async def test_closing_without_flush_fails_what_is_pending(broker: FakeBroker, client: PulsarClient) -> None:
+    broker.on(Type.SEND, NO_ANSWER)
+    producer = client.producer(TOPIC)
+    pending = send(producer)
+    await broker.until(lambda: bool(broker.all(Type.SEND)))
+    await producer.close(flush=False)
+    with pytest.raises(ClientClosed):
+        await pending
