@@ -65,9 +65,6 @@ class FrameReceiver:
         if self._frame is None:
             scratch[: len(self._head)] = self._head
             return scratch[len(self._head) :]
-        # Here, and not in `grow`: the event loop holds a view of the buffer until it asks for the next one.
-        if len(self._frame) < self._capacity:
-            self._frame += bytes(self._capacity - len(self._frame))
         return memoryview(self._frame)[self._filled :]
 
     def received(self, count: int, scratch: memoryview) -> list[memoryview]:
@@ -89,7 +86,13 @@ class FrameReceiver:
 
     def grow(self, count: int) -> None:
         """Let the frame take so many more bytes."""
+        if self._frame is None or not count:
+            return
+        # A new buffer, since the event loop may still hold a view of the old one, which pins its size.
         self._capacity += count
+        frame = bytearray(self._capacity)
+        frame[: self._filled] = memoryview(self._frame)[: self._filled]
+        self._frame = frame
 
     def forget(self) -> None:
         """Drop the begun frame."""

@@ -69,8 +69,9 @@ _T = TypeVar("_T")
 def decode(cls: type[_T], buffer: Buffer, version: int, flexible: bool) -> _T:
     """The message that fills the buffer; anything cut off, left over or out of bounds is a DecodeError."""
     data = memoryview(buffer)
+    read = struct_reader(cast(type, cls), version, flexible)
     try:
-        result, at = struct_reader(cast(type, cls), version, flexible)(data, 0, Room())
+        result, at = read(data, 0, Room())
     except (struct.error, IndexError):
         raise DecodeError(f"{cls.__qualname__} v{version} is cut off") from None
     if at != len(data):
@@ -88,7 +89,8 @@ def encode(value: Any, version: int, flexible: bool) -> bytearray:
 def encode_into(out: bytearray, value: Any, version: int, flexible: bool) -> None:
     """Append the bytes of the message."""
     cls: type = type(value)
+    write = struct_writer(cls, version, flexible)
     try:
-        struct_writer(cls, version, flexible)(out, value)
+        write(out, value)
     except (struct.error, TypeError, AttributeError) as error:
         raise EncodeError(f"{cls.__module__}.{cls.__qualname__} v{version}: {error}") from error

@@ -1,0 +1,115 @@
+"""Every field, type, version and nullability of every message, compared with Kafka's own definitions."""
+
+from typing import Any
+
+import pytest
+
+from bridge.api import Api
+from bridge.apis import load
+from bridge.kafka.schema import Type, fields_of
+from tests.kafka import judge
+
+APIS = load()
+CASES = [
+    pytest.param(api, cls, f"{api.name}{side}", version, id=f"{api.name}{side}-v{version}")
+    for api in APIS.values()
+    for side, cls in (("Request", api.request), ("Response", api.response))
+    for version in range(api.min_version, api.max_version + 1)
+]
+# What no controller or client of ours needs: finalized features would switch clients to other protocols (KIP-890).
+LEFT_OUT = {
+    "ApiVersionsResponse": {
+        "supported_features",
+        "finalized_features_epoch",
+        "finalized_features",
+        "zk_migration_ready",
+    },
+}
+
+Described = list[tuple[str, Any, bool, int | None]]
+
+
+def _theirs(name: str, fields: list[dict[str, Any]], structs: dict[str, Any], version: int) -> Described:
+    result: Described = []
+    for field in fields:
+        if version not in judge.versions(field["versions"]) or judge.snake(field["name"]) in LEFT_OUT.get(name, ()):
+            continue
+        base = field["type"].removeprefix("[]")
+        inner: Any = base
+        if base[0].isupper():
+            inner = _theirs(name, field.get("fields") or structs[base]["fields"], structs, version)
+        tagged = version in judge.versions(field.get("taggedVersions"))
+        result.append(
+            (
+                judge.snake(field["name"]),
+                [inner] if field["type"].startswith("[]") else inner,
+                version in judge.versions(field.get("nullableVersions")),
+                field["tag"] if tagged else None,
+            )
+        )
+    return result
+
+
+def _ours(cls: type, version: int) -> Described:
+    result: Described = []
+    for field in fields_of(cls):
+        if field.exists(version):
+            # a tagged struct of ours may be None, which means that it is absent, never that it is null
+            optional = field.tag is not None and field.type.message is not None
+            nullable = field.nullable(version) and not optional
+            result.append((field.name, _our_type(field.type, version), nullable, field.tag))
+    return result
+
+
+def _our_type(wire_type: Type, version: int) -> Any:
+    if wire_type.message is not None:
+        return _ours(wire_type.message, version)
+    if wire_type.name == "array" and wire_type.element is not None:
+        return [_our_type(wire_type.element, version)]
+    return wire_type.name
+
+
+@pytest.mark.parametrize(("api", "cls", "name", "version"), CASES)
+def test_fields_are_kafkas(api: Api, cls: type, name: str, version: int) -> None:
+    theirs = judge.definition(name)
+    structs = {struct["name"]: struct for struct in theirs.get("commonStructs", ())}
+    assert theirs["apiKey"] == api.key
+    assert api.is_flexible(version) == (version in judge.versions(theirs["flexibleVersions"]))
+    assert _ours(cls, version) == _theirs(name, theirs["fields"], structs, version)
+
+
+_LITERALS = {"null": None, "true": True, "false": False}
+
+
+def _defaults(fields: list[dict[str, Any]], cls: type) -> list[tuple[str, Any, Any]]:
+    """(field, Kafka's default, ours) wherever both name one."""
+    ours = {field.name: field for field in fields_of(cls)}
+    result = []
+    for field in fields:
+        mine = ours.get(judge.snake(field["name"]))
+        if mine is None:
+            continue
+        if "default" in field and mine.default is not None:
+            default = field["default"]
+            if mine.type.code and default not in _LITERALS:
+                default = int(str(default), 0)
+            result.append((mine.name, _LITERALS.get(default, default), mine.default()))
+        inner = mine.type.message or (mine.type.element.message if mine.type.element else None)
+        if inner is not None:
+            result += _defaults(field["fields"], inner)
+    return result
+
+
+@pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
+@pytest.mark.parametrize("side", ["request", "response"])
+def test_defaults_are_kafkas(api: Api, side: str) -> None:
+    fields = judge.definition(f"{api.name}{side.capitalize()}")["fields"]
+    for name, theirs, ours in _defaults(fields, getattr(api, side)):
+        assert ours == theirs, name
+
+
+def test_no_version_is_advertised_that_kafka_does_not_know() -> None:
+    for api in APIS.values():
+        known = judge.versions(judge.definition(f"{api.name}Request")["validVersions"])
+        assert api.max_version in known
+        assert api.min_version in known or api.name == "Produce"  # v0 to v2: KAFKA-18659

@@ -1,0 +1,66 @@
+"""Kafka's own message definitions, and kafka-python's codec for them: the judges of our messages.
+
+Both come with kafka-python; its traps for a server are avoided here (the compiled functions are called directly).
+"""
+
+import functools
+import json
+import re
+import warnings
+from importlib import import_module, resources
+from typing import Any
+
+with warnings.catch_warnings():  # it loads its definitions by a deprecated function
+    warnings.simplefilter("ignore", DeprecationWarning)
+    _CODECS = import_module("kafka.protocol.schemas.fields.codecs")
+    _MODULES = [import_module(f"kafka.protocol.{name}") for name in ("admin", "consumer", "metadata", "producer")]
+
+
+@functools.cache
+def definition(name: str) -> dict[str, Any]:
+    """Kafka's JSON definition, such as `MetadataRequest`."""
+    text = resources.files("kafka.protocol.schemas.resources").joinpath(f"{name}.json").read_text("utf-8")
+    return dict(json.loads(re.sub(r"^\s*//.*$", "", text, flags=re.MULTILINE)))
+
+
+def versions(text: str | None) -> range:
+    """Kafka's way to write a range of versions."""
+    if not text or text == "none":
+        return range(0)
+    first, dash, last = text.partition("-")
+    if text.endswith("+"):
+        return range(int(text[:-1]), 0x8000)
+    return range(int(first), int(last if dash else first) + 1)
+
+
+def snake(name: str) -> str:
+    """`ThrottleTimeMs` as `throttle_time_ms`."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+
+
+@functools.cache
+def _class(name: str) -> Any:
+    for module in _MODULES:
+        found = getattr(module, name, None)
+        if found is not None:
+            return found
+    raise LookupError(name)
+
+
+def decode(name: str, data: bytes, version: int) -> Any:
+    """What kafka-python reads."""
+    cls = _class(name)
+    flexible = cls.flexible_version_q(version)
+    read = cls._struct.compiled_decode_from(version, compact=flexible, tagged=flexible, data_class=cls[None])
+    result, end = read(memoryview(data), 0)
+    assert end == len(data)
+    return result
+
+
+def encode(name: str, value: Any, version: int) -> bytes:
+    """What kafka-python writes."""
+    cls = _class(name)
+    flexible = cls.flexible_version_q(version)
+    with _CODECS.EncodeBufferPool.acquire() as out:
+        cls._struct.compiled_encode_into(version, compact=flexible, tagged=flexible)(value, out)
+        return bytes(out.result())

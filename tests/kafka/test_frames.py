@@ -1,0 +1,111 @@
+"""Frames: the same ones whatever the pieces they come in, and memory that follows what was received."""
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge.kafka.frames import (
+    SCRATCH_BYTES,
+    FrameError,
+    FrameReceiver,
+    answer,
+    parse_header,
+    parse_start,
+)
+from bridge.kafka.primitives import DecodeError
+
+
+def feed(receiver: FrameReceiver, data: bytes, sizes: list[int]) -> list[bytes]:
+    """Give the data in pieces of at most these sizes, as a socket would."""
+    scratch = memoryview(bytearray(SCRATCH_BYTES))
+    frames: list[bytes] = []
+    turn = 0
+    while data:
+        receiver.grow(receiver.wanted())
+        buffer = receiver.buffer(scratch)
+        size = min(len(buffer), len(data), sizes[turn % len(sizes)])
+        turn += 1
+        buffer[:size] = data[:size]
+        frames += [bytes(frame) for frame in receiver.received(size, scratch)]
+        data = data[size:]
+    return frames
+
+
+def framed(body: bytes) -> bytes:
+    return struct.pack(">i", len(body)) + body
+
+
+@given(
+    bodies=st.lists(st.binary(min_size=10, max_size=40) | st.sampled_from([b"x" * 5_000, b"y" * 200_000]), max_size=5),
+    sizes=st.lists(st.integers(1, 100_000), min_size=1, max_size=3),
+)
+def test_frames_come_out_whatever_the_pieces(bodies: list[bytes], sizes: list[int]) -> None:
+    sizes = [max(size, 50) for size in sizes] if sum(map(len, bodies)) > 10_000 else sizes
+    receiver = FrameReceiver(1_000_000)
+    assert feed(receiver, b"".join(map(framed, bodies)), sizes) == bodies
+    assert receiver.capacity == 0
+    assert not receiver.midway
+
+
+def test_single_bytes() -> None:
+    assert feed(FrameReceiver(100), framed(b"0123456789") * 2, [1]) == [b"0123456789"] * 2
+
+
+def test_memory_follows_the_bytes_received_not_the_length_claimed() -> None:
+    receiver = FrameReceiver(2**31 - 1)
+    assert feed(receiver, struct.pack(">i", 2**31 - 1) + bytes(1000), [SCRATCH_BYTES]) == []
+    assert receiver.capacity <= 4096
+    feed(receiver, bytes(1_000_000), [SCRATCH_BYTES])
+    assert receiver.capacity <= 2 * 1_001_000
+    receiver.forget()
+    assert receiver.capacity == 0
+
+
+def test_a_full_frame_takes_nothing_before_it_may_grow() -> None:
+    receiver = FrameReceiver(10_000_000)
+    scratch = memoryview(bytearray(SCRATCH_BYTES))
+    start = struct.pack(">i", 1_000_000) + bytes(100)
+    receiver.buffer(scratch)[: len(start)] = start
+    receiver.received(len(start), scratch)
+    assert receiver.wanted() == 0
+    room = len(receiver.buffer(scratch))
+    receiver.received(room, scratch)
+    assert receiver.wanted() > 0
+    assert len(receiver.buffer(scratch)) == 0
+
+
+@pytest.mark.parametrize(
+    ("size", "reason"),
+    [(-1, "negative_size"), (-(2**31), "negative_size"), (0, "bad_header"), (9, "bad_header"), (101, "too_large")],
+)
+def test_lengths_that_no_request_has(size: int, reason: str) -> None:
+    with pytest.raises(FrameError) as caught:
+        feed(FrameReceiver(100), struct.pack(">i", size), [4])
+    assert (caught.value.reason, caught.value.size) == (reason, size)
+
+
+def test_headers() -> None:
+    frame = memoryview(struct.pack(">hhih", 3, 12, 7, 2) + b"me" + b"\1\5\3abc" + b"body")
+    assert parse_start(frame) == (3, 12, 7)
+    assert parse_header(frame, False) == (3, 12, 7, "me", 12)
+    assert parse_header(frame, True) == (3, 12, 7, "me", 18)
+    assert parse_header(memoryview(struct.pack(">hhih", 3, 1, 7, -1)), False).client_id == ""
+
+
+@pytest.mark.parametrize("end", [b"\xff\xfe", b"\0\4abc", b"\0\1a\1\5\3ab", b"\0\1a\xff\xff\xff\xff\x7f", b"\0\1a"])
+def test_headers_that_lie_are_refused(end: bytes) -> None:
+    with pytest.raises(DecodeError):
+        parse_header(memoryview(struct.pack(">hhi", 3, 12, 7) + end), True)
+
+
+def test_answers() -> None:
+    assert b"".join(answer(3, 7, False, [b"body"])) == b"\0\0\0\x08\0\0\0\7body"
+    assert b"".join(answer(3, 7, True, [b"bo", b"dy"])) == b"\0\0\0\x09\0\0\0\7\0body"
+    assert b"".join(answer(18, 7, True, [b"body"])) == b"\0\0\0\x08\0\0\0\7body"
+
+
+def test_a_large_body_is_not_copied() -> None:
+    body = bytes(200_000)
+    assert answer(1, 7, False, [body])[1] is body
