@@ -46,11 +46,11 @@ class Row:
     seconds: float
 
     def __str__(self) -> str:
-        rate = f"{self.count / self.seconds:,.0f}"
-        return f"{self.what:<26}{self.count:>8,}   {self.order:<16}{self.offsets:<24}{rate:>10}"
+        return _LINE.format(self.what, f"{self.count:,}", self.order, self.offsets, f"{self.count / self.seconds:,.0f}")
 
 
-HEADER = f"{'':<26}{'records':>8}   {'order':<16}{'offsets':<24}{'records/s':>10}"
+_LINE = "{:<24}{:>8}   {:<10}{:<30}{:>10}"
+HEADER = _LINE.format("", "records", "order", "offsets", "records/s")
 Log = dict[int, list[Record]]
 """What each partition holds, in its order."""
 
@@ -97,7 +97,7 @@ def _send(bootstrap: str, topic: str) -> tuple[Log, Row]:
         producer.close(timeout=_STEP_SECONDS)
     except KafkaError as error:
         raise DemoFailed(f"sending with kafka-python: {error}") from error
-    return log, Row("sent by kafka-python", RECORDS, "", _dense("sent", offsets), seconds)
+    return log, Row("sent by kafka-python", RECORDS, "-", _dense("sent", offsets), seconds)
 
 
 def _read_kafka(bootstrap: str, topic: str, sent: Log) -> Row:
@@ -151,7 +151,7 @@ def _read_pulsar(service_url: str, namespace: str, topic: str, sent: Log) -> Row
     finally:
         client.close()
     _compare("read by pulsar-client", sent, log)
-    return Row("read by pulsar-client", _count(log), "as sent", "(Pulsar has none)", seconds)
+    return Row("read by pulsar-client", _count(log), "as sent", "-", seconds)
 
 
 def _compare(who: str, sent: Log, read: Log) -> None:

@@ -54,6 +54,11 @@ class Guard:
         finally:
             os.close(read)
 
+    @property
+    def pid(self) -> int:
+        """The guard's own process id."""
+        return self._process.pid
+
     def popen(
         self,
         command: Sequence[str],

@@ -1,0 +1,1 @@
+"""The tests of the standalone: real processes, real files, real ports."""
