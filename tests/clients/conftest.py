@@ -9,6 +9,7 @@ import pulsar
 import pytest
 
 from tests.clients.endpoint import Clients, Endpoint
+from tests.support.bridges import BridgeChild, settings_for
 from tests.support.kafka_broker import KafkaBroker
 
 
@@ -34,9 +35,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def endpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
     """Return the server under test; the session starts each of them once."""
     if request.param == "bridge":
-        bridge = request.getfixturevalue("bridge")
-        namespace = bridge.namespace if "/" in bridge.namespace else f"public/{bridge.namespace}"
-        yield Endpoint("bridge", bridge.kafka, bridge.pulsar, bridge.admin, namespace)
+        # a process of its own: the Python clients and the bridge would otherwise share one interpreter lock
+        pulsar_address = request.getfixturevalue("pulsar")
+        settings = settings_for(pulsar_address, pulsar_address.create_namespace())
+        bridge = BridgeChild(settings, tmp_path_factory.mktemp("bridge"), request.getfixturevalue("guard"))
+        bridge.start()
+        try:
+            yield Endpoint("bridge", bridge.kafka, bridge.pulsar, bridge.admin, bridge.namespace)
+            bridge.stop()
+        finally:
+            bridge.kill()
         return
     broker = KafkaBroker(tmp_path_factory.mktemp("kafka"))
     broker.start()

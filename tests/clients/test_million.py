@@ -41,12 +41,12 @@ class Writers:
 
 
 @contextmanager
-def kafka_producer(endpoint: Endpoint) -> Iterator[Any]:
+def kafka_producer(endpoint: Endpoint, queue: int = 200_000) -> Iterator[Any]:
     producer = Producer(
         {
             "bootstrap.servers": endpoint.kafka,
             "linger.ms": 20,
-            "queue.buffering.max.messages": 200_000,
+            "queue.buffering.max.messages": queue,
             "enable.idempotence": True,
         }
     )
@@ -166,9 +166,12 @@ def test_offsets_are_true_while_a_native_producer_writes(endpoint: Endpoint, cli
         if result != pulsar.Result.Ok:
             refused.append(str(result))
 
-    with kafka_producer(endpoint) as producer:
+    # a short queue keeps the two writers in step from the first record to the last
+    with kafka_producer(endpoint, queue=2_000) as producer:
         for number in range(MIXED):
             produce(producer, topic, number, writers.on_delivery)
+            if number == PARTITIONS:
+                assert producer.flush(60) == 0
             if number % NATIVE_EVERY == 0:
                 mine = number // NATIVE_EVERY
                 natives[mine % PARTITIONS].send_async(NUMBER.pack(NATIVE, mine), on_native)
