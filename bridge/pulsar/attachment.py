@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from typing import Final
 
 from bridge import log
+from bridge.config import PulsarSettings
 from bridge.metrics import PulsarMetrics
 from bridge.pulsar.connection import Connection
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
@@ -42,11 +43,12 @@ class Backoff:
 class Attachment(ABC):
     """See the module. Subclasses say how to get to a connection and what to do there."""
 
-    def __init__(self, what: str, topic: str, metrics: PulsarMetrics) -> None:
+    def __init__(self, what: str, topic: str, settings: PulsarSettings, metrics: PulsarMetrics) -> None:
         self.topic = topic
         self.closed = False
         self._connection: Connection | None = None
         self._metrics = metrics
+        self._patience = settings.operation_timeout_seconds
         self._loop = asyncio.get_running_loop()
         self._log = _log.bind(kind=what, topic=topic)
         self._attempt: asyncio.Task[None] | None = None
@@ -78,8 +80,11 @@ class Attachment(ABC):
 
     def _gives_up(self, error: PulsarError, elapsed: float) -> bool:
         """Whether an attempt's error is final, so long after the first attempt."""
-        if error.code == pb.AuthenticationError:
-            return not self._was_attached  # a login that worked once may work again with a new token
+        if self._was_attached and error.code in (pb.AuthenticationError, pb.ProducerBusy, pb.ConsumerBusy):
+            return False  # a new token may come, an old session of ours end
+        if error.code in (pb.ProducerBusy, pb.ConsumerBusy):
+            # A session of our predecessor, which the broker is about to give up, or somebody else for good.
+            return elapsed > self._patience
         return not error.retriable
 
     def _start(self, delay: float = 0) -> None:

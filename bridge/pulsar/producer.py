@@ -66,7 +66,7 @@ class Producer(Attachment):
         properties: Mapping[str, str] | None = None,
         access_mode: AccessMode = AccessMode.SHARED,
     ) -> None:
-        super().__init__("producer", topic, metrics)
+        super().__init__("producer", topic, settings, metrics)
         # A name of our own making, instead of the broker's, lets entries be encoded before the first connect.
         self.name = name or f"bridge-{secrets.token_hex(8)}"
         self.last_sequence_id = -1  # what the broker had stored under the name at the latest open
@@ -75,7 +75,6 @@ class Producer(Attachment):
         self._id = producer_id
         self._pool = pool
         self._lookup = lookup
-        self._operation_timeout = settings.operation_timeout_seconds
         self._max_pending_bytes = settings.max_pending_bytes
         self._properties = dict(properties or {})
         self._access_mode = access_mode
@@ -200,12 +199,6 @@ class Producer(Attachment):
 
     def _lives_on(self, connection: Connection) -> bool:
         return connection.producers.get(self._id) is self
-
-    def _gives_up(self, error: PulsarError, elapsed: float) -> bool:
-        if error.code == pb.ProducerBusy:
-            # Our own previous session, which the broker has not given up yet, or somebody else for good.
-            return not self._was_attached and elapsed > self._operation_timeout
-        return super()._gives_up(error, elapsed)
 
     def _attached(self, connection: Connection) -> None:
         if self._former is not connection:
