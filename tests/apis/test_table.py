@@ -1,0 +1,35 @@
+"""The advertised table, compared with a written one, and the form of every API file."""
+
+import inspect
+from typing import Any, get_type_hints
+
+import pytest
+
+from bridge.api import Api
+from bridge.apis import load
+
+TABLE = {
+    0: ("Produce", 0, 9),
+    1: ("Fetch", 4, 12),
+    2: ("ListOffsets", 1, 7),
+    3: ("Metadata", 0, 12),
+    18: ("ApiVersions", 0, 3),
+    19: ("CreateTopics", 2, 7),
+    20: ("DeleteTopics", 1, 6),
+    22: ("InitProducerId", 0, 4),
+    60: ("DescribeCluster", 0, 1),
+}
+
+
+def test_the_table_is_the_one_that_clients_were_tested_with() -> None:
+    assert {key: (api.name, api.min_version, api.max_version) for key, api in load().items()} == TABLE
+    assert list(load()) == sorted(TABLE)
+
+
+@pytest.mark.parametrize("api", load().values(), ids=lambda api: api.name)
+def test_a_handler_takes_the_request_and_gives_the_response(api: Api) -> None:
+    assert inspect.iscoroutinefunction(api.handle)
+    parameters: list[Any] = list(inspect.signature(api.handle).parameters.values())
+    assert parameters[0].annotation is api.request
+    assert api.response.__name__ in str(inspect.signature(api.handle).return_annotation)
+    assert get_type_hints(api.request)

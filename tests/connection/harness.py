@@ -1,0 +1,167 @@
+"""A real listener on a loopback socket, with small APIs of the tests' own behind it."""
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any, cast
+
+from bridge.api import Api, Broker, Later, Session
+from bridge.apis import api_versions
+from bridge.config import Settings
+from bridge.connection import Budget, Listener
+from bridge.errors import KafkaError
+from bridge.kafka.message import Int16, Int32, message
+from bridge.metrics import Metrics
+
+ECHO, LATER, POLL, FAIL, SILENT = range(100, 105)
+
+
+@message
+class Request:
+    number: Int32
+    data: bytes
+
+
+@message
+class Response:
+    error_code: Int16 = 0
+    number: Int32
+    data: bytes
+
+
+class Bench:
+    """What the test APIs did, and what lets them go on."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.metrics = Metrics()
+        self.requests: list[int] = []
+        self.began = asyncio.Semaphore(0)
+        self.release = asyncio.Event()
+        self.later: dict[int, asyncio.Future[Response]] = {}
+        self.cancelled: list[int] = []
+        apis = {api.key: api for api in (api_versions.API, *self._apis())}
+        broker = Broker(settings, cast(Any, None), cast(Any, None), self.metrics, apis)
+        self.budget = Budget(settings.kafka.memory_budget_bytes, self.metrics.in_flight_bytes)
+        self.listener = Listener(broker, self.budget)
+        self.port = 0
+
+    def _apis(self) -> list[Api]:
+        handles = {ECHO: self._echo, LATER: self._later, POLL: self._poll, FAIL: self._fail, SILENT: self._silent}
+        return [
+            Api(
+                key=key,
+                name=f"Test{key}",
+                min_version=0,
+                max_version=0,
+                flexible=None,
+                handle=handle,
+                request=Request,
+                response=Response,
+                max_request_bytes=2**31 - 1,
+                abandon=key == POLL,
+            )
+            for key, handle in handles.items()
+        ]
+
+    def _start(self, request: Request) -> None:
+        self.requests.append(request.number)
+        self.began.release()
+
+    async def _echo(self, request: Request, broker: Broker, session: Session) -> Response:
+        self._start(request)
+        return Response(number=request.number, data=request.data)
+
+    async def _later(self, request: Request, broker: Broker, session: Session) -> Later[Response]:
+        self._start(request)
+        self.later[request.number] = asyncio.get_running_loop().create_future()
+        return Later(self.later[request.number])
+
+    async def _poll(self, request: Request, broker: Broker, session: Session) -> Response:
+        self._start(request)
+        try:
+            await self.release.wait()
+        except asyncio.CancelledError:
+            self.cancelled.append(request.number)
+            self.began.release()
+            raise
+        return Response(number=request.number, data=b"")
+
+    async def _fail(self, request: Request, broker: Broker, session: Session) -> Response:
+        self._start(request)
+        if request.number > 0:
+            raise KafkaError(request.number, "as told")
+        raise RuntimeError("as told")
+
+    async def _silent(self, request: Request, broker: Broker, session: Session) -> None:
+        self._start(request)
+
+    def answer(self, number: int, data: bytes = b"") -> None:
+        """Let a Later have its answer."""
+        self.later[number].set_result(Response(number=number, data=data))
+
+    async def begun(self, count: int) -> None:
+        """Wait until so many more requests have begun."""
+        for _ in range(count):
+            await self.began.acquire()
+
+
+class Client:
+    """The other side."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    def send(self, *requests: bytes) -> None:
+        self.writer.write(b"".join(requests))
+
+    async def receive(self) -> Response:
+        body = await self.receive_frame()
+        error_code, number, size = struct.unpack_from(">hii", body, 4)
+        return Response(error_code=error_code, number=number, data=body[14 : 14 + size])
+
+    async def receive_frame(self) -> bytes:
+        (size,) = struct.unpack(">i", await self.reader.readexactly(4))
+        return await self.reader.readexactly(size)
+
+    async def closed(self) -> bytes:
+        """What still comes before the end."""
+        try:
+            return await self.reader.read()
+        except ConnectionResetError:
+            return b""
+
+    async def close(self) -> None:
+        self.writer.close()
+        with suppress(ConnectionError):
+            await self.writer.wait_closed()
+
+
+def request(key: int, number: int, data: bytes = b"", version: int = 0) -> bytes:
+    body = struct.pack(">hhihii", key, version, number, 0, number, len(data)) + data
+    return struct.pack(">i", len(body)) + body
+
+
+@asynccontextmanager
+async def serving(**kafka: Any) -> AsyncIterator[Bench]:
+    """A bench on a free port."""
+    bench = Bench(Settings().with_values(kafka=kafka))
+    server = await asyncio.get_running_loop().create_server(bench.listener, "127.0.0.1", 0)
+    bench.port = server.sockets[0].getsockname()[1]
+    try:
+        yield bench
+    finally:
+        server.close()
+        await bench.listener.drain(0.01)
+        await server.wait_closed()
+
+
+@asynccontextmanager
+async def connected(bench: Bench, **options: Any) -> AsyncIterator[Client]:
+    """A client of the bench."""
+    client = Client(*await asyncio.open_connection("127.0.0.1", bench.port, **options))
+    try:
+        yield client
+    finally:
+        await client.close()
