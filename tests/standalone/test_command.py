@@ -1,0 +1,133 @@
+"""`bridge standalone`, whole: what it prints, writes, survives and leaves behind."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bridge.standalone.ports import HOST
+from tests.standalone.test_children import gone, until
+
+FREE_PORTS = ("--kafka-port", "0", "--http-port", "0", "--pulsar-port", "0")
+
+
+@dataclass
+class Run:
+    """A running `bridge standalone`."""
+
+    process: "subprocess.Popen[bytes]"
+    log: Path
+    ready_file: Path
+
+    def output(self) -> str:
+        return self.log.read_text()
+
+    def ready(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.ready_file.read_text())
+        return found
+
+    def wait(self) -> int:
+        return self.process.wait(60)
+
+
+@contextmanager
+def standalone(directory: Path, *arguments: str) -> Iterator[Run]:
+    log, ready_file = directory / "log", directory / "ready.json"
+    command = [sys.executable, "-m", "bridge", "standalone", "--ready-file", str(ready_file), *arguments]
+    with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT) as process:
+        try:
+            yield Run(process, log, ready_file)
+        finally:
+            process.kill()
+
+
+def started(run: Run) -> dict[str, Any]:
+    assert until(lambda: run.process.poll() is not None or "\nmetrics http://" in run.output(), 150), run.output()
+    assert run.process.poll() is None, run.output()
+    return run.ready()
+
+
+@pytest.mark.pulsar
+def test_it_shows_the_main_job_and_outlives_pulsar_but_not_the_bridge(tmp_path: Path) -> None:
+    with standalone(tmp_path, "--ephemeral", *FREE_PORTS) as run:
+        ready = started(run)
+        output = run.output()
+        for client in ("sent by kafka-python", "read by kafka-python"):
+            assert re.search(rf"{client} +1,000 +(-|as sent) +dense from 0, 4 partitions +[\d,]+\n", output), output
+        assert re.search(r"read by pulsar-client +1,000 +as sent +- +[\d,]+\n", output), output
+        assert output.endswith(f"Kafka bootstrap {ready['kafka']}\nmetrics {ready['http']}/metrics\n")
+        assert set(ready) == {"kafka", "http", "pulsar", "pulsar_http", "pid", "pulsar_pid"}
+
+        os.kill(ready["pulsar_pid"], signal.SIGKILL)
+        assert until(lambda: "Pulsar is healthy again" in run.output(), 150), run.output()
+        assert "Pulsar was killed by SIGKILL: starting it again (1 of 3)" in run.output()
+        assert until(lambda: run.ready()["pulsar_pid"] != ready["pulsar_pid"])
+        again = run.ready()
+        assert again == {**ready, "pulsar_pid": again["pulsar_pid"]}
+
+        os.kill(ready["pid"], signal.SIGKILL)
+        assert run.wait() == 1
+        assert "bridge: the bridge was killed by SIGKILL; its last words:" in run.output()
+        assert gone(again["pulsar_pid"])
+        assert not run.ready_file.exists()
+
+
+@pytest.mark.pulsar
+def test_a_signal_stops_everything_and_data_stays(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with standalone(tmp_path, "--no-demo", "--data-dir", str(data), *FREE_PORTS) as run:
+        ready = started(run)
+        run.process.send_signal(signal.SIGTERM)
+        assert run.wait() == 0
+        assert run.output().endswith("stopping\neverything is stopped\n")
+        assert gone(ready["pid"])
+        assert gone(ready["pulsar_pid"])
+        assert not run.ready_file.exists()
+    assert any((data / "metadata").iterdir())
+    assert "= stopped" in (data / "logs" / "bridge.log").read_text()
+
+
+def test_a_taken_port_that_was_asked_for_ends_it_at_once(tmp_path: Path) -> None:
+    with socket.create_server((HOST, 0)) as server:
+        port = str(server.getsockname()[1])
+        with standalone(tmp_path, "--ephemeral", "--kafka-port", port) as run:
+            assert run.wait() == 1
+            assert run.output() == (
+                f"bridge: --kafka-port {port}: the port is taken; name another, or 0 for any free one\n"
+            )
+
+
+def test_a_corrupt_cache_that_cannot_be_mended_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lib = tmp_path / "pulsar-kafka-bridge" / "pulsar-4.0.7" / "lib"
+    lib.mkdir(parents=True)
+    (lib / "pulsar-broker-4.0.7.jar").write_bytes(b"no jar")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    maven = tmp_path / "mvn"
+    maven.write_text("#!/bin/sh\nexit 1\n")
+    maven.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with standalone(tmp_path, "--ephemeral", *FREE_PORTS) as run:
+        assert run.wait() == 1
+        assert "is damaged (pulsar-broker-4.0.7.jar has sha256" in run.output()
+        assert "bridge: Maven cannot fetch Pulsar's jars" in run.output()
+
+
+def test_a_pulsar_that_cannot_start_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text('#!/bin/sh\n[ "$1" = -version ] && echo \'version "17"\' && exit\necho no memory; exit 9\n')
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with standalone(tmp_path, "--ephemeral", *FREE_PORTS) as run:
+        assert run.wait() == 1
+        assert "bridge: Pulsar exited with 9 while starting\nno memory\n" in run.output()
