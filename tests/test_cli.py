@@ -1,0 +1,58 @@
+"""The command line: exit codes and what is said."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bridge import __version__
+
+
+def bridge(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "bridge", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_version() -> None:
+    done = bridge("--version")
+    assert (done.returncode, done.stdout) == (0, f"bridge {__version__}\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "the following arguments are required: command"),
+        (("fly",), "invalid choice: 'fly'"),
+        (("standalone", "--kafka-port", "70000"), "'70000' is not a port: 1 to 65535, or 0 for any free one"),
+        (("standalone", "--data-dir", "x", "--ephemeral"), "not allowed with argument --data-dir"),
+    ],
+)
+def test_wrong_usage_is_told(arguments: tuple[str, ...], said: str) -> None:
+    done = bridge(*arguments)
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+@pytest.mark.parametrize("command", ["run", "check"])
+def test_wrong_settings_are_told_in_one_line(command: str, tmp_path: Path) -> None:
+    config = tmp_path / "bridge.toml"
+    config.write_text("[kafka]\nport = 9092\n")
+    done = bridge(command, "--config", str(config))
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"bridge: {config}: unknown setting kafka.port; known are listen, advertised, node_id, max_request_bytes, "
+        "max_connections, idle_seconds, max_in_flight_requests, auto_create_topics, default_partitions, "
+        "max_fetch_bytes, memory_budget_bytes\n"
+    )
+
+
+@pytest.mark.parametrize("command", ["run", "check"])
+def test_a_pulsar_that_is_not_there_is_told(command: str, tmp_path: Path) -> None:
+    config = tmp_path / "bridge.toml"
+    # port 1 on this machine: nobody listens, and the refusal is immediate
+    config.write_text('[pulsar]\nservice_url = "pulsar://127.0.0.1:1"\nadmin_url = "http://127.0.0.1:1"\n')
+    done = bridge(command, "--config", str(config))
+    assert done.returncode == 1
+    assert "pulsar://127.0.0.1:1" in done.stderr + done.stdout
+    assert "Traceback" not in done.stderr

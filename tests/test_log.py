@@ -1,0 +1,106 @@
+"""Logs: one event a line, whatever is in it."""
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from bridge import log
+from bridge.config import LogSettings
+
+
+@pytest.fixture
+def root() -> Iterator[None]:
+    """Give pytest its own handlers back."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    logging.captureWarnings(False)
+
+
+@pytest.fixture
+def text(root: None) -> io.StringIO:
+    stream = io.StringIO()
+    log.configure(LogSettings(), stream)
+    return stream
+
+
+@pytest.fixture
+def lines(root: None) -> io.StringIO:
+    stream = io.StringIO()
+    log.configure(LogSettings(format="json", level="debug"), stream)
+    return stream
+
+
+def test_fields_follow_the_event(text: io.StringIO) -> None:
+    log.get("bridge.x").bind(conn=7).info(
+        "< request", extra={"api": "Fetch", "topic": "a b", "empty": "", "none": None}
+    )
+    time, rest = text.getvalue().split(" ", 1)
+    assert time.endswith("Z")
+    assert rest == 'INFO bridge.x < request conn=7 api=Fetch topic="a b" empty="" none=""\n'
+
+
+def test_any_field_name_will_do(text: io.StringIO) -> None:
+    log.get("x").info("= up", extra={"name": "n", "message": "m", "args": "a", "level": "l"})
+    assert text.getvalue().endswith(" = up name=n message=m args=a level=l\n")
+
+
+def test_below_the_level_nothing_is_written(text: io.StringIO) -> None:
+    log.get("x").debug("= quiet")
+    assert text.getvalue() == ""
+
+
+def test_a_client_cannot_forge_a_line(text: io.StringIO) -> None:
+    log.get("x").info("< hello", extra={"client": 'a"\n2026 INFO x = forged\x1b[2J\u202e\u2028 k=v'})
+    line = text.getvalue()
+    assert line.count("\n") == 1
+    assert line.endswith('client="a\\"\\n2026 INFO x = forged\\x1b[2J\\u202e\\u2028 k=v"\n')
+
+
+def test_a_traceback_is_indented_and_escaped(text: io.StringIO) -> None:
+    try:
+        raise ValueError("bad\n2026 INFO forged")
+    except ValueError:
+        log.get("x").exception("! failed")
+    first, *rest = text.getvalue().splitlines()
+    assert first.endswith("ERROR x ! failed")
+    assert rest and all(line.startswith("    | ") for line in rest)
+
+
+def test_json_has_four_fixed_keys_that_no_field_replaces(lines: io.StringIO) -> None:
+    log.get("x").warning("! slow", extra={"seconds": 1.5, "event": "forged", "address": ("h", 1), "ok": True})
+    found = json.loads(lines.getvalue())
+    assert found.pop("time").endswith("Z")
+    assert found == {
+        "level": "WARNING",
+        "logger": "x",
+        "event": "! slow",
+        "seconds": 1.5,
+        "address": "('h', 1)",
+        "ok": True,
+    }
+
+
+@given(st.dictionaries(st.text(), st.text()), st.text())
+@hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_json_is_one_line_and_says_what_was_said(lines: io.StringIO, fields: dict[str, str], event: str) -> None:
+    lines.seek(0)
+    lines.truncate()
+    log.get("x").info("%s", event, extra=fields)
+    (line,) = lines.getvalue().splitlines()
+    found = json.loads(line)
+    assert found["event"] == event
+    assert all(found[key] == value for key, value in fields.items() if key not in ("time", "level", "logger", "event"))
+
+
+@given(st.text())
+def test_escaped_text_is_printable(text: str) -> None:
+    assert log.escape(text).isprintable()
