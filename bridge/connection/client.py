@@ -375,7 +375,7 @@ class Connection(asyncio.BufferedProtocol):
         self._receiver.forget()
 
     def _fields(self, **fields: object) -> dict[str, object]:
-        return {"conn": self._number, "peer": self._session.peer, "client": self._session.client_id, **fields}
+        return {"conn": self._number, "peer": self._session.peer, "client": self._session.client_id[:128], **fields}
 
 
 def _cancelled_from_outside() -> bool:

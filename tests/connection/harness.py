@@ -91,6 +91,10 @@ class Bench:
         self._start(request)
         if request.number > 0:
             raise KafkaError(request.number, "as told")
+        if request.number == -1:
+            raise asyncio.CancelledError  # as when something it waits for is cancelled
+        if request.number == -2:
+            return Response(number=2**31, data=b"")  # which cannot be written
         raise RuntimeError("as told")
 
     async def _silent(self, request: Request, broker: Broker, session: Session) -> None:

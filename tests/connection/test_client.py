@@ -8,6 +8,7 @@ import tracemalloc
 
 import pytest
 
+from bridge.api import MAX_CONTROL_BYTES
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from tests.connection.harness import ECHO, FAIL, LATER, POLL, SILENT, Client, connected, request, serving
@@ -120,13 +121,26 @@ async def test_a_kafka_error_is_answered_where_the_response_has_a_place_for_it()
         assert bench.metrics.api(FAIL).errors == {15: 1}
 
 
-async def test_a_handler_that_fails_unforeseen_closes_the_connection(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    ("number", "error"), [(0, "RuntimeError: as told"), (-1, "CancelledError"), (-2, "EncodeError")]
+)
+async def test_a_handler_that_fails_unforeseen_closes_the_connection(
+    number: int, error: str, caplog: pytest.LogCaptureFixture
+) -> None:
     async with serving() as bench, connected(bench) as client:
-        client.send(request(ECHO, 1), request(FAIL, 0), request(ECHO, 2))
+        client.send(request(ECHO, 1), request(FAIL, number), request(ECHO, 2))
         assert (await client.receive()).number == 1
         assert await client.closed() == b""
-        assert bench.requests == [1, 0]
-    assert "RuntimeError: as told" in caplog.text
+        assert bench.requests == [1, number]
+        assert bench.budget.held == 0
+    assert error in caplog.text
+
+
+async def test_a_request_without_records_has_a_limit_of_its_own() -> None:
+    async with serving() as bench, connected(bench) as client:
+        client.send(request(18, 1, bytes(MAX_CONTROL_BYTES)))
+        assert await client.closed() == b""
+        assert bench.metrics.rejections()["too_large"] == 1
 
 
 async def test_a_later_answer_that_fails_is_told_or_closes_the_connection() -> None:

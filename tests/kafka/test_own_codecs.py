@@ -71,3 +71,13 @@ def test_records_are_slices_of_the_frame_and_buffers_of_the_answer() -> None:
     )
     answer = fetch_wire.Response(responses=[fetch_wire.ResponseTopic(topic="t", partitions=[partition])])
     assert sum(buffer is records for buffer in fetch_wire.write(answer, 12)) == 2
+
+
+@pytest.mark.parametrize(
+    "tags", [b"\1\0\3id", b"\1\0\1\0", b"\1\0\4\3id", b"\1\1\2ab", b"\2\0\3\3id\7\1x", b"\1\0\5\3id"]
+)
+def test_the_tags_of_a_fetch_request(tags: bytes) -> None:
+    request = fetch_wire.Request(max_wait_ms=1, min_bytes=1, topics=[])
+    frame = bytes(message.encode(request, 12, True))[:-1] + tags
+    ours = _outcome(lambda: fetch_wire.read(memoryview(frame), 12))
+    assert ours == _outcome(lambda: message.decode(fetch_wire.Request, frame, 12, True))
