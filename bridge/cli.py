@@ -38,18 +38,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> int:
     settings = load(options.config)
     log.configure(settings.log)
-    from bridge import server
+    from bridge.server import run
 
-    _run_async(server.run(settings))
+    _run_async(run(settings))
     return 0
 
 
 def _check(options: argparse.Namespace) -> int:
     settings = load(options.config)
     log.configure(settings.log)
-    from bridge import check
+    from bridge.check import report
 
-    return _run_async(check.report(settings, sys.stdout))
+    return _run_async(report(settings, sys.stdout))
 
 
 def _standalone(options: argparse.Namespace) -> int:

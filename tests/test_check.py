@@ -1,0 +1,180 @@
+"""Fitness: judged on a real Pulsar that is fit and on one that is not."""
+
+import io
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from bridge.check import (
+    PROBE_TOPIC,
+    Finding,
+    State,
+    ensure_fit,
+    examine,
+    index_problem,
+    report,
+    retention_problem,
+)
+from bridge.config import Settings
+from bridge.errors import StartupError
+from bridge.metrics import PulsarMetrics
+from bridge.pulsar import Admin, PulsarClient
+from bridge.pulsar.admin import Retention
+from tests.support.bridges import settings_for
+from tests.support.pulsar import PrivatePulsar, PulsarAddress
+
+pytestmark = pytest.mark.pulsar
+
+
+@asynccontextmanager
+async def opened(settings: Settings) -> AsyncIterator[tuple[Admin, PulsarClient]]:
+    admin, client = Admin(settings.pulsar), PulsarClient(settings.pulsar, PulsarMetrics())
+    await admin.start()
+    await client.start()
+    try:
+        yield admin, client
+    finally:
+        await client.close()
+        await admin.close()
+
+
+def bare(pulsar: PulsarAddress, **overrides: Any) -> Settings:
+    """Settings for a fresh namespace without retention."""
+    return settings_for(pulsar, pulsar.create_namespace(retention=False), overrides)
+
+
+def by_name(findings: list[Finding]) -> dict[str, Finding]:
+    assert len({finding.name for finding in findings}) == len(findings)
+    return {finding.name: finding for finding in findings}
+
+
+@pytest.fixture(scope="module")
+def unfit(private_pulsar: Callable[..., PrivatePulsar]) -> PrivatePulsar:
+    """A Pulsar with its own defaults instead of what the bridge needs."""
+    return private_pulsar(
+        {
+            "exposingBrokerEntryMetadataToClientEnabled": "false",
+            "brokerEntryMetadataInterceptors": "",
+            "brokerDeduplicationEnabled": "false",
+            "brokerDeleteInactiveTopicsEnabled": "true",
+            "systemTopicEnabled": "false",
+            "topicLevelPoliciesEnabled": "false",
+        }
+    )
+
+
+async def test_a_fit_pulsar_is_told_so(pulsar: PulsarAddress, namespace: str) -> None:
+    settings = settings_for(pulsar, namespace)
+    findings = by_name(await examine(settings))
+    expected = (
+        "reachable", "logged in", "index exposed", "admin reachable", "namespace", "retention", "inactive topics",
+        "topic policies", "deduplication", "auto creation",
+    )  # fmt: skip
+    assert tuple(findings) == expected
+    assert {name for name, finding in findings.items() if finding.state is not State.FIT} == {"auto creation"}
+    assert f"an entry written to {PROBE_TOPIC} came back with index" in findings["index exposed"].detail
+    out = io.StringIO()
+    assert await report(settings, out) == 0
+    assert out.getvalue().endswith("fit for the bridge\n")
+
+
+async def test_an_unfit_pulsar_is_told_with_every_remedy(unfit: PrivatePulsar) -> None:
+    settings = bare(unfit)
+    namespace = settings.pulsar.full_namespace
+    findings = by_name(await examine(settings))
+    remedies = {name: found.remedy for name, found in findings.items() if found.state is State.UNFIT}
+    conf = "set in every broker's broker.conf and restart it: "
+    policies = f"pulsar-admin namespaces set-inactive-topic-policies {namespace} --disable-delete-while-inactive"
+    assert remedies == {
+        "index exposed": (
+            f"{conf}brokerEntryMetadataInterceptors="
+            "org.apache.pulsar.common.intercept.AppendIndexMetadataInterceptor   "
+            "exposingBrokerEntryMetadataToClientEnabled=true"
+        ),
+        "retention": f"pulsar-admin namespaces set-retention {namespace} --time 10080m --size -1",
+        "inactive topics": f"{policies} --max-inactive-duration 1h --delete-mode delete_when_no_subscriptions",
+        "topic policies": f"{conf}systemTopicEnabled=true   topicLevelPoliciesEnabled=true",
+        "deduplication": f"pulsar-admin namespaces set-deduplication {namespace} --enable",
+    }
+    out = io.StringIO()
+    assert await report(settings, out) == 1
+    assert "index exposed    NOT FIT  entries come without their index\n" in out.getvalue()
+
+
+async def test_a_start_without_the_index_says_which_settings_are_missing(unfit: PrivatePulsar) -> None:
+    async with opened(settings := bare(unfit)) as (admin, client):
+        with pytest.raises(StartupError, match=r"brokerEntryMetadataInterceptors=.*exposingBrokerEntryMetadata"):
+            await ensure_fit(admin, client, settings)
+
+
+async def test_the_index_is_judged_by_an_entry_where_the_configuration_is_not_readable(
+    pulsar: PulsarAddress, unfit: PrivatePulsar, namespace: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def not_readable(admin: Admin) -> None:
+        return None
+
+    # the two places that ask; what is read back comes from the real brokers
+    monkeypatch.setattr("bridge.check.fit.runtime_config", not_readable)
+    async with opened(settings := settings_for(pulsar, namespace)) as (admin, client):
+        assert await index_problem(admin, client, settings) is None
+    async with opened(settings := bare(unfit)) as (admin, client):
+        assert "exposingBrokerEntryMetadataToClientEnabled=true" in (await index_problem(admin, client, settings) or "")
+
+
+async def test_zero_retention_is_set_at_the_start(pulsar: PulsarAddress) -> None:
+    async with opened(settings := bare(pulsar, retention={"minutes": 60, "megabytes": 100})) as (admin, client):
+        namespace = settings.pulsar.full_namespace
+        assert "has no retention" in (await retention_problem(admin, settings) or "")
+        await ensure_fit(admin, client, settings)
+        assert await admin.namespace_retention(namespace) == Retention(60, 100)
+        assert await retention_problem(admin, settings) is None
+
+
+async def test_retention_that_is_there_is_left_as_it_is(pulsar: PulsarAddress) -> None:
+    async with opened(settings := bare(pulsar)) as (admin, client):
+        await admin.set_namespace_retention(settings.pulsar.full_namespace, Retention(5, 5))
+        await ensure_fit(admin, client, settings)
+        assert await admin.namespace_retention(settings.pulsar.full_namespace) == Retention(5, 5)
+
+
+async def test_zero_retention_that_may_not_be_set_refuses_the_start(pulsar: PulsarAddress) -> None:
+    async with opened(settings := bare(pulsar, retention={"ensure": False})) as (admin, client):
+        said = (
+            f"run: pulsar-admin namespaces set-retention {settings.pulsar.full_namespace} --time 10080m --size -1 "
+            r"\(or set retention.ensure = true\)"
+        )
+        with pytest.raises(StartupError, match=said):
+            await ensure_fit(admin, client, settings)
+
+
+async def test_topics_are_kept_where_the_broker_deletes_unused_ones(
+    unfit: PrivatePulsar, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def no_problem(*_: object) -> None:
+        return None
+
+    monkeypatch.setattr("bridge.check.fit.index_problem", no_problem)  # this Pulsar has more than one fault
+    async with opened(settings := bare(unfit)) as (admin, client):
+        await ensure_fit(admin, client, settings)
+        policies = await admin.namespace_policies(settings.pulsar.full_namespace)
+        assert policies["inactive_topic_policies"]["deleteWhileInactive"] is False
+
+
+async def test_a_missing_namespace_is_told(pulsar: PulsarAddress) -> None:
+    settings = settings_for(pulsar, "public/t-missing")
+    async with opened(settings) as (admin, client):
+        with pytest.raises(StartupError, match="run: pulsar-admin namespaces create public/t-missing"):
+            await ensure_fit(admin, client, settings)
+    findings = by_name(await examine(settings))
+    assert findings["namespace"].remedy == "pulsar-admin namespaces create public/t-missing"
+
+
+async def test_a_pulsar_that_is_not_there_is_told() -> None:
+    settings = settings_for(PulsarAddress("pulsar://127.0.0.1:1", "http://127.0.0.1:1"), "public/default")
+    findings = await examine(settings)
+    assert [(finding.name, finding.state) for finding in findings] == [
+        ("reachable", State.UNFIT),
+        ("admin reachable", State.UNFIT),
+    ]

@@ -1,0 +1,140 @@
+"""The compose file and the image: no engine runs here, so they are held against the schema and what they name."""
+
+import json
+import re
+import tomllib
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from bridge.check.facts import INDEX_SETTINGS
+from bridge.cli import main
+from bridge.config import Address, load
+from bridge.standalone.jars import PULSAR_VERSION
+
+ROOT = Path(__file__).parent.parent
+COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
+PROMETHEUS: dict[str, Any] = yaml.safe_load((ROOT / "config" / "prometheus.yml").read_text(encoding="utf-8"))
+DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+
+
+def schema() -> dict[str, Any]:
+    """The Compose Specification's own schema, as the development tool check-jsonschema carries it."""
+    text = resources.files("check_jsonschema").joinpath("builtin_schemas/vendor/compose-spec.json").read_text("utf-8")
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
+def container_ports(service: str) -> set[int]:
+    return {int(port.rsplit(":", 1)[1]) for port in SERVICES[service]["ports"]}
+
+
+def pulsar_settings() -> dict[str, str]:
+    environment: dict[str, str] = SERVICES["pulsar"]["environment"]
+    prefix = "PULSAR_PREFIX_"
+    return {name.removeprefix(prefix): value for name, value in environment.items() if name.startswith(prefix)}
+
+
+def shipped_conf() -> dict[str, str]:
+    text = resources.files("bridge.standalone").joinpath("pulsar.conf").read_text(encoding="utf-8")
+    lines = (line.partition("=") for line in text.splitlines() if line and not line.startswith("#"))
+    return {name: value for name, _, value in lines}
+
+
+def test_it_follows_the_compose_specification() -> None:
+    jsonschema.validate(COMPOSE, schema())
+
+
+def test_a_mistake_would_be_seen() -> None:
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**COMPOSE, "services": {"bridge": {"imagee": "x"}}}, schema())
+
+
+def test_the_files_it_mounts_exist_and_its_volumes_are_declared() -> None:
+    for name, service in SERVICES.items():
+        for volume in service["volumes"]:
+            source = volume.split(":")[0]
+            if source.startswith("./"):
+                assert (ROOT / source).is_file(), (name, source)
+            else:
+                assert source in COMPOSE["volumes"], (name, source)
+
+
+def test_the_bridge_accepts_the_settings_it_is_given() -> None:
+    environment: dict[str, str] = SERVICES["bridge"]["environment"]
+    settings = load(ROOT / "config" / "bridge.toml", environment)
+    assert {Address.parse(settings.kafka.listen).port, Address.parse(settings.http.listen).port} == container_ports(
+        "bridge"
+    )
+    assert Address.parse(settings.kafka.advertised).port in container_ports("bridge")
+    assert settings.pulsar.service_url == "pulsar://pulsar:6650"
+    assert settings.pulsar.admin_url == "http://pulsar:8080"
+    assert container_ports("pulsar") == {6650, 8080}
+
+
+def test_pulsar_gets_what_the_bridge_needs() -> None:
+    given, ours = pulsar_settings(), shipped_conf()
+    for line in INDEX_SETTINGS:
+        name, _, value = line.partition("=")
+        assert value in given[name].split(",")
+    # advertisedAddress is the compose network's own; the rest is what `bridge standalone` runs with
+    assert {name: ours[name] for name in given if name != "advertisedAddress"} == {
+        name: value for name, value in given.items() if name != "advertisedAddress"
+    }
+    assert given["advertisedAddress"] in SERVICES
+    assert SERVICES["pulsar"]["image"] == f"apachepulsar/pulsar:{PULSAR_VERSION}"
+    assert "bin/apply-config-from-env.py conf/standalone.conf && exec bin/pulsar standalone" in str(
+        SERVICES["pulsar"]["command"]
+    )
+
+
+def test_only_this_machine_can_reach_the_ports() -> None:
+    assert all(port.startswith("127.0.0.1:") for service in SERVICES.values() for port in service["ports"])
+
+
+def test_prometheus_scrapes_ports_that_are_served() -> None:
+    targets = [
+        target for job in PROMETHEUS["scrape_configs"] for one in job["static_configs"] for target in one["targets"]
+    ]
+    for target in targets:
+        address = Address.parse(target)
+        assert address.port in container_ports(address.host), target
+    assert {Address.parse(target).host for target in targets} == {"bridge", "pulsar"}
+
+
+def test_services_wait_for_services_that_exist() -> None:
+    for service in SERVICES.values():
+        assert set(service.get("depends_on", ())) <= set(SERVICES)
+
+
+def test_the_bridge_has_longer_to_stop_than_it_takes() -> None:
+    from bridge.server import DRAIN_SECONDS
+
+    assert int(SERVICES["bridge"]["stop_grace_period"].removesuffix("s")) > DRAIN_SECONDS
+
+
+def test_the_image_copies_files_that_exist_and_opens_the_ports() -> None:
+    for sources in re.findall(r"^COPY (?!--from)(.+) \S+$", DOCKERFILE, re.MULTILINE):
+        for source in sources.split():
+            assert (ROOT / source).exists(), source
+    (ports,) = re.findall(r"^EXPOSE (.+)$", DOCKERFILE, re.MULTILINE)
+    assert set(map(int, ports.split())) == container_ports("bridge")
+    (minimum,) = re.findall(
+        r">=(3\.\d+)", tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["requires-python"]
+    )
+    for version in re.findall(r"^FROM python:(3\.\d+)-", DOCKERFILE, re.MULTILINE):
+        assert tuple(map(int, version.split("."))) >= tuple(map(int, minimum.split(".")))
+
+
+def test_the_images_command_is_one_of_ours(capsys: pytest.CaptureFixture[str]) -> None:
+    (command,) = re.findall(r"^CMD (\[.+\])$", DOCKERFILE, re.MULTILINE)
+    name, option, file = json.loads(command)
+    assert (option, file) == ("--config", "/etc/bridge/bridge.toml")
+    with pytest.raises(SystemExit, match="0"):
+        main([name, "--help"])
+    assert option in capsys.readouterr().out
