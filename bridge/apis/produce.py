@@ -14,6 +14,7 @@ from bridge.kafka import produce_wire
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.produce_wire import Request, RequestPartition, Response, ResponsePartition, ResponseTopic
 from bridge.storage import entries
+from bridge.storage.entries import Sealed
 from bridge.storage.faults import translated
 from bridge.storage.partition import PartitionLog
 
@@ -21,28 +22,31 @@ MAX_REQUEST_BYTES = 2**31 - 1
 """Records are not decoded here, so only `kafka.max_request_bytes` limits a request."""
 
 _ACKS = (-1, 0, 1)
+_MANY_RECORDS = 20_000
+"""A batch of more is turned over in a thread, so that other clients get their turns meanwhile."""
 
 
 @dataclass(slots=True)
 class _Place:
     """One partition of a request: its batches' places in the log, or why they have none."""
 
-    index: int
+    data: RequestPartition
     log: PartitionLog | None = None
+    sealed: list[Sealed] = field(default_factory=list)
     offsets: list[asyncio.Future[int]] = field(default_factory=list)
     error: KafkaError | None = None
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Later[Response | None]:
     """Give every batch its place in its partition; answer when Pulsar holds them all (acks 1 as well as all)."""
-    topics = [(topic.name, [_Place(one.index) for one in topic.partition_data]) for topic in request.topic_data]
+    topics = [(topic.name, [_Place(one) for one in topic.partition_data]) for topic in request.topic_data]
     refused = _refuse(request)
     # All logs are made ready first; then the batches take their places without a pause in between, so that
     # the order of requests is the order of records.
     await asyncio.gather(*(_prepare(name, place, refused, broker) for name, places in topics for place in places))
-    for topic, (_, places) in zip(request.topic_data, topics, strict=True):
-        for data, place in zip(topic.partition_data, places, strict=True):
-            _append(data, place, broker.settings.kafka.max_request_bytes)
+    for _, places in topics:
+        for place in places:
+            _append(place)
     return Later(_answer(request, topics))
 
 
@@ -56,26 +60,34 @@ def _refuse(request: Request) -> KafkaError | None:
 
 
 async def _prepare(topic: str, place: _Place, refused: KafkaError | None, broker: Broker) -> None:
+    """All that may take time or fail before the batches take their places."""
     try:
         if refused is not None:
             raise refused
-        place.log = await broker.topics.partition(topic, place.index)
+        place.log = await broker.topics.partition(topic, place.data.index)
         await place.log.prepare()
-    except KafkaError as error:
-        place.error = error
-
-
-def _append(data: RequestPartition, place: _Place, limit: int) -> None:
-    if place.error is not None or place.log is None:
-        return
-    try:
-        if data.records is None:
+        if place.data.records is None:
             raise KafkaError(ErrorCode.INVALID_RECORD, "no records for this partition")
+        limit = broker.settings.kafka.max_request_bytes
         with translated():
-            sealed = [entries.seal(batch, limit) for batch in entries.split(memoryview(data.records))]
-        place.offsets = place.log.append_all(sealed)
+            for batch in entries.split(memoryview(place.data.records)):
+                place.sealed.append(await _seal(batch, limit))
     except KafkaError as error:
         place.error = error
+
+
+async def _seal(batch: memoryview, limit: int) -> Sealed:
+    if entries.record_count(batch) <= _MANY_RECORDS:
+        return entries.seal(batch, limit)
+    return await asyncio.to_thread(entries.seal, batch, limit)
+
+
+def _append(place: _Place) -> None:
+    if place.error is None and place.log is not None:
+        try:
+            place.offsets = place.log.append_all(place.sealed)
+        except KafkaError as error:
+            place.error = error
 
 
 async def _answer(request: Request, topics: list[tuple[str, list[_Place]]]) -> Response | None:
@@ -103,11 +115,11 @@ def _result(place: _Place) -> ResponsePartition:
             error = _failure(offset)
     if error is not None:
         return ResponsePartition(
-            index=place.index, error_code=error.code, base_offset=-1, error_message=error.message or None
+            index=place.data.index, error_code=error.code, base_offset=-1, error_message=error.message or None
         )
     start = -1 if place.log is None else place.log.known_start
     return ResponsePartition(
-        index=place.index, error_code=ErrorCode.NONE, base_offset=place.offsets[0].result(), log_start_offset=start
+        index=place.data.index, error_code=ErrorCode.NONE, base_offset=place.offsets[0].result(), log_start_offset=start
     )
 
 

@@ -18,14 +18,14 @@ from typing import Any, NamedTuple
 from bridge import codec
 from bridge.codec import HEADER_SIZE, NO_PRODUCER, Header, Payload, Rebuild, Record
 from bridge.codec.compression import decompress_kafka, decompress_pulsar
-from bridge.errors import CorruptEntry, InvalidRecord, KafkaError
+from bridge.errors import BridgeError, CorruptEntry, InvalidRecord, KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from bridge.pulsar.types import Entry
 
 PROPERTY = "kafka.batch"
 _KOP_PROPERTY = "entry.format"  # KoP's mark of entries that hold Kafka batches as they are
-_TRANSACTIONAL, _CONTROL = 0x10, 0x20
+_LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x08, 0x10, 0x20
 
 
 class Sealed(NamedTuple):
@@ -53,6 +53,8 @@ def seal(batch: memoryview, limit: int) -> Sealed:
     `limit`: the largest uncompressed size in bytes.
     """
     header = codec.read_header(batch)
+    if header.attributes & _LOG_APPEND_TIME:
+        raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "only a broker may write log append times")
     if header.attributes & _CONTROL:
         raise InvalidRecord("clients may not write control batches")
     if header.attributes & _TRANSACTIONAL:
@@ -67,6 +69,11 @@ def seal(batch: memoryview, limit: int) -> Sealed:
     records = decompress_kafka(header.attributes, batch[HEADER_SIZE:], limit)
     payload = codec.encode_payload(records, header.record_count, header.base_timestamp)
     return Sealed(payload, header.record_count, producer)
+
+
+def record_count(batch: memoryview) -> int:
+    """How many records a batch (from `split`) claims to have."""
+    return int.from_bytes(batch[HEADER_SIZE - 4 : HEADER_SIZE], "big")
 
 
 def split(records: memoryview) -> list[memoryview]:
@@ -128,7 +135,7 @@ def to_kafka(entry: Entry, base: int, payload: bytes | memoryview, limit: int) -
     count = message_count(metadata)
     rebuild = Rebuild(base, count, metadata.publish_time)
     if mark is not None:
-        producer = tuple(mark["p"]) if "p" in mark else NO_PRODUCER
+        producer = _producer(mark)
         rebuild = Rebuild(base, count, metadata.publish_time, True, "e" in mark, producer)
     if metadata.encryption_keys:
         # only the writer's key holders can read it: they get what they get from Pulsar, the bytes as they are
@@ -137,6 +144,14 @@ def to_kafka(entry: Entry, base: int, payload: bytes | memoryview, limit: int) -
     if metadata.HasField("num_messages_in_batch"):
         return codec.decode_payload(plain, count, rebuild)
     return codec.build_batch([_single(metadata, plain, rebuild)], rebuild)
+
+
+def _producer(mark: dict[str, Any]) -> tuple[int, int, int]:
+    try:
+        number, epoch, sequence = mark.get("p", NO_PRODUCER)
+        return int(number), int(epoch), int(sequence)
+    except (TypeError, ValueError) as error:
+        raise CorruptEntry(f"the property {PROPERTY} names no producer: {mark}") from error
 
 
 def _own_mark(metadata: MessageMetadata) -> dict[str, Any] | None:
@@ -156,7 +171,7 @@ def _single(metadata: MessageMetadata, value: bytes, rebuild: Rebuild) -> Record
     """The record of an entry that is one message; the bridge itself writes batches only, so another writer's."""
     key = None
     if metadata.HasField("partition_key"):
-        key = metadata.partition_key.encode()
+        key = _raw(metadata.partition_key)
         if metadata.partition_key_b64_encoded:
             try:
                 key = base64.b64decode(key, validate=True)
@@ -164,23 +179,26 @@ def _single(metadata: MessageMetadata, value: bytes, rebuild: Rebuild) -> Record
                 raise CorruptEntry("a key is not base64") from error
     elif metadata.HasField("ordering_key"):
         key = metadata.ordering_key
-    headers: list[Header] = [(item.key.encode(), item.value.encode()) for item in metadata.properties]
+    headers: list[Header] = [(_raw(item.key), _raw(item.value)) for item in metadata.properties]
     timestamp = metadata.event_time or rebuild.publish_time  # event time 0 is Pulsar's "unset"
     return Record(rebuild.base_offset, timestamp, key, None if metadata.null_value else value, headers)
+
+
+def _raw(text: str | bytes) -> bytes:
+    """A string field's bytes; protobuf hands over what is not UTF-8 as bytes (other languages' clients may send it)."""
+    return text.encode() if isinstance(text, str) else text
 
 
 def _verbatim(payload: bytes, base: int) -> bytes:
     """Kafka batches stored as they came: only their base offsets are this partition's own."""
     out = bytearray(payload)
-    pos = 0
-    while pos < len(out):
-        if len(out) - pos < HEADER_SIZE or out[pos + 16] != 2:
-            raise CorruptEntry("an entry of format kafka is not record batches v2")
-        size = int.from_bytes(out[pos + 8 : pos + 12], "big") + 12
-        if pos + size > len(out):
-            raise CorruptEntry("a batch in an entry of format kafka is cut off")
-        out[pos : pos + 8] = base.to_bytes(8, "big")
-        out[pos + 12 : pos + 16] = b"\0\0\0\0"  # the leader epoch the bridge reports everywhere
-        base += int.from_bytes(out[pos + 23 : pos + 27], "big") + 1
-        pos += size
+    view = memoryview(out)
+    try:
+        for batch in split(view):
+            header = codec.read_header(batch)
+            batch[:8] = base.to_bytes(8, "big")
+            batch[12:16] = b"\0\0\0\0"  # the leader epoch the bridge reports everywhere
+            base += header.last_offset_delta + 1
+    except (BridgeError, OverflowError) as error:
+        raise CorruptEntry(f"an entry of format kafka is not record batches v2: {error}") from error
     return bytes(out)

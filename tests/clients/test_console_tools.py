@@ -41,15 +41,6 @@ def test_topics_are_created_listed_and_deleted(endpoint: Endpoint, clients: Clie
     assert topic not in clients["kafka-python"].topics()
 
 
-def test_a_topic_is_described(endpoint: Endpoint, clients: Clients) -> None:
-    topic = unique("tool")
-    clients["java"].create_topic(topic, 2)
-    summary, *partitions = topics(endpoint, "--describe", "--topic", topic)
-    assert f"Topic: {topic}" in summary
-    assert "PartitionCount: 2" in summary
-    assert [f"Partition: {n}" in line and "Leader: none" not in line for n, line in enumerate(partitions)] == [True] * 2
-
-
 def test_the_console_producer_writes_what_all_read(endpoint: Endpoint, clients: Clients) -> None:
     topic = unique("tool")
     clients["java"].create_topic(topic, 1)

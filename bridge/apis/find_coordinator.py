@@ -1,0 +1,86 @@
+"""FindCoordinator: which node coordinates a group.
+
+v1 adds transactions' coordinators (key type 1); v3 is flexible; v4 takes and answers several keys (KIP-699).
+librdkafka takes a server without this API for one that knows no lz4, and stops compressing without a word.
+"""
+
+from dataclasses import field
+from typing import Annotated
+
+from bridge.api import Api, Broker, Session
+from bridge.kafka.error_codes import ErrorCode
+from bridge.kafka.message import Int8, Int16, Int32, message, since, until
+
+GROUP = 0
+"""The key type of consumer groups; 1 would be transactional ids."""
+
+
+@message
+class Request:
+    """Groups or transactional ids: `coordinator_keys` from v4 on, `key` before."""
+
+    key: Annotated[str, until(3)] = ""
+    key_type: Annotated[Int8, since(1)] = GROUP
+    coordinator_keys: Annotated[list[str], since(4)] = field(default_factory=list)
+
+
+@message
+class Coordinator:
+    """One key's coordinator, or why there is none."""
+
+    key: str
+    node_id: Int32
+    host: str
+    port: Int32
+    error_code: Int16
+    error_message: str | None = None
+
+
+@message
+class Response:
+    """The coordinators: `coordinators` from v4 on, the single fields before."""
+
+    throttle_time_ms: Annotated[Int32, since(1)] = 0
+    error_code: Annotated[Int16, until(3)] = 0
+    error_message: Annotated[str | None, since(1), until(3)] = None
+    node_id: Annotated[Int32, until(3)] = -1
+    host: Annotated[str, until(3)] = ""
+    port: Annotated[Int32, until(3)] = -1
+    coordinators: Annotated[list[Coordinator], since(4)] = field(default_factory=list)
+
+
+async def handle(request: Request, broker: Broker, session: Session) -> Response:
+    """Name this node for every group; there are no transactions to coordinate."""
+    found = [_find(key, request.key_type, broker) for key in request.coordinator_keys or [request.key]]
+    if request.coordinator_keys:
+        return Response(coordinators=found)
+    one = found[0]
+    return Response(
+        error_code=one.error_code, error_message=one.error_message, node_id=one.node_id, host=one.host, port=one.port
+    )
+
+
+def _find(key: str, key_type: int, broker: Broker) -> Coordinator:
+    if key_type != GROUP:
+        return Coordinator(
+            key=key,
+            node_id=-1,
+            host="",
+            port=-1,
+            error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            error_message="transactions are not offered",
+        )
+    node = broker.cluster.node
+    return Coordinator(key=key, node_id=node.id, host=node.host, port=node.port, error_code=ErrorCode.NONE)
+
+
+API = Api(
+    key=10,
+    name="FindCoordinator",
+    min_version=0,
+    max_version=4,
+    flexible=3,
+    handle=handle,
+    request=Request,
+    response=Response,
+)
