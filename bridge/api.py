@@ -89,10 +89,14 @@ class Api:
         return self.flexible is not None and version >= self.flexible
 
     def decode(self, body: memoryview, version: int) -> Any:
-        """The request in a frame's body; DecodeError when it is not one."""
+        """The request in a frame's body; DecodeError when it is not one.
+
+        Bytes after it are ignored, as Kafka ignores them: librdkafka 2.16 leaves three after a Metadata v12 request
+        for all topics.
+        """
         if self.read is not None:
             return self.read(body, version)
-        return message.decode(self.request, body, version, self.is_flexible(version))
+        return message.decode_prefix(self.request, body, version, self.is_flexible(version))[0]
 
     def encode(self, response: Any, version: int) -> Sequence[Buffer]:
         """The body of an answer."""

@@ -90,7 +90,7 @@ class Response:
 
 def read(body: memoryview, version: int) -> Request:
     """As described above; in v0, which knows no null, an empty list asks for all topics."""
-    request: Request = messages.decode(Request, body, version, version >= FLEXIBLE)
+    request, _ = messages.decode_prefix(Request, body, version, version >= FLEXIBLE)
     if version == 0 and not request.topics:
         request.topics = None
     return request

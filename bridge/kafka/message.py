@@ -53,6 +53,7 @@ __all__ = [
     "Uuid",
     "blank",
     "decode",
+    "decode_prefix",
     "encode",
     "encode_into",
     "fields_of",
@@ -68,15 +69,20 @@ _T = TypeVar("_T")
 
 def decode(cls: type[_T], buffer: Buffer, version: int, flexible: bool) -> _T:
     """The message that fills the buffer; anything cut off, left over or out of bounds is a DecodeError."""
-    data = memoryview(buffer)
+    result, at = decode_prefix(cls, buffer, version, flexible)
+    if at != len(buffer):
+        raise DecodeError(f"{cls.__qualname__} v{version}: {len(buffer) - at} bytes left over")
+    return result
+
+
+def decode_prefix(cls: type[_T], buffer: Buffer, version: int, flexible: bool) -> tuple[_T, int]:
+    """The message that the buffer begins with, and where it ends."""
     read = struct_reader(cast(type, cls), version, flexible)
     try:
-        result, at = read(data, 0, Room())
+        result, at = read(memoryview(buffer), 0, Room())
     except (struct.error, IndexError):
         raise DecodeError(f"{cls.__qualname__} v{version} is cut off") from None
-    if at != len(data):
-        raise DecodeError(f"{cls.__qualname__} v{version}: {len(data) - at} bytes left over")
-    return cast(_T, result)
+    return cast(_T, result), at
 
 
 def encode(value: Any, version: int, flexible: bool) -> bytearray:
