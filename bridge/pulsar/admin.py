@@ -174,6 +174,11 @@ class Admin:
         """The topic's ledgers, oldest first, the open one with its present count."""
         return (await self.internal_stats(topic)).ledgers
 
+    async def position_at(self, topic: str, timestamp: int) -> Position:
+        """The first entry published at or after the timestamp (milliseconds), as far as publish times are in order."""
+        found = _object(await self._get(f"{_topic(topic)}/messageid/{timestamp}"))
+        return Position(int(found["ledgerId"]), int(found["entryId"]))
+
     async def unload(self, topic: str) -> None:
         """Have the owning broker let go of the topic; clients find it again by lookup."""
         await self._call("PUT", f"{_topic(topic)}/unload")

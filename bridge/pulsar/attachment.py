@@ -138,10 +138,12 @@ class Attachment(ABC):
         if connection is self._connection:
             self._detach()
 
-    def _detach(self) -> None:
-        """Leave the connection, to come back by a fresh lookup."""
+    def _detach(self, *, at_once: bool = False) -> None:
+        """Leave the connection, to come back by a fresh lookup; not at once if we only just came."""
         self._connection = None
-        if self._loop.time() - self._attached_at > _SETTLED_AFTER:
+        if at_once:
+            self._start()
+        elif self._loop.time() - self._attached_at > _SETTLED_AFTER:
             self._backoff = Backoff()
             self._start()
         else:

@@ -8,7 +8,7 @@ import asyncio
 import itertools
 import ssl
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 from bridge import __version__, log
 from bridge.config import PulsarSettings
@@ -123,8 +123,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Open the session at once."""
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - for the type checker
-        self._transport = transport
+        self._transport = transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
         self._outbox.attach(transport)
         self._metrics.connections_opened.inc()
         self._metrics.connections.inc()
@@ -200,9 +199,10 @@ class Connection(asyncio.BufferedProtocol):
             answer.set_exception(self._error)
             return answer
         request_id = next(self._request_ids)
+        frame = build(request_id)
         seconds = self._settings.operation_timeout_seconds if timeout is None else timeout
         self._requests[request_id] = _Request(answer, self._loop.call_later(seconds, self._timed_out, request_id))
-        self.write([build(request_id)])
+        self.write([frame])
         return answer
 
     def notify(self, build: Callable[[int], bytes]) -> None:

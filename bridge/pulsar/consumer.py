@@ -38,7 +38,7 @@ class Reader(Subscription):
         self._seek_time = timestamp
         if position is not None:
             self._last = _before(position)
-        self._detach()
+        self._detach(at_once=True)
         await self._ready()
 
     def _start_at(self) -> Position:
@@ -134,7 +134,6 @@ class Consumer(Subscription):
                 request_id, consumer_id, position=position, timestamp=timestamp
             )
         )
-        self._clear_queue()
 
     async def unsubscribe(self) -> None:
         """Delete the subscription and close."""
@@ -154,10 +153,10 @@ class Consumer(Subscription):
     def _accepts(self, position: Position) -> bool:
         return True
 
-    def _detach(self) -> None:
+    def _detach(self, *, at_once: bool = False) -> None:
         # What was not acknowledged comes again.
         self._clear_queue()
-        super()._detach()
+        super()._detach(at_once=at_once)
 
     def active_changed(self, active: bool) -> None:
         """The broker says which consumer of a failover subscription it serves."""

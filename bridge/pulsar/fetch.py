@@ -11,7 +11,7 @@ from bridge.pulsar.attachment import Backoff
 from bridge.pulsar.connection import Address, Connection
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.subscription import Access, parse_entry
-from bridge.pulsar.types import ConnectionLost, Entry, OperationTimeout, Position, PulsarError
+from bridge.pulsar.types import EARLIEST, ConnectionLost, Entry, OperationTimeout, Position, PulsarError
 
 # How long an entry may take to come before the broker is asked whether there is one.
 _PATIENCE: Final = 0.1
@@ -111,6 +111,7 @@ class EntryFetch:
         done, _ = await asyncio.wait((future,), timeout=_PATIENCE)
         if not done:
             answer = await connection.request(lambda request_id: commands.last_message_id(request_id, session))
-            if Position.of(answer.get_last_message_id_response.last_message_id) < position:
+            end = Position.of(answer.get_last_message_id_response.last_message_id)
+            if end < position or end == EARLIEST:
                 return future.result() if future.done() else None
         return await future

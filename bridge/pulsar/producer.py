@@ -142,7 +142,6 @@ class Producer(Attachment):
         if flush and self._pending:
             await asyncio.wait([send.future for send in self._pending])
         connection = await self._shut("the producer")
-        self._forget_former()
         self._metrics.producers.dec()
         if connection is not None:
             await self._leave(connection)
@@ -211,9 +210,9 @@ class Producer(Attachment):
             else:
                 self._release(send)
 
-    def _detach(self) -> None:
+    def _detach(self, *, at_once: bool = False) -> None:
         connection = self._connection
-        super()._detach()
+        super()._detach(at_once=at_once)
         if connection is not None:
             # The broker closes a whole connection on which somebody sends to a producer it has closed.
             connection.withdraw(self)
@@ -231,6 +230,7 @@ class Producer(Attachment):
             self._former = None
 
     def _failed(self, error: PulsarError) -> None:
+        self._forget_former()
         sends, self._pending = self._pending, deque()
         self._pending_bytes = 0
         self._room.set()

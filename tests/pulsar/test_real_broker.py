@@ -207,6 +207,7 @@ async def test_readers_start_at_behind_before_and_after_everything(
 
 
 async def test_one_entry_reads(client: PulsarClient, admin: Admin, topic: str) -> None:
+    assert await client.read_entry(topic, EARLIEST) is None
     receipts = await fill(client, topic, 5)
     for receipt in receipts:
         entry = await client.read_entry(topic, receipt.position)
@@ -222,11 +223,12 @@ async def test_one_entry_reads(client: PulsarClient, admin: Admin, topic: str) -
     assert entry.position == receipts[3].position
 
 
-async def test_a_reader_seeks_to_entries_and_times(client: PulsarClient, topic: str) -> None:
+async def test_a_reader_seeks_to_entries_and_times(client: PulsarClient, admin: Admin, topic: str) -> None:
     receipts = await fill(client, topic, 5)
     middle = int(time.time() * 1000) + 5
     await eventually(is_past(middle))
     later = await fill(client, topic, 5)
+    assert await admin.position_at(topic, middle) == later[0].position
     reader = await client.reader(topic, EARLIEST)
     await reader.receive()
     await reader.seek(receipts[3].position)
