@@ -4,8 +4,9 @@ import json
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import aiohttp
 from yarl import URL
@@ -16,6 +17,7 @@ from bridge.pulsar.auth import Token, tls_context
 from bridge.pulsar.types import Position
 
 _PARTITIONED_MARK: Final = "application/vnd.partitioned-topic-metadata+json"
+_MAX_REDIRECTS: Final = 10
 _LOST: Final = 0  # the status of an answer that never came
 
 
@@ -99,7 +101,6 @@ class Admin:
 
     async def start(self) -> None:
         """Open the HTTP session; nothing is asked yet."""
-        # Brokers answer for topics of others with 307 to their owner: aiohttp follows and keeps method and body.
         self._session = aiohttp.ClientSession(
             timeout=self._timeout, connector=aiohttp.TCPConnector(ssl=self._tls, limit=16)
         )
@@ -279,16 +280,29 @@ class Admin:
         headers = self._token.http_headers()
         if body is not None:
             headers["Content-Type"] = content_type
+        url = _encoded(f"{self._url}/admin/v2/{path}", query)
         try:
-            # encoded=True: the path is escaped here, segment by segment; yarl must not undo "%2F".
-            url = _encoded(f"{self._url}/admin/v2/{path}", query)
-            async with self._session.request(method, url, data=body, headers=headers) as response:
-                text = await response.text(errors="replace")
-                if response.status >= 300:
-                    raise _ERRORS.get(response.status, AdminError)(response.status, _reason(text, response.reason))
-                return _json(text)
+            for _ in range(_MAX_REDIRECTS):
+                async with self._session.request(
+                    method, url, data=body, headers=headers, allow_redirects=False
+                ) as response:
+                    text = await response.text(errors="replace")
+                    if response.status == HTTPStatus.TEMPORARY_REDIRECT:
+                        url = self._redirected(response.headers.get("Location", ""))
+                        continue
+                    if response.status >= 300:
+                        raise _ERRORS.get(response.status, AdminError)(response.status, _reason(text, response.reason))
+                    return _json(text)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise AdminError(_LOST, f"{method} {self._url}: {error or type(error).__name__}") from error
+        raise AdminError(HTTPStatus.TEMPORARY_REDIRECT, f"more than {_MAX_REDIRECTS} redirects for {path}")
+
+    def _redirected(self, location: str) -> URL:
+        """The broker that owns the topic; followed by hand because aiohttp would not show it the token."""
+        url = URL(location, encoded=True)
+        if not url.host or url.scheme != urlsplit(self._url).scheme:
+            raise AdminError(HTTPStatus.TEMPORARY_REDIRECT, f"redirected to an unfit place: {location!r}")
+        return url
 
 
 def _path(name: str) -> str:
@@ -312,6 +326,7 @@ def _topic(topic: str) -> str:
 
 def _encoded(url: str, query: Mapping[str, str] | None) -> URL:
     text = "&".join(f"{key}={quote(value, safe='')}" for key, value in (query or {}).items())
+    # encoded=True: the path is escaped already, segment by segment; yarl must not undo "%2F".
     return URL(f"{url}?{text}" if text else url, encoded=True)
 
 

@@ -1,0 +1,155 @@
+"""The admin client against a scripted HTTP server; the real one's answers are held in test_real_broker."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bridge.config import PulsarSettings
+from bridge.pulsar import Admin, AdminError
+from bridge.pulsar.admin import Conflict, Forbidden, NotFound, _topic
+
+Serve = Callable[[Callable[[web.Request], web.Response]], Awaitable[str]]
+TOPIC = "persistent://public/default/t"
+
+
+@pytest.fixture
+async def serve() -> AsyncIterator[Serve]:
+    runners: list[web.AppRunner] = []
+
+    async def serve(answer: Callable[[web.Request], web.Response]) -> str:
+        async def handle(request: web.Request) -> web.Response:
+            await request.read()
+            return answer(request)
+
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", handle)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        runners.append(runner)
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        host, port = runner.addresses[0][:2]
+        return f"http://{host}:{port}"
+
+    yield serve
+    for runner in runners:
+        await runner.cleanup()
+
+
+@pytest.fixture
+async def ask() -> AsyncIterator[Callable[..., Awaitable[Admin]]]:
+    admins: list[Admin] = []
+
+    async def ask(url: str, **settings: object) -> Admin:
+        admin = Admin(PulsarSettings(admin_url=url, **settings))  # type: ignore[arg-type]
+        await admin.start()
+        admins.append(admin)
+        return admin
+
+    yield ask
+    for admin in admins:
+        await admin.close()
+
+
+Ask = Callable[..., Awaitable[Admin]]
+
+
+async def test_the_owner_of_a_topic_gets_the_same_request_with_the_token(
+    serve: Serve, ask: Ask, tmp_path: Path
+) -> None:
+    seen: list[tuple[str, str, str]] = []
+
+    def owner(request: web.Request) -> web.Response:
+        seen.append((request.method, request.raw_path, request.headers["Authorization"]))
+        return web.Response(status=204)
+
+    url = await serve(owner)
+    front = await serve(lambda request: web.Response(status=307, headers={"Location": f"{url}{request.raw_path}"}))
+    (tmp_path / "token").write_text("secret\n")
+    admin = await ask(front, token_file=str(tmp_path / "token"))
+    await admin.delete_non_partitioned("persistent://public/default/a/b", force=True)
+    assert seen == [("DELETE", "/admin/v2/persistent/public/default/a%2Fb?force=true", "Bearer secret")]
+
+
+@pytest.mark.parametrize("location", ["", "/elsewhere", "https://127.0.0.1:1/", "file:///etc/passwd"])
+async def test_a_redirect_to_another_kind_of_place_is_refused(serve: Serve, ask: Ask, location: str) -> None:
+    admin = await ask(await serve(lambda _: web.Response(status=307, headers={"Location": location})))
+    with pytest.raises(AdminError):
+        await admin.clusters()
+
+
+async def test_redirects_in_a_circle_end(serve: Serve, ask: Ask) -> None:
+    admin = await ask(await serve(lambda one: web.Response(status=307, headers={"Location": str(one.url)})))
+    with pytest.raises(AdminError, match="redirects"):
+        await admin.clusters()
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "retriable"),
+    [
+        (401, Forbidden, False),
+        (403, Forbidden, False),
+        (404, NotFound, False),
+        (409, Conflict, False),
+        (412, AdminError, False),
+        (429, AdminError, True),
+        (503, AdminError, True),
+    ],
+)
+async def test_errors_keep_their_reason(
+    serve: Serve, ask: Ask, status: int, kind: type[AdminError], retriable: bool
+) -> None:
+    admin = await ask(await serve(lambda _: web.json_response({"reason": "because"}, status=status)))
+    with pytest.raises(kind, match="because") as caught:
+        await admin.clusters()
+    assert (caught.value.status, caught.value.reason, caught.value.retriable) == (status, "because", retriable)
+
+
+async def test_nobody_listening_is_an_error_without_status(ask: Ask) -> None:
+    admin = await ask("http://127.0.0.1:1")
+    with pytest.raises(AdminError) as caught:
+        await admin.brokers_health()
+    assert (caught.value.status, caught.value.retriable) == (0, True)
+
+
+@pytest.mark.parametrize("text", ["[", "7", '"x"', "[1]"])
+async def test_answers_of_the_wrong_shape_are_errors(serve: Serve, ask: Ask, text: str) -> None:
+    admin = await ask(await serve(lambda _: web.Response(text=text)))
+    with pytest.raises(AdminError):
+        await admin.topic_properties(TOPIC)
+
+
+async def test_a_sick_broker_is_not_healthy(serve: Serve, ask: Ask) -> None:
+    admin = await ask(await serve(lambda _: web.Response(text="no")))
+    with pytest.raises(AdminError):
+        await admin.brokers_health()
+
+
+@pytest.mark.parametrize(
+    "topic",
+    [
+        "t",
+        "public/default/t",
+        "http://public/default/t",
+        "persistent://public/t",
+        "persistent://public/default/",
+        "persistent://../default/t",
+        "persistent://public/default/..",
+        "persistent:///default/t",
+    ],
+)
+async def test_what_is_no_topic_is_not_asked_about(ask: Ask, topic: str) -> None:
+    admin = await ask("http://127.0.0.1:1")
+    with pytest.raises(AdminError, match="not a"):
+        await admin.topic_properties(topic)
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
+def test_a_topic_name_stays_one_segment(name: str) -> None:
+    if name not in (".", ".."):
+        path = _topic(f"persistent://public/default/{name}")
+        assert path.count("/") == 3
+        assert not set("?#%/ ") & set(path.rpartition("/")[2].replace("%", ""))
