@@ -1,0 +1,108 @@
+"""The client's own answers, and the topic watch, against a scripted broker."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from bridge.config import PulsarSettings
+from bridge.metrics import PulsarMetrics
+from bridge.pulsar import PulsarClient, PulsarError
+from bridge.pulsar.pb import PulsarApi_pb2 as pb
+from tests.pulsar.fake_broker import FakeBroker, Peer, Type
+
+TOPIC = "persistent://public/default/t"
+
+
+@pytest.fixture
+async def broker() -> AsyncIterator[FakeBroker]:
+    async with FakeBroker() as broker:
+        yield broker
+
+
+@pytest.fixture
+async def client(broker: FakeBroker) -> AsyncIterator[PulsarClient]:
+    client = PulsarClient(PulsarSettings(service_url=broker.url), PulsarMetrics())
+    yield client
+    await client.close()
+
+
+def connect_as_an_old_broker(peer: Peer, command: pb.BaseCommand, _: memoryview) -> None:
+    peer.send(type=Type.CONNECTED, connected=pb.CommandConnected(server_version="old"))
+
+
+async def test_an_old_broker_is_not_asked_what_it_would_answer_by_creating(
+    broker: FakeBroker, client: PulsarClient
+) -> None:
+    broker.on(Type.CONNECT, connect_as_an_old_broker)
+    with pytest.raises(PulsarError) as caught:
+        await client.partitions(TOPIC)
+    assert caught.value.code == pb.UnsupportedVersionError
+    assert broker.all(Type.PARTITIONED_METADATA) == []
+    assert await client.watch_topics("public/default", lambda added, removed: None) is None
+
+
+async def test_failed_partition_metadata_is_the_brokers_error(broker: FakeBroker, client: PulsarClient) -> None:
+    def fail(peer: Peer, command: pb.BaseCommand, _: memoryview) -> None:
+        answer = pb.CommandPartitionedTopicMetadataResponse(
+            request_id=command.partition_metadata.request_id,
+            response=pb.CommandPartitionedTopicMetadataResponse.Failed,
+            error=pb.TopicNotFound,
+        )
+        peer.send(type=Type.PARTITIONED_METADATA_RESPONSE, partition_metadata_response=answer)
+
+    broker.on(Type.PARTITIONED_METADATA, fail)
+    with pytest.raises(PulsarError) as caught:
+        await client.partitions(TOPIC)
+    assert caught.value.code == pb.TopicNotFound
+
+
+async def test_after_a_reconnect_a_watch_tells_the_difference(broker: FakeBroker, client: PulsarClient) -> None:
+    topics = ["a", "b"]
+
+    def watching(peer: Peer, command: pb.BaseCommand, _: memoryview) -> None:
+        asked = command.watch_topic_list
+        success = pb.CommandWatchTopicListSuccess(
+            request_id=asked.request_id, watcher_id=asked.watcher_id, topic=topics, topics_hash="h"
+        )
+        peer.send(type=Type.WATCH_TOPIC_LIST_SUCCESS, watch_topic_list_success=success)
+
+    broker.on(Type.WATCH_TOPIC_LIST, watching)
+    told: asyncio.Queue[tuple[list[str], list[str]]] = asyncio.Queue()
+    watch = await client.watch_topics("n/s", lambda added, removed: told.put_nowait((list(added), list(removed))))
+    assert watch is not None
+    assert await told.get() == (["a", "b"], [])
+    watcher = broker.all(Type.WATCH_TOPIC_LIST)[0].watch_topic_list.watcher_id
+    update = pb.CommandWatchTopicUpdate(
+        watcher_id=watcher, new_topics=["c"], deleted_topics=["a", "never there"], topics_hash="h"
+    )
+    broker.peers[0].send(type=Type.WATCH_TOPIC_UPDATE, watch_topic_update=update)
+    assert await told.get() == (["c"], ["a"])
+    topics[:] = ["c", "d"]
+    broker.peers[0].close()
+    assert await told.get() == (["d"], ["b"])
+    assert watch.topics == {"c", "d"}
+    await watch.close()
+    await broker.until(lambda: bool(broker.all(Type.WATCH_TOPIC_LIST_CLOSE)))
+
+
+async def test_closing_a_producer_that_is_still_opening_tells_the_broker(
+    broker: FakeBroker, client: PulsarClient
+) -> None:
+    broker.on(Type.PRODUCER, lambda *_: None)
+    producer = client.producer(TOPIC)
+    await broker.until(lambda: bool(broker.all(Type.PRODUCER)))
+    await producer.close(flush=False)
+    await broker.until(lambda: bool(broker.all(Type.CLOSE_PRODUCER)))
+
+
+async def test_closing_the_client_closes_what_it_made(broker: FakeBroker) -> None:
+    metrics = PulsarMetrics()
+    client = PulsarClient(PulsarSettings(service_url=broker.url), metrics)
+    producer = client.producer(TOPIC)
+    await producer.opened()
+    assert (metrics.producers.value, metrics.connections.value) == (1, 1)
+    await client.close()
+    await broker.until(lambda: bool(broker.all(Type.CLOSE_PRODUCER)))
+    assert metrics.producers.value == 0
+    assert producer.closed
