@@ -1,0 +1,212 @@
+"""A log checker: writers of unique values, a reader that follows them through faults, and a verdict on the log.
+
+What it demands of every partition, whatever happened meanwhile:
+
+* **A, C** each acknowledged record stands exactly at the offset that its writer was told;
+* **C** an offset has one value, for the reader that followed and for one that reads everything cold at the end;
+* **O** a writer's records stand in the order in which it sent them (of a record stored twice, the first counts);
+* **D** what is stored twice is counted; the test says how many there may be;
+* **C** offsets are dense, except where the test says that a crash may have lost unacknowledged sends;
+* the clients are never restarted, and none of them meets an error that it must give up on.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.faults.clients import ConfluentWriter, Follower, KafkaPythonWriter, Writer, read_cold
+
+PATIENCE = 60.0
+
+
+@dataclass
+class Verdict:
+    """What became of the records."""
+
+    acked: int = 0
+    stored: int = 0
+    lost: list[str] = field(default_factory=list)
+    disorder: list[str] = field(default_factory=list)
+    conflicts: list[str] = field(default_factory=list)
+    duplicates: int = 0
+    duplicates_idempotent: int = 0
+    gaps: list[tuple[int, int, int]] = field(default_factory=list)
+    """(partition, first missing offset, how many)."""
+    refused: list[str] = field(default_factory=list)
+    slowest_ack: float = 0.0
+
+    def check(self, *, duplicates: bool = False, gaps: bool = False, refused: bool = False) -> Verdict:
+        """Fail unless everything held; what may have happened is named."""
+        wrong: list[str] = [*self.lost[:5], *self.disorder[:5], *self.conflicts[:5]]
+        if self.duplicates and not duplicates:
+            wrong.append(f"{self.duplicates} duplicates")
+        if self.gaps and not gaps:
+            wrong.append(f"gaps (partition, offset, count): {self.gaps[:5]}")
+        if self.refused and not refused:
+            wrong += self.refused[:5]
+        assert not wrong, "\n".join([str(self), *wrong])
+        assert self.acked, "nothing was written"
+        return self
+
+    def __str__(self) -> str:
+        return (
+            f"{self.acked} acked, {self.stored} stored, {len(self.lost)} lost or misplaced, {len(self.disorder)} out "
+            f"of order, {len(self.conflicts)} conflicts, {self.duplicates} duplicates (of idempotent writers "
+            f"{self.duplicates_idempotent}), gaps {self.gaps}, {len(self.refused)} refused, "
+            f"slowest ack {self.slowest_ack:.2f} s"
+        )
+
+
+class Load:
+    """Writers and a follower at work on one topic."""
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+        self.topic = topic
+        self.partitions = partitions
+        self._bootstrap = bootstrap
+        self.changed = threading.Condition()
+        self.writers: list[Writer] = [
+            ConfluentWriter("c", bootstrap, topic, partitions, self.changed, idempotent=False),
+            ConfluentWriter("i", bootstrap, topic, partitions, self.changed, idempotent=True),
+            KafkaPythonWriter("k", bootstrap, topic, partitions, self.changed),
+        ]
+        self.follower = Follower(bootstrap, topic, partitions, self.changed)
+
+    def start(self) -> None:
+        """Create the topic, write and read."""
+        admin = AdminClient({"bootstrap.servers": self._bootstrap})
+        admin.create_topics([NewTopic(self.topic, self.partitions, 1)])[self.topic].result(30)
+        self.follower.start()
+        for writer in self.writers:
+            writer.start()
+
+    def until(self, what: str, condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
+        """Wait for a condition on what the clients have seen."""
+        with self.changed:
+            held = self.changed.wait_for(lambda: condition() or self._broken(), seconds)
+        assert not self._broken(), f"a client gave up while waiting for {what}: {self._broken()}"
+        assert held, f"{what}: not within {seconds} s; {self.progress()}"
+
+    def progress(self) -> str:
+        """Where everybody is."""
+        wrote = ", ".join(f"{w.name} {len(w.acks)}/{w.sent} {w.errors[-1:]}" for w in self.writers)
+        return f"acked/sent: {wrote}; read: {self.follower.count()} {self.follower.errors[-1:]}"
+
+    def more(self, count: int, seconds: float = PATIENCE) -> None:
+        """Wait until every writer has so many more acknowledgements and the reader has read as many more."""
+        marks = [len(writer.acks) + count for writer in self.writers]
+        read = self.follower.count() + count * len(self.writers)
+        self.until(
+            f"{count} more records of each writer",
+            lambda: all(len(w.acks) >= mark for w, mark in zip(self.writers, marks, strict=True))
+            and self.follower.count() >= read,
+            seconds,
+        )
+
+    def recovery(self, seconds: float = PATIENCE) -> float:
+        """Seconds until each writer has an ack, from every partition, for a record *sent* from now on."""
+        started = time.monotonic()
+        writers = [writer for writer in self.writers if not writer.stopped]
+        wanted = {(w.name, p) for w in writers for p in range(self.partitions)}
+        self.until("recovery", lambda: wanted <= {k for w in writers for k in w.fresh(started)}, seconds)
+        first = max(min(w.fresh(started).values()) for w in writers)
+        reached = max(max(w.fresh(started).values()) for w in writers)
+        self.until("the reader's recovery", lambda: self.follower.reached(reached) >= started, seconds)
+        return first - started
+
+    def stop(self) -> Verdict:
+        """Stop writing, let everything arrive, read all again cold, and judge."""
+        for writer in self.writers:
+            writer.finish()
+        for writer in self.writers:
+            writer.join(PATIENCE)
+            assert not writer.is_alive(), f"writer {writer.name} does not come to its end: {self.progress()}"
+        last = [max((a[1] for w in self.writers for a in w.acks if a[0] == p), default=-1) for p in range(self.partitions)]
+        self.until(
+            "the reader to see the end",
+            lambda: all(self.follower.next[p] > last[p] for p in range(self.partitions)),
+        )
+        self.follower.finish()
+        cold = read_cold(self._bootstrap, self.topic, last)
+        return judge(self.writers, self.follower, cold, self.partitions)
+
+    def abandon(self) -> None:
+        """Let every thread end, whatever state it is in."""
+        for writer in self.writers:
+            writer.give_up()
+        self.follower.finish()
+
+    def _broken(self) -> list[str]:
+        return [f"{one.name}: {one.fatal}" for one in (*self.writers, self.follower) if one.fatal]
+
+
+@contextmanager
+def load(bootstrap: str, topic: str, partitions: int = 3) -> Iterator[Load]:
+    """A load that is under way: some records of each writer are acknowledged and read."""
+    running = Load(bootstrap, topic, partitions)
+    try:
+        running.start()
+        running.more(30)
+        yield running
+    finally:
+        running.abandon()
+
+
+def judge(writers: Iterable[Writer], follower: Follower, cold: list[dict[int, bytes]], partitions: int) -> Verdict:
+    """Compare what was acknowledged with what was read."""
+    writers = list(writers)
+    verdict = Verdict(conflicts=list(follower.conflicts))
+    followed = follower.records
+    for partition in range(partitions):
+        _judge_partition(partition, followed[partition], cold[partition], verdict)
+    for writer in writers:
+        verdict.acked += len(writer.acks)
+        verdict.refused += [f"{writer.name}: {error}" for error in writer.errors]
+        verdict.slowest_ack = max(verdict.slowest_ack, writer.slowest)
+        for where, offset, value in writer.acks:
+            found = followed[where].get(offset)
+            if found != value:
+                verdict.lost.append(f"{value!r} acked at {where}/{offset}, where there is {found!r}")
+    _judge_duplicates(followed, writers, verdict)
+    return verdict
+
+
+def _judge_partition(number: int, followed: dict[int, bytes], cold: dict[int, bytes], verdict: Verdict) -> None:
+    verdict.stored += len(followed)
+    for offset, value in cold.items():
+        # what came after the follower ended was not acknowledged to anybody
+        if followed.get(offset, value) != value:
+            verdict.conflicts.append(f"{number}/{offset} was {followed[offset]!r} and is {value!r}")
+    if set(followed) - set(cold):
+        verdict.conflicts.append(f"{number}: read once and gone: {sorted(set(followed) - set(cold))[:5]}")
+    expected = 0
+    newest: dict[bytes, int] = {}
+    seen: set[bytes] = set()
+    for offset in sorted(followed):
+        if offset != expected:
+            verdict.gaps.append((number, expected, offset - expected))
+        expected = offset + 1
+        value = followed[offset]
+        if value in seen:
+            continue
+        seen.add(value)
+        writer, _, count = value.partition(b":")
+        if int(count) <= newest.get(writer, -1):
+            verdict.disorder.append(f"{value!r} at {number}/{offset} comes after {writer!r}:{newest[writer]}")
+        newest[writer] = int(count)
+
+
+def _judge_duplicates(followed: list[dict[int, bytes]], writers: list[Writer], verdict: Verdict) -> None:
+    counts = Counter(value for partition in followed for value in partition.values())
+    idempotent = {writer.name.encode() for writer in writers if writer.idempotent}
+    for value, count in counts.items():
+        verdict.duplicates += count - 1
+        if value.partition(b":")[0] in idempotent:
+            verdict.duplicates_idempotent += count - 1

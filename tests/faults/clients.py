@@ -1,0 +1,292 @@
+"""The clients of the log checker: each runs in a thread of its own, never restarted, and notes all that it is told."""
+
+from __future__ import annotations
+
+import threading
+import time
+from abc import ABC, abstractmethod
+from functools import partial
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from kafka import KafkaProducer
+
+_IN_FLIGHT = 150  # records of one writer without an outcome: enough for several requests on their way at once
+_PACE = 0.02
+_PER_TURN = 12
+_DELIVERY_MS = 120_000
+Ack = tuple[int, int, bytes]
+
+
+class Writer(threading.Thread, ABC):
+    """Writes `name:0`, `name:1`, … round the partitions, with at most `_IN_FLIGHT` of them open."""
+
+    def __init__(self, name: str, partitions: int, changed: threading.Condition, idempotent: bool) -> None:
+        super().__init__(name=name, daemon=True)
+        self.idempotent = idempotent
+        self.partitions = partitions
+        self.changed = changed
+        self.sent = 0
+        self.acks: list[Ack] = []
+        self.errors: list[str] = []
+        self.fatal = ""
+        self.slowest = 0.0
+        self.stopped = False
+        self._given_up = False
+        self._paced = threading.Event()
+        self._acked_at: list[tuple[int, float, float]] = []  # partition, sent, acknowledged
+
+    def run(self) -> None:
+        try:
+            while not self.stopped:
+                for _ in range(_PER_TURN):
+                    if self.sent - len(self.acks) - len(self.errors) >= _IN_FLIGHT:
+                        break
+                    value = f"{self.name}:{self.sent}".encode()
+                    where = self.sent % self.partitions
+                    self.sent += 1
+                    self.send(where, value, time.monotonic())
+                self.serve(_PACE)
+            while not self._given_up and len(self.acks) + len(self.errors) < self.sent:
+                self.serve(_PACE)
+        except Exception as error:  # noqa: BLE001 — told to the test, which fails
+            self.fail(f"{type(error).__name__}: {error}")
+        finally:
+            self.close()
+
+    def finish(self) -> None:
+        """Send no more; the thread ends when every record has its outcome."""
+        self.stopped = True
+        self._paced.set()
+
+    def give_up(self) -> None:
+        """End whatever is missing."""
+        self._given_up = True
+        self.finish()
+        self.join(30)
+
+    def fresh(self, since: float) -> dict[tuple[str, int], float]:
+        """When each partition first acknowledged a record sent after `since`."""
+        found: dict[tuple[str, int], float] = {}
+        for where, sent, acked in reversed(self._acked_at):
+            if sent < since and acked < since:
+                break
+            if sent >= since:
+                found[self.name, where] = acked
+        return found
+
+    def acked(self, where: int, offset: int, value: bytes, sent: float) -> None:
+        """One record is acknowledged."""
+        now = time.monotonic()
+        with self.changed:
+            self.slowest = max(self.slowest, now - sent)
+            self._acked_at.append((where, sent, now))
+            self.acks.append((where, offset, value))
+            self.changed.notify_all()
+
+    def refused(self, error: object) -> None:
+        """One record will never be acknowledged."""
+        with self.changed:
+            self.errors.append(str(error))
+            self.changed.notify_all()
+
+    def fail(self, reason: str) -> None:
+        """The client can do no more."""
+        with self.changed:
+            self.fatal = reason
+            self.changed.notify_all()
+
+    @abstractmethod
+    def send(self, where: int, value: bytes, now: float) -> None:
+        """Hand one record to the client."""
+
+    @abstractmethod
+    def serve(self, seconds: float) -> None:
+        """Let the client work for about so long."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give the client back."""
+
+
+class ConfluentWriter(Writer):
+    """librdkafka; without idempotence one request at a time, as order then demands (`max.in.flight`)."""
+
+    def __init__(
+        self, name: str, bootstrap: str, topic: str, partitions: int, changed: threading.Condition, *, idempotent: bool
+    ) -> None:
+        super().__init__(name, partitions, changed, idempotent)
+        self._topic = topic
+        settings: dict[str, Any] = {
+            "bootstrap.servers": bootstrap,
+            "linger.ms": 5,
+            "message.timeout.ms": _DELIVERY_MS,
+            "reconnect.backoff.max.ms": 500,
+            "enable.idempotence": idempotent,
+            "error_cb": self._on_error,
+            "log_level": 0,
+        }
+        if not idempotent:
+            settings["max.in.flight.requests.per.connection"] = 1
+        self._producer = Producer(settings)
+
+    def _on_error(self, error: KafkaError) -> None:
+        if error.fatal():
+            self.fail(str(error))
+
+    def send(self, where: int, value: bytes, now: float) -> None:
+        def done(error: KafkaError | None, message: Message) -> None:
+            if error is not None:
+                self.refused(error)
+            else:
+                offset = message.offset()
+                assert offset is not None
+                self.acked(where, offset, value, now)
+
+        self._producer.produce(self._topic, value, partition=where, on_delivery=done)
+
+    def serve(self, seconds: float) -> None:
+        # poll returns at the first report: its own wait is what paces the writer while there are none
+        self._producer.poll(0)
+        self._paced.wait(seconds) if not self.stopped else self._producer.poll(seconds)
+
+    def close(self) -> None:
+        self._producer.purge()
+        self._producer.poll(0)
+
+
+class KafkaPythonWriter(Writer):
+    """kafka-python, with its defaults for order and repetition."""
+
+    def __init__(self, name: str, bootstrap: str, topic: str, partitions: int, changed: threading.Condition) -> None:
+        super().__init__(name, partitions, changed, idempotent=bool(KafkaProducer.DEFAULT_CONFIG["enable_idempotence"]))
+        self._topic = topic
+        self._producer = KafkaProducer(
+            bootstrap_servers=bootstrap,
+            linger_ms=5,
+            delivery_timeout_ms=_DELIVERY_MS,
+            max_block_ms=_DELIVERY_MS,
+            reconnect_backoff_max_ms=500,
+        )
+
+    def send(self, where: int, value: bytes, now: float) -> None:
+        future = self._producer.send(self._topic, value, partition=where)
+        future.add_callback(partial(self._acked, where, value, now))
+        future.add_errback(self.refused)
+
+    def _acked(self, where: int, value: bytes, now: float, metadata: Any) -> None:
+        self.acked(where, metadata.offset, value, now)
+
+    def serve(self, seconds: float) -> None:
+        if self.stopped:
+            threading.Event().wait(seconds)
+        else:
+            self._paced.wait(seconds)
+
+    def close(self) -> None:
+        self._producer.close(timeout=5)
+
+
+class Follower(threading.Thread):
+    """One consumer by assignment, from the first offset on, through the whole run."""
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int, changed: threading.Condition) -> None:
+        super().__init__(name="follower", daemon=True)
+        self.records: list[dict[int, bytes]] = [{} for _ in range(partitions)]
+        self.next = [0] * partitions
+        self.conflicts: list[str] = []
+        self.errors: list[str] = []
+        self.fatal = ""
+        self.total = 0
+        self._read_at = 0.0
+        self._changed = changed
+        self._ended = False
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "none",
+                "enable.auto.commit": False,
+                # an offset out of range must be told, not jumped over
+                "auto.offset.reset": "error",
+                "reconnect.backoff.max.ms": 500,
+                "log_level": 0,
+            }
+        )
+        self._consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
+
+    def run(self) -> None:
+        try:
+            while not self._ended:
+                self._take(self._consumer.consume(500, 0.1))
+        except KafkaException as error:
+            self._fail(str(error))
+        finally:
+            self._consumer.close()
+
+    def count(self) -> int:
+        """Records read."""
+        return self.total
+
+    def reached(self, _: float) -> float:
+        """When the last record was read."""
+        return self._read_at
+
+    def finish(self) -> None:
+        """Read no more."""
+        self._ended = True
+        if self.is_alive():
+            self.join(30)
+
+    def _take(self, messages: list[Message]) -> None:
+        if not messages:
+            return
+        with self._changed:
+            for message in messages:
+                error = message.error()
+                if error is None:
+                    self._one(message)
+                elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE) or error.fatal():
+                    self.fatal = str(error)
+                else:
+                    self.errors.append(str(error))
+            self._read_at = time.monotonic()
+            self._changed.notify_all()
+
+    def _one(self, message: Message) -> None:
+        partition, offset, value = message.partition(), message.offset(), message.value()
+        assert partition is not None and offset is not None and value is not None
+        if offset < self.next[partition]:
+            self.conflicts.append(f"{partition}/{offset} was read after {self.next[partition] - 1}")
+        known = self.records[partition].setdefault(offset, value)
+        if known != value:
+            self.conflicts.append(f"{partition}/{offset} is {known!r} and {value!r}")
+        self.next[partition] = offset + 1
+        self.total += 1
+
+    def _fail(self, reason: str) -> None:
+        with self._changed:
+            self.fatal = reason
+            self._changed.notify_all()
+
+
+def read_cold(bootstrap: str, topic: str, last: list[int], seconds: float = 60.0) -> list[dict[int, bytes]]:
+    """Everything up to these offsets, by a consumer that comes anew."""
+    records: list[dict[int, bytes]] = [{} for _ in last]
+    open_partitions = {partition for partition, offset in enumerate(last) if offset >= 0}
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "none", "enable.auto.commit": False})
+    deadline = time.monotonic() + seconds
+    try:
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in open_partitions])
+        while open_partitions and time.monotonic() < deadline:
+            for message in consumer.consume(1000, 0.2):
+                if message.error() is not None:
+                    continue
+                partition, offset, value = message.partition(), message.offset(), message.value()
+                assert partition is not None and offset is not None and value is not None
+                records[partition][offset] = value
+                if offset >= last[partition]:
+                    open_partitions.discard(partition)
+    finally:
+        consumer.close()
+    assert not open_partitions, f"partitions {open_partitions} could not be read to their ends {last}"
+    return records

@@ -1,0 +1,63 @@
+"""What the fault tests share: a Pulsar that may be killed and rolls its ledgers over fast, with a bridge before it."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from bridge.standalone.guard import Guard
+from tests.support.bridges import BridgeChild, Overrides, settings_for
+from tests.support.pulsar import PrivatePulsar
+
+ENTRIES_PER_LEDGER = 50
+
+
+@pytest.fixture(scope="module")
+def broker(private_pulsar: Callable[..., PrivatePulsar]) -> PrivatePulsar:
+    """One Pulsar for a module; ledgers of 50 entries, so that every fault meets a roll-over."""
+    return private_pulsar(
+        {
+            "managedLedgerMaxEntriesPerLedger": str(ENTRIES_PER_LEDGER),
+            "managedLedgerMinLedgerRolloverTimeMinutes": "0",
+        }
+    )
+
+
+@pytest.fixture
+def broker_namespace(broker: PrivatePulsar) -> str:
+    """A namespace of the test's own."""
+    return broker.create_namespace()
+
+
+@pytest.fixture
+def start_bridge(
+    broker: PrivatePulsar, broker_namespace: str, guard: Guard, tmp_path: Path
+) -> Iterator[Callable[..., BridgeChild]]:
+    """Start bridges on the test's namespace; more than one is a bridge with nothing in memory."""
+    children: list[BridgeChild] = []
+
+    def start(**overrides: Overrides) -> BridgeChild:
+        settings = settings_for(broker, broker_namespace, overrides)
+        child = BridgeChild(settings, tmp_path / f"bridge-{len(children)}", guard)
+        children.append(child)
+        child.start()
+        return child
+
+    yield start
+    for child in children:
+        child.kill()
+
+
+@pytest.fixture
+def bridge_child(start_bridge: Callable[..., BridgeChild]) -> BridgeChild:
+    """The bridge under load."""
+    return start_bridge()
+
+
+@pytest.fixture
+def topic() -> str:
+    """A fresh name."""
+    return f"faults-{secrets.token_hex(3)}"

@@ -1,0 +1,36 @@
+"""Faults done to processes of the tests' own, by their pids, and what is measured of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def stopped(pid: int) -> Iterator[None]:
+    """SIGSTOP, and SIGCONT at the end."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def let_pass(seconds: float) -> None:
+    """How long a fault lasts: the one thing here that time itself decides."""
+    threading.Event().wait(seconds)
+
+
+def resident_bytes(pid: int) -> int:
+    """A process's memory."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def open_files(pid: int) -> int:
+    """A process's open descriptors."""
+    return len(os.listdir(f"/proc/{pid}/fd"))
