@@ -43,11 +43,14 @@ async def handle(request: Request, broker: Broker, session: Session) -> Later[Re
     refused = _refuse(request)
     # All logs are made ready first; then the batches take their places without a pause in between, so that
     # the order of requests is the order of records.
-    await asyncio.gather(*(_prepare(name, place, refused, broker) for name, places in topics for place in places))
+    deadline = asyncio.get_running_loop().time() + max(request.timeout_ms, 1) / 1000
+    await asyncio.gather(
+        *(_prepare(name, place, refused, deadline, broker) for name, places in topics for place in places)
+    )
     for _, places in topics:
         for place in places:
             _append(place)
-    return Later(_answer(request, topics))
+    return Later(_answer(request, topics, deadline))
 
 
 def _refuse(request: Request) -> KafkaError | None:
@@ -59,21 +62,28 @@ def _refuse(request: Request) -> KafkaError | None:
     return None
 
 
-async def _prepare(topic: str, place: _Place, refused: KafkaError | None, broker: Broker) -> None:
+async def _prepare(topic: str, place: _Place, refused: KafkaError | None, deadline: float, broker: Broker) -> None:
     """All that may take time or fail before the batches take their places."""
     try:
         if refused is not None:
             raise refused
-        place.log = await broker.topics.partition(topic, place.data.index)
-        await place.log.prepare()
-        if place.data.records is None:
-            raise KafkaError(ErrorCode.INVALID_RECORD, "no records for this partition")
-        limit = broker.settings.kafka.max_request_bytes
-        with translated():
-            for batch in entries.split(memoryview(place.data.records)):
-                place.sealed.append(await _seal(batch, limit))
+        async with asyncio.timeout_at(deadline):
+            await _make_ready(topic, place, broker)
+    except TimeoutError:
+        place.error = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "Pulsar takes no more for this partition at present")
     except KafkaError as error:
         place.error = error
+
+
+async def _make_ready(topic: str, place: _Place, broker: Broker) -> None:
+    place.log = await broker.topics.partition(topic, place.data.index)
+    await place.log.prepare()
+    if place.data.records is None:
+        raise KafkaError(ErrorCode.INVALID_RECORD, "no records for this partition")
+    limit = broker.settings.kafka.max_request_bytes
+    with translated():
+        for batch in entries.split(memoryview(place.data.records)):
+            place.sealed.append(await _seal(batch, limit))
 
 
 async def _seal(batch: memoryview, limit: int) -> Sealed:
@@ -90,10 +100,10 @@ def _append(place: _Place) -> None:
             place.error = error
 
 
-async def _answer(request: Request, topics: list[tuple[str, list[_Place]]]) -> Response | None:
+async def _answer(request: Request, topics: list[tuple[str, list[_Place]]], deadline: float) -> Response | None:
     under_way = [offset for _, places in topics for place in places for offset in place.offsets]
     if under_way:
-        _, late = await asyncio.wait(under_way, timeout=max(request.timeout_ms, 1) / 1000)
+        _, late = await asyncio.wait(under_way, timeout=deadline - asyncio.get_running_loop().time())
         for offset in late:
             offset.cancel()  # the client will send it again: it need not be stored any more
     responses = [

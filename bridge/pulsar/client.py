@@ -12,11 +12,10 @@ from bridge.pulsar import commands
 from bridge.pulsar.consumer import Consumer, Reader
 from bridge.pulsar.fetch import EntryFetch
 from bridge.pulsar.lookup import Lookup
-from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.pool import Pool
 from bridge.pulsar.producer import Producer
 from bridge.pulsar.subscription import Access, Options
-from bridge.pulsar.types import AccessMode, Entry, Position, PulsarError
+from bridge.pulsar.types import AccessMode, Entry, Position
 from bridge.pulsar.watch import Callback, TopicWatch
 
 _BUFFER: Final = 8 << 20
@@ -53,8 +52,12 @@ class PulsarClient:
         name: str | None = None,
         properties: Mapping[str, str] | None = None,
         access_mode: AccessMode = AccessMode.SHARED,
+        must_exist: bool = False,
     ) -> Producer:
-        """A producer, at once: it connects in the background and takes sends already."""
+        """A producer, at once: it connects in the background and takes sends already.
+
+        `must_exist`: a topic that is deleted stays so, also where the broker would create it for its producers.
+        """
         producer = Producer(
             topic,
             next(self._ids),
@@ -65,6 +68,7 @@ class PulsarClient:
             name=name,
             properties=properties,
             access_mode=access_mode,
+            must_exist=must_exist,
         )
         self._made.add(producer)
         return producer
@@ -121,14 +125,7 @@ class PulsarClient:
 
         Never creates anything: a broker too old to be asked so is not asked (UnsupportedVersionError).
         """
-        connection = await self._pool.service()
-        if not connection.features.supports_get_partitioned_metadata_without_auto_creation:
-            raise PulsarError(pb.UnsupportedVersionError, "this broker may create a topic that is asked about")
-        command = await connection.request(lambda request_id: commands.partitioned_metadata(request_id, topic))
-        answer = command.partition_metadata_response
-        if answer.HasField("error") or answer.response == pb.CommandPartitionedTopicMetadataResponse.Failed:
-            raise PulsarError(answer.error, answer.message)
-        return answer.partitions
+        return await self._lookup.partitions(topic)
 
     async def topics_of_namespace(self, namespace: str) -> list[str]:
         """Full names of the namespace's persistent topics; of a partitioned one, its partitions."""

@@ -1,5 +1,6 @@
 """Finding the broker that serves a topic."""
 
+import re
 from typing import Final
 
 from bridge.config import PulsarSettings
@@ -11,6 +12,7 @@ from bridge.pulsar.pool import Pool, parse_url
 from bridge.pulsar.types import PulsarError
 
 _MAX_REDIRECTS: Final = 20  # as the Java client's maxLookupRedirects
+_PARTITION: Final = re.compile(r"(?P<topic>.+)-partition-(?P<number>[0-9]+)")
 _Answer = pb.CommandLookupTopicResponse
 
 
@@ -29,6 +31,35 @@ class Lookup:
         except PulsarError:
             self._metrics.lookup_errors.inc()
             raise
+
+    async def partitions(self, topic: str) -> int:
+        """How many partitions; 0 = not partitioned; PulsarError(TopicNotFound) when there is no such topic.
+
+        Never creates anything: a broker too old to be asked so is not asked (UnsupportedVersionError).
+        """
+        connection = await self._pool.service()
+        if not connection.features.supports_get_partitioned_metadata_without_auto_creation:
+            raise PulsarError(pb.UnsupportedVersionError, "this broker may create a topic that is asked about")
+        command = await connection.request(lambda request_id: commands.partitioned_metadata(request_id, topic))
+        answer = command.partition_metadata_response
+        if answer.HasField("error") or answer.response == pb.CommandPartitionedTopicMetadataResponse.Failed:
+            raise PulsarError(answer.error, answer.message)
+        return answer.partitions
+
+    async def must_exist(self, topic: str) -> None:
+        """Raise TopicNotFound unless the topic, or the one it is a partition of, is there.
+
+        A broker that allows automatic creation would make a deleted topic anew for the first producer that comes back.
+        """
+        whole = _PARTITION.fullmatch(topic)
+        try:
+            partitions = await self.partitions(whole["topic"] if whole else topic)
+        except PulsarError as error:
+            if error.code != pb.UnsupportedVersionError:
+                raise
+            return
+        if whole and int(whole["number"]) >= partitions:
+            raise PulsarError(pb.TopicNotFound, f"{whole['topic']} has {partitions} partitions")
 
     async def _find(self, topic: str) -> Address:
         connection = await self._pool.service()

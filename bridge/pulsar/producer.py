@@ -65,6 +65,7 @@ class Producer(Attachment):
         name: str | None = None,
         properties: Mapping[str, str] | None = None,
         access_mode: AccessMode = AccessMode.SHARED,
+        must_exist: bool = False,
     ) -> None:
         super().__init__("producer", topic, settings, metrics)
         # A name of our own making, instead of the broker's, lets entries be encoded before the first connect.
@@ -78,6 +79,7 @@ class Producer(Attachment):
         self._max_pending_bytes = settings.max_pending_bytes
         self._properties = dict(properties or {})
         self._access_mode = access_mode
+        self._must_exist = must_exist
         self._lane = Lane.DATA if access_mode is AccessMode.SHARED else Lane.LOCK
         self._epoch = 0
         self._topic_epoch: int | None = None
@@ -153,6 +155,8 @@ class Producer(Attachment):
             # Same id, same connection: the broker must have let go, or it would take the next open for a duplicate.
             await self._leave(self._abandoned)
             self._abandoned = None
+        if self._must_exist:
+            await self._lookup.must_exist(self.topic)
         connection = await self._pool.get(await self._lookup.find(self.topic), self._lane)
         connection.producers[self._id] = self
         self._epoch += 1

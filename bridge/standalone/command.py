@@ -101,8 +101,8 @@ class Standalone:
         guard = self._stack.enter_context(Guard())
         plan = PulsarPlan(data.path, ports.pulsar, ports.pulsar_http)
         self._pulsar = PulsarProcess(plan, java, jars, guard, keep_open=[data.lock])
-        kept = "nowhere: it goes when this ends" if data.ephemeral else str(data.path)
-        say(f"starting Pulsar {PULSAR_VERSION}; its data is kept in {kept}")
+        kept = "goes when this ends" if data.ephemeral else f"is kept in {data.path}"
+        say(f"starting Pulsar {PULSAR_VERSION}; its data {kept}")
         say(f"Pulsar is healthy after {self._pulsar.start(_tell_waiting()):.1f} s")
         self._bridge = BridgeProcess(_settings(plan, ports), data.path, guard)
         say(f"the bridge is ready after {self._bridge.start():.1f} s; its log is {self._bridge.child.output}")

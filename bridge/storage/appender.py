@@ -66,6 +66,11 @@ class Appender:
                 text = f"a batch of {size} bytes (uncompressed) is above Pulsar's maximum message size of {limit}"
                 raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, text)
 
+    async def room(self) -> None:
+        """Wait until Pulsar has acknowledged enough for more to be sent (`pulsar.max_pending_bytes`)."""
+        if self._producer is not None:
+            await self._producer.writable()
+
     async def opened(self) -> None:
         """Wait until the broker has taken the producer."""
         await self._open().opened()
@@ -79,7 +84,7 @@ class Appender:
 
     def _open(self) -> Producer:
         if self._producer is None:
-            self._producer = self._client.producer(self._topic, name=self._name)
+            self._producer = self._client.producer(self._topic, name=self._name, must_exist=True)
         return self._producer
 
     def _settle(self, slot: _Slot, sent: "asyncio.Future[Receipt]") -> None:

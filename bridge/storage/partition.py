@@ -82,11 +82,12 @@ class PartitionLog:
     # --- appending ---
 
     async def prepare(self) -> None:
-        """Learn where the log ends, so that `append` can be called."""
-        if not self._loaded:
-            with translated():
+        """Learn where the log ends and wait until there is room, so that `append_all` can be called."""
+        with translated():
+            if not self._loaded:
                 async with self._opening:
                     await self._load()
+            await self._appender.room()
 
     def append_all(self, batches: list[Sealed]) -> list[asyncio.Future[int]]:
         """Send batches: each one's base offset once Pulsar holds it, or a KafkaError.
@@ -149,7 +150,7 @@ class PartitionLog:
     async def earliest(self) -> int:
         """The offset of the first record still there; from memory, refreshed in the background."""
         with translated():
-            await self.prepare()
+            await self._open_tail()
             if self._start_known_at == float("-inf"):
                 return await self._find_start()
             if _now() - self._start_known_at > _START_IS_FRESH and (

@@ -172,7 +172,10 @@ class Topics:
     async def delete(self, topic: Topic) -> None:
         """Delete a topic and its records."""
         full = self._names.pulsar(topic.name)
+        # our own producers and readers go first: they must not find the topic going under their hands
         self._forget(topic.name)
+        if self._closing:
+            await asyncio.wait(self._closing)
         with translated():
             if topic.partitioned:
                 await self._storage.admin.delete_partitioned(full, force=True)

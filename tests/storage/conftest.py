@@ -1,0 +1,88 @@
+"""A partition log on the session's real Pulsar."""
+
+import uuid
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+import pytest
+import pytest_asyncio
+
+from bridge import codec
+from bridge.codec import Rebuild, Record
+from bridge.config import Settings
+from bridge.metrics import Metrics
+from bridge.pulsar import Admin, PulsarClient
+from bridge.storage import entries
+from bridge.storage.catchup import CatchUps
+from bridge.storage.partition import PartitionLog, Storage
+from bridge.storage.tail import TailCache
+from tests.support.bridges import settings_for
+from tests.support.pulsar import PulsarAddress
+
+NOW = 1_700_000_000_000
+
+
+def sealed(count: int, timestamp: int = NOW, value: bytes = b"value") -> entries.Sealed:
+    """A batch of records 1 ms apart, numbered in their keys."""
+    records = [Record(i, timestamp + i, b"%d" % i, value, ()) for i in range(count)]
+    return entries.seal(memoryview(codec.build_batch(records, Rebuild(0, count, 0))), 1 << 26)
+
+
+@dataclass
+class Bench:
+    """Logs that share one client, as a server wires them."""
+
+    settings: Settings
+    client: PulsarClient
+    admin: Admin
+    metrics: Metrics
+    stack: AsyncExitStack
+    gone: list[str]
+
+    def log(self, topic: str, cache_bytes: int = 1 << 20) -> PartitionLog:
+        """A log as after a start of the bridge: it knows nothing."""
+        storage = Storage(
+            settings=self.settings,
+            client=self.client,
+            admin=self.admin,
+            metrics=self.metrics.storage,
+            cache=TailCache(cache_bytes, self.metrics.storage),
+            catchups=CatchUps(4, 30, self.metrics.storage),
+            writer=f"test-{uuid.uuid4().hex[:8]}",
+        )
+        log = PartitionLog(topic, storage, lambda: self.gone.append(topic))
+        self.stack.push_async_callback(log.close)
+        self.stack.push_async_callback(storage.catchups.close)
+        return log
+
+    async def topic(self) -> str:
+        """A fresh topic."""
+        name = f"persistent://{self.settings.pulsar.full_namespace}/log-{uuid.uuid4().hex[:8]}"
+        await self.admin.create_non_partitioned(name)
+        return name
+
+    async def append(self, log: PartitionLog, *batches: entries.Sealed) -> list[int]:
+        """Append and wait: the base offsets."""
+        await log.prepare()
+        return [await offset for offset in log.append_all(list(batches))]
+
+
+MakeBench = Callable[..., Bench]
+
+
+@pytest.fixture
+def log_settings(pulsar: PulsarAddress, namespace: str) -> Settings:
+    return settings_for(pulsar, namespace)
+
+
+@pytest_asyncio.fixture
+async def bench(log_settings: Settings) -> AsyncIterator[Bench]:
+    metrics = Metrics()
+    async with AsyncExitStack() as stack:
+        client, admin = PulsarClient(log_settings.pulsar, metrics.pulsar), Admin(log_settings.pulsar)
+        await admin.start()
+        stack.push_async_callback(admin.close)
+        await client.start()
+        stack.push_async_callback(client.close)
+        yield Bench(log_settings, client, admin, metrics, stack, [])

@@ -1,0 +1,189 @@
+"""A partition's log on a real Pulsar: offsets, watermarks, reading from anywhere, times."""
+
+import asyncio
+
+import pytest
+
+from bridge.codec import Record
+from bridge.errors import KafkaError
+from bridge.kafka.error_codes import ErrorCode
+from bridge.pulsar.pb import PulsarApi_pb2 as pb
+from bridge.storage import entries
+from bridge.storage.partition import PartitionLog, TimeOffset
+from tests.storage.conftest import NOW, Bench, sealed
+
+pytestmark = pytest.mark.pulsar
+
+PATIENCE = 10.0
+
+
+async def read(log: PartitionLog, offset: int, max_bytes: int = 1 << 20) -> list[Record]:
+    found = await log.read(offset, max_bytes, PATIENCE)
+    return [record for data in found for record in entries.records_of(data)]
+
+
+async def read_all(log: PartitionLog) -> list[Record]:
+    records: list[Record] = []
+    while len(records) < await log.latest():
+        records += await read(log, len(records))
+    return records
+
+
+async def test_an_empty_log_begins_and_ends_at_0(bench: Bench) -> None:
+    log = bench.log(await bench.topic())
+    assert (await log.earliest(), await log.latest()) == (0, 0)
+    assert await log.read(0, 100, PATIENCE) == []
+    assert await log.at_time(0) is None
+    assert await log.newest() is None
+
+
+async def test_offsets_are_dense_and_stay_after_a_restart(bench: Bench) -> None:
+    topic = await bench.topic()
+    assert await bench.append(bench.log(topic), sealed(3), sealed(1), sealed(5)) == [0, 3, 4]
+    log = bench.log(topic)
+    assert (await log.earliest(), await log.latest()) == (0, 9)
+    assert await bench.append(log, sealed(2)) == [9]
+    assert await log.latest() == 11
+    assert [record.offset for record in await read_all(log)] == list(range(11))
+
+
+async def test_many_appends_keep_their_order(bench: Bench) -> None:
+    log = bench.log(await bench.topic())
+    await log.prepare()
+    offsets = [offset for number in range(200) for offset in log.append_all([sealed(1 + number % 3)])]
+    expected, at = [], 0
+    for number in range(200):
+        expected.append(at)
+        at += 1 + number % 3
+    assert await asyncio.gather(*offsets) == expected
+
+
+@pytest.mark.parametrize("cache_bytes", [0, 1 << 20], ids=["cold", "cached"])
+async def test_any_offset_can_be_read(bench: Bench, cache_bytes: int) -> None:
+    topic = await bench.topic()
+    await bench.append(bench.log(topic), *[sealed(7, value=b"x" * 50) for _ in range(30)])
+    log = bench.log(topic, cache_bytes)
+    for offset in (0, 1, 6, 7, 100, 150, 208, 209, 3, 209, 0):
+        records = await read(log, offset, 1)
+        assert offset in [record.offset for record in records]
+        assert len(records) == 7  # at least a whole batch, however little was asked for
+    assert [record.offset for record in await read_all(log)] == list(range(210))
+
+
+async def test_reading_waits_for_nothing_at_the_end_and_beyond_is_out_of_range(bench: Bench) -> None:
+    log = bench.log(await bench.topic())
+    await bench.append(log, sealed(4))
+    assert await log.read(4, 100, PATIENCE) == []
+    for offset in (5, -1, 1 << 40):
+        with pytest.raises(KafkaError) as raised:
+            await log.read(offset, 100, PATIENCE)
+        assert raised.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+async def test_a_waiting_reader_is_told_of_new_records(bench: Bench) -> None:
+    log = bench.log(await bench.topic())
+    assert await log.latest() == 0
+    grown: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    log.end.notify(grown)
+    await bench.append(log, sealed(1))
+    await asyncio.wait_for(grown, PATIENCE)
+    assert log.end.offset == 1
+
+
+async def test_another_s_records_are_counted_and_seen(bench: Bench) -> None:
+    topic = await bench.topic()
+    ours, theirs = bench.log(topic), bench.log(topic)
+    assert await bench.append(ours, sealed(2)) == [0]
+    assert await bench.append(theirs, sealed(3)) == [2]
+    assert await bench.append(ours, sealed(1)) == [5]
+    assert await bench.append(theirs, sealed(1), sealed(1)) == [6, 7]
+    assert bench.metrics.storage.reanchors.value >= 2
+    # an offset learnt from elsewhere is looked for before it is refused
+    assert await ours.read(8, 100, PATIENCE) == []
+    assert [record.offset for record in await read_all(ours)] == list(range(8))
+
+
+async def test_offsets_stay_true_while_others_write_between(bench: Bench) -> None:
+    topic = await bench.topic()
+    log = bench.log(topic)
+    await log.prepare()
+    await log.latest()  # the tail is open: it tells the offsets, no entry is read back
+    native = bench.client.producer(topic)
+    offsets = []
+    for number in range(100):
+        native.send(pb.MessageMetadata(), b"native", 1)
+        offsets += log.append_all([sealed(2, value=b"%d" % number)])
+        await asyncio.sleep(0)  # let both get to their sockets in turns
+    bases = await asyncio.gather(*offsets)
+    await native.close()
+    records = await read_all(log)
+    assert [record.offset for record in records] == list(range(300))
+    for number, base in enumerate(bases):
+        assert [records[base + i].value for i in (0, 1)] == [b"%d" % number] * 2
+
+
+async def test_times_are_found_in_order_and_out_of_it(bench: Bench) -> None:
+    topic = await bench.topic()
+    # the third batch is older than the second: Kafka finds the first record that is new enough all the same
+    batches = [sealed(10, NOW), sealed(10, NOW + 1000), sealed(10, NOW + 500), sealed(10, NOW + 2000)]
+    await bench.append(bench.log(topic), *batches)
+    log = bench.log(topic)
+    assert await log.at_time(0) == TimeOffset(0, NOW)
+    assert await log.at_time(NOW + 5) == TimeOffset(5, NOW + 5)
+    assert await log.at_time(NOW + 10) == TimeOffset(10, NOW + 1000)
+    assert await log.at_time(NOW + 505) == TimeOffset(10, NOW + 1000)
+    assert await log.at_time(NOW + 1500) == TimeOffset(30, NOW + 2000)
+    assert await log.at_time(NOW + 2009) == TimeOffset(39, NOW + 2009)
+    assert await log.at_time(NOW + 2010) is None
+    assert await log.newest() == TimeOffset(39, NOW + 2009)
+
+
+async def test_the_newest_record_need_not_be_the_last(bench: Bench) -> None:
+    topic = await bench.topic()
+    await bench.append(bench.log(topic), sealed(3, NOW), sealed(3, NOW + 9000), sealed(3, NOW + 10))
+    assert await bench.log(topic).newest() == TimeOffset(5, NOW + 9002)
+
+
+async def test_a_batch_above_pulsar_s_limit_is_refused_and_nothing_is_sent(bench: Bench) -> None:
+    log = bench.log(await bench.topic())
+    await log.writable()
+    with pytest.raises(KafkaError) as raised:
+        log.append_all([sealed(1), sealed(1, value=b"x" * (6 << 20))])
+    assert raised.value.code == ErrorCode.MESSAGE_TOO_LARGE
+    assert await bench.append(log, sealed(1)) == [0]
+
+
+async def test_a_cancelled_append_does_not_disturb_the_next(bench: Bench) -> None:
+    log = bench.log(await bench.topic())
+    await log.prepare()
+    first, second, third = log.append_all([sealed(1), sealed(1), sealed(1)])
+    second.cancel()
+    assert await first == 0
+    # written before it was given up or not: either way the third's offset is where it is read
+    base = await third
+    records = await read(log, base)
+    assert records[0].offset == base
+    assert base in (1, 2)
+
+
+async def test_a_deleted_topic_ends_its_log(bench: Bench) -> None:
+    topic = await bench.topic()
+    log = bench.log(topic)
+    await bench.append(log, sealed(1))
+    await log.latest()
+    await bench.admin.delete_non_partitioned(topic)
+    with pytest.raises(KafkaError) as raised:
+        for offset in log.append_all([sealed(1)]):
+            await asyncio.wait_for(offset, PATIENCE)
+    assert raised.value.code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+
+async def test_the_tail_goes_when_nobody_reads_and_comes_back(bench: Bench) -> None:
+    log = bench.log(await bench.topic())
+    await bench.append(log, sealed(2))
+    assert await log.latest() == 2
+    log._used_at -= 1000
+    await log.sweep()
+    assert log._tail is None
+    await bench.append(log, sealed(2))
+    assert len(await read_all(log)) == 4
