@@ -1,7 +1,8 @@
 """What an API file fills in (`Api`) and what its handler is given (`Broker`, `Session`)."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from bridge.config import Settings
@@ -113,3 +114,27 @@ class Api:
         if "error_message" in fields:
             values["error_message"] = text or None
         return message.blank(self.response, **values)
+
+
+def error_codes(response: Any) -> Iterator[int]:
+    """Every error an answer tells, of the whole request and of its topics and partitions."""
+    tells, arrays = _errors_of(type(response))
+    if tells and response.error_code:
+        yield response.error_code
+    for name in arrays:
+        for element in getattr(response, name) or ():
+            yield from error_codes(element)
+
+
+@cache
+def _errors_of(cls: type[Any]) -> tuple[bool, tuple[str, ...]]:
+    """Whether a message class has an error code, and which of its arrays have elements that have."""
+    fields = message.fields_of(cls)
+    arrays = []
+    for one in fields:
+        element = one.type.element
+        if one.type.name == "array" and element is not None and element.message is not None:
+            tells, below = _errors_of(element.message)
+            if tells or below:
+                arrays.append(one.name)
+    return any(one.name == "error_code" for one in fields), tuple(arrays)

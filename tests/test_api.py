@@ -2,7 +2,9 @@
 
 from typing import Any
 
+from bridge.api import error_codes
 from bridge.apis import load
+from bridge.kafka import fetch_wire
 from bridge.kafka.error_codes import ErrorCode
 
 APIS: dict[str, Any] = {api.name: api for api in load().values()}
@@ -29,3 +31,21 @@ def test_a_failure_can_be_written() -> None:
             answer = api.failure(ErrorCode.REQUEST_TIMED_OUT, "late", version)
             if answer is not None:
                 assert b"".join(api.encode(answer, version))
+
+
+def test_every_error_of_an_answer_is_found() -> None:
+    fetch = APIS["Fetch"].response
+    answer = fetch(
+        error_code=0,
+        responses=[
+            fetch_wire.ResponseTopic(
+                topic="t",
+                partitions=[
+                    fetch_wire.ResponsePartition(partition_index=n, error_code=code, high_watermark=0)
+                    for n, code in enumerate((0, 3, 0, 6))
+                ],
+            )
+        ],
+    )
+    assert list(error_codes(answer)) == [3, 6]
+    assert list(error_codes(APIS["InitProducerId"].response(error_code=53, producer_epoch=-1))) == [53]

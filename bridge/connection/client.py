@@ -25,7 +25,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from bridge import log
-from bridge.api import Later, Session
+from bridge.api import Later, Session, error_codes
 from bridge.apis import api_versions
 from bridge.connection.answers import Outbox, Started
 from bridge.connection.budget import Lease
@@ -285,7 +285,11 @@ class Connection(asyncio.BufferedProtocol):
             if response is not None:
                 return self._finish(started, response)
         fields = {"api": started.api.name, "version": started.version, "correlation_id": started.correlation_id}
-        _log.error("! request failed", extra=self._fields(**fields), exc_info=error)
+        if isinstance(error, KafkaError):  # foreseen, and this version can only be told by closing
+            self._metrics.api(started.api.key).error(error.code)
+            _log.warning("! request failed", extra=self._fields(**fields, code=error.code, error=error.message))
+        else:
+            _log.error("! request failed", extra=self._fields(**fields), exc_info=error)
         self._finish(started, None)
         self._close()
 
@@ -299,8 +303,7 @@ class Connection(asyncio.BufferedProtocol):
                 return self._fail(started, error)
             flexible = started.api.is_flexible(started.version)
             started.buffers = frames.answer(started.api.key, started.correlation_id, flexible, body)
-            code = getattr(response, "error_code", 0)
-            if code:
+            for code in error_codes(response):
                 self._metrics.api(started.api.key).error(code)
         self._flush()
 
