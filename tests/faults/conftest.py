@@ -10,20 +10,25 @@ import pytest
 
 from bridge.standalone.guard import Guard
 from tests.support.bridges import BridgeChild, Overrides, settings_for
-from tests.support.pulsar import PrivatePulsar
+from tests.support.pulsar import PrivatePulsar, private_pulsar
 
 ENTRIES_PER_LEDGER = 50
 
 
-@pytest.fixture(scope="module")
-def broker(private_pulsar: Callable[..., PrivatePulsar]) -> PrivatePulsar:
-    """One Pulsar for a module; ledgers of 50 entries, so that every fault meets a roll-over."""
-    return private_pulsar(
+@pytest.fixture(scope="session")
+def broker(guard: Guard, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivatePulsar]:
+    """One Pulsar for all fault tests; ledgers of 50 entries, so that every fault meets a roll-over."""
+    started = private_pulsar(
+        tmp_path_factory.mktemp("pulsar"),
+        guard,
         {
             "managedLedgerMaxEntriesPerLedger": str(ENTRIES_PER_LEDGER),
             "managedLedgerMinLedgerRolloverTimeMinutes": "0",
-        }
+        },
     )
+    started.start()
+    yield started
+    started.kill()
 
 
 @pytest.fixture

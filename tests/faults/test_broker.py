@@ -15,7 +15,7 @@ pytestmark = pytest.mark.pulsar
 PARTITIONS = 3
 
 
-def report(record: pytest.FixtureRequest | None, **figures: object) -> None:
+def report(**figures: object) -> None:
     """Show figures under `pytest -s`."""
     print("figures:", " ".join(f"{name}={value}" for name, value in figures.items()))
 
@@ -32,7 +32,7 @@ def test_no_acknowledged_record_is_lost_when_pulsar_is_killed(
             gaps.append(round(running.recovery(), 2))
         running.more(100)
         verdict = running.stop()
-    report(None, verdict=verdict, recovery=gaps)
+    report(verdict=verdict, recovery=gaps)
     # sends that were never acknowledged may have taken an index and no entry (a crash at a ledger's end)
     verdict.check(gaps=True)
     assert max(gaps) < 5, f"seconds from Pulsar's answer to the first acknowledgements: {gaps}"
@@ -46,7 +46,7 @@ def test_a_stopped_pulsar_is_a_pause(broker: PrivatePulsar, bridge_child: Bridge
             grown = resident_bytes(bridge_child.pid) - before
         gap = running.recovery()
         verdict = running.stop()
-    report(None, verdict=verdict, recovery=round(gap, 2), grown=grown)
+    report(verdict=verdict, recovery=round(gap, 2), grown=grown)
     verdict.check()
     assert gap < 2
     assert grown < 64 << 20
@@ -67,7 +67,7 @@ def test_topics_and_bundles_are_unloaded_under_load(
         gaps.append(round(running.recovery(), 2))
         running.more(60)
         verdict = running.stop()
-    report(None, verdict=verdict, recovery=gaps)
+    report(verdict=verdict, recovery=gaps)
     verdict.check()
     assert max(gaps) < 2, f"seconds from the end of an unload to the first acknowledgements: {gaps}"
 
@@ -77,10 +77,3 @@ def bundles(broker: PrivatePulsar, namespace: str) -> list[str]:
     assert isinstance(policies, dict)
     edges = policies["boundaries"]
     return [f"{low}_{high}" for low, high in zip(edges, edges[1:], strict=False)]
-
-
-def rolled_over(broker: PrivatePulsar, namespace: str, running: Load) -> None:
-    for partition in range(PARTITIONS):
-        stats = broker.admin("GET", f"persistent/{namespace}/{running.topic}-partition-{partition}/internalStats")
-        assert isinstance(stats, dict)
-        assert len(stats["ledgers"]) >= 4, "too few ledgers to prove anything"

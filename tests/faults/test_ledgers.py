@@ -1,0 +1,211 @@
+"""Ledgers roll over and are trimmed under readers: offsets stay dense and true, and the log start only moves up."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.faults.checker import load
+from tests.faults.conftest import ENTRIES_PER_LEDGER
+from tests.faults.processes import let_pass
+from tests.support.bridges import BridgeChild
+from tests.support.pulsar import PrivatePulsar
+
+pytestmark = pytest.mark.pulsar
+
+WAIT = 30.0
+
+
+def consumer(bootstrap: str, reset: str = "error") -> Consumer:
+    return Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "none",
+            "enable.auto.commit": False,
+            "auto.offset.reset": reset,
+            "fetch.wait.max.ms": 10,  # what is asked next waits behind a long poll
+            "log_level": 0,
+        }
+    )
+
+
+def read(reader: Consumer, topic: str, partition: int, offset: int, count: int) -> list[Message]:
+    """So many records from an offset on, or the error that comes instead."""
+    reader.assign([TopicPartition(topic, partition, offset)])
+    found: list[Message] = []
+    while len(found) < count:
+        messages = reader.consume(count - len(found), WAIT)
+        assert messages, f"nothing more after {len(found)} of {count} records from {partition}/{offset} on"
+        found += messages
+        if messages[-1].error() is not None:
+            break
+    return found
+
+
+def create(bootstrap: str, topic: str, partitions: int = 1) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})  # its futures fail when it is collected before they are done
+    admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(WAIT)
+
+
+def produce(bootstrap: str, topic: str, values: list[bytes], first_timestamp: int = 0) -> list[int]:
+    """One batch (so one Pulsar entry) for each value; the offsets acknowledged."""
+    offsets: list[int] = []
+
+    def done(error: KafkaError | None, message: Message) -> None:
+        assert error is None, error
+        offset = message.offset()
+        assert offset is not None
+        offsets.append(offset)
+
+    producer = Producer({"bootstrap.servers": bootstrap, "batch.num.messages": 1, "linger.ms": 0})
+    for number, value in enumerate(values):
+        producer.produce(topic, value, partition=0, timestamp=first_timestamp + 10 * number, on_delivery=done)
+    assert producer.flush(WAIT) == 0
+    return offsets
+
+
+def value_of(message: Message) -> bytes:
+    assert message.error() is None, message.error()
+    value = message.value()
+    assert value is not None
+    return value
+
+
+def ledgers(broker: PrivatePulsar, full: str) -> list[dict[str, int]]:
+    stats = broker.admin("GET", f"persistent/{full}/internalStats")
+    assert isinstance(stats, dict)
+    found: list[dict[str, int]] = stats["ledgers"]
+    return found
+
+
+def test_offsets_run_on_over_ledgers_while_they_roll(
+    broker: PrivatePulsar, bridge_child: BridgeChild, broker_namespace: str, topic: str
+) -> None:
+    with load(bridge_child.kafka, topic) as running:
+        running.until(
+            "every partition to have some ledgers",
+            lambda: min(running.follower.next) > 12 * ENTRIES_PER_LEDGER,
+        )
+        verdict = running.stop()
+    print("figures:", verdict)
+    verdict.check()
+    for partition in range(running.partitions):
+        assert len(ledgers(broker, f"{broker_namespace}/{topic}-partition-{partition}")) >= 3
+
+
+def test_a_cold_bridge_finds_any_offset_and_time_across_ledgers(
+    broker: PrivatePulsar,
+    broker_namespace: str,
+    bridge_child: BridgeChild,
+    start_bridge: Callable[..., BridgeChild],
+    topic: str,
+) -> None:
+    count, start = 6 * ENTRIES_PER_LEDGER + 7, 1_700_000_000_000
+    create(bridge_child.kafka, topic)
+    assert produce(bridge_child.kafka, topic, [b"%d" % n for n in range(count)], start) == list(range(count))
+    assert len(ledgers(broker, f"{broker_namespace}/{topic}-partition-0")) >= 6
+    cold = start_bridge(storage={"tail_cache_bytes": 0})  # nothing in memory, nothing kept
+    reader = consumer(cold.kafka)
+    try:
+        edges = [n + d for n in range(0, count, ENTRIES_PER_LEDGER) for d in (-1, 0, 1) if 0 <= n + d < count]
+        for offset in {*edges, *random.Random(1).sample(range(count), 20)}:
+            message = read(reader, topic, 0, offset, 1)[0]
+            assert (message.offset(), value_of(message)) == (offset, b"%d" % offset)
+            for at, expected in ((start + 10 * offset, offset), (start + 10 * offset - 9, offset)):
+                (found,) = reader.offsets_for_times([TopicPartition(topic, 0, at)], timeout=WAIT)
+                assert found.offset == expected, f"the time of record {offset} is at offset {found.offset}"
+        assert reader.get_watermark_offsets(TopicPartition(topic, 0), timeout=WAIT) == (0, count)
+    finally:
+        reader.close()
+
+
+def test_below_the_log_start_is_out_of_range_and_reset_works(
+    broker: PrivatePulsar, broker_namespace: str, bridge_child: BridgeChild, topic: str
+) -> None:
+    full, count = f"{broker_namespace}/{topic}-partition-0", 5 * ENTRIES_PER_LEDGER + 10
+    no_deduplication(broker, broker_namespace)
+    create(bridge_child.kafka, topic)
+    produce(bridge_child.kafka, topic, [b"%d" % n for n in range(count)])
+    reader, resetting = consumer(bridge_child.kafka), consumer(bridge_child.kafka, "earliest")
+    try:
+        assert value_of(read(reader, topic, 0, 0, 1)[0]) == b"0"
+        keep_nothing(broker, broker_namespace)
+        trim(broker, full, lambda: len(ledgers(broker, full)) == 1)
+        seen = 0
+        for offset in (0, 1, ENTRIES_PER_LEDGER, 3 * ENTRIES_PER_LEDGER + 1):
+            (refused,) = read(reader, topic, 0, offset, 1)
+            error = refused.error()
+            assert error is not None and error.code() == KafkaError._AUTO_OFFSET_RESET, (offset, error)
+            message = read(resetting, topic, 0, offset, 1)[0]
+            start = message.offset()
+            assert start is not None and value_of(message) == b"%d" % start
+            assert seen <= start, "the log start went back"
+            seen = start
+        low, high = reader.get_watermark_offsets(TopicPartition(topic, 0), timeout=WAIT)
+        assert (low, high) == (seen, count), "earliest is what a reset finds"
+        assert seen > 0
+    finally:
+        reader.close()
+        resetting.close()
+
+
+def test_an_all_trimmed_log_keeps_its_next_offset(
+    broker: PrivatePulsar,
+    broker_namespace: str,
+    bridge_child: BridgeChild,
+    start_bridge: Callable[..., BridgeChild],
+    topic: str,
+) -> None:
+    full, count = f"{broker_namespace}/{topic}-partition-0", 2 * ENTRIES_PER_LEDGER + 3
+    no_deduplication(broker, broker_namespace)
+    create(bridge_child.kafka, topic)
+    produce(bridge_child.kafka, topic, [b"old %d" % n for n in range(count)])
+    keep_nothing(broker, broker_namespace)
+    broker.admin("PUT", f"persistent/{full}/unload")  # the next open begins a new ledger
+    trim(broker, full, lambda: sum(ledger["entries"] for ledger in ledgers(broker, full)) == 0)
+    bridge_child.kill()
+    bridge_child.start()
+    bridges = [bridge_child, start_bridge(retention={"ensure": True})]
+    for bridge in bridges:
+        reader = consumer(bridge.kafka)
+        assert reader.get_watermark_offsets(TopicPartition(topic, 0), timeout=WAIT) == (count, count)
+        reader.close()
+    assert produce(bridge_child.kafka, topic, [b"new 0", b"new 1"]) == [count, count + 1]
+    for bridge in bridges:
+        reader = consumer(bridge.kafka, "earliest")
+        messages = read(reader, topic, 0, 0, 2)
+        assert [(m.offset(), value_of(m)) for m in messages] == [(count, b"new 0"), (count + 1, b"new 1")]
+        reader.close()
+
+
+def no_deduplication(broker: PrivatePulsar, namespace: str) -> None:
+    """Its cursor holds back trimming until its next snapshot (every 1,000 entries)."""
+    broker.admin("POST", f"namespaces/{namespace}/deduplication", False)
+
+
+def keep_nothing(broker: PrivatePulsar, namespace: str) -> None:
+    policy = {"retentionTimeInMinutes": 0, "retentionSizeInMB": 0}
+    broker.admin("POST", f"namespaces/{namespace}/retention", policy)
+
+
+def trim(broker: PrivatePulsar, full: str, done: Callable[[], bool]) -> None:
+    """Ask for trimming until it has happened: the policy reaches a loaded topic some time after it is set."""
+    wait_for(partial(_trimmed, broker, full, done), "the broker does not trim")
+
+
+def _trimmed(broker: PrivatePulsar, full: str, done: Callable[[], bool]) -> bool:
+    broker.admin("POST", f"persistent/{full}/trim")
+    return done()
+
+
+def wait_for(condition: Callable[[], bool], otherwise: str, tries: int = 150) -> None:
+    for _ in range(tries):
+        if condition():
+            return
+        let_pass(0.1)
+    raise AssertionError(otherwise)
