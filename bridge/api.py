@@ -127,7 +127,7 @@ def error_codes(response: Any) -> Iterator[int]:
 
 
 @cache
-def _errors_of(cls: type[Any]) -> tuple[bool, tuple[str, ...]]:
+def _errors_of(cls: type) -> tuple[bool, tuple[str, ...]]:
     """Whether a message class has an error code, and which of its arrays have elements that have."""
     fields = message.fields_of(cls)
     arrays = []
