@@ -118,7 +118,8 @@ class Api:
 
 def error_codes(response: Any) -> Iterator[int]:
     """Every error an answer tells, of the whole request and of its topics and partitions."""
-    tells, arrays = _errors_of(type(response))
+    cls: type = type(response)
+    tells, arrays = _errors_of(cls)
     if tells and response.error_code:
         yield response.error_code
     for name in arrays:
