@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -18,6 +19,7 @@ from bridge.storage.log_end import LogEnd
 from bridge.storage.offsets import span
 
 _READ_BACK_TRIES = 3
+_CROWDED = 0.5  # seconds between two entries read back, below which a reader at the tail is the cheaper way
 _METADATA_BYTES = 512  # what the entry's metadata may take, which counts for the broker's limit as well
 
 
@@ -33,12 +35,23 @@ class _Slot:
 class Appender:
     """One partition's producer. Offsets come out in the order of the appends."""
 
-    def __init__(self, topic: str, name: str, client: PulsarClient, end: LogEnd, metrics: StorageMetrics) -> None:
+    def __init__(
+        self,
+        topic: str,
+        name: str,
+        client: PulsarClient,
+        end: LogEnd,
+        metrics: StorageMetrics,
+        crowded: Callable[[], None],
+    ) -> None:
+        """`crowded` is called when others write here so much that a reader at the tail costs less than reading back."""
         self._topic = topic
         self._name = name
         self._client = client
         self._end = end
         self._metrics = metrics
+        self._crowded = crowded
+        self._read_back_at = float("-inf")
         self._producer: Producer | None = None
         self._unresolved: deque[_Slot] = deque()
         self._resolver: asyncio.Task[None] | None = None
@@ -133,6 +146,10 @@ class Appender:
         self._metrics.reanchors.inc()
         if receipt.duplicate:
             return await self._find_duplicate(receipt)
+        now = asyncio.get_running_loop().time()
+        if now - self._read_back_at < _CROWDED:
+            self._crowded()
+        self._read_back_at = now
         position = receipt.position
         if await self._end.sees(position):
             base = self._end.base_now(receipt, count)

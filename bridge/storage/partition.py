@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -69,7 +70,10 @@ class PartitionLog:
         self._storage = storage
         self._gone = gone
         self._index = OffsetIndex()
-        self._appender = Appender(topic, storage.writer, storage.client, self.end, storage.metrics)
+        self._appender = Appender(
+            topic, storage.writer, storage.client, self.end, storage.metrics, self._watch_the_tail
+        )
+        self._watching: asyncio.Task[None] | None = None
         self._search = Search(topic, storage.client, storage.admin, storage.metrics, storage.largest_batch, self._index)
         self._tail: Tail | None = None
         self._opening = asyncio.Lock()
@@ -194,8 +198,9 @@ class PartitionLog:
 
     async def close(self) -> None:
         """Give everything back; what is under way fails."""
-        if self._start_task is not None:
-            self._start_task.cancel()
+        for task in (self._start_task, self._watching):
+            if task is not None:
+                task.cancel()
         await self._appender.close()
         await self._storage.catchups.close(self)
         if self._tail is not None:
@@ -268,6 +273,15 @@ class PartitionLog:
             self._tail = tail
         await self._reach(tail, last)
         return tail
+
+    def _watch_the_tail(self) -> None:
+        """Others write here as well: entries met at the tail tell their offsets, none has to be read back."""
+        if self._watching is None or self._watching.done():
+            self._watching = asyncio.get_running_loop().create_task(self._try_open_tail())
+
+    async def _try_open_tail(self) -> None:
+        with suppress(BridgeError, TimeoutError):  # it only saves work
+            await self._open_tail()
 
     def _tail_failed(self, error: BridgeError) -> None:
         if isinstance(error, Recreated) or (isinstance(error, PulsarError) and not error.retriable):

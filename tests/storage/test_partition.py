@@ -122,6 +122,22 @@ async def test_offsets_stay_true_while_others_write_between(bench: Bench) -> Non
         assert [records[base + i].value for i in (0, 1)] == [b"%d" % number] * 2
 
 
+async def test_a_crowded_partition_is_watched_instead_of_read_back(bench: Bench) -> None:
+    topic = await bench.topic()
+    ours, theirs = bench.log(topic), bench.log(topic)
+    for _ in range(8):
+        for log in (ours, theirs):
+            await bench.append(log, sealed(1))
+    read_back = bench.metrics.storage.reanchors.value
+    for _ in range(20):
+        for log in (ours, theirs):
+            await bench.append(log, sealed(1))
+    assert ours.end.tail_is_live
+    assert theirs.end.tail_is_live
+    assert [record.offset for record in await read_all(ours)] == list(range(56))
+    assert read_back <= 16
+
+
 async def test_times_are_found_in_order_and_out_of_it(bench: Bench) -> None:
     topic = await bench.topic()
     # the third batch is older than the second: Kafka finds the first record that is new enough all the same
