@@ -215,6 +215,37 @@ class StorageSettings:
         _check_rules("storage", self)
 
 
+def _is_pattern(text: str) -> bool:
+    try:
+        re.compile(text)
+    except re.error:
+        return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSettings:
+    """Consumer groups: their coordinator, their committed offsets and what is shown of them."""
+
+    slots: int = _integer(8, 1, 1024)
+    initial_rebalance_delay_ms: int = _integer(100, 0, _INT32_MAX)
+    min_session_timeout_ms: int = _integer(6000, 1, _INT32_MAX)
+    max_session_timeout_ms: int = _integer(1_800_000, 1, _INT32_MAX)
+    offsets_retention_minutes: int = _integer(10_080, 1, _INT32_MAX)
+    max_offset_metadata_bytes: int = _integer(4096, 0, _INT32_MAX)
+    compact_after_writes: int = _integer(100_000, 1)
+    max_groups_in_metrics: int = _integer(200, 0)
+    mirror_pattern: str = _text("", "a regular expression (Python's)", _is_pattern)
+
+    def __post_init__(self) -> None:
+        _check_rules("groups", self)
+        if self.min_session_timeout_ms > self.max_session_timeout_ms:
+            raise SettingsError(
+                f"groups.min_session_timeout_ms = {self.min_session_timeout_ms} is above "
+                f"groups.max_session_timeout_ms = {self.max_session_timeout_ms}: no session timeout could be allowed"
+            )
+
+
 @dataclass(frozen=True, slots=True)
 class HttpSettings:
     """The operator's side: metrics and health."""
@@ -244,6 +275,7 @@ class Settings:
     pulsar: PulsarSettings = field(default_factory=PulsarSettings)
     retention: RetentionSettings = field(default_factory=RetentionSettings)
     storage: StorageSettings = field(default_factory=StorageSettings)
+    groups: GroupSettings = field(default_factory=GroupSettings)
     http: HttpSettings = field(default_factory=HttpSettings)
     log: LogSettings = field(default_factory=LogSettings)
 

@@ -59,7 +59,7 @@ def test_what_kubernetes_injects_for_a_service_is_no_setting() -> None:
     [
         ('[kafka]\nlistn = "x:1"', "unknown setting kafka.listn; did you mean listen?"),
         ("[kafak]\nnode_id = 1", "unknown section [kafak]; did you mean kafka?"),
-        ("[zzz]\n", "unknown section [zzz]; known are kafka, pulsar, retention, storage, http, log"),
+        ("[zzz]\n", "unknown section [zzz]; known are kafka, pulsar, retention, storage, groups, http, log"),
         ("node_id = 1", "node_id stands outside a section"),
         ("[kafka", "not TOML"),
         ('[kafka]\nnode_id = "1"', 'kafka.node_id = "1": must be an integer from 0 to 2147483647'),
@@ -74,6 +74,9 @@ def test_what_kubernetes_injects_for_a_service_is_no_setting() -> None:
         ('[pulsar]\nnamespace = "a/b"', 'pulsar.namespace = "a/b": must be letters'),
         ('[pulsar]\ntoken_file = "/no/such"', 'pulsar.token_file = "/no/such": must be a file this process can read'),
         ('[pulsar]\ntls_cert_file = "/dev/null"', 'pulsar.tls_cert_file = "/dev/null": must be a file'),
+        ("[groups]\nslots = 0", "groups.slots = 0: must be an integer from 1 to 1024"),
+        ('[groups]\nmirror_pattern = "("', 'groups.mirror_pattern = "(": must be a regular expression'),
+        ("[groups]\nmin_session_timeout_ms = 1800001", "is above groups.max_session_timeout_ms = 1800000"),
         ("[retention]\nminutes = 0", "retention.minutes = 0: must be an integer from 1"),
         ('[log]\nlevel = "loud"', 'must be one of "debug", "info", "warning", "error"'),
     ],
