@@ -1,0 +1,1 @@
+"""Consumer groups: their coordinator, their committed offsets, and where both are kept."""

@@ -1,0 +1,101 @@
+"""What the bridge keeps of groups, as keyed messages of a compacted Pulsar topic: keys and values to bytes and back.
+
+    key                              value
+    g/<group>                        the group itself; its bytes are the coordinator's
+    o/<topic>/<partition>/<group>    JSON: {"v":1, "o":offset, "e":leader epoch, "m":metadata, "t":time of the commit},
+                                     and "x":time to expire where the client chose one; times in milliseconds
+    s                                JSON: {"v":1, "owner":…}: who took the slot over
+
+A value that is absent (or empty, which is the same to Pulsar's compaction) deletes the key. A topic's name has no
+slash, so that the group, which may be any text, can stand last. What is of a later version is left alone.
+"""
+
+import json
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias
+
+GroupKey: TypeAlias = tuple[Literal["group"], str]
+OffsetKey: TypeAlias = tuple[Literal["offset"], str, str, int]
+Key: TypeAlias = GroupKey | OffsetKey
+"""("group", group id) or ("offset", group id, topic, partition)."""
+
+MARKER: Final = "s"
+_VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class StoredOffset:
+    """One committed offset."""
+
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+    committed_at_ms: int = 0
+    expires_at_ms: int = -1
+    """Only clients before Kafka 2.1 choose it (OffsetCommit v2 to v4); -1: by the setting."""
+
+
+@dataclass(slots=True)
+class StoredGroup:
+    """What Pulsar has acknowledged of one group."""
+
+    metadata: bytes | None = None
+    offsets: dict[tuple[str, int], StoredOffset] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return self.metadata is not None or bool(self.offsets)
+
+
+def group_key(group_id: str) -> GroupKey:
+    """The key of a group's own record."""
+    return ("group", group_id)
+
+
+def offset_key(group_id: str, topic: str, partition: int) -> OffsetKey:
+    """The key of a committed offset."""
+    return ("offset", group_id, topic, partition)
+
+
+def encode_key(key: Key) -> str:
+    """The Pulsar message key."""
+    if key[0] == "group":
+        return f"g/{key[1]}"
+    return f"o/{key[2]}/{key[3]}/{key[1]}"
+
+
+def decode_key(text: str) -> Key | None:
+    """The key; None for one that is not ours, or of a later version."""
+    kind, _, rest = text.partition("/")
+    if kind == "g" and _:
+        return ("group", rest)
+    if kind == "o":
+        parts = rest.split("/", 2)
+        if len(parts) == 3 and parts[1].isascii() and parts[1].isdecimal():
+            return ("offset", parts[2], parts[0], int(parts[1]))
+    return None
+
+
+def encode_offset(stored: StoredOffset) -> bytes:
+    """The value of a committed offset."""
+    value: dict[str, int | str] = {
+        "v": _VERSION, "o": stored.offset, "e": stored.leader_epoch, "m": stored.metadata, "t": stored.committed_at_ms,
+    }  # fmt: skip
+    if stored.expires_at_ms >= 0:
+        value["x"] = stored.expires_at_ms
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def decode_offset(data: bytes) -> StoredOffset | None:
+    """The committed offset; None for what is none, or of a later version."""
+    try:
+        value = json.loads(data)
+        if value["v"] != _VERSION:
+            return None
+        return StoredOffset(int(value["o"]), int(value["e"]), str(value["m"]), int(value["t"]), int(value.get("x", -1)))
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def encode_marker(owner: str) -> bytes:
+    """The value of the record with which a slot is taken."""
+    return json.dumps({"v": _VERSION, "owner": owner}, separators=(",", ":")).encode()
