@@ -133,6 +133,10 @@ class Admin:
         """Create a topic without partitions; Conflict when it exists."""
         await self._call("PUT", _topic(topic), body=json.dumps(dict(properties or {})))
 
+    async def update_partitions(self, topic: str, partitions: int) -> None:
+        """Give a partitioned topic more partitions (never fewer); the new ones exist when this returns."""
+        await self._call("POST", f"{_topic(topic)}/partitions", body=json.dumps(partitions))
+
     async def delete_partitioned(self, topic: str, *, force: bool = True) -> None:
         """Delete a partitioned topic and its partitions; force: although clients are connected."""
         await self._call("DELETE", f"{_topic(topic)}/partitions", query={"force": _bool(force)})
@@ -180,6 +184,16 @@ class Admin:
         found = _object(await self._get(f"{_topic(topic)}/messageid/{timestamp}"))
         return Position(int(found["ledgerId"]), int(found["entryId"]))
 
+    async def partition_sizes(self, topic: str) -> dict[str, int]:
+        """The stored bytes of each partition, by its full name."""
+        query = {"perPartition": "true", "getPreciseBacklog": "false", "subscriptionBacklogSize": "false"}
+        stats = _object(await self._call("GET", f"{_topic(topic)}/partitioned-stats", query=query))
+        return {name: int(one.get("storageSize", 0)) for name, one in (stats.get("partitions") or {}).items()}
+
+    async def trim(self, topic: str) -> None:
+        """Delete at once, in the background, the closed ledgers that neither retention nor a subscription keeps."""
+        await self._call("POST", f"{_topic(topic)}/trim")
+
     async def unload(self, topic: str) -> None:
         """Have the owning broker let go of the topic; clients find it again by lookup."""
         await self._call("PUT", f"{_topic(topic)}/unload")
@@ -201,6 +215,17 @@ class Admin:
     async def set_namespace_retention(self, namespace: str, retention: Retention) -> None:
         """Set the namespace's retention."""
         await self._call("POST", f"namespaces/{_path(namespace)}/retention", body=_retention_body(retention))
+
+    async def topic_policy(self, topic: str, name: str, *, applied: bool = False) -> Any:
+        """A policy of the topic's own, None if it has none; applied: whatever level it comes from."""
+        return await self._call("GET", f"{_topic(topic)}/{name}", query={"applied": _bool(applied)})
+
+    async def set_topic_policy(self, topic: str, name: str, value: object) -> None:
+        """Set a policy for one topic, None removes it (needs topic policies on the broker)."""
+        if value is None:
+            await self._call("DELETE", f"{_topic(topic)}/{name}")
+        else:
+            await self._call("POST", f"{_topic(topic)}/{name}", body=json.dumps(value))
 
     async def topic_retention(self, topic: str) -> Retention | None:
         """The topic's own retention; None = the namespace's applies."""
