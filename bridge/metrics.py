@@ -143,12 +143,38 @@ class StorageMetrics:
         self.catchup_readers = Gauge()
 
 
+class GroupMetrics:
+    """What keeps the groups."""
+
+    __slots__ = (
+        "commits", "compaction_errors", "compactions", "entries_written", "expired_offsets", "mirror_errors",
+        "mirrored", "records_read", "records_unreadable", "records_written", "slots_held", "slots_lost",
+        "write_seconds",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.slots_held = Gauge()
+        self.slots_lost = Counter()
+        self.records_read = Counter()  # when slots are taken over
+        self.records_unreadable = Counter()
+        self.records_written = Counter()
+        self.entries_written = Counter()
+        self.write_seconds = Histogram()
+        self.compactions = Counter()
+        self.compaction_errors = Counter()
+        self.commits = Counter()  # of single partitions
+        self.expired_offsets = Counter()
+        self.mirrored = Counter()
+        self.mirror_errors = Counter()
+
+
 class Metrics:
     """Every metric of one bridge process; passed in, never global."""
 
     def __init__(self) -> None:
         self.pulsar = PulsarMetrics()
         self.storage = StorageMetrics()
+        self.groups = GroupMetrics()
         self.connections = Gauge()
         self.connections_accepted = Counter()
         self.in_flight_bytes = Gauge()
@@ -200,6 +226,7 @@ class _Families(Collector):
         yield from _api_families(self._metrics.all_apis())
         yield from _pulsar_families(self._metrics.pulsar)
         yield from _storage_families(self._metrics.storage)
+        yield from _group_families(self._metrics.groups)
 
     def describe(self) -> Iterable[Metric]:
         return []
@@ -282,3 +309,21 @@ def _storage_families(storage: StorageMetrics) -> Iterator[Metric]:
     yield _gauge("bridge_storage_cache_bytes", "Bytes in the tail cache.", storage.cache_bytes)
     yield _counter("bridge_storage_cold_lookups", "Searches for the entry that holds an offset.", storage.cold_lookups)
     yield _gauge("bridge_storage_catchup_readers", "Readers serving consumers far behind.", storage.catchup_readers)
+
+
+def _group_families(groups: GroupMetrics) -> Iterator[Metric]:
+    yield _gauge("bridge_groups_slots_held", "Slots of groups that this node coordinates.", groups.slots_held)
+    yield _counter("bridge_groups_slots_lost", "Slots lost to another node or to an error.", groups.slots_lost)
+    yield _counter("bridge_groups_records_read", "Stored records read when slots were taken.", groups.records_read)
+    yield _counter(
+        "bridge_groups_records_unreadable", "Stored records that could not be read.", groups.records_unreadable
+    )
+    yield _counter("bridge_groups_records_written", "Records of groups stored.", groups.records_written)
+    yield _counter("bridge_groups_entries_written", "Pulsar entries that they took.", groups.entries_written)
+    yield _histogram("bridge_groups_write_seconds", "From a write to Pulsar's receipt.", groups.write_seconds)
+    yield _counter("bridge_groups_compactions", "Compactions asked for.", groups.compactions)
+    yield _counter("bridge_groups_compaction_errors", "Compactions refused.", groups.compaction_errors)
+    yield _counter("bridge_groups_commits", "Offsets committed.", groups.commits)
+    yield _counter("bridge_groups_expired_offsets", "Committed offsets that expired.", groups.expired_offsets)
+    yield _counter("bridge_groups_mirrored", "Offsets mirrored to Pulsar subscriptions.", groups.mirrored)
+    yield _counter("bridge_groups_mirror_errors", "Offsets that could not be mirrored.", groups.mirror_errors)

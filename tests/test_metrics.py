@@ -75,7 +75,12 @@ def test_a_bound_belongs_to_its_own_bucket() -> None:
 def test_every_number_of_pulsar_and_storage_is_shown() -> None:
     metrics = Metrics()
     names = set(metrics.render()[0].decode().replace("{", " ").split())
-    for part, prefix in ((metrics.pulsar, "bridge_pulsar_"), (metrics.storage, "bridge_storage_")):
+    parts = (
+        (metrics.pulsar, "bridge_pulsar_"),
+        (metrics.storage, "bridge_storage_"),
+        (metrics.groups, "bridge_groups_"),
+    )
+    for part, prefix in parts:
         for name in type(part).__slots__:
             assert {f"{prefix}{name}", f"{prefix}{name}_total", f"{prefix}{name}_count"} & names, name
 

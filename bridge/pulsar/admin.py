@@ -87,6 +87,14 @@ class InternalStats:
     cursors: dict[str, dict[str, Any]]
 
 
+@dataclass(frozen=True, slots=True)
+class CompactionStatus:
+    """NOT_RUN since the broker loaded the topic, RUNNING, SUCCESS, or ERROR and the reason."""
+
+    status: str
+    error: str
+
+
 class Admin:
     """One client for one admin URL; `start` before use, `close` after."""
 
@@ -202,6 +210,15 @@ class Admin:
         """Allow no more entries; readers are told when they reach the end."""
         await self._call("POST", f"{_topic(topic)}/terminate")
 
+    async def compact(self, topic: str) -> None:
+        """Begin to compact the topic (or one partition); Conflict while it is being compacted."""
+        await self._call("PUT", f"{_topic(topic)}/compaction")
+
+    async def compaction_status(self, topic: str) -> CompactionStatus:
+        """How the latest compaction went."""
+        status = _object(await self._get(f"{_topic(topic)}/compaction"))
+        return CompactionStatus(str(status.get("status", "")), str(status.get("lastError") or ""))
+
     # --- policies -------------------------------------------------------------------------------------------------
 
     async def namespace_policies(self, namespace: str) -> dict[str, Any]:
@@ -303,7 +320,7 @@ class Admin:
         if self._session is None:
             raise AdminError(_LOST, "the admin client is not started")
         headers = self._token.http_headers()
-        if body is not None:
+        if method in ("PUT", "POST"):  # also without a body: aiohttp would call it an octet-stream, some refuse that
             headers["Content-Type"] = content_type
         url = _encoded(f"{self._url}/admin/v2/{path}", query)
         try:

@@ -46,6 +46,8 @@ class Attachment(ABC):
     def __init__(self, what: str, topic: str, settings: PulsarSettings, metrics: PulsarMetrics) -> None:
         self.topic = topic
         self.closed = False
+        self.over: asyncio.Future[PulsarError] = asyncio.get_running_loop().create_future()
+        """Done when the broker will never have this one (back), or it was closed: the error is why."""
         self._connection: Connection | None = None
         self._metrics = metrics
         self._patience = settings.operation_timeout_seconds
@@ -57,6 +59,11 @@ class Attachment(ABC):
         self._attached_at = 0.0
         self._backoff = Backoff()
         self._waiting: set[asyncio.Future[Connection]] = set()
+
+    @property
+    def attached(self) -> bool:
+        """Whether the broker has accepted this one, and no connection was lost since."""
+        return self._connection is not None
 
     async def opened(self) -> None:
         """Wait until the broker has accepted this one; raises why it never will."""
@@ -154,6 +161,8 @@ class Attachment(ABC):
             return
         self._failure = error
         self._failed(error)
+        if not self.over.done():
+            self.over.set_result(error)
         for waiting in self._waiting:
             if not waiting.done():
                 waiting.set_exception(error)
