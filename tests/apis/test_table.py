@@ -18,6 +18,9 @@ TABLE = {
     19: ("CreateTopics", 2, 7),
     20: ("DeleteTopics", 1, 6),
     22: ("InitProducerId", 0, 4),
+    23: ("OffsetForLeaderEpoch", 2, 4),
+    29: ("DescribeAcls", 1, 3),
+    46: ("ListPartitionReassignments", 0, 0),
     60: ("DescribeCluster", 0, 1),
 }
 

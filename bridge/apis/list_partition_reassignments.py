@@ -1,0 +1,71 @@
+"""ListPartitionReassignments: partitions that are being moved between brokers (KIP-455); here there are never any.
+
+Pulsar places data itself, bookie by bookie, and clients have no part in it.
+"""
+
+from dataclasses import field
+
+from bridge.api import Api, Broker, Session
+from bridge.kafka.error_codes import ErrorCode
+from bridge.kafka.message import Int16, Int32, message
+
+
+@message
+class RequestTopic:
+    """Partitions asked about."""
+
+    name: str
+    partition_indexes: list[Int32]
+
+
+@message
+class Request:
+    """The partitions asked about, null for all."""
+
+    timeout_ms: Int32 = 60_000
+    topics: list[RequestTopic] | None = None
+
+
+@message
+class ResponsePartition:
+    """A partition on the move."""
+
+    partition_index: Int32
+    replicas: list[Int32]
+    adding_replicas: list[Int32]
+    removing_replicas: list[Int32]
+
+
+@message
+class ResponseTopic:
+    """A topic's partitions on the move."""
+
+    name: str
+    partitions: list[ResponsePartition]
+
+
+@message
+class Response:
+    """Everything on the move."""
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16
+    error_message: str | None = None
+    topics: list[ResponseTopic] = field(default_factory=list)
+
+
+async def handle(request: Request, broker: Broker, session: Session) -> Response:
+    """Nothing is on the move."""
+    return Response(error_code=ErrorCode.NONE)
+
+
+API = Api(
+    key=46,
+    name="ListPartitionReassignments",
+    min_version=0,
+    max_version=0,
+    flexible=0,
+    handle=handle,
+    request=Request,
+    response=Response,
+)

@@ -1,0 +1,105 @@
+"""OffsetForLeaderEpoch: where the log of a leader's time ended (KIP-101, KIP-320), to find out truncated logs.
+
+v3 adds the replica id; v4 is flexible. Pulsar never takes back what it has acknowledged, so there is one epoch only.
+"""
+
+import asyncio
+from typing import Annotated
+
+from bridge.api import Api, Broker, Session
+from bridge.cluster import LEADER_EPOCH, check_epoch
+from bridge.errors import KafkaError
+from bridge.kafka.error_codes import ErrorCode
+from bridge.kafka.message import Int16, Int32, Int64, message, since
+
+CONSUMER = -2
+"""The replica id that clients of an old version are taken to have: a debugging consumer."""
+UNKNOWN = -1
+"""No such epoch, or no offset for it."""
+
+
+@message
+class RequestPartition:
+    """The epoch whose end is asked for, and the one that the client takes for the present one."""
+
+    partition: Int32
+    current_leader_epoch: Annotated[Int32, since(2)] = UNKNOWN
+    leader_epoch: Int32
+
+
+@message
+class RequestTopic:
+    """One topic's partitions."""
+
+    topic: str
+    partitions: list[RequestPartition]
+
+
+@message
+class Request:
+    """Epochs asked about."""
+
+    replica_id: Annotated[Int32, since(3)] = CONSUMER
+    topics: list[RequestTopic]
+
+
+@message
+class ResponsePartition:
+    """The newest epoch up to the one asked for, and the offset after its last record."""
+
+    error_code: Int16
+    partition: Int32
+    leader_epoch: Annotated[Int32, since(1)] = UNKNOWN
+    end_offset: Int64 = UNKNOWN
+
+
+@message
+class ResponseTopic:
+    """One topic's partitions."""
+
+    topic: str
+    partitions: list[ResponsePartition]
+
+
+@message
+class Response:
+    """Ends of epochs."""
+
+    throttle_time_ms: Annotated[Int32, since(2)] = 0
+    topics: list[ResponseTopic]
+
+
+async def handle(request: Request, broker: Broker, session: Session) -> Response:
+    """Answer with the high watermark for the epoch there is, with -1 for others."""
+
+    async def topic(wanted: RequestTopic) -> ResponseTopic:
+        found = (_partition(wanted.topic, partition, broker) for partition in wanted.partitions)
+        return ResponseTopic(topic=wanted.topic, partitions=list(await asyncio.gather(*found)))
+
+    return Response(topics=list(await asyncio.gather(*map(topic, request.topics))))
+
+
+async def _partition(topic: str, wanted: RequestPartition, broker: Broker) -> ResponsePartition:
+    try:
+        log = await broker.topics.partition(topic, wanted.partition)
+        check_epoch(wanted.current_leader_epoch)
+        if wanted.leader_epoch != LEADER_EPOCH:  # as LeaderEpochFileCache.endOffsetFor answers for what it never saw
+            return ResponsePartition(error_code=ErrorCode.NONE, partition=wanted.partition)
+        end = await log.latest()
+    except KafkaError as error:
+        return ResponsePartition(error_code=error.code, partition=wanted.partition)
+    return ResponsePartition(
+        error_code=ErrorCode.NONE, partition=wanted.partition, leader_epoch=LEADER_EPOCH, end_offset=end
+    )
+
+
+API = Api(
+    key=23,
+    name="OffsetForLeaderEpoch",
+    min_version=2,
+    max_version=4,
+    flexible=4,
+    handle=handle,
+    request=Request,
+    response=Response,
+)
