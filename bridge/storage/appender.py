@@ -11,7 +11,7 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.metrics import StorageMetrics
 from bridge.pulsar.client import PulsarClient
 from bridge.pulsar.producer import Producer
-from bridge.pulsar.types import MessageTooLarge, Position, PulsarError, Receipt
+from bridge.pulsar.types import ClientClosed, MessageTooLarge, Position, PulsarError, Receipt
 from bridge.storage import entries
 from bridge.storage.entries import Sealed
 from bridge.storage.faults import translate
@@ -43,14 +43,19 @@ class Appender:
         end: LogEnd,
         metrics: StorageMetrics,
         crowded: Callable[[], None],
+        recreated: Callable[[], None],
     ) -> None:
-        """`crowded` is called when others write here so much that a reader at the tail costs less than reading back."""
+        """`crowded` is called when others write here so much that a reader at the tail costs less than reading back;
+        `recreated` when the offsets show that this is another topic of the same name."""
         self._topic = topic
         self._name = name
         self._client = client
         self._end = end
         self._metrics = metrics
         self._crowded = crowded
+        self._recreated = recreated
+        self._next = 0  # the offset after the last append
+        self._under_way: set[asyncio.Future[int]] = set()
         self._read_back_at = float("-inf")
         self._producer: Producer | None = None
         self._unresolved: deque[_Slot] = deque()
@@ -66,8 +71,9 @@ class Appender:
         end.newest_timestamp = max(end.newest_timestamp, sealed.payload.max_timestamp)
         sent = self._open().send(sealed.metadata(end.newest_timestamp), sealed.payload.data, sealed.record_count)
         slot = _Slot(sealed.record_count, asyncio.get_running_loop().create_future())
+        self._under_way.add(slot.offset)
         sent.add_done_callback(partial(self._settle, slot))
-        slot.offset.add_done_callback(lambda offset: sent.cancel() if offset.cancelled() else None)
+        slot.offset.add_done_callback(partial(self._settled, sent))
         return slot.offset
 
     def check(self, batches: list[Sealed]) -> None:
@@ -88,17 +94,26 @@ class Appender:
         """Wait until the broker has taken the producer."""
         await self._open().opened()
 
-    async def close(self) -> None:
-        """Give the producer back; appends under way fail."""
-        if self._resolver is not None:
-            self._resolver.cancel()
+    async def close(self, patience: float = 0) -> None:
+        """Give the producer back; appends under way fail unless they have their outcome within `patience` seconds."""
+        if self._under_way and patience:
+            await asyncio.wait(self._under_way, timeout=patience)
         if self._producer is not None:
             await self._producer.close(flush=False)
+        if self._resolver is not None:
+            self._resolver.cancel()
+        while self._unresolved:
+            _fail(self._unresolved.popleft(), ClientClosed("the partition"))
 
     def _open(self) -> Producer:
         if self._producer is None:
             self._producer = self._client.producer(self._topic, name=self._name, must_exist=True)
         return self._producer
+
+    def _settled(self, sent: "asyncio.Future[Receipt]", offset: "asyncio.Future[int]") -> None:
+        self._under_way.discard(offset)
+        if offset.cancelled():
+            sent.cancel()
 
     def _settle(self, slot: _Slot, sent: "asyncio.Future[Receipt]") -> None:
         if sent.cancelled():
@@ -134,12 +149,19 @@ class Appender:
                 _fail(slot, error)
             else:
                 self._finish(slot, base)
-            self._unresolved.popleft()
+            if self._unresolved and self._unresolved[0] is slot:  # close() takes them all
+                self._unresolved.popleft()
 
     def _finish(self, slot: _Slot, base: int) -> None:
         self._end.advance(base + slot.count)
         if not slot.offset.done():
             slot.offset.set_result(base)
+        receipt = slot.receipt
+        if receipt is None or receipt.duplicate:  # a repeated one's offset was given long ago
+            return
+        if base < self._next:
+            self._recreated()  # offsets never go back in one topic
+        self._next = base + slot.count
 
     async def _look_up(self, receipt: Receipt, count: int) -> int:
         """The base offset of an append that does not directly follow the last known one: read it back."""

@@ -71,7 +71,7 @@ class PartitionLog:
         self._gone = gone
         self._index = OffsetIndex()
         self._appender = Appender(
-            topic, storage.writer, storage.client, self.end, storage.metrics, self._watch_the_tail
+            topic, storage.writer, storage.client, self.end, storage.metrics, self._watch_the_tail, gone
         )
         self._watching: asyncio.Task[None] | None = None
         self._search = Search(topic, storage.client, storage.admin, storage.metrics, storage.largest_batch, self._index)
@@ -196,12 +196,12 @@ class PartitionLog:
             tail, self._tail = self._tail, None
             await tail.close()
 
-    async def close(self) -> None:
-        """Give everything back; what is under way fails."""
+    async def close(self, *, flush: bool = False) -> None:
+        """Give everything back; what is under way fails, with `flush` appends have their outcome first."""
         for task in (self._start_task, self._watching):
             if task is not None:
                 task.cancel()
-        await self._appender.close()
+        await self._appender.close(self._patience if flush else 0)
         await self._storage.catchups.close(self)
         if self._tail is not None:
             tail, self._tail = self._tail, None

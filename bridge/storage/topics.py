@@ -60,7 +60,7 @@ class Topics:
         if self._sweeper is not None:
             self._sweeper.cancel()
         for name in list(self._known):
-            self._forget(name)
+            self._forget(name, flush=False)
         await self._storage.catchups.close()
         while self._closing:
             await asyncio.wait(self._closing)
@@ -244,7 +244,7 @@ class Topics:
         partitions, properties = found
         known = _uuid(properties.get(UUID_PROPERTY))
         shrunk = topic.partitioned and partitions < topic.partitions
-        if shrunk or (known not in (None, topic.id) and topic.id != _ZERO):
+        if shrunk or topic.id not in (known, _ZERO):
             self._forget(topic.name, topic)  # another topic of the same name
             return
         topic.partitions = max(partitions, 1)
@@ -257,14 +257,18 @@ class Topics:
             if name is not None and name in self._known:
                 self._refresh(self._known[name])
 
-    def _forget(self, name: str, which: Topic | None = None) -> None:
+    def _forget(self, name: str, which: Topic | None = None, *, flush: bool = True) -> None:
+        """Start anew with this topic when somebody wants it; `flush`: what is being appended has its outcome first.
+
+        The producers of old and new have one name, so that the broker lets the new one in when the old one has left.
+        """
         topic = self._known.get(name)
         if topic is None or (which is not None and topic is not which):
             return
         del self._known[name]
         for partition_log in topic.logs.values():
             self._storage.metrics.open_partitions.dec()
-            task = asyncio.get_running_loop().create_task(partition_log.close())
+            task = asyncio.get_running_loop().create_task(partition_log.close(flush=flush))
             self._closing.add(task)
             task.add_done_callback(self._closed)
         topic.logs.clear()
