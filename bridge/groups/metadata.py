@@ -1,0 +1,108 @@
+"""A group's metadata as the store keeps it: what a bridge must know to go on with the group after a restart.
+
+Version 1 is JSON, so that it can be read with Pulsar's own tools; opaque bytes are base64:
+
+    {"v": 1, "generation": 3, "type": "consumer", "protocol": "range", "leader": "…", "since": <ms>, "members": [
+      {"id": "…", "instance": null, "client": "…", "host": "/10.0.0.1", "session": 45000, "rebalance": 300000,
+       "subscription": "<base64>", "assignment": "<base64>"}]}
+
+The fields are those of Kafka's GroupMetadataValue. A group without members has protocol and leader null.
+"""
+
+import base64
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from bridge.errors import BridgeError
+
+VERSION = 1
+
+
+class BadRecord(BridgeError):
+    """The stored bytes are no group of ours, or of a newer bridge."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRecord:
+    """One member of the stored generation."""
+
+    id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    subscription: bytes
+    assignment: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRecord:
+    """One generation of a group, or an empty group."""
+
+    generation: int
+    protocol_type: str | None
+    protocol_name: str | None = None
+    leader: str | None = None
+    since_ms: int = 0
+    """When the group came into this state: the retention of an empty group's offsets counts from here."""
+    members: tuple[MemberRecord, ...] = field(default=())
+
+
+def encode(record: GroupRecord) -> bytes:
+    """The bytes of a record."""
+    value = {
+        "v": VERSION,
+        "generation": record.generation,
+        "type": record.protocol_type,
+        "protocol": record.protocol_name,
+        "leader": record.leader,
+        "since": record.since_ms,
+        "members": [_member(one) for one in record.members],
+    }
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def decode(data: bytes) -> GroupRecord:
+    """The record in these bytes; BadRecord when there is none."""
+    try:
+        value = json.loads(data)
+        if value["v"] != VERSION:
+            raise BadRecord(f"group record of version {value['v']}, this bridge knows {VERSION}")
+        return GroupRecord(
+            generation=int(value["generation"]),
+            protocol_type=value["type"],
+            protocol_name=value["protocol"],
+            leader=value["leader"],
+            since_ms=int(value["since"]),
+            members=tuple(_read_member(one) for one in value["members"]),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadRecord(f"not a group record: {error!r}") from None
+
+
+def _member(member: MemberRecord) -> dict[str, Any]:
+    return {
+        "id": member.id,
+        "instance": member.instance_id,
+        "client": member.client_id,
+        "host": member.client_host,
+        "session": member.session_timeout_ms,
+        "rebalance": member.rebalance_timeout_ms,
+        "subscription": base64.b64encode(member.subscription).decode(),
+        "assignment": base64.b64encode(member.assignment).decode(),
+    }
+
+
+def _read_member(value: dict[str, Any]) -> MemberRecord:
+    return MemberRecord(
+        id=value["id"],
+        instance_id=value["instance"],
+        client_id=value["client"],
+        client_host=value["host"],
+        session_timeout_ms=int(value["session"]),
+        rebalance_timeout_ms=int(value["rebalance"]),
+        subscription=base64.b64decode(value["subscription"], validate=True),
+        assignment=base64.b64decode(value["assignment"], validate=True),
+    )

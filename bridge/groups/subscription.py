@@ -1,0 +1,25 @@
+"""The topics a consumer subscribes to, read from the metadata of Kafka's `consumer` protocol.
+
+Every version of ConsumerProtocolSubscription begins as version 0 does: int16 version, then an array of topic names.
+"""
+
+import struct
+
+
+def topics(metadata: bytes) -> frozenset[str] | None:
+    """The names; None for bytes that say something else."""
+    try:
+        version, count = struct.unpack_from(">hi", metadata)
+        if version < 0 or count < 0:
+            return None
+        names = []
+        at = 6
+        for _ in range(count):
+            (size,) = struct.unpack_from(">h", metadata, at)
+            at += 2 + size
+            if size < 0 or at > len(metadata):
+                return None
+            names.append(metadata[at - size : at].decode())
+        return frozenset(names)
+    except (struct.error, UnicodeDecodeError):
+        return None
