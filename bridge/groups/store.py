@@ -4,18 +4,31 @@ Each of its partitions is a slot; a group lives in the slot that its id hashes t
 is the coordinator of its groups.
 """
 
+import asyncio
+import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TypeAlias
+from contextlib import suppress
+from typing import Final, TypeAlias
+from zlib import crc32
 
 from bridge.config import Settings
-from bridge.groups.records import Key, StoredGroup, StoredOffset
+from bridge.errors import KafkaError
+from bridge.groups.batch import Record
+from bridge.groups.records import Key, StoredGroup, StoredOffset, encode_key
+from bridge.groups.slot import Slot, Surroundings
+from bridge.kafka.error_codes import ErrorCode
 from bridge.metrics import Metrics
-from bridge.pulsar.admin import Admin
+from bridge.pulsar.admin import Admin, Conflict
 from bridge.pulsar.client import PulsarClient
+from bridge.storage.names import HIDDEN_PREFIX, Names
 
 __all__ = ["Key", "Store", "StoredGroup", "StoredOffset"]
 
-Lost: TypeAlias = Callable[[list[str]], None]
+TOPIC: Final = f"{HIDDEN_PREFIX}groups"
+_PATIENCE: Final = 3.0  # seconds that a request waits for its slot; clients come again after the error
+_WRITE_PATIENCE: Final = 5.0  # Kafka's offsets.commit.timeout.ms
+
+Lost: TypeAlias = Callable[[Callable[[str], bool]], None]
 Stored: TypeAlias = Callable[[Key, StoredOffset | None], None]
 
 
@@ -27,17 +40,37 @@ class Store:
 
     def __init__(self, client: PulsarClient, admin: Admin, settings: Settings, metrics: Metrics) -> None:
         self.on_lost: list[Lost] = []
-        """Called with the ids of all groups of a slot that somebody else has taken: forget them."""
+        """Called with a test for group ids when a slot is lost: forget every group that it is true of."""
         self.on_stored: list[Stored] = []
         """Called for each record that Pulsar has acknowledged; None where the value is deleted or no offset."""
+        self._admin = admin
+        self._settings = settings
+        self._names = Names(settings.pulsar.full_namespace)
+        self._slots: list[Slot] = []
+        self._around = Surroundings(
+            client=client,
+            admin=admin,
+            metrics=metrics.groups,
+            owner=f"bridge-{settings.kafka.node_id}-{secrets.token_hex(6)}",
+            compact_after=settings.groups.compact_after_writes,
+            ensure=self._ensure,
+            lost=self._lost,
+            stored=self._stored,
+        )
 
     async def start(self) -> None:
-        """Make the topic if there is none, and begin to take the slots."""
-        raise NotImplementedError
+        """Make the topic if there is none, and begin to take the slots; AdminError where that cannot be."""
+        await self._ensure()
+        # another number of slots would put every group elsewhere: the topic's own counts
+        count = (await self._admin.partitioned_metadata(self._names.pulsar(TOPIC))).partitions
+        for index in range(count):
+            self._slots.append(Slot(self._names.partition(TOPIC, index, partitioned=True), self._around))
+        for slot in self._slots:
+            slot.start()
 
     async def close(self) -> None:
         """Store what is under way and give the slots back."""
-        raise NotImplementedError
+        await asyncio.gather(*(slot.close() for slot in self._slots))
 
     async def load(self, group_id: str) -> StoredGroup:
         """What is stored of a group; an empty one if nothing is. At once where its slot is held, else waits a while.
@@ -45,23 +78,27 @@ class Store:
         Do not keep it, ask again: it is the store's own. Raises KafkaError(COORDINATOR_LOAD_IN_PROGRESS,
         COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR).
         """
-        raise NotImplementedError
+        slot = self._slot(group_id)
+        await slot.held(_PATIENCE)
+        return slot.groups.get(group_id) or StoredGroup()
 
     async def ready(self) -> None:
         """Wait a while until every slot is held, so that `groups` is complete; raises as `load`."""
-        raise NotImplementedError
+        await asyncio.gather(*(slot.held(_PATIENCE) for slot in self._slots))
 
     def check(self, group_id: str) -> None:
         """Raise what `load` would, at once, unless the group's slot is held: cheap enough for every heartbeat."""
-        raise NotImplementedError
+        self._slot(group_id).check()
 
     def groups(self) -> Iterable[str]:
         """The ids of all groups that have anything stored, in the slots held."""
-        raise NotImplementedError
+        return [group_id for slot in self._slots for group_id in slot.groups]
 
     def submit(self, group_id: str, records: Mapping[Key, bytes | None]) -> Awaitable[None]:
         """As `write`, having taken its place in the order when this returns; may be given up or not awaited."""
-        raise NotImplementedError
+        batch = [Record(encode_key(key), value) for key, value in records.items()]
+        most = self._settings.pulsar.max_pending_bytes
+        return _bounded(self._slot(group_id).write(batch, most, _WRITE_PATIENCE))
 
     async def write(self, group_id: str, records: Mapping[Key, bytes | None]) -> None:
         """Store records of one group (None deletes); returns when Pulsar has acknowledged all of them.
@@ -69,4 +106,35 @@ class Store:
         The order is that of the calls. Raises KafkaError as `load`, and INVALID_COMMIT_OFFSET_SIZE for a record that is
         too large; after COORDINATOR_NOT_AVAILABLE it may still come to be stored, before anything written later.
         """
-        raise NotImplementedError
+        await self.submit(group_id, records)
+
+    async def _ensure(self) -> None:
+        with suppress(Conflict):
+            await self._admin.create_partitioned(self._names.pulsar(TOPIC), self._settings.groups.slots)
+
+    def _slot(self, group_id: str) -> Slot:
+        if not self._slots:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the store is not started")
+        return self._slots[self._place(group_id)]
+
+    def _place(self, group_id: str) -> int:
+        """Part of what is stored: another hash would not find the groups again."""
+        return crc32(group_id.encode()) % len(self._slots)
+
+    def _lost(self, slot: Slot) -> None:
+        place = self._slots.index(slot)
+        for callback in self.on_lost:
+            callback(lambda group_id: self._place(group_id) == place)
+
+    def _stored(self, key: Key, offset: StoredOffset | None) -> None:
+        for callback in self.on_stored:
+            callback(key, offset)
+
+
+async def _bounded(stored: "asyncio.Future[None]") -> None:
+    """Wait for a write, as long as a client does; the write goes on."""
+    try:
+        async with asyncio.timeout(_WRITE_PATIENCE):
+            await asyncio.shield(stored)
+    except TimeoutError:
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "Pulsar has not acknowledged the write in time") from None
