@@ -10,10 +10,11 @@ held the slot before, waits for it to be free instead: two nodes do not take it 
 
 Reading ends at a marker of our own. Whatever a predecessor stored lies before it, and after it no predecessor can store
 anything, since Pulsar has fenced it: what is read is complete, whatever the broker was doing when asked for its end.
+The reader stays: an entry of another producer means that the slot is lost, or was not read to its end.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
@@ -161,23 +162,41 @@ class Slot:
     async def _hold(self) -> PulsarError:
         """Take the slot and keep it; why it was lost."""
         producer = self._around.client.producer(self.topic, access_mode=self._access, must_exist=True)
+        reader: Reader | None = None
         try:
             await producer.opened()
             self._producer = producer
             self._become(State.READING)
-            await self._read(producer)
-            self._journal = Journal(producer, self._apply_all, self._around.metrics)
-            self._access = AccessMode.EXCLUSIVE
-            self._around.metrics.slots_held.inc()
-            self._become(State.HELD)
-            self._log.info("= slot held", extra={"groups": len(self.groups)})
-            self._compact_if_due()
-            return await asyncio.shield(producer.over)
+            end = await self._mark(producer)
+            reader = await self._around.client.reader(self.topic, EARLIEST, read_compacted=True)
+            await self._read(reader, end)
+            self._serve(Journal(producer, self._apply_all, self._around.metrics))
+            return await _first(producer.over, self._watch(reader, producer.name))
         finally:
             # on the way out in order, what was written gets its receipts
             if self._journal is not None and producer.attached:
                 await self._journal.drain(_CLOSE_PATIENCE)
             await producer.close(flush=False)
+            if reader is not None:
+                await reader.close()
+
+    def _serve(self, journal: Journal) -> None:
+        self._journal = journal
+        self._access = AccessMode.EXCLUSIVE
+        self._around.metrics.slots_held.inc()
+        self._become(State.HELD)
+        self._log.info("= slot held", extra={"groups": len(self.groups)})
+        self._compact_if_due()
+
+    async def _watch(self, reader: Reader, name: str) -> PulsarError:
+        """Read on until somebody else writes here: a broker does not tell a fenced producer before it sends again."""
+        while True:
+            try:
+                entry = await reader.receive()
+            except CorruptEntry:
+                continue
+            if entry.metadata.producer_name != name:
+                return PulsarError(pb.ProducerFenced, f"{entry.metadata.producer_name} writes here")
 
     def _become(self, state: State) -> None:
         if state is not self._state:
@@ -201,20 +220,20 @@ class Slot:
 
     # --- reading --------------------------------------------------------------------------------------------------
 
-    async def _read(self, producer: Producer) -> None:
-        """Read the slot up to a marker of our own."""
+    async def _mark(self, producer: Producer) -> Position:
+        """Write the marker; where it is."""
+        metadata, payload = pack([Record(records.MARKER, records.encode_marker(self._around.owner))])
+        return (await producer.send(metadata, payload, 1)).position
+
+    async def _read(self, reader: Reader, end: Position) -> None:
+        """Read the slot up to our marker."""
         self.groups = {}
         self._to_compact = 0
-        metadata, payload = pack([Record(records.MARKER, records.encode_marker(self._around.owner))])
-        receipt = await producer.send(metadata, payload, 1)
-        reader = await self._around.client.reader(self.topic, EARLIEST, read_compacted=True)
-        try:
-            # a marker sent again after a lost connection may be known by deduplication: it lies before the end
-            end = await reader.last_position() if receipt.duplicate else receipt.position
-            while await self._read_entry(reader) < end:
-                pass
-        finally:
-            await reader.close()
+        if end == EARLIEST:
+            # sent again after a lost connection, it was known to deduplication: it is stored, somewhere
+            end = await reader.last_position()
+        while await self._read_entry(reader) < end:
+            pass
         self._to_compact -= sum(len(group.offsets) + 1 for group in self.groups.values())
 
     async def _read_entry(self, reader: Reader) -> Position:
@@ -291,3 +310,14 @@ class Slot:
             self._to_compact = max(self._to_compact, self._around.compact_after)  # due again
             self._around.metrics.compaction_errors.inc()
             self._log.warning("! slot not compacted", extra={"reason": str(error)})
+
+
+async def _first(over: "asyncio.Future[PulsarError]", watch: Coroutine[None, None, PulsarError]) -> PulsarError:
+    """Whichever is done first."""
+    watching = asyncio.ensure_future(watch)
+    try:
+        await asyncio.wait((over, watching), return_when=asyncio.FIRST_COMPLETED)
+        return over.result() if over.done() else watching.result()
+    finally:
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
