@@ -15,6 +15,7 @@ from bridge.http import HttpServer
 from bridge.metrics import Metrics
 from bridge.pulsar import Admin, PulsarClient
 from bridge.storage.catchup import CatchUps
+from bridge.storage.deduplication import Deduplication
 from bridge.storage.partition import Storage
 from bridge.storage.tail import TailCache
 from bridge.storage.topics import Topics
@@ -44,6 +45,7 @@ class Server:
                 metrics=self.metrics.storage,
                 cache=TailCache(settings.storage.tail_cache_bytes, self.metrics.storage),
                 catchups=catchups,
+                deduplication=Deduplication(self.admin, settings.pulsar.full_namespace),
                 # a name of its own for each process: two that write to one topic are two producers
                 writer=f"bridge-{settings.kafka.node_id}-{secrets.token_hex(6)}",
             )

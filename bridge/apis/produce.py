@@ -77,13 +77,14 @@ async def _prepare(topic: str, place: _Place, refused: KafkaError | None, deadli
 
 async def _make_ready(topic: str, place: _Place, broker: Broker) -> None:
     place.log = await broker.topics.partition(topic, place.data.index)
-    await place.log.prepare()
     if place.data.records is None:
         raise KafkaError(ErrorCode.INVALID_RECORD, "no records for this partition")
     limit = broker.settings.kafka.max_request_bytes
     with translated():
         for batch in entries.split(memoryview(place.data.records)):
+            place.log.check_size(len(batch))
             place.sealed.append(await _seal(batch, limit))
+    await place.log.prepare({sealed.producer[0] for sealed in place.sealed})
 
 
 async def _seal(batch: memoryview, limit: int) -> Sealed:

@@ -1,4 +1,7 @@
-"""Appends batches to one partition, and learns the offset of each from the position in its receipt."""
+"""Appends batches to one partition, and learns the offset of each from the position in its receipt.
+
+Batches of idempotent producers go through writers of their own; all others through one producer of this process.
+"""
 
 import asyncio
 from collections import deque
@@ -6,19 +9,23 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
+from bridge.codec import NO_PRODUCER
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.metrics import StorageMetrics
 from bridge.pulsar.client import PulsarClient
+from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from bridge.pulsar.producer import Producer
-from bridge.pulsar.types import ClientClosed, MessageTooLarge, Position, PulsarError, Receipt
+from bridge.pulsar.types import EARLIEST, ClientClosed, MessageTooLarge, Position, PulsarError, Receipt
 from bridge.storage import entries
 from bridge.storage.entries import Sealed
-from bridge.storage.faults import translate
+from bridge.storage.faults import translate, translated
 from bridge.storage.log_end import LogEnd
 from bridge.storage.offsets import span
+from bridge.storage.writers import Writer, Writers
 
 _READ_BACK_TRIES = 3
+_LOOK_BACK = 2000  # entries searched for a repeated batch; clients repeat what they sent last
 _CROWDED = 0.5  # seconds between two entries read back, below which a reader at the tail is the cheaper way
 _METADATA_BYTES = 512  # what the entry's metadata may take, which counts for the broker's limit as well
 
@@ -28,6 +35,8 @@ class _Slot:
     """One append between its receipt and its offset."""
 
     count: int
+    producer: str  # the Pulsar producer's name
+    after: Position  # the last position known when it was sent
     offset: asyncio.Future[int]
     receipt: Receipt | None = field(default=None)
 
@@ -54,7 +63,8 @@ class Appender:
         self._metrics = metrics
         self._crowded = crowded
         self._recreated = recreated
-        self._next = 0  # the offset after the last append
+        self._writers = Writers(topic, client)
+        self._last = (EARLIEST, 0)  # the position of the last append, and the offset after it
         self._under_way: set[asyncio.Future[int]] = set()
         self._read_back_at = float("-inf")
         self._producer: Producer | None = None
@@ -67,14 +77,41 @@ class Appender:
         It takes its place in the partition before this returns. Cancelling the future gives the append up: what was
         not sent is not sent any more, what was may be stored.
         """
+        if sealed.producer == NO_PRODUCER:
+            return self._send(sealed, self._open(), sealed.metadata(self._newest(sealed)))
+        producer_id, epoch, sequence = sealed.producer
+        writer = self._writers.get(producer_id)
+        if writer is None:  # dropped since `prepare`, for its sends failed
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "an earlier batch of this producer has failed")
+        batch = writer.sequences.check(epoch, sequence, sealed.record_count)
+        if batch.repeated:
+            known = writer.offset_of(batch) or asyncio.ensure_future(self._find_repeated(sealed))
+            return _following(known)
+        metadata = sealed.metadata(self._newest(sealed))
+        metadata.sequence_id, metadata.highest_sequence_id = batch.first.to_pulsar(), batch.last.to_pulsar()
+        offset = self._send(sealed, writer.producer, metadata)
+        writer.remember(batch, offset)
+        offset.add_done_callback(partial(self._drop_failed, producer_id, writer))
+        # what a client gives up waiting for is sent all the same: a gap in its sequences would stop it for good
+        return _following(offset)
+
+    def _newest(self, sealed: Sealed) -> int:
         end = self._end
         end.newest_timestamp = max(end.newest_timestamp, sealed.payload.max_timestamp)
-        sent = self._open().send(sealed.metadata(end.newest_timestamp), sealed.payload.data, sealed.record_count)
-        slot = _Slot(sealed.record_count, asyncio.get_running_loop().create_future())
-        self._under_way.add(slot.offset)
+        return end.newest_timestamp
+
+    def _send(self, sealed: Sealed, producer: Producer, metadata: MessageMetadata) -> asyncio.Future[int]:
+        sent = producer.send(metadata, sealed.payload.data, sealed.record_count)
+        offset: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        slot = _Slot(sealed.record_count, producer.name, Position(*self._end.anchor.position), offset)
+        self._under_way.add(offset)
         sent.add_done_callback(partial(self._settle, slot))
-        slot.offset.add_done_callback(partial(self._settled, sent))
-        return slot.offset
+        offset.add_done_callback(partial(self._settled, sent))
+        return offset
+
+    def _drop_failed(self, producer_id: int, writer: Writer, offset: "asyncio.Future[int]") -> None:
+        if offset.cancelled() or offset.exception() is not None:
+            self._writers.drop(producer_id, writer)
 
     def check(self, batches: list[Sealed]) -> None:
         """Raise MESSAGE_TOO_LARGE if one of the batches is above the broker's limit, where it is known."""
@@ -85,10 +122,17 @@ class Appender:
                 text = f"a batch of {size} bytes (uncompressed) is above Pulsar's maximum message size of {limit}"
                 raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, text)
 
-    async def room(self) -> None:
-        """Wait until Pulsar has acknowledged enough for more to be sent (`pulsar.max_pending_bytes`)."""
-        if self._producer is not None:
-            await self._producer.writable()
+    async def prepare(self, producer_id: int) -> None:
+        """Wait until a batch of this producer (−1: none) can be appended: there is room, and its past is known."""
+        producer = self._producer
+        if producer_id >= 0:
+            producer = (await self._writers.open(producer_id)).producer
+        if producer is not None:
+            await producer.writable()
+
+    def sweep(self) -> None:
+        """Close the writers that nobody uses."""
+        self._writers.sweep()
 
     async def opened(self) -> None:
         """Wait until the broker has taken the producer."""
@@ -100,6 +144,7 @@ class Appender:
             await asyncio.wait(self._under_way, timeout=patience)
         if self._producer is not None:
             await self._producer.close(flush=False)
+        await self._writers.close()
         if self._resolver is not None:
             self._resolver.cancel()
         while self._unresolved:
@@ -144,7 +189,7 @@ class Appender:
             try:
                 base = self._end.base_now(receipt, slot.count)
                 if base is None:
-                    base = await self._look_up(receipt, slot.count)
+                    base = await self._look_up(slot, receipt)
             except Exception as error:  # noqa: BLE001 — whatever it is, this append's client must be told
                 _fail(slot, error)
             else:
@@ -159,15 +204,18 @@ class Appender:
         receipt = slot.receipt
         if receipt is None or receipt.duplicate:  # a repeated one's offset was given long ago
             return
-        if base < self._next:
-            self._recreated()  # offsets never go back in one topic
-        self._next = base + slot.count
+        position, next_offset = self._last
+        if receipt.position > position:
+            if base < next_offset:
+                self._recreated()  # offsets never go back in one topic
+            self._last = receipt.position, base + slot.count
 
-    async def _look_up(self, receipt: Receipt, count: int) -> int:
+    async def _look_up(self, slot: _Slot, receipt: Receipt) -> int:
         """The base offset of an append that does not directly follow the last known one: read it back."""
         self._metrics.reanchors.inc()
+        count = slot.count
         if receipt.duplicate:
-            return await self._find_duplicate(receipt)
+            return await self._find_duplicate(slot, receipt)
         now = asyncio.get_running_loop().time()
         if now - self._read_back_at < _CROWDED:
             self._crowded()
@@ -185,13 +233,39 @@ class Appender:
                 return found.base
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the entry at {position} was stored and cannot be read back")
 
-    async def _find_duplicate(self, receipt: Receipt) -> int:
+    async def _find_duplicate(self, slot: _Slot, receipt: Receipt) -> int:
         """Find what the broker says it holds already: a send repeated after a reconnect whose receipt was lost.
 
-        It was stored after the last known position, under our producer's name and this sequence.
+        It was stored after what was known when it was first sent, under our producer's name and this sequence.
         """
-        producer = self._open()
-        start = Position(*self._end.anchor.position)
+
+        def ours(metadata: MessageMetadata) -> bool:
+            return metadata.producer_name == slot.producer and metadata.sequence_id == receipt.sequence_id
+
+        base = await self._scan(slot.after, ours)
+        if base is None:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "Pulsar holds this batch already, at an unknown offset")
+        return base
+
+    async def _find_repeated(self, sealed: Sealed) -> int:
+        """The offset of a batch that an idempotent producer repeats and nobody remembers; it cannot be far back."""
+        last = Position(*self._end.anchor.position)
+        start = Position(last.ledger, max(-1, last.entry - _LOOK_BACK))
+
+        def it(metadata: MessageMetadata) -> bool:
+            return (
+                entries.producer_of(metadata) == sealed.producer
+                and entries.message_count(metadata) == sealed.record_count
+            )
+
+        with translated():
+            base = await self._scan(start, it)
+        if base is None:
+            raise KafkaError(ErrorCode.DUPLICATE_SEQUENCE_NUMBER, "stored already, at an offset no longer known")
+        return base
+
+    async def _scan(self, start: Position, wanted: Callable[[MessageMetadata], bool]) -> int | None:
+        """The base offset of the first entry behind `start` that is wanted."""
         reader = await self._client.reader(self._topic, start, inclusive=False)
         try:
             last = await reader.last_position()
@@ -199,16 +273,29 @@ class Appender:
             while position < last:
                 entry = await reader.receive()
                 position = entry.position
-                metadata = entry.metadata
-                if entry.index is None:
-                    break
-                found = span(entry.index, entries.message_count(metadata))
-                if metadata.producer_name == producer.name and metadata.sequence_id == receipt.sequence_id:
-                    self._end.anchor.observe(position.ledger, position.entry, found.next)
-                    return found.base
+                if entry.index is not None and wanted(entry.metadata):
+                    return span(entry.index, entries.message_count(entry.metadata)).base
         finally:
             await reader.close()
-        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "Pulsar holds this batch already, at an unknown offset")
+        return None
+
+
+def _following(source: "asyncio.Future[int]") -> "asyncio.Future[int]":
+    """A future with the outcome of another; cancelling it leaves the other alone."""
+    follower: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    def done(source: "asyncio.Future[int]") -> None:
+        if follower.done():
+            source.cancelled() or source.exception()  # seen: nobody else asks
+        elif source.cancelled():
+            follower.cancel()
+        elif (error := source.exception()) is not None:
+            follower.set_exception(error)
+        else:
+            follower.set_result(source.result())
+
+    source.add_done_callback(done)
+    return follower
 
 
 def _fail(slot: _Slot, error: BaseException) -> None:

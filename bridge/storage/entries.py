@@ -101,6 +101,12 @@ def message_count(metadata: MessageMetadata) -> int:
     return metadata.num_messages_in_batch
 
 
+def producer_of(metadata: MessageMetadata) -> tuple[int, int, int]:
+    """The idempotent producer of an entry that the bridge wrote: id, epoch, base sequence."""
+    mark = _own_mark(metadata)
+    return NO_PRODUCER if mark is None else _producer(mark)
+
+
 def newest_so_far(metadata: MessageMetadata) -> int | None:
     """The newest timestamp of the partition up to this entry, where the bridge wrote it down."""
     mark = _own_mark(metadata)

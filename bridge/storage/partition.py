@@ -1,7 +1,7 @@
 """One partition's log: append, read, watermarks, offset for a time."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +19,7 @@ from bridge.storage import entries
 from bridge.storage.appender import Appender
 from bridge.storage.batches import Batch
 from bridge.storage.catchup import CatchUps, Cursor
+from bridge.storage.deduplication import Deduplication
 from bridge.storage.entries import Sealed
 from bridge.storage.faults import translated
 from bridge.storage.log_end import LogEnd
@@ -42,6 +43,7 @@ class Storage:
     metrics: StorageMetrics
     cache: TailCache
     catchups: CatchUps
+    deduplication: Deduplication
     writer: str  # names this process among a topic's producers
 
     @property
@@ -79,19 +81,38 @@ class PartitionLog:
         self._opening = asyncio.Lock()
         self._loaded = False
         self._start = 0
+        self.max_batch_bytes: int | None = None
         self._start_known_at = float("-inf")
         self._start_task: asyncio.Task[int] | None = None
         self._used_at = _now()
 
+    # --- what is kept with the topic ---
+
+    def raise_start(self, offset: int) -> None:
+        """Let nobody read what is before `offset`, though Pulsar may still have it."""
+        self._start = max(self._start, offset)
+
+    def check_size(self, size: int) -> None:
+        """Raise MESSAGE_TOO_LARGE for a batch, as the client sent it, above the topic's max.message.bytes."""
+        if self.max_batch_bytes is not None and size > self.max_batch_bytes:
+            text = f"a batch of {size} bytes is above the topic's max.message.bytes of {self.max_batch_bytes}"
+            raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, text)
+
     # --- appending ---
 
-    async def prepare(self) -> None:
-        """Learn where the log ends and wait until there is room, so that `append_all` can be called."""
+    async def prepare(self, producer_ids: Collection[int] = ()) -> None:
+        """Learn where the log ends and wait until there is room, so that `append_all` can be called.
+
+        `producer_ids`: of the idempotent producers among the batches' (−1: none), whose past must be known.
+        """
         with translated():
             if not self._loaded:
                 async with self._opening:
                     await self._load()
-            await self._appender.room()
+            for producer_id in producer_ids:
+                if producer_id >= 0:
+                    await self._storage.deduplication.ensure(self.topic)
+                await self._appender.prepare(producer_id)
 
     def append_all(self, batches: list[Sealed]) -> list[asyncio.Future[int]]:
         """Send batches: each one's base offset once Pulsar holds it, or a KafkaError.
@@ -163,19 +184,31 @@ class PartitionLog:
                 self._start_task = asyncio.get_running_loop().create_task(self._refresh_start())
             return self._start
 
+    async def start_from(self, offset: int) -> int:
+        """Where the log would start if all before `offset` (−1: the end) were gone; OFFSET_OUT_OF_RANGE above it."""
+        with translated():
+            await self._open_tail()
+            if offset < 0 or offset > self.end.offset:
+                await self._reach_end()
+            start = await self.earliest()
+            if not -1 <= offset <= self.end.offset:
+                raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is not in {start} … {self.end.offset}")
+            return max(start, self.end.offset if offset == -1 else offset)
+
     async def at_time(self, timestamp: int) -> TimeOffset | None:
         """The first record at or after `timestamp` (ms), as Kafka's time index finds it; None if there is none."""
         with translated():
             await self._open_tail()
             batch = await self._search.time(timestamp)
-            offset = self.end.offset if batch is None else batch.base
+            start = await self.earliest()
+            offset = self.end.offset if batch is None else max(batch.base, start)
             while offset < self.end.offset:
                 found = await self.read(offset, _SCAN_BYTES, self._patience)
                 if not found:
                     break
                 for data in found:
                     for record in entries.records_of(data):
-                        if record.timestamp >= timestamp:
+                        if record.timestamp >= timestamp and record.offset >= start:
                             return TimeOffset(record.offset, record.timestamp)
                         offset = record.offset + 1
             return None
@@ -190,7 +223,8 @@ class PartitionLog:
     # --- life ---
 
     async def sweep(self) -> None:
-        """Close the tail that nobody reads."""
+        """Close the tail that nobody reads, and the writers that nobody uses."""
+        self._appender.sweep()
         idle = _now() - self._used_at > self._storage.settings.storage.tail_idle_seconds
         if idle and self._tail is not None and not self._opening.locked():
             tail, self._tail = self._tail, None
@@ -308,7 +342,7 @@ class PartitionLog:
         last = await self._last_position()
         batch = None if last == EARLIEST else await self._search.read(last)
         if batch is None:
-            self.end.advance(await self._offset_of_empty())
+            self.end.advance(max(await self._offset_of_empty(), self._start))  # all that was before is deleted
         else:
             self.end.anchor.observe(batch.position.ledger, batch.position.entry, batch.next)
             self.end.newest_timestamp = max(self.end.newest_timestamp, batch.newest_timestamp())

@@ -9,12 +9,13 @@ import pytest
 import pytest_asyncio
 
 from bridge import codec
-from bridge.codec import Rebuild, Record
+from bridge.codec import NO_PRODUCER, Rebuild, Record
 from bridge.config import Settings
 from bridge.metrics import Metrics
 from bridge.pulsar import Admin, PulsarClient
 from bridge.storage import entries
 from bridge.storage.catchup import CatchUps
+from bridge.storage.deduplication import Deduplication
 from bridge.storage.partition import PartitionLog, Storage
 from bridge.storage.tail import TailCache
 from tests.support.bridges import settings_for
@@ -23,10 +24,15 @@ from tests.support.pulsar import PulsarAddress
 NOW = 1_700_000_000_000
 
 
-def sealed(count: int, timestamp: int = NOW, value: bytes = b"value") -> entries.Sealed:
+def sealed(
+    count: int,
+    timestamp: int = NOW,
+    value: bytes = b"value",
+    producer: tuple[int, int, int] = NO_PRODUCER,
+) -> entries.Sealed:
     """A batch of records 1 ms apart, numbered in their keys."""
     records = [Record(i, timestamp + i, b"%d" % i, value, ()) for i in range(count)]
-    return entries.seal(memoryview(codec.build_batch(records, Rebuild(0, count, 0))), 1 << 26)
+    return entries.seal(memoryview(codec.build_batch(records, Rebuild(0, count, 0, producer=producer))), 1 << 26)
 
 
 @dataclass
@@ -49,6 +55,7 @@ class Bench:
             metrics=self.metrics.storage,
             cache=TailCache(cache_bytes, self.metrics.storage),
             catchups=CatchUps(4, 30, self.metrics.storage),
+            deduplication=Deduplication(self.admin, self.settings.pulsar.full_namespace),
             writer=f"test-{uuid.uuid4().hex[:8]}",
         )
         log = PartitionLog(topic, storage, lambda: self.gone.append(topic))
@@ -64,7 +71,7 @@ class Bench:
 
     async def append(self, log: PartitionLog, *batches: entries.Sealed) -> list[int]:
         """Append and wait: the base offsets."""
-        await log.prepare()
+        await log.prepare({batch.producer[0] for batch in batches})
         return [await offset for offset in log.append_all(list(batches))]
 
 
