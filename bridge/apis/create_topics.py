@@ -14,7 +14,7 @@ from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int8, Int16, Int32, Uuid, message, since, tag
 from bridge.storage import names
-from bridge.storage.configs import at_creation
+from bridge.storage.configs import Entry, describe, policies
 
 
 @message
@@ -103,7 +103,8 @@ async def _create(wanted: RequestTopic, twice: bool, request: Request, broker: B
             raise KafkaError(ErrorCode.INVALID_REQUEST, "the topic is named twice in one request")
         partitions = _partitions(wanted, broker)
         _check_replicas(wanted)
-        retention = at_creation([(config.name, config.value) for config in wanted.configs], broker.settings.retention)
+        asked = {config.name: config.value for config in wanted.configs}
+        configs, facts = await broker.topics.administration.check(asked)
         if request.validate_only:
             names.check(wanted.name)
             if await broker.topics.get(wanted.name) is not None:
@@ -111,7 +112,7 @@ async def _create(wanted: RequestTopic, twice: bool, request: Request, broker: B
             topic_id = ZERO_UUID
         else:
             async with asyncio.timeout(max(request.timeout_ms, 1) / 1000):
-                topic_id = (await broker.topics.create(wanted.name, partitions, retention)).id
+                topic_id = (await broker.topics.create(wanted.name, partitions, asked)).id
     except TimeoutError:
         return _refused(wanted, ErrorCode.REQUEST_TIMED_OUT, "Pulsar has not finished creating the topic in time")
     except KafkaError as error:
@@ -122,6 +123,17 @@ async def _create(wanted: RequestTopic, twice: bool, request: Request, broker: B
         error_code=ErrorCode.NONE,
         num_partitions=partitions,
         replication_factor=1,
+        configs=[_config(entry) for entry in describe(configs, policies(configs, facts), facts)],
+    )
+
+
+def _config(entry: Entry) -> ResponseConfig:
+    return ResponseConfig(
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.read_only,
+        config_source=entry.source,
+        is_sensitive=False,
     )
 
 

@@ -2,15 +2,16 @@
 
 import asyncio
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 from bridge import log
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
-from bridge.pulsar.admin import AdminError, NotFound, Retention
-from bridge.storage import names
+from bridge.pulsar.admin import AdminError, NotFound
+from bridge.storage import kept, names
+from bridge.storage.administration import Administration
 from bridge.storage.faults import translated
 from bridge.storage.names import Names
 from bridge.storage.partition import PartitionLog, Storage
@@ -19,6 +20,8 @@ _log = log.get("storage.topics")
 
 UUID_PROPERTY = "kafkaTopicUUID"
 """Where KoP kept the topic id, and where the bridge keeps it."""
+TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
+"""What has configs (`org.apache.kafka.common.config.ConfigResource.Type`)."""
 _FRESH = 5.0  # seconds that what is known of a topic is taken for true; then it is asked anew in the background
 _SWEEP = 10.0
 _AT_ONCE = 16
@@ -34,8 +37,21 @@ class Topic:
     partitioned: bool
     id: uuid.UUID
     known_at: float
+    properties: Mapping[str, str] = field(default_factory=dict)
     logs: dict[int, PartitionLog] = field(default_factory=dict)
     refreshing: "asyncio.Task[None] | None" = None
+    changing: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def learn(self, properties: Mapping[str, str]) -> None:
+        """Take over what is kept with the topic: its configs, and where its logs start."""
+        self.properties = properties
+        for partition, partition_log in self.logs.items():
+            self.tell(partition, partition_log)
+
+    def tell(self, partition: int, partition_log: PartitionLog) -> None:
+        """Let one log know what of this is its own."""
+        partition_log.raise_start(kept.log_start(self.properties, partition))
+        partition_log.max_batch_bytes = kept.max_message_bytes(self.properties)
 
 
 class Topics:
@@ -49,6 +65,7 @@ class Topics:
         self._limit = asyncio.Semaphore(_AT_ONCE)
         self._sweeper: asyncio.Task[None] | None = None
         self._closing: set[asyncio.Task[None]] = set()
+        self.administration = Administration(storage, self._names)
 
     async def start(self) -> None:
         """Watch the namespace where the broker offers it, and close what nobody uses."""
@@ -124,6 +141,7 @@ class Topics:
             full = self._names.partition(topic.name, partition, partitioned=topic.partitioned)
             log = topic.logs[partition] = PartitionLog(full, self._storage, lambda: self._forget(topic.name, topic))
             self._storage.metrics.open_partitions.inc()
+            topic.tell(partition, log)
         return log
 
     def forget(self, topic: Topic) -> None:
@@ -132,16 +150,26 @@ class Topics:
 
     # --- changing ---
 
-    async def create(self, name: str, partitions: int, retention: Retention | None = None) -> Topic:
+    async def create(self, name: str, partitions: int, configs: Mapping[str, str | None] | None = None) -> Topic:
         """Create a topic and wait until a produce to each partition would work; KafkaError otherwise."""
         names.check(name)
         if await self.get(name) is not None:
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name} exists")
-        full = self._names.pulsar(name)
-        with translated():
-            await self._storage.admin.create_partitioned(full, partitions, {UUID_PROPERTY: str(uuid.uuid4())})
-            if retention is not None:
-                await self._storage.admin.set_topic_retention(full, retention)
+        properties = {UUID_PROPERTY: str(uuid.uuid4())}
+        admin, full = self._storage.admin, self._names.pulsar(name)
+        if not configs:
+            with translated():
+                await admin.create_partitioned(full, partitions, properties)
+        else:
+            wanted, facts = await self.administration.check(configs)
+            with translated():
+                await admin.create_partitioned(full, partitions, properties | kept.with_configs(wanted))
+            try:
+                await self.administration.carry(name, wanted, facts)
+            except KafkaError:
+                with suppress(AdminError):
+                    await admin.delete_partitioned(full, force=True)
+                raise
         topic = await self.get(name)
         if topic is None:
             raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name} is created and not visible yet")
@@ -183,6 +211,37 @@ class Topics:
                 await self._storage.admin.delete_non_partitioned(full, force=True)
         self._forget(topic.name)
 
+    async def grow(self, topic: Topic, partitions: int) -> None:
+        """Give a topic more partitions and wait until a produce to each would work."""
+        await self.administration.grow(topic, partitions)
+        await self.ready(topic)
+
+    async def configurable(self, resource_type: int, name: str) -> Topic:
+        """The topic whose configs are to be changed; KafkaError where they cannot be."""
+        if resource_type == BROKER_RESOURCE:
+            text = "a bridge's settings are in its own configuration: change that and start it again"
+            raise KafkaError(ErrorCode.INVALID_CONFIG, text)
+        if resource_type != TOPIC_RESOURCE:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"resources of type {resource_type} have no configs here")
+        topic = await self.get(name)
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+        return topic
+
+    async def delete_records(self, name: str, partition: int, offset: int) -> int:
+        """Let nobody read what is before `offset` (−1: the end) any more; the first offset that is left."""
+        topic = await self.get(name)
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+        partition_log = self.log(topic, partition)
+        if kept.configs(topic.properties).get("cleanup.policy") == "compact":
+            raise KafkaError(ErrorCode.POLICY_VIOLATION, "each key's last record is kept: cleanup.policy is compact")
+        start = await partition_log.start_from(offset)
+        if start > partition_log.known_start:
+            await self.administration.move_start(topic, partition, start)
+            partition_log.raise_start(start)  # should the topic have been forgotten meanwhile
+        return partition_log.known_start
+
     # --- within ---
 
     async def _find(self, name: str) -> Topic | None:
@@ -192,7 +251,7 @@ class Topics:
         if found is None:
             return None
         partitions, properties = found
-        topic = Topic(name, partitions or 1, partitions > 0, await self._topic_id(name, properties), _now())
+        topic = Topic(name, partitions or 1, partitions > 0, await self._topic_id(name, properties), _now(), properties)
         return self._known.setdefault(name, topic)
 
     async def _ask(self, name: str) -> tuple[int, dict[str, str]] | None:
@@ -248,6 +307,7 @@ class Topics:
             self._forget(topic.name, topic)  # another topic of the same name
             return
         topic.partitions = max(partitions, 1)
+        topic.learn(properties)
         topic.known_at = _now()
 
     def _changed(self, added: Sequence[str], removed: Sequence[str]) -> None:

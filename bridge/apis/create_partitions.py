@@ -1,0 +1,115 @@
+"""CreatePartitions: give topics more partitions (KIP-195).
+
+v2 is flexible; v3 may answer THROTTLING_QUOTA_EXCEEDED (KIP-599).
+"""
+
+import asyncio
+from collections import Counter
+
+from bridge.api import Api, Broker, Session
+from bridge.errors import KafkaError
+from bridge.kafka.error_codes import ErrorCode
+from bridge.kafka.message import Int16, Int32, message
+from bridge.storage.topics import Topic
+
+
+@message
+class Assignment:
+    """Replicas the client wants for a new partition."""
+
+    broker_ids: list[Int32]
+
+
+@message
+class RequestTopic:
+    """A topic, how many partitions it should have, and where the new ones should be."""
+
+    name: str
+    count: Int32
+    assignments: list[Assignment] | None
+
+
+@message
+class Request:
+    """Topics to enlarge."""
+
+    topics: list[RequestTopic]
+    timeout_ms: Int32
+    validate_only: bool
+
+
+@message
+class ResponseTopic:
+    """A topic enlarged, or why not."""
+
+    name: str
+    error_code: Int16
+    error_message: str | None = None
+
+
+@message
+class Response:
+    """What became of each topic."""
+
+    throttle_time_ms: Int32 = 0
+    results: list[ResponseTopic]
+
+
+async def handle(request: Request, broker: Broker, session: Session) -> Response:
+    """Enlarge each topic; the answer comes when a produce to the new partitions would work."""
+    times = Counter(topic.name for topic in request.topics)
+    grown = [_grow(topic, times[topic.name] > 1, request, broker) for topic in request.topics]
+    return Response(results=list(await asyncio.gather(*grown)))
+
+
+async def _grow(wanted: RequestTopic, twice: bool, request: Request, broker: Broker) -> ResponseTopic:
+    try:
+        if twice:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "the topic is named twice in one request")
+        topic = await broker.topics.get(wanted.name)
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {wanted.name}")
+        _check(topic, wanted, broker)
+        if not request.validate_only:
+            async with asyncio.timeout(max(request.timeout_ms, 1) / 1000):
+                await broker.topics.grow(topic, wanted.count)
+    except TimeoutError:
+        text = "Pulsar has not finished making the partitions in time"
+        return ResponseTopic(name=wanted.name, error_code=ErrorCode.REQUEST_TIMED_OUT, error_message=text)
+    except KafkaError as error:
+        return ResponseTopic(name=wanted.name, error_code=error.code, error_message=error.message or None)
+    return ResponseTopic(name=wanted.name, error_code=ErrorCode.NONE)
+
+
+def _check(topic: Topic, wanted: RequestTopic, broker: Broker) -> None:
+    """As Kafka's ReplicationControlManager does, and what Pulsar cannot."""
+    more = wanted.count - topic.partitions
+    if more < 0:
+        raise KafkaError(
+            ErrorCode.INVALID_PARTITIONS, f"the topic has {topic.partitions} partitions, and cannot have fewer"
+        )
+    if more == 0:
+        raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"the topic has {topic.partitions} partitions already")
+    if not topic.partitioned:
+        text = "Pulsar holds this topic without partitions and cannot give it any: make it anew through Kafka"
+        raise KafkaError(ErrorCode.INVALID_PARTITIONS, text)
+    if wanted.assignments is None:
+        return
+    if len(wanted.assignments) != more:
+        text = f"there are {more} new partitions, and assignments for {len(wanted.assignments)}"
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+    nodes = {node.id for node in broker.cluster.nodes}
+    if any(not one.broker_ids or not nodes.issuperset(one.broker_ids) for one in wanted.assignments):
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"the brokers here are {sorted(nodes)}")
+
+
+API = Api(
+    key=37,
+    name="CreatePartitions",
+    min_version=0,
+    max_version=3,
+    flexible=2,
+    handle=handle,
+    request=Request,
+    response=Response,
+)

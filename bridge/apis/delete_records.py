@@ -1,0 +1,96 @@
+"""DeleteRecords: move a partition's log start up (KIP-107), so that nobody reads what is before.
+
+v2 is flexible. Pulsar deletes whole ledgers, by its retention only; the log start is therefore kept with the topic and
+holds from the moment of the answer, whichever bridge is asked.
+"""
+
+import asyncio
+
+from bridge.api import Api, Broker, Session
+from bridge.errors import KafkaError
+from bridge.kafka.error_codes import ErrorCode
+from bridge.kafka.message import Int16, Int32, Int64, message
+
+
+@message
+class RequestPartition:
+    """The first offset to keep; -1: none of those there are now."""
+
+    partition_index: Int32
+    offset: Int64
+
+
+@message
+class RequestTopic:
+    """One topic's partitions."""
+
+    name: str
+    partitions: list[RequestPartition]
+
+
+@message
+class Request:
+    """What to delete."""
+
+    topics: list[RequestTopic]
+    timeout_ms: Int32
+
+
+@message
+class ResponsePartition:
+    """The partition's first offset now."""
+
+    partition_index: Int32
+    low_watermark: Int64 = -1
+    error_code: Int16
+
+
+@message
+class ResponseTopic:
+    """One topic's partitions."""
+
+    name: str
+    partitions: list[ResponsePartition]
+
+
+@message
+class Response:
+    """Where each log starts now."""
+
+    throttle_time_ms: Int32 = 0
+    topics: list[ResponseTopic]
+
+
+async def handle(request: Request, broker: Broker, session: Session) -> Response:
+    """Move each log start; the answer comes when it is kept."""
+    seconds = max(request.timeout_ms, 1) / 1000
+
+    async def topic(wanted: RequestTopic) -> ResponseTopic:
+        moved = (_partition(wanted.name, partition, seconds, broker) for partition in wanted.partitions)
+        return ResponseTopic(name=wanted.name, partitions=list(await asyncio.gather(*moved)))
+
+    return Response(topics=list(await asyncio.gather(*map(topic, request.topics))))
+
+
+async def _partition(name: str, wanted: RequestPartition, seconds: float, broker: Broker) -> ResponsePartition:
+    index = wanted.partition_index
+    try:
+        async with asyncio.timeout(seconds):
+            start = await broker.topics.delete_records(name, index, wanted.offset)
+    except TimeoutError:
+        return ResponsePartition(partition_index=index, error_code=ErrorCode.REQUEST_TIMED_OUT)
+    except KafkaError as error:
+        return ResponsePartition(partition_index=index, error_code=error.code)
+    return ResponsePartition(partition_index=index, low_watermark=start, error_code=ErrorCode.NONE)
+
+
+API = Api(
+    key=21,
+    name="DeleteRecords",
+    min_version=0,
+    max_version=2,
+    flexible=2,
+    handle=handle,
+    request=Request,
+    response=Response,
+)
