@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import time_ns
+from typing import cast
 from uuid import uuid4
 
 from tests.clients import drafts
@@ -14,9 +15,38 @@ from tests.clients.families.confluent import Confluent
 from tests.clients.families.java import Java
 from tests.clients.families.kafka_python import KafkaPython
 from tests.clients.families.kcat import Kcat
-from tests.clients.model import CODECS, Client, Codec, Delivery, Draft
+from tests.clients.families.old_kafka_python import OldKafkaPython
+from tests.clients.model import CODECS, Admin, Client, Codec, Delivery, Draft, Groups
+from tests.support.java import KAFKA, OLD_CLIENTS
 
-FAMILIES = ("kafka-python", "confluent", "aiokafka", "kcat", "java")
+FAMILIES = ("kafka-python", "kafka-python-2", "confluent", "aiokafka", "kcat", "java", "java-3.9")
+JAVAS = {"java": KAFKA, "java-3.9": OLD_CLIENTS}
+
+_ALL = set(FAMILIES)
+_JAVA = {"java", "java-3.9"}
+# what a client has a way to do, beyond producing and consuming by assignment
+ABILITIES = {
+    "join": _ALL,
+    # kcat commits when it ends, and nobody can ask it to
+    "commit": _ALL - {"kcat"},
+    "static": _ALL - {"kafka-python-2"},
+    "cooperative": {"kafka-python", "confluent"} | _JAVA,
+    "commit-alone": _ALL - {"kcat"},
+    "describe-groups": _ALL - {"kcat"},
+    "delete-groups": _ALL - {"kcat", "aiokafka"},
+    "alter-group-offsets": {"kafka-python", "confluent"} | _JAVA,
+    "delete-group-offsets": {"kafka-python"} | _JAVA,
+    "configs": _ALL - {"kcat"},
+    "set-config": {"kafka-python", "confluent"} | _JAVA,
+    "replace-configs": {"kafka-python", "kafka-python-2", "confluent", "aiokafka"},
+    "add-partitions": _ALL - {"kcat"},
+    "delete-records": _ALL - {"kcat"},
+}
+
+
+def able(ability: str) -> list[str]:
+    """Return the families that can do something, in order."""
+    return [family for family in FAMILIES if family in ABILITIES[ability]]
 
 
 def unique(prefix: str) -> str:
@@ -59,6 +89,14 @@ class Clients:
         if family not in self._made:
             self._made[family] = self._make(family)
         return self._made[family]
+
+    def groups(self, family: str) -> Groups:
+        """Return a client whose groups are asked for; ABILITIES says which have some."""
+        return cast(Groups, self[family])
+
+    def admin(self, family: str) -> Admin:
+        """Return a client that administers; ABILITIES says which do."""
+        return cast(Admin, self[family])
 
     def creator(self, family: str) -> Client:
         """Return the client itself, or another one where it has no way to create a topic."""
@@ -106,8 +144,10 @@ class Clients:
 
     def _make(self, family: str) -> Client:
         bootstrap = self.endpoint.kafka
-        if family == "java":
-            return Java(bootstrap, self.directory / "java-driver.log")
+        if family in JAVAS:
+            return Java(family, JAVAS[family], bootstrap, self.directory / family)
+        if family == "kafka-python-2":
+            return OldKafkaPython(bootstrap, self.directory / "kafka-python-2.log")
         simple: dict[str, Callable[[str], Client]] = {
             "kafka-python": KafkaPython,
             "confluent": Confluent,

@@ -5,7 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
+
+if TYPE_CHECKING:
+    from tests.clients.members import Joining, Member
 
 Headers = tuple[tuple[str, bytes | None], ...]
 Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
@@ -61,6 +64,23 @@ class UnknownTopic(Exception):
     """The client reported UNKNOWN_TOPIC_OR_PARTITION in its own way."""
 
 
+class Refused(Exception):
+    """The server refused; the first argument is Kafka's error code, however the client reported it."""
+
+    @property
+    def code(self) -> int:
+        """Kafka's error code."""
+        return int(self.args[0])
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """A group as a client describes it: its state and the partitions of each member, sorted."""
+
+    state: str
+    members: tuple[tuple[int, ...], ...] = ()
+
+
 class Client(Protocol):
     """One client family, bound to an endpoint; every call uses the client as its users would."""
 
@@ -96,6 +116,59 @@ class Client(Protocol):
 
     def close(self) -> None:
         """Let go of everything that stays open between calls."""
+
+
+class Groups(Protocol):
+    """A client with consumer groups and their administration, as far as ABILITIES says."""
+
+    def join(self, joining: Joining) -> Member:
+        """Start a member of a group."""
+
+    def commit_alone(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        """Assign, and commit with a group id but without being a member; raises Refused."""
+
+    def committed(self, group: str, topic: str, partitions: Sequence[int]) -> dict[int, int | None]:
+        """Ask as a consumer for committed offsets."""
+
+    def groups(self) -> set[str]:
+        """List all groups."""
+
+    def group(self, group: str) -> GroupView:
+        """Describe a group; one that is not there is Dead."""
+
+    def group_offsets(self, group: str) -> dict[tuple[str, int], int]:
+        """List all offsets of a group through the admin client."""
+
+    def delete_group(self, group: str) -> None:
+        """Delete a group; raises Refused."""
+
+    def alter_group_offsets(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        """Set offsets through the admin client; raises Refused."""
+
+    def delete_group_offsets(self, group: str, topic: str, partitions: Sequence[int]) -> None:
+        """Delete offsets; raises Refused."""
+
+
+class Admin(Protocol):
+    """A client that administers topics, as far as ABILITIES says."""
+
+    def topic_configs(self, topic: str) -> dict[str, str | None]:
+        """Describe all configs of a topic; raises Refused."""
+
+    def broker_configs(self) -> dict[str, str | None]:
+        """Describe all configs of the first broker."""
+
+    def set_config(self, topic: str, name: str, value: str | None) -> None:
+        """Set one config, incrementally; None puts it back to its default; raises Refused."""
+
+    def replace_configs(self, topic: str, configs: Mapping[str, str]) -> None:
+        """Set these configs and put all others back to their defaults; raises Refused."""
+
+    def add_partitions(self, topic: str, total: int) -> None:
+        """Let a topic have so many partitions; raises Refused."""
+
+    def delete_records(self, topic: str, before: Mapping[int, int]) -> dict[int, int]:
+        """Delete what is before these offsets; returns the new first offsets; raises Refused."""
 
 
 def attempts(what: str) -> Iterator[float]:

@@ -14,6 +14,7 @@ from tests.clients.model import CODECS, Delivery, Draft, Record
 # what a client has no way to write; everything else is asked of it
 CANNOT_WRITE = {
     "kafka-python": {"value-null-key-null", "headers-null-value"},
+    "kafka-python-2": {"value-null-key-null", "headers-null-value"},
     "confluent": {"time-zero"},
     "aiokafka": {"value-null-key-null"},
     "kcat": {
@@ -25,6 +26,7 @@ CANNOT_WRITE = {
         "time-older-than-the-one-before",
     },
     "java": set[str](),
+    "java-3.9": set[str](),
 }
 
 

@@ -29,7 +29,7 @@ def test_deleting_an_unknown_topic_is_an_error(clients: Clients, family: str) ->
         clients[family].delete_topic(unique("unknown"))
 
 
-@pytest.mark.parametrize("family", ["java", "kafka-python"])
+@pytest.mark.parametrize("family", ["java", "java-3.9", "kafka-python", "kafka-python-2"])
 def test_describing_an_unknown_topic_is_an_error(clients: Clients, family: str) -> None:
     topic = unique("unknown")
     with pytest.raises(UnknownTopic):

@@ -1,23 +1,53 @@
-"""Java programs of the tests: jars from Maven in a user cache, the console tools, and a driver that speaks JSON."""
+"""Java programs of the tests: jars from Maven in a user cache, Kafka's console tools, and drivers compiled here."""
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Any
+
+from tests.support.driver import Driver
 
 KAFKA_VERSION = "4.1.1"
-ARTIFACTS = (
-    ("org.apache.kafka", "kafka-tools", KAFKA_VERSION),
-    ("org.apache.kafka", "kafka_2.13", KAFKA_VERSION),
-    ("org.slf4j", "slf4j-simple", "1.7.36"),
-)
+OLD_KAFKA_VERSION = "3.9.1"
 COMMAND_TIMEOUT = 120.0
+_LOGGING = ("org.slf4j", "slf4j-simple", "1.7.36")
+_APACHE = "org.apache.kafka"
+
+
+@dataclass(frozen=True, slots=True)
+class Jars:
+    """A class path; its name is that of its directory in the cache."""
+
+    name: str
+    artifacts: tuple[tuple[str, str, str], ...]
+
+
+KAFKA = Jars(
+    f"kafka-{KAFKA_VERSION}",
+    ((_APACHE, "kafka-tools", KAFKA_VERSION), (_APACHE, "kafka_2.13", KAFKA_VERSION), _LOGGING),
+)
+OLD_CLIENTS = Jars(
+    f"kafka-clients-{OLD_KAFKA_VERSION}",
+    (
+        (_APACHE, "kafka-clients", OLD_KAFKA_VERSION),
+        ("com.fasterxml.jackson.core", "jackson-databind", "2.16.2"),
+        _LOGGING,
+    ),
+)
+STREAMS = Jars(f"kafka-streams-{KAFKA_VERSION}", ((_APACHE, "kafka-streams", KAFKA_VERSION), _LOGGING))
+CONNECT = Jars(
+    f"kafka-connect-{KAFKA_VERSION}",
+    (
+        (_APACHE, "connect-runtime", KAFKA_VERSION),
+        (_APACHE, "connect-file", KAFKA_VERSION),
+        (_APACHE, "connect-json", KAFKA_VERSION),
+        _LOGGING,
+    ),
+)
 
 
 def require(program: str, how: str) -> str:
@@ -29,35 +59,35 @@ def require(program: str, how: str) -> str:
 
 
 def cache_directory() -> Path:
-    """Return the user cache in which the jars stay between runs."""
+    """Return the user cache in which what is fetched stays between runs."""
     root = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(root) / "pulsar-kafka-bridge"
 
 
-def kafka_jars() -> Path:
-    """Return the directory with Apache Kafka's jars, resolved by Maven at the first use."""
-    target = cache_directory() / f"kafka-{KAFKA_VERSION}"
+def jars_directory(jars: Jars) -> Path:
+    """Return the directory with a class path's jars, resolved by Maven at the first use."""
+    target = cache_directory() / jars.name
     if target.is_dir():
         return target
     maven = require("mvn", "apt-get install -y maven")
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as work:
         pom = Path(work) / "pom.xml"
-        pom.write_text(_pom(), encoding="utf-8")
-        jars = Path(work) / "jars"
-        command = [maven, "-B", "-q", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={jars}"]
+        pom.write_text(_pom(jars), encoding="utf-8")
+        fetched = Path(work) / "jars"
+        command = [maven, "-B", "-q", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={fetched}"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=900)
-        assert done.returncode == 0, f"Maven could not resolve Kafka's jars:\n{done.stdout[-2000:]}"
+        assert done.returncode == 0, f"Maven could not resolve {jars.name}:\n{done.stdout[-2000:]}"
         # the directory appears whole or not at all; whoever came second keeps the first one's
         if not target.is_dir():
-            jars.rename(target)
+            fetched.rename(target)
     return target
 
 
-def _pom() -> str:
+def _pom(jars: Jars) -> str:
     dependencies = "".join(
         f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version></dependency>"
-        for group, name, version in ARTIFACTS
+        for group, name, version in jars.artifacts
     )
     return (
         "<project><modelVersion>4.0.0</modelVersion><groupId>tests</groupId><artifactId>jars</artifactId>"
@@ -65,12 +95,13 @@ def _pom() -> str:
     )
 
 
-def java_command(*arguments: str, heap: str = "256m") -> list[str]:
-    """Return a command line with Kafka's jars on the class path, tuned for a quick start on few cores."""
+def java_command(*arguments: str, heap: str = "256m", jars: Jars = KAFKA, classes: Path | None = None) -> list[str]:
+    """Return a command line with these jars on the class path, tuned for a quick start on few cores."""
     java = require("java", "apt-get install -y openjdk-17-jdk-headless")
     options = [f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
     logging = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
-    return [java, *options, *logging, "-cp", f"{kafka_jars()}/*", *arguments]
+    class_path = f"{jars_directory(jars)}/*" + ("" if classes is None else f":{classes}")
+    return [java, *options, *logging, "-cp", class_path, *arguments]
 
 
 def run_tool(main_class: str, *arguments: str, stdin: bytes = b"") -> str:
@@ -82,52 +113,18 @@ def run_tool(main_class: str, *arguments: str, stdin: bytes = b"") -> str:
     return done.stdout.decode()
 
 
-class JavaError(Exception):
-    """An exception of the Java client; the first argument is its simple class name."""
+def compiled(sources: Path, jars: Jars, classes: Path) -> Path:
+    """Compile a directory of sources against a class path."""
+    javac = require("javac", "apt-get install -y openjdk-17-jdk-headless")
+    files = sorted(str(source) for source in sources.glob("*.java"))
+    command = [javac, "-nowarn", "-d", str(classes), "-cp", f"{jars_directory(jars)}/*", *files]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=COMMAND_TIMEOUT)
+    assert done.returncode == 0, done.stderr
+    return classes
 
 
-class JavaDriver:
-    """A running driver: one JVM for a whole session, one JSON line per command and per answer."""
-
-    def __init__(self, source: Path, bootstrap: str, log: Path) -> None:
-        self._log = log
-        with log.open("wb") as errors:
-            self._process = subprocess.Popen(
-                java_command(str(source), bootstrap, heap="512m"),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-            )
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._stdin: IO[bytes] = self._process.stdin
-        self._stdout: IO[bytes] = self._process.stdout
-
-    def __enter__(self) -> JavaDriver:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def call(self, operation: str, **arguments: object) -> Any:
-        """Run one operation in the driver and return its result."""
-        self._stdin.write(json.dumps({"op": operation, **arguments}).encode() + b"\n")
-        self._stdin.flush()
-        line = self._stdout.readline()
-        if not line:
-            raise AssertionError(f"the Java driver died:\n{self._log.read_text(errors='replace')[-4000:]}")
-        answer = json.loads(line)
-        if "error" in answer:
-            raise JavaError(answer["error"], answer.get("message"))
-        return answer["result"]
-
-    def close(self) -> None:
-        """End the driver: it leaves when its standard input ends."""
-        self._stdin.close()
-        try:
-            self._process.wait(timeout=30)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._stdout.close()
+def java_driver(sources: Path, jars: Jars, bootstrap: str, work: Path) -> Driver:
+    """Start the driver of a directory of sources: one JVM for a whole session."""
+    work.mkdir()
+    classes = compiled(sources, jars, work / "classes")
+    return Driver(java_command("Driver", bootstrap, heap="512m", jars=jars, classes=classes), work / "driver.log")

@@ -94,6 +94,8 @@ class KafkaBroker:
             "offsets.topic.replication.factor": "1",
             "transaction.state.log.replication.factor": "1",
             "transaction.state.log.min.isr": "1",
+            # as long as the bridge's own default
+            "group.initial.rebalance.delay.ms": "100",
             "share.coordinator.state.topic.replication.factor": "1",
         }
         return "".join(f"{name}={value}\n" for name, value in lines.items())

@@ -10,12 +10,13 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
+from tests.clients.families.aio_groups import AioGroups
 from tests.clients.model import At, Codec, Delivery, Draft, Record, Start, UnknownTopic, attempts
 
 UNKNOWN_TOPIC_OR_PARTITION = 3
 
 
-class AioKafka:
+class AioKafka(AioGroups):
     """aiokafka with its defaults: not idempotent, old request versions."""
 
     name = "aiokafka"

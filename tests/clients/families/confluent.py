@@ -17,17 +17,18 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.clients.families.confluent_groups import ConfluentGroups
 from tests.clients.model import Codec, Delivery, Draft, Record, Start, UnknownTopic, attempts
 
 
-class Confluent:
+class Confluent(ConfluentGroups):
     """confluent-kafka with its defaults, apart from a partitioner that agrees with the Java client."""
 
     name = "confluent"
     creates_topics = True
 
     def __init__(self, bootstrap: str) -> None:
-        self._config = {"bootstrap.servers": bootstrap}
+        self._config: dict[str, Any] = {"bootstrap.servers": bootstrap}
         # its futures fail when the admin client is collected before they are done
         self._admin = AdminClient(self._config)
 

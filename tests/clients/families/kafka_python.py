@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
-from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.errors import UnknownTopicOrPartitionError
 
+from tests.clients.families.kafka_python_groups import KafkaPythonGroups
 from tests.clients.model import At, Codec, Delivery, Draft, Record, Start, UnknownTopic, attempts
 
 
-class KafkaPython:
+class KafkaPython(KafkaPythonGroups):
     """kafka-python with its defaults: an idempotent producer, fetch sessions."""
 
     name = "kafka-python"
@@ -30,25 +32,22 @@ class KafkaPython:
 
     def create_topic(self, topic: str, partitions: int) -> None:
         """Create a topic through the admin client."""
-        with self._admin() as admin:
+        with self._administering() as admin:
             admin.create_topics({topic: {"num_partitions": partitions, "replication_factor": 1}})
 
     def delete_topic(self, topic: str) -> None:
         """Delete a topic through the admin client."""
-        with self._admin() as admin:
-            try:
-                admin.delete_topics([topic])
-            except UnknownTopicOrPartitionError as error:
-                raise UnknownTopic(topic) from error
+        with self._administering() as admin:
+            admin.delete_topics([topic])
 
     def topics(self) -> set[str]:
         """List all topics."""
-        with self._admin() as admin:
+        with self._administering() as admin:
             return set(admin.list_topics())
 
     def partitions(self, topic: str) -> int:
         """Describe a topic and count its partitions."""
-        with self._admin() as admin:
+        with self._administering() as admin:
             (described,) = admin.describe_topics([topic])
         if described["error_code"] == UnknownTopicOrPartitionError.errno:
             raise UnknownTopic(topic)
@@ -58,7 +57,7 @@ class KafkaPython:
     def write(self, topic: str, drafts: Sequence[Draft], codec: Codec = "none") -> list[Delivery]:
         """Send all, then wait for every future."""
         compression = None if codec == "none" else codec
-        with KafkaProducer(bootstrap_servers=self._bootstrap, compression_type=compression) as producer:
+        with closing(KafkaProducer(bootstrap_servers=self._bootstrap, compression_type=compression)) as producer:
             futures = [
                 producer.send(topic, draft.value, draft.key, list(draft.headers), draft.partition, draft.timestamp)
                 for draft in drafts
@@ -96,11 +95,9 @@ class KafkaPython:
             found = consumer.offsets_for_times({tp: timestamp})[tp]
         return None if found is None else int(found.offset)
 
-    def _admin(self) -> Any:
-        return KafkaAdminClient(bootstrap_servers=self._bootstrap)
-
     def _consumer(self) -> Any:
-        return KafkaConsumer(bootstrap_servers=self._bootstrap, group_id=None, auto_offset_reset="none")
+        # 2.x consumers are no context managers
+        return closing(KafkaConsumer(bootstrap_servers=self._bootstrap, group_id=None, auto_offset_reset="none"))
 
 
 def _seek(consumer: Any, partition: Any, start: Start) -> None:

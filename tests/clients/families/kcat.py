@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tests.clients.families.kcat_member import KcatMember
+from tests.clients.members import Joining, Member
 from tests.clients.model import At, Codec, Delivery, Draft, Record, Start, UnknownTopic
 from tests.support.kcat import KcatError, run_kcat
 
@@ -108,6 +110,10 @@ class Kcat:
         """Query an offset by time; kcat prints -1 when no record is late enough."""
         offset = self._query(topic, partition, timestamp)
         return None if offset == -1 else offset
+
+    def join(self, joining: Joining) -> Member:
+        """Start a member."""
+        return KcatMember(self._bootstrap, joining)
 
     def _query(self, topic: str, partition: int, time: int) -> int:
         out, _ = run_kcat(self._bootstrap, "-Q", "-t", f"{topic}:{partition}:{time}")

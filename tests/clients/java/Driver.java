@@ -24,25 +24,36 @@ import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.ApiException;
 import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.protocol.Errors;
 import org.apache.kafka.common.record.TimestampType;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
-/** Produces and consumes by assignment on command: one JSON line in, one JSON line out, bytes as base64. */
+/** Produces and consumes on command: one JSON line in, one JSON line out, bytes as base64. */
 public final class Driver {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final Duration PATIENCE = Duration.ofSeconds(60);
     private final String bootstrap;
+    private static final PrintStream OUTPUT = new PrintStream(System.out, true, StandardCharsets.UTF_8);
     private final Admin admin;
+    private final Members members;
+    private final Administration administration;
 
     private Driver(String bootstrap) {
         this.bootstrap = bootstrap;
         this.admin = Admin.create(Map.of("bootstrap.servers", bootstrap));
+        this.members = new Members(bootstrap);
+        this.administration = new Administration(bootstrap, admin);
+    }
+
+    /** Answers and events share the output, each a line. */
+    static synchronized void print(ObjectNode line) {
+        OUTPUT.println(line);
     }
 
     public static void main(String[] arguments) throws Exception {
-        PrintStream answers = new PrintStream(System.out, true, StandardCharsets.UTF_8);
         BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         Driver driver = new Driver(arguments[0]);
         for (String line = commands.readLine(); line != null; line = commands.readLine()) {
@@ -53,15 +64,23 @@ public final class Driver {
                 Throwable cause = error instanceof ExecutionException ? error.getCause() : error;
                 answer.put("error", cause.getClass().getSimpleName());
                 answer.put("message", String.valueOf(cause.getMessage()));
+                if (cause instanceof ApiException) {
+                    answer.put("code", Errors.forException(cause).code());
+                }
             }
-            answers.println(answer);
+            print(answer);
         }
+        driver.members.close();
         driver.admin.close(PATIENCE);
     }
 
     private JsonNode run(JsonNode command) throws Exception {
         String topic = command.path("topic").asText();
-        switch (command.get("op").asText()) {
+        String operation = command.get("op").asText();
+        if (operation.startsWith("member-")) {
+            return members.run(operation, command);
+        }
+        switch (operation) {
             case "create":
                 NewTopic wanted = new NewTopic(topic, Optional.of(command.get("partitions").asInt()), Optional.empty());
                 admin.createTopics(List.of(wanted)).all().get();
@@ -83,7 +102,7 @@ public final class Driver {
             case "time":
                 return time(new TopicPartition(topic, command.get("partition").asInt()), command.get("timestamp").asLong());
             default:
-                throw new IllegalArgumentException(command.get("op").asText());
+                return administration.run(operation, command);
         }
     }
 
