@@ -67,7 +67,12 @@ class Rebalance:
     @property
     def blank(self) -> bool:
         """Whether nothing is lost when it is forgotten and begun anew."""
-        return self.state is State.EMPTY and not (self.generation or self._pending or self._saves)
+        return self.state is State.EMPTY and not (self.generation or self.awaited)
+
+    @property
+    def awaited(self) -> bool:
+        """Whether a member has been given its id only, or a record is being stored."""
+        return bool(self._pending or self._saves)
 
     @property
     def waits(self) -> bool:
@@ -125,8 +130,8 @@ class Rebalance:
         self._settle("members have not synced", now)
 
     def _pending_over(self, member_id: str, now: float) -> None:
-        if self._pending.pop(member_id, None) is not None:
-            self._complete_if_all_joined(now)
+        del self._pending[member_id]
+        self._complete_if_all_joined(now)
 
     def _session_over(self, member: Member, now: float) -> None:
         if member.deadline > now or member.id not in self.roster:

@@ -1,0 +1,365 @@
+"""Coordinates the groups: hands requests to their state machines, holds what must wait, keeps time, stores.
+
+A group is in memory from its first request on, and ours until the store says that its slot is lost. Whatever happens to
+it happens between two awaits; then its effects are carried out by `_carry_out`, every time.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from math import inf
+from typing import Protocol, TypeAlias, TypeVar
+
+from bridge import log
+from bridge.config import GroupSettings
+from bridge.errors import KafkaError
+from bridge.groups import metadata, subscription
+from bridge.groups.events import Answer, Join, Joined, Leave, Save, Sync, Synced, Timing
+from bridge.groups.metadata import GroupRecord
+from bridge.groups.offsets import Hold
+from bridge.groups.records import Key, StoredGroup, group_key, offset_key
+from bridge.groups.state import Group, State
+from bridge.groups.timers import Clock, Timers
+from bridge.kafka.error_codes import ErrorCode
+from bridge.metrics import GroupMetrics
+
+_T = TypeVar("_T")
+_log = log.get(__name__)
+
+CONSUMER = "consumer"
+"""The protocol type of Kafka's consumers."""
+
+Lost: TypeAlias = Callable[[Callable[[str], bool]], None]
+
+
+class Store(Protocol):
+    """What the coordinator needs of the store (`store.Store`)."""
+
+    on_lost: list[Lost]
+
+    async def load(self, group_id: str) -> StoredGroup:
+        """What is stored of a group."""
+
+    async def ready(self) -> None:
+        """Wait until `groups` is complete."""
+
+    def groups(self) -> Iterable[str]:
+        """Every group that has anything stored."""
+
+    def submit(self, group_id: str, records: Mapping[Key, bytes | None]) -> Awaitable[None]:
+        """Store records, in the order of the calls."""
+
+
+@dataclass(slots=True, eq=False)
+class _Entry:
+    """A group in memory."""
+
+    group: Group
+    since_ms: int
+    """When it came into its last stored state."""
+    wake_at: float = inf
+
+
+class Coordinator:
+    """The groups of this node."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: GroupSettings,
+        metrics: GroupMetrics,
+        clock: Clock | None = None,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._metrics = metrics
+        self._clock: Clock = clock or asyncio.get_running_loop()
+        self._wall = wall
+        self._timing = Timing(initial_delay=settings.initial_rebalance_delay_ms / 1000)
+        self._timers: Timers[_Entry] = Timers(self._clock, self._wake)
+        self._entries: dict[str, _Entry] = {}
+        self._saving: set[asyncio.Future[None]] = set()
+        self._active = True
+        store.on_lost.append(self.unload)
+
+    # ---- requests ----------------------------------------------------------------------------------------------------
+
+    async def join(self, group_id: str, request: Join) -> asyncio.Future[Joined]:
+        """A JoinGroup; the answer may take as long as a rebalance."""
+        self._check_name(group_id)
+        settings = self._settings
+        if not settings.min_session_timeout_ms <= request.session_timeout_ms <= settings.max_session_timeout_ms:
+            raise KafkaError(ErrorCode.INVALID_SESSION_TIMEOUT)
+        entry = await self._find(group_id, create=not request.member_id)
+        if entry is None:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+        answer: asyncio.Future[Joined] = asyncio.get_running_loop().create_future()
+        self._do(entry, lambda group, now: group.join(request, answer, now))
+        return answer
+
+    async def sync(self, group_id: str, request: Sync) -> asyncio.Future[Synced]:
+        """A SyncGroup; the answer comes when the leader's assignment is stored."""
+        self._check_name(group_id)
+        entry = await self._find(group_id)
+        if entry is None:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+        answer: asyncio.Future[Synced] = asyncio.get_running_loop().create_future()
+        self._do(entry, lambda group, now: group.sync(request, answer, now))
+        return answer
+
+    async def heartbeat(self, group_id: str, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
+        """A heartbeat's answer."""
+        self._check_name(group_id)
+        entry = self._entries.get(group_id) or await self._find(group_id)
+        if entry is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        # it only moves a deadline away: nothing to carry out
+        return entry.group.heartbeat(member_id, instance_id, generation, self._clock.time())
+
+    async def leave(self, group_id: str, leaving: Iterable[Leave]) -> list[ErrorCode]:
+        """A LeaveGroup's answer for each member."""
+        self._check_name(group_id)
+        leaving = list(leaving)
+        entry = await self._find(group_id)
+        if entry is None:
+            return [ErrorCode.UNKNOWN_MEMBER_ID] * len(leaving)
+        return self._do(entry, lambda group, now: group.leave(leaving, now))
+
+    async def get(self, group_id: str) -> Group | None:
+        """The group, to be looked at only."""
+        self._check_active()
+        entry = await self._find(group_id)
+        return None if entry is None else entry.group
+
+    async def all(self) -> list[Group]:
+        """Every group, also those that only have offsets."""
+        self._check_active()
+        await self._store.ready()
+        names = dict.fromkeys((*self._entries, *self._store.groups()))
+        entries = [await self._find(name) for name in names]
+        return [entry.group for entry in entries if entry is not None]
+
+    async def delete(self, group_id: str) -> None:
+        """Delete a group without members, with its offsets."""
+        self._check_active()
+        entry = await self._find(group_id)
+        if entry is None:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
+        if entry.group.state is not State.EMPTY:
+            raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
+        stored = await self._store.load(group_id)
+        records: dict[Key, bytes | None] = {offset_key(group_id, *one): None for one in stored.offsets}
+        await self._erase(entry, {**records, group_key(group_id): None})
+
+    # ---- what committed offsets ask (offsets.Membership) -------------------------------------------------------------
+
+    async def check_commit(self, group_id: str, member_id: str, group_instance_id: str | None, generation: int) -> None:
+        """Raise the KafkaError that a commit of this member gets, if it may not; its session goes on if it may."""
+        self._check_active()
+        entry = self._entries.get(group_id) or await self._find(group_id)
+        if entry is None:
+            error = ErrorCode.NONE if generation < 0 else ErrorCode.ILLEGAL_GENERATION
+        else:
+            error = entry.group.check_commit(member_id, group_instance_id, generation, self._clock.time())
+        if error:
+            raise KafkaError(error)
+
+    async def hold(self, group_id: str) -> Hold:
+        """What keeps the group's offsets from expiring."""
+        entry = await self._find(group_id)
+        if entry is None or entry.group.blank:
+            return Hold(exists=False, members=0, consumer=False, subscribed=None, empty_since_ms=0)
+        group = entry.group
+        return Hold(
+            exists=True,
+            members=len(group.roster),
+            consumer=group.protocol_type == CONSUMER,
+            subscribed=subscribed_topics(group),
+            empty_since_ms=entry.since_ms if group.state is State.EMPTY else 0,
+        )
+
+    async def forget(self, group_id: str) -> None:
+        """Delete an empty group that has no offsets left; nothing where a member has joined meanwhile."""
+        entry = await self._find(group_id)
+        if entry is not None and entry.group.state is State.EMPTY and not entry.group.awaited:
+            await self._erase(entry, {group_key(group_id): None})
+
+    # ---- life --------------------------------------------------------------------------------------------------------
+
+    def unload(self, lost: Callable[[str], bool]) -> None:
+        """Another node coordinates these groups now: whoever waits must look for it."""
+        for entry in [one for name, one in self._entries.items() if lost(name)]:
+            _log.info("= group unloaded", extra={"group": entry.group.id, "generation": entry.group.generation})
+            self._kill(entry, ErrorCode.NOT_COORDINATOR)
+
+    def stop(self) -> None:
+        """The process stops: hold nothing any more, so that connections can be drained; the groups go on elsewhere."""
+        self._active = False
+        for entry in list(self._entries.values()):
+            self._kill(entry, ErrorCode.NOT_COORDINATOR)
+
+    async def close(self) -> None:
+        """Wait for what is being stored."""
+        self.stop()
+        self._timers.close()
+        await asyncio.gather(*self._saving, return_exceptions=True)
+
+    # ---- inside ------------------------------------------------------------------------------------------------------
+
+    def _check_active(self) -> None:
+        if not self._active:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the bridge is stopping")
+
+    def _check_name(self, group_id: str) -> None:
+        self._check_active()
+        if not group_id:
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+
+    async def _find(self, group_id: str, create: bool = False) -> _Entry | None:
+        """The group, from memory or from the store; None: there is none."""
+        entry = self._entries.get(group_id)
+        if entry is not None:
+            return entry
+        stored = await self._store.load(group_id)
+        entry = self._entries.get(group_id)
+        if entry is not None:  # loaded by another request meanwhile
+            return entry
+        self._check_active()
+        if not stored and not create:
+            return None
+        entry = self._restore(group_id, stored.metadata)
+        if create or not entry.group.blank:  # one that only has offsets takes no memory here
+            self._entries[group_id] = entry
+            self._metrics.loaded.set(len(self._entries))
+            if not entry.group.blank:
+                self._carry_out(entry)
+        return entry
+
+    def _restore(self, group_id: str, data: bytes | None) -> _Entry:
+        if data is None:
+            return _Entry(Group(group_id, self._timing), 0)
+        try:
+            record = metadata.decode(data)
+        except metadata.BadRecord as error:
+            _log.error("! group unreadable", extra={"group": group_id, "error": error})
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)) from None
+        return _Entry(Group.restore(group_id, self._timing, record, self._clock.time()), record.since_ms)
+
+    def _do(self, entry: _Entry, event: Callable[[Group, float], _T]) -> _T:
+        """Let something happen to a group."""
+        group = entry.group
+        before, generation = group.state, group.generation
+        result = event(group, self._clock.time())
+        if group.state is not before or group.generation != generation:
+            self._changed(group)
+        self._carry_out(entry)
+        return result
+
+    def _carry_out(self, entry: _Entry) -> None:
+        group = entry.group
+        for effect in group.take_effects():
+            match effect:
+                case Answer(ticket, answer):
+                    assert isinstance(ticket, asyncio.Future)  # noqa: S101 - they are made in join and sync
+                    if not ticket.done():
+                        ticket.set_result(answer)
+                case Save(number, record):
+                    self._save(entry, number, record)
+        if group.blank:
+            self._drop(entry)
+        else:
+            self._timers.set(entry, group.deadline())
+
+    def _wake(self, entry: _Entry, now: float) -> None:
+        self._do(entry, lambda group, _: group.expire(now))
+
+    def _save(self, entry: _Entry, number: int, record: GroupRecord) -> None:
+        entry.since_ms = int(self._wall() * 1000)
+        data = metadata.encode(replace(record, since_ms=entry.since_ms))
+        saving = self._submit(entry.group.id, {group_key(entry.group.id): data})
+        self._saving.add(saving)
+        saving.add_done_callback(partial(self._saved, entry, number))
+
+    def _submit(self, group_id: str, records: Mapping[Key, bytes | None]) -> asyncio.Future[None]:
+        """Take a place in the order of writes now; whatever is wrong is told by the future."""
+        try:
+            return asyncio.ensure_future(self._store.submit(group_id, records))
+        except KafkaError as error:
+            failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            failed.set_exception(error)
+            return failed
+
+    def _saved(self, entry: _Entry, number: int, saving: asyncio.Future[None]) -> None:
+        self._saving.discard(saving)
+        error = _error_of(saving)
+        if error:
+            fields = {"group": entry.group.id, "generation": entry.group.generation, "code": error}
+            _log.warning("! group not stored", extra=fields)
+        self._do(entry, lambda group, now: group.saved(number, error, now))
+
+    async def _erase(self, entry: _Entry, records: Mapping[Key, bytes | None]) -> None:
+        """Store that an empty group is no more; nothing where a member has joined before that is stored."""
+        await self._submit(entry.group.id, records)
+        if entry.group.state is State.EMPTY and not entry.group.awaited:
+            _log.info("= group deleted", extra={"group": entry.group.id, "generation": entry.group.generation})
+            self._kill(entry, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    def _kill(self, entry: _Entry, error: ErrorCode) -> None:
+        entry.group.kill(error)
+        self._carry_out(entry)
+        self._drop(entry)
+
+    def _drop(self, entry: _Entry) -> None:
+        if self._entries.get(entry.group.id) is entry:
+            del self._entries[entry.group.id]
+            self._metrics.loaded.set(len(self._entries))
+
+    def _changed(self, group: Group) -> None:
+        """Tell of a new state or generation."""
+        if group.state is State.STABLE:
+            self._metrics.rebalances.inc()
+        fields = {
+            "group": group.id,
+            "state": group.state.value,
+            "generation": group.generation,
+            "members": len(group.roster),
+        }
+        if group.state is State.PREPARING:
+            fields["reason"] = group.reason
+        _log.info("= group", extra=fields)
+
+
+def subscribed_topics(group: Group) -> frozenset[str] | None:
+    """The topics that the members of a stable group of consumers subscribe to; None: nobody can tell."""
+    if group.protocol_type != CONSUMER or group.state is not State.STABLE:
+        return None
+    topics: frozenset[str] = frozenset()
+    for member in group.roster:
+        own = subscription.topics(member.metadata(group.protocol_name))
+        if own is None:
+            return None
+        topics |= own
+    return topics
+
+
+_STORE_ERRORS: Mapping[int, ErrorCode] = {
+    # the members cannot do anything about it (Kafka's appendGroupMetadataErrorToResponseError)
+    ErrorCode.INVALID_COMMIT_OFFSET_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+
+
+def _error_of(saving: asyncio.Future[None]) -> ErrorCode:
+    """What waiting members are told of a write."""
+    error = None if saving.cancelled() else saving.exception()
+    if saving.cancelled():
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if error is None:
+        return ErrorCode.NONE
+    if isinstance(error, KafkaError):
+        return _STORE_ERRORS.get(error.code, ErrorCode(error.code))
+    _log.error("! group not stored", exc_info=error)
+    return ErrorCode.UNKNOWN_SERVER_ERROR
