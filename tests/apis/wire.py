@@ -1,0 +1,28 @@
+"""One request to a bridge over a socket, in the messages of the API's own file."""
+
+import socket
+import struct
+import uuid
+from typing import Any
+
+from bridge.api import Api
+from bridge.kafka import message
+from tests.support.bridges import BridgeThread
+
+
+def unique(prefix: str) -> str:
+    return f"{prefix}-{uuid.uuid4().hex[:8]}"
+
+
+def ask(bridge: BridgeThread, api: Api, request: Any, version: int | None = None) -> Any:
+    """Send a request in this version, the newest by default, and return the answer."""
+    version = api.max_version if version is None else version
+    flexible = api.is_flexible(version)
+    header = struct.pack(">hhih", api.key, version, 7, -1) + (b"\0" if flexible else b"")
+    frame = header + bytes(message.encode(request, version, flexible))
+    host, _, port = bridge.kafka.rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=30) as connection, connection.makefile("rb") as answers:
+        connection.sendall(struct.pack(">i", len(frame)) + frame)
+        size = struct.unpack(">i", answers.read(4))[0]
+        body = answers.read(size)[5 if flexible else 4 :]
+    return message.decode(api.response, body, version, flexible)
