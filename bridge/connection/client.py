@@ -6,7 +6,9 @@ States. A connection is in the first row that applies:
 |-----------|--------------------------------------------|-------|----------------------|-----------------------------|
 | lost      | the socket is gone                         | no    | yes, but no long poll| its last request's end      |
 | closing   | a refused frame, a failed handler          | no    | no                   | `connection_lost`           |
-| draining  | the process stops                          | no    | yes, but no long poll| nothing left to do: closing |
+| draining  | the process stops                          | no    | yes, but no long poll| nothing left: lingering     |
+| lingering | drained; waits for the client to hang up   | thrown| no                   | its end, or LINGER_SECONDS  |
+|           |                                            | away  |                      |                             |
 | ended     | the client sends no more                   | no    | yes                  | nothing left to do: closing |
 | blocked   | the client does not read its answers       | no    | no                   | `resume_writing`            |
 | full      | max_in_flight_requests received, or memory | no    | yes                  | an answer, or memory given  |
@@ -40,6 +42,9 @@ _log = log.get(__name__)
 
 TURN_SECONDS = 0.005
 """How long pipelined requests that never wait may keep the event loop."""
+LINGER_SECONDS = 1.0
+"""How long a drained connection waits for its client to hang up. Closing with requests unread would be a reset, which
+takes from the client also the answers on their way to it (RFC 9112, 9.6)."""
 
 
 class _Refused(Exception):
@@ -74,6 +79,7 @@ class Connection(asyncio.BufferedProtocol):
         self._reading = True
         self._ended = False  # the client sends no more
         self._draining = False
+        self._lingering: asyncio.TimerHandle | None = None
         self._closing = False
         self._lost = False
         self._gone: asyncio.Future[None] = self._loop.create_future()
@@ -100,6 +106,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Bytes have come."""
+        if self._lingering is not None:  # as if they had come after the end: not begun, so safe to send again
+            return
         self._active = now = self._loop.time()
         held = self._receiver.capacity
         try:
@@ -131,6 +139,8 @@ class Connection(asyncio.BufferedProtocol):
         """The socket is gone. What has been asked is done all the same, as in Kafka, except for what only waits."""
         _log.debug("= disconnected", extra=self._fields(error=exc))
         self._lost = True
+        if self._lingering is not None:
+            self._lingering.cancel()
         self._outbox.close()
         self._drop_partial()
         for started in list(self._started):
@@ -182,8 +192,10 @@ class Connection(asyncio.BufferedProtocol):
                 self._listener.forget(self)
                 if not self._gone.done():
                     self._gone.set_result(None)
-            elif self._ended or self._draining:
+            elif self._ended:
                 self._close()
+            elif self._draining:
+                self._linger()
         self._steer_reading()
 
     def _may_start(self) -> bool:
@@ -331,6 +343,7 @@ class Connection(asyncio.BufferedProtocol):
             and len(self._frames) + len(self._started) < self._settings.max_in_flight_requests
             and self._has_memory()
         )
+        wanted = wanted or (self._lingering is not None and not self._closing)
         if wanted != self._reading:
             self._reading = wanted
             if not (self._lost or self._ended):  # the transport reads no more by itself then
@@ -364,6 +377,12 @@ class Connection(asyncio.BufferedProtocol):
             self._drop()
             self._outbox.close()
             self._transport.close()
+
+    def _linger(self) -> None:
+        """Say that nothing more comes, and close when the client has understood."""
+        if self._lingering is None and not self._closing:
+            self._lingering = self._loop.call_later(LINGER_SECONDS, self._close)
+            self._transport.write_eof()
 
     def _drop(self) -> None:
         """Forget what has been received and not started."""

@@ -298,6 +298,21 @@ async def test_draining_answers_what_was_received_and_closes() -> None:
         await drained
 
 
+async def test_draining_with_requests_unread_resets_nobody() -> None:
+    async with serving(max_in_flight_requests=1) as bench, connected(bench) as client:
+        client.send(request(LATER, 1))
+        await bench.begun(1)
+        client.send(request(ECHO, 2))  # stays in the socket: no room for it
+        await client.writer.drain()
+        drained = asyncio.ensure_future(bench.listener.drain(10))
+        bench.answer(1)
+        assert (await client.receive()).number == 1
+        assert await client.reader.read() == b""  # an end, not ConnectionResetError
+        assert bench.requests == [1]
+        await client.close()
+        await drained
+
+
 async def test_draining_ends_by_force_in_the_end() -> None:
     async with serving() as bench, connected(bench) as client:
         client.send(request(LATER, 1))
