@@ -1,6 +1,27 @@
 """Committed offsets: the checks of a commit, what a fetch sees, and when they expire."""
 
-from typing import NamedTuple, Protocol
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Final, NamedTuple, Protocol, TypeAlias
+
+from bridge import log
+from bridge.config import GroupSettings
+from bridge.errors import KafkaError
+from bridge.groups.records import Key, StoredGroup, StoredOffset, encode_offset, offset_key
+from bridge.kafka.error_codes import ErrorCode
+from bridge.metrics import GroupMetrics
+from bridge.storage.topics import Topics
+
+_log = log.get("groups.offsets")
+
+_CHECK_SECONDS: Final = 600.0  # Kafka's offsets.retention.check.interval.ms
+_MINUTE_MS: Final = 60_000
+
+Where: TypeAlias = tuple[str, int]
+"""A topic's name and a partition."""
 
 
 class Hold(NamedTuple):
@@ -28,3 +49,197 @@ class Membership(Protocol):
 
     async def forget(self, group_id: str) -> None:
         """Delete an empty group that has no offsets left; nothing where a member has joined meanwhile."""
+
+
+class Keeper(Protocol):
+    """What committed offsets ask of the store (`store.Store`)."""
+
+    async def load(self, group_id: str) -> StoredGroup:
+        """What is stored of a group."""
+
+    async def ready(self) -> None:
+        """Wait until `groups` is complete."""
+
+    def groups(self) -> Iterable[str]:
+        """Every group that has anything stored."""
+
+    def submit(self, group_id: str, records: Mapping[Key, bytes | None]) -> Awaitable[None]:
+        """Store records, in the order of the calls."""
+
+
+class Member(NamedTuple):
+    """Who commits: nobody in particular, with generation -1 and no id, where a group has no members."""
+
+    id: str = ""
+    instance_id: str | None = None
+    generation: int = -1
+
+
+class Offsets:
+    """The committed offsets of all groups of this node."""
+
+    def __init__(
+        self,
+        store: Keeper,
+        membership: Membership,
+        topics: Topics,
+        settings: GroupSettings,
+        metrics: GroupMetrics,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._store = store
+        self._membership = membership
+        self._topics = topics
+        self._settings = settings
+        self._metrics = metrics
+        self._wall = wall
+        self._pending: Counter[tuple[str, str, int]] = Counter()  # commits on their way, which must not be overtaken
+        self._checker: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Look for expired offsets from now on."""
+        self._checker = asyncio.get_running_loop().create_task(self._keep_checking(), name="offsets expiry")
+
+    async def close(self) -> None:
+        """Stop looking."""
+        if self._checker is not None:
+            self._checker.cancel()
+            await asyncio.gather(self._checker, return_exceptions=True)
+
+    async def commit(
+        self, group_id: str, member: Member, wanted: Mapping[Where, StoredOffset]
+    ) -> Awaitable[dict[Where, ErrorCode]]:
+        """Commit offsets: they have their place in the order when this returns, are stored when its result is done.
+
+        The time of the commit is filled in. Raises KafkaError for all of them.
+        """
+        errors = {where: await self._check(where, stored) for where, stored in wanted.items()}
+        good = [where for where, error in errors.items() if error is ErrorCode.NONE]
+        if not good:
+            return _done(errors)
+        await self._membership.check_commit(group_id, member.id, member.instance_id, member.generation)
+        now = self._now()
+        records: dict[Key, bytes | None] = {
+            offset_key(group_id, *where): encode_offset(replace(wanted[where], committed_at_ms=now)) for where in good
+        }
+        stored = self._store.submit(group_id, records)
+        pending = [(group_id, *where) for where in good]
+        self._pending.update(pending)
+        return asyncio.ensure_future(self._stored(stored, pending, errors))
+
+    async def fetch(self, group_id: str) -> dict[Where, StoredOffset]:
+        """The committed offsets of a group, none if there is no such group."""
+        return (await self._store.load(group_id)).offsets
+
+    async def delete(self, group_id: str, unwanted: Iterable[Where]) -> dict[Where, ErrorCode]:
+        """Forget committed offsets of topics that the group's members do not subscribe to (KIP-496)."""
+        hold = await self._membership.hold(group_id)
+        stored = await self._store.load(group_id)
+        if not hold.exists and not stored:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id}")
+        if hold.members and not hold.consumer:
+            raise KafkaError(ErrorCode.NON_EMPTY_GROUP, f"group {group_id} has members")
+        errors = {}
+        for where in unwanted:
+            errors[where] = await self._check(where, None)
+            if errors[where] is ErrorCode.NONE and _subscribes(hold, where[0]):
+                errors[where] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+        good = [where for where, error in errors.items() if error is ErrorCode.NONE and where in stored.offsets]
+        if good:
+            await self._store.submit(group_id, {offset_key(group_id, *where): None for where in good})
+        return errors
+
+    async def forget_topic(self, topic: str) -> None:
+        """A topic was deleted: as on Kafka, no group has offsets there any more."""
+        for group_id in list(self._store.groups()):
+            offsets = (await self._store.load(group_id)).offsets
+            gone: dict[Key, bytes | None] = {
+                offset_key(group_id, *where): None for where in offsets if where[0] == topic
+            }
+            if gone:
+                await self._store.submit(group_id, gone)
+
+    # --- expiry ---------------------------------------------------------------------------------------------------
+
+    async def expire(self) -> None:
+        """Forget what has expired, and groups that have nothing left."""
+        await self._store.ready()
+        for group_id in list(self._store.groups()):
+            stored = await self._store.load(group_id)
+            if stored.offsets and not any(self._is_old(one) for one in stored.offsets.values()):
+                continue  # most groups, whose members need not be asked for
+            hold = await self._membership.hold(group_id)
+            stored = await self._store.load(group_id)
+            gone = [where for where, one in stored.offsets.items() if self._is_expired(group_id, where, one, hold)]
+            if gone:
+                _log.info("= offsets expired", extra={"group": group_id, "partitions": len(gone)})
+                await self._store.submit(group_id, {offset_key(group_id, *where): None for where in gone})
+                self._metrics.expired_offsets.inc(len(gone))
+            if hold.exists and not hold.members and not (await self._store.load(group_id)).offsets:
+                await self._membership.forget(group_id)
+
+    async def _keep_checking(self) -> None:
+        while True:
+            await asyncio.sleep(_CHECK_SECONDS)
+            try:
+                await self.expire()
+            except KafkaError as error:
+                _log.warning("! offsets not checked for expiry", extra={"reason": str(error)})
+
+    def _is_old(self, stored: StoredOffset, since_ms: int = 0) -> bool:
+        if stored.expires_at_ms >= 0:
+            return self._now() >= stored.expires_at_ms
+        since = max(stored.committed_at_ms, since_ms)
+        return self._now() - since >= self._settings.offsets_retention_minutes * _MINUTE_MS
+
+    def _is_expired(self, group_id: str, where: Where, stored: StoredOffset, hold: Hold) -> bool:
+        if _subscribes(hold, where[0]) or (hold.members and not hold.consumer):
+            return False
+        return self._is_old(stored, hold.empty_since_ms) and not self._pending[group_id, *where]
+
+    # --- within ---------------------------------------------------------------------------------------------------
+
+    async def _stored(
+        self, stored: Awaitable[None], pending: list[tuple[str, str, int]], errors: dict[Where, ErrorCode]
+    ) -> dict[Where, ErrorCode]:
+        try:
+            await stored
+            self._metrics.commits.inc(len(pending))
+        except KafkaError as error:
+            failed = ErrorCode(error.code)
+            return {where: failed if code is ErrorCode.NONE else code for where, code in errors.items()}
+        finally:
+            self._pending.subtract(pending)
+            for one in pending:
+                if not self._pending[one]:
+                    del self._pending[one]
+        return errors
+
+    async def _check(self, where: Where, stored: StoredOffset | None) -> ErrorCode:
+        """What is wrong with a partition, and with what is to be committed for it."""
+        if stored is not None and len(stored.metadata.encode()) > self._settings.max_offset_metadata_bytes:
+            return ErrorCode.OFFSET_METADATA_TOO_LARGE
+        name, partition = where
+        try:
+            topic = self._topics.cached(name) or await self._topics.get(name)
+        except KafkaError as error:
+            if error.code == ErrorCode.INVALID_TOPIC_EXCEPTION:
+                return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE  # Pulsar does not say; clients try again
+        if topic is None or not 0 <= partition < topic.partitions:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return ErrorCode.NONE
+
+    def _now(self) -> int:
+        return int(self._wall() * 1000)
+
+
+def _subscribes(hold: Hold, topic: str) -> bool:
+    """Whether members of a group of consumers may be reading the topic (Kafka's isSubscribedToTopic)."""
+    return hold.members > 0 and hold.consumer and (hold.subscribed is None or topic in hold.subscribed)
+
+
+def _done(errors: dict[Where, ErrorCode]) -> Awaitable[dict[Where, ErrorCode]]:
+    future: asyncio.Future[dict[Where, ErrorCode]] = asyncio.get_running_loop().create_future()
+    future.set_result(errors)
+    return future
