@@ -83,14 +83,21 @@ async def _make_ready(topic: str, place: _Place, broker: Broker) -> None:
     with translated():
         for batch in entries.split(memoryview(place.data.records)):
             place.log.check_size(len(batch))
-            place.sealed.append(await _seal(batch, limit))
+            place.sealed.append(await _seal(batch, limit, place.log.compacted))
     await place.log.prepare({sealed.producer[0] for sealed in place.sealed})
 
 
-async def _seal(batch: memoryview, limit: int) -> Sealed:
+async def _seal(batch: memoryview, limit: int, keyed: bool) -> Sealed:
     if entries.record_count(batch) <= _MANY_RECORDS:
-        return entries.seal(batch, limit)
-    return await asyncio.to_thread(entries.seal, batch, limit)
+        return _sealed(batch, limit, keyed)
+    return await asyncio.to_thread(_sealed, batch, limit, keyed)
+
+
+def _sealed(batch: memoryview, limit: int, keyed: bool) -> Sealed:
+    sealed = entries.seal(batch, limit)
+    if keyed:
+        entries.require_keys(batch)
+    return sealed
 
 
 def _append(place: _Place) -> None:

@@ -27,7 +27,9 @@ Change = Callable[[dict[str, str], Facts], Mapping[str, str | None]]
 _BROKER_IS_FRESH = 60.0  # seconds; its configuration seldom changes
 _POLICY_SECONDS = 10.0
 _POLICY_TRIES_EVERY = 0.1
-_DISABLED: Final = (405, 412)  # Pulsar's answers where topics cannot have policies of their own
+# Pulsar's answers: topics cannot have policies of their own, or not this one
+_DISABLED: Final = 405
+_REFUSED: Final = 412
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +104,9 @@ class Administration:
                 wanted = configs.checked(change(present, state.facts), state.facts)
                 if validate_only:
                     return
-                await self._keep(topic, wanted)
+                # the policies first: where Pulsar refuses one, nothing else has changed either
                 await self._set(topic.name, configs.policies(wanted, state.facts), state.actual)
+                await self._keep(topic, wanted)
 
     async def check(self, asked: Mapping[str, str | None]) -> tuple[dict[str, str], Facts]:
         """The configs to keep for a new topic; INVALID_CONFIG for what cannot be had."""
@@ -135,10 +138,12 @@ class Administration:
             if wanted.compaction_threshold != actual.compaction_threshold:
                 await admin.set_topic_policy(full, "compactionThreshold", wanted.compaction_threshold)
         except AdminError as error:
-            if error.status not in _DISABLED:
-                raise
-            text = f"this Pulsar lets no topic have policies of its own (topicLevelPoliciesEnabled): {error.reason}"
-            raise KafkaError(ErrorCode.INVALID_CONFIG, text) from None
+            if error.status == _DISABLED:
+                text = "this Pulsar lets no topic have policies of its own (topicLevelPoliciesEnabled)"
+                raise KafkaError(ErrorCode.INVALID_CONFIG, text) from None
+            if error.status == _REFUSED:
+                raise KafkaError(ErrorCode.INVALID_CONFIG, f"Pulsar refuses the policy: {error.reason}") from None
+            raise
         # the policies of a topic are themselves a log, which the brokers read a little later
         async with asyncio.timeout(_POLICY_SECONDS):
             while await self._policies(full) != wanted:  # noqa: ASYNC110 — the broker tells no event
@@ -159,7 +164,7 @@ class Administration:
                 admin.topic_retention(full), admin.topic_policy(full, "compactionThreshold")
             )
         except AdminError as error:
-            if error.status in _DISABLED:
+            if error.status == _DISABLED:
                 return Policies()
             raise
         return Policies(retention, int(threshold) if threshold else None)
@@ -184,7 +189,7 @@ class Administration:
         try:
             return await self._storage.admin.topic_policy(full, "persistence", applied=True) or {}
         except AdminError as error:
-            if error.status in _DISABLED or isinstance(error, Forbidden):
+            if error.status == _DISABLED or isinstance(error, Forbidden):
                 return {}
             raise
 

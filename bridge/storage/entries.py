@@ -71,6 +71,13 @@ def seal(batch: memoryview, limit: int) -> Sealed:
     return Sealed(payload, header.record_count, producer)
 
 
+def require_keys(batch: memoryview) -> None:
+    """Raise InvalidRecord unless every record of a sealed batch has a key, as Kafka does for compacted topics."""
+    for number, record in enumerate(records_of(bytes(batch))):
+        if record.key is None:
+            raise InvalidRecord(f"record {number} has no key, and the topic's cleanup.policy is to compact")
+
+
 def record_count(batch: memoryview) -> int:
     """How many records a batch (from `split`) claims to have."""
     return int.from_bytes(batch[HEADER_SIZE - 4 : HEADER_SIZE], "big")

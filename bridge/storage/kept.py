@@ -38,6 +38,11 @@ def max_message_bytes(properties: Mapping[str, str]) -> int | None:
     return int(largest) if largest.isdecimal() else None
 
 
+def is_compacted(properties: Mapping[str, str]) -> bool:
+    """Whether the cleanup.policy that clients have set says compact, alone or not."""
+    return CONFIGS in properties and "compact" in configs(properties).get("cleanup.policy", "").split(",")
+
+
 def with_configs(values: Mapping[str, str]) -> dict[str, str]:
     """The properties that keep these configs."""
     return {CONFIGS: json.dumps(dict(sorted(values.items())), separators=(",", ":"))}

@@ -82,6 +82,7 @@ class PartitionLog:
         self._loaded = False
         self._start = 0
         self.max_batch_bytes: int | None = None
+        self.compacted = False
         self._start_known_at = float("-inf")
         self._start_task: asyncio.Task[int] | None = None
         self._used_at = _now()
@@ -134,6 +135,16 @@ class PartitionLog:
     def known_start(self) -> int:
         """The log start as last asked of Pulsar; it may have moved up since."""
         return self._start
+
+    @property
+    def known_end(self) -> int | None:
+        """The end as far as it is known without asking; None where it was never asked for."""
+        return self.end.offset if self._loaded else None
+
+    def published_at(self, offset: int) -> int | None:
+        """When the record at this offset was published (ms), if it is in memory."""
+        batches = self._tail.slice(offset, 1) if self._tail is not None and self._tail.live else None
+        return batches[0].published_at if batches else None
 
     def read_nowait(self, offset: int, max_bytes: int) -> list[bytes] | None:
         """As `read`, from what is in memory; None where that is not enough to tell."""

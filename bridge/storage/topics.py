@@ -52,6 +52,7 @@ class Topic:
         """Let one log know what of this is its own."""
         partition_log.raise_start(kept.log_start(self.properties, partition))
         partition_log.max_batch_bytes = kept.max_message_bytes(self.properties)
+        partition_log.compacted = kept.is_compacted(self.properties)
 
 
 class Topics:
@@ -143,6 +144,11 @@ class Topics:
             self._storage.metrics.open_partitions.inc()
             topic.tell(partition, log)
         return log
+
+    def opened(self, name: str, partition: int) -> PartitionLog | None:
+        """A partition's log if somebody uses it already; asks Pulsar nothing."""
+        topic = self._known.get(name)
+        return None if topic is None else topic.logs.get(partition)
 
     def forget(self, topic: Topic) -> None:
         """What is known of this topic has proved wrong: ask anew when somebody wants it."""

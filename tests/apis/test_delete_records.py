@@ -10,10 +10,12 @@ from bridge.apis import delete_records, list_offsets
 from bridge.kafka.error_codes import ErrorCode
 from tests.apis.wire import ask, unique
 from tests.support.bridges import BridgeThread
+from tests.support.pulsar import PulsarAddress
 
 pytestmark = pytest.mark.pulsar
 
 START = 1_600_000_000_000
+_NONE = {"retentionTimeInMinutes": 0, "retentionSizeInMB": 0}
 
 
 def fill(bridge: BridgeThread, count: int = 100, config: dict[str, str] | None = None) -> str:
@@ -99,6 +101,23 @@ def test_everything_goes_and_offsets_go_on(bridge: BridgeThread) -> None:
     assert offset_at(bridge, topic, START) == -1
     write(bridge, topic, 3)
     assert read(bridge, topic, 3) == [(100, b"0"), (101, b"1"), (102, b"2")]
+
+
+def test_what_pulsar_still_has_below_the_start_goes_with_its_ledger(
+    bridge_with: Callable[..., BridgeThread], pulsar: PulsarAddress
+) -> None:
+    first = bridge_with()
+    topic = fill(first)
+    full = f"persistent/{first.namespace}/{topic}"
+    assert delete(first, topic, 42) == (ErrorCode.NONE, 42)
+    pulsar.admin("PUT", f"{full}/unload")  # the next open begins a new ledger
+    write(first, topic, 1)
+    pulsar.admin("POST", f"persistent/{first.namespace}/{topic}/retention", _NONE)
+    # one ledger holds 0 to 99, and what is above the start in it is Pulsar's retention's to delete
+    assert delete(first, topic, 100) == (ErrorCode.NONE, 100)
+    later = bridge_with()
+    assert offset_at(later, topic, -2) == 100
+    assert read(later, topic, 1) == [(100, b"0")]
 
 
 def test_an_empty_log_has_nothing_to_lose(bridge: BridgeThread) -> None:

@@ -15,7 +15,7 @@ from bridge.storage.configs import COMPACTION_THRESHOLD, Operation, Source
 from bridge.storage.topics import BROKER_RESOURCE, TOPIC_RESOURCE
 from tests.apis.wire import ask, unique
 from tests.support.bridges import BridgeThread
-from tests.support.pulsar import PulsarAddress
+from tests.support.pulsar import PrivatePulsar, PulsarAddress
 
 pytestmark = pytest.mark.pulsar
 
@@ -184,6 +184,37 @@ def test_max_message_bytes_holds_at_once(bridge: BridgeThread) -> None:
     assert error is not None
     assert error.code() == KafkaError.MSG_SIZE_TOO_LARGE
     assert send(500) is None
+
+
+def test_records_of_compacted_topics_have_keys(bridge: BridgeThread) -> None:
+    topic, _ = make(bridge, {"cleanup.policy": "compact"})
+    producer = Producer({"bootstrap.servers": bridge.kafka, "linger.ms": 0})
+    failed: list[KafkaError | None] = []
+    for key in (b"key", None, b""):
+        producer.produce(topic, b"value", key, on_delivery=lambda error, _: failed.append(error))
+        assert producer.flush(30) == 0
+    assert [error and error.code() for error in failed] == [None, KafkaError.INVALID_RECORD, None]
+
+
+def test_without_topic_policies_configs_are_refused_with_the_reason(
+    private_pulsar: Callable[..., PrivatePulsar], bridge_with: Callable[..., BridgeThread]
+) -> None:
+    pulsar = private_pulsar({"topicLevelPoliciesEnabled": "false"})
+    bridge = bridge_with(pulsar, pulsar.create_namespace())
+    topic, answer = make(bridge, {"retention.ms": "60000"})
+    assert (answer.error_code, "topicLevelPoliciesEnabled" in answer.error_message) == (ErrorCode.INVALID_CONFIG, True)
+    topic, answer = make(bridge, {"segment.bytes": "1000000", "max.message.bytes": "1000"})
+    assert answer.error_code == ErrorCode.NONE  # these need none
+    assert values(bridge, topic, "segment.bytes", "retention.ms") == {"segment.bytes": "1000000", "retention.ms": "-1"}
+    refused = alter(
+        bridge, topic, ("retention.ms", Operation.SET, "60000"), ("max.message.bytes", Operation.SET, "2000")
+    )
+    assert (refused.error_code, "topicLevelPoliciesEnabled" in refused.error_message) == (
+        ErrorCode.INVALID_CONFIG,
+        True,
+    )
+    unchanged = {"retention.ms": "-1", "max.message.bytes": "1000"}
+    assert values(bridge, topic, *unchanged) == unchanged
 
 
 def test_a_broker_tells_its_own_settings_and_takes_none(bridge: BridgeThread) -> None:
