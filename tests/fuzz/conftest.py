@@ -1,0 +1,32 @@
+"""One bridge, as a process of its own, for all hostile clients."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+
+import pytest
+
+from bridge.standalone.guard import Guard
+from tests.fuzz.canary import Canary, watched
+from tests.support.bridges import BridgeChild, settings_for
+from tests.support.pulsar import PulsarAddress
+
+
+@pytest.fixture(scope="session")
+def target(pulsar: PulsarAddress, guard: Guard, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BridgeChild]:
+    """The bridge under attack; it must outlive all of it."""
+    child = BridgeChild(settings_for(pulsar, pulsar.create_namespace()), tmp_path_factory.mktemp("bridge"), guard)
+    child.start()
+    try:
+        yield child
+        child.stop()
+    finally:
+        child.kill()
+
+
+@pytest.fixture
+def canary(target: BridgeChild) -> Iterator[Canary]:
+    """A healthy client beside the test, and a limit on the bridge's memory."""
+    with watched(target.kafka, target.pid, f"canary-{secrets.token_hex(3)}") as running:
+        yield running
