@@ -6,6 +6,7 @@ label value comes from a table of ours, never from a client, so the number of se
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.exposition import choose_encoder
@@ -143,16 +144,32 @@ class StorageMetrics:
         self.catchup_readers = Gauge()
 
 
+class Lag(NamedTuple):
+    """How far a group is behind in one partition; None: not known without asking Pulsar."""
+
+    group: str
+    topic: str
+    partition: int
+    committed: int
+    records: int | None
+    seconds: float | None
+
+
 class GroupMetrics:
-    """What keeps the groups."""
+    """What keeps the groups.
+
+    `lags` is the exception to the rule that no label comes from a client: its length is bounded by a setting.
+    """
 
     __slots__ = (
-        "commits", "compaction_errors", "compactions", "entries_written", "expired_offsets", "mirror_errors",
-        "mirrored", "records_read", "records_unreadable", "records_written", "slots_held", "slots_lost",
-        "write_seconds",
+        "commits", "compaction_errors", "compactions", "entries_written", "expired_offsets", "lags", "loaded",
+        "mirror_errors", "mirrored", "rebalances", "records_read", "records_unreadable", "records_written",
+        "slots_held", "slots_lost", "write_seconds",
     )  # fmt: skip
 
     def __init__(self) -> None:
+        self.loaded = Gauge()
+        self.rebalances = Counter()
         self.slots_held = Gauge()
         self.slots_lost = Counter()
         self.records_read = Counter()  # when slots are taken over
@@ -166,6 +183,7 @@ class GroupMetrics:
         self.expired_offsets = Counter()
         self.mirrored = Counter()
         self.mirror_errors = Counter()
+        self.lags: list[Lag] = []  # replaced as a whole: the thread that renders may be reading it
 
 
 class Metrics:
@@ -312,6 +330,8 @@ def _storage_families(storage: StorageMetrics) -> Iterator[Metric]:
 
 
 def _group_families(groups: GroupMetrics) -> Iterator[Metric]:
+    yield _gauge("bridge_groups_loaded", "Groups in memory: those with members, or asked for.", groups.loaded)
+    yield _counter("bridge_groups_rebalances", "Rebalances completed.", groups.rebalances)
     yield _gauge("bridge_groups_slots_held", "Slots of groups that this node coordinates.", groups.slots_held)
     yield _counter("bridge_groups_slots_lost", "Slots lost to another node or to an error.", groups.slots_lost)
     yield _counter("bridge_groups_records_read", "Stored records read when slots were taken.", groups.records_read)
@@ -327,3 +347,21 @@ def _group_families(groups: GroupMetrics) -> Iterator[Metric]:
     yield _counter("bridge_groups_expired_offsets", "Committed offsets that expired.", groups.expired_offsets)
     yield _counter("bridge_groups_mirrored", "Offsets mirrored to Pulsar subscriptions.", groups.mirrored)
     yield _counter("bridge_groups_mirror_errors", "Offsets that could not be mirrored.", groups.mirror_errors)
+    yield from _lag_families(groups.lags)
+
+
+def _lag_families(lags: list[Lag]) -> Iterator[Metric]:
+    labels = ["group", "topic", "partition"]
+    offset = GaugeMetricFamily("bridge_group_committed_offset", "The offset a group has committed.", labels=labels)
+    records = GaugeMetricFamily("bridge_group_lag_records", "Records after it, where it is known.", labels=labels)
+    seconds = GaugeMetricFamily(
+        "bridge_group_lag_seconds", "Age of the first record after it, where it is known.", labels=labels
+    )
+    for lag in lags:
+        where = [lag.group, lag.topic, str(lag.partition)]
+        offset.add_metric(where, lag.committed)
+        if lag.records is not None:
+            records.add_metric(where, lag.records)
+        if lag.seconds is not None:
+            seconds.add_metric(where, lag.seconds)
+    yield from (offset, records, seconds)

@@ -3,7 +3,7 @@
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from bridge.metrics import REJECTION_REASONS, Histogram, Metrics
+from bridge.metrics import REJECTION_REASONS, Histogram, Lag, Metrics
 
 
 def sample(metrics: Metrics, name: str, **labels: str) -> float:
@@ -81,8 +81,17 @@ def test_every_number_of_pulsar_and_storage_is_shown() -> None:
         (metrics.groups, "bridge_groups_"),
     )
     for part, prefix in parts:
-        for name in type(part).__slots__:
+        for name in set(type(part).__slots__) - {"lags"}:
             assert {f"{prefix}{name}", f"{prefix}{name}_total", f"{prefix}{name}_count"} & names, name
+
+
+def test_the_lag_of_groups_is_shown_as_far_as_it_is_known() -> None:
+    metrics = Metrics()
+    metrics.groups.lags = [Lag("g", "t", 0, 5, 7, 1.5), Lag("g", "t", 1, 6, None, None)]
+    assert sample(metrics, "bridge_group_lag_records", group="g", topic="t", partition="0") == 7
+    assert sample(metrics, "bridge_group_lag_seconds", group="g", topic="t", partition="0") == 1.5
+    assert sample(metrics, "bridge_group_committed_offset", group="g", topic="t", partition="1") == 6
+    assert 'bridge_group_lag_records{group="g",partition="1"' not in metrics.render()[0].decode()
 
 
 def test_openmetrics_is_given_to_those_who_ask() -> None:

@@ -82,6 +82,11 @@ class Store:
         await slot.held(_PATIENCE)
         return slot.groups.get(group_id) or StoredGroup()
 
+    def stored(self, group_id: str) -> Mapping[tuple[str, int], StoredOffset]:
+        """The committed offsets of a group as far as its slot is held, for those who only look."""
+        group = self._slot(group_id).groups.get(group_id)
+        return {} if group is None else group.offsets
+
     async def ready(self) -> None:
         """Wait a while until every slot is held, so that `groups` is complete; raises as `load`."""
         await asyncio.gather(*(slot.held(_PATIENCE) for slot in self._slots))

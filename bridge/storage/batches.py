@@ -10,7 +10,18 @@ from bridge.storage.offsets import span
 class Batch:
     """One entry of a partition; turned into a Kafka batch once, however many consumers read it."""
 
-    __slots__ = ("_entry", "_kafka", "_limit", "_newest", "_payload", "base", "next", "position", "size")
+    __slots__ = (
+        "_entry",
+        "_kafka",
+        "_limit",
+        "_newest",
+        "_payload",
+        "base",
+        "next",
+        "position",
+        "published_at",
+        "size",
+    )
 
     def __init__(self, entry: Entry, payload: bytes | memoryview | None, limit: int) -> None:
         if entry.index is None:
@@ -18,6 +29,7 @@ class Batch:
         self.base, self.next = span(entry.index, entries.message_count(entry.metadata))
         self.position: Position = entry.position
         self.size = entry.size
+        self.published_at = entry.broker_timestamp or entry.metadata.publish_time  # ms, of Pulsar's clock if it tells
         self._entry: Entry | None = entry
         self._payload = payload
         self._kafka: bytes | None = None

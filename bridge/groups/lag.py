@@ -1,0 +1,100 @@
+"""How far groups are behind, for the metrics: from memory alone, for a bounded number of groups.
+
+Shown are the groups that committed last, and of each the partitions that clients of this node use: of the others Pulsar
+would have to be asked. The numbers are made on the event loop every few seconds; a scrape shows the latest.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from typing import Final, Protocol
+
+from bridge.groups.offsets import Where
+from bridge.groups.records import Key, StoredOffset
+from bridge.metrics import GroupMetrics, Lag
+from bridge.storage.topics import Topics
+
+_REFRESH_SECONDS: Final = 5.0
+_MOST_PARTITIONS: Final = 20_000  # series in all, however many partitions the groups read
+
+
+class Keeper(Protocol):
+    """What is asked of the store."""
+
+    on_stored: list[Callable[[Key, StoredOffset | None], None]]
+
+    def stored(self, group_id: str) -> Mapping[Where, StoredOffset]:
+        """The committed offsets of a group in memory."""
+
+
+class LagTable:
+    """The lag of the groups that committed last."""
+
+    def __init__(
+        self,
+        store: Keeper,
+        topics: Topics,
+        metrics: GroupMetrics,
+        most_groups: int,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._store = store
+        self._topics = topics
+        self._metrics = metrics
+        self._most_groups = most_groups
+        self._wall = wall
+        self._recent: dict[str, None] = {}  # the group that committed last stands last
+        self._task: asyncio.Task[None] | None = None
+        if most_groups:
+            store.on_stored.append(self._stored)
+
+    async def start(self) -> None:
+        """Make the numbers from now on."""
+        if self._most_groups:
+            self._task = asyncio.get_running_loop().create_task(self._keep_refreshing(), name="group lag")
+
+    async def close(self) -> None:
+        """Make no more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def refresh(self) -> None:
+        """Make the numbers now."""
+        lags: list[Lag] = []
+        now = self._wall()
+        for group_id in reversed(list(self._recent)):
+            offsets = self._store.stored(group_id)
+            if not offsets:
+                self._recent.pop(group_id)
+            for (topic, partition), stored in offsets.items():
+                if len(lags) >= _MOST_PARTITIONS:
+                    break
+                lags.append(self._lag(group_id, topic, partition, stored.offset, now))
+        self._metrics.lags = lags
+
+    def _lag(self, group_id: str, topic: str, partition: int, offset: int, now: float) -> Lag:
+        log = self._topics.opened(topic, partition)
+        end = None if log is None else log.known_end
+        if log is None or end is None:
+            return Lag(group_id, topic, partition, offset, None, None)
+        records = max(0, end - offset)
+        seconds = 0.0
+        if records:
+            published = log.published_at(offset)
+            if published is None:
+                return Lag(group_id, topic, partition, offset, records, None)
+            seconds = max(0.0, now - published / 1000)
+        return Lag(group_id, topic, partition, offset, records, seconds)
+
+    def _stored(self, key: Key, offset: StoredOffset | None) -> None:
+        if key[0] == "offset" and offset is not None:
+            self._recent.pop(key[1], None)
+            self._recent[key[1]] = None
+            if len(self._recent) > self._most_groups:
+                self._recent.pop(next(iter(self._recent)))
+
+    async def _keep_refreshing(self) -> None:
+        while True:
+            await asyncio.sleep(_REFRESH_SECONDS)
+            self.refresh()
