@@ -12,6 +12,8 @@ from bridge.metrics import Metrics
 
 if TYPE_CHECKING:
     from bridge.cluster import Cluster
+    from bridge.groups.coordinator import Coordinator
+    from bridge.groups.offsets import Offsets
     from bridge.storage.topics import Topics
 
 _R = TypeVar("_R")
@@ -30,6 +32,13 @@ class Session:
     client_id: str = ""
     client_software: tuple[str, str] = ("", "")
     """Name and version as ApiVersions v3 tells them (KIP-511); whatever the client likes, so never trusted."""
+    api_version: int = 0
+    """The version of the request that is handled now; a `Later` must not ask for it, another one may be by then."""
+
+    @property
+    def host(self) -> str:
+        """The client's address as Kafka shows it: `/10.0.0.1`."""
+        return "/" + self.peer.rpartition(":")[0].strip("[]")
 
 
 class Later(Generic[_R]):
@@ -53,6 +62,8 @@ class Broker:
     cluster: "Cluster"
     metrics: Metrics
     apis: "Mapping[int, Api]"
+    groups: "Coordinator"
+    offsets: "Offsets"
 
 
 Handle: TypeAlias = Callable[[Any, Broker, Session], Awaitable[Any]]

@@ -11,6 +11,9 @@ from bridge.cluster import Cluster, Node, cluster_id
 from bridge.config import Address, Settings
 from bridge.connection import Budget, Listener
 from bridge.errors import BridgeError, StartupError
+from bridge.groups.coordinator import Coordinator
+from bridge.groups.offsets import Offsets
+from bridge.groups.store import Store
 from bridge.http import HttpServer
 from bridge.metrics import Metrics
 from bridge.pulsar import Admin, PulsarClient
@@ -50,6 +53,9 @@ class Server:
                 writer=f"bridge-{settings.kafka.node_id}-{secrets.token_hex(6)}",
             )
         )
+        self.store = Store(self.client, self.admin, settings, self.metrics)
+        self._groups: Coordinator | None = None
+        self._offsets: Offsets | None = None
         self.kafka_port = 0
         self._http = HttpServer(
             settings.http,
@@ -84,6 +90,10 @@ class Server:
         await check.ensure_fit(self.admin, self.client, settings)
         self._index_checked_at = asyncio.get_running_loop().time()
         await self.topics.start()
+        self._groups = Coordinator(self.store, settings.groups, self.metrics.groups)
+        self._offsets = Offsets(self.store, self._groups, self.topics, settings.groups, self.metrics.groups)
+        await self.store.start()
+        await self._offsets.start()
         server = await self._bind()
         host = Address.parse(settings.kafka.listen).host
         advertised = Address.parse(settings.kafka.advertised or str(Address(host, self.kafka_port)))
@@ -98,6 +108,8 @@ class Server:
             ),
             metrics=self.metrics,
             apis=table,
+            groups=self._groups,
+            offsets=self._offsets,
         )
         self._listener = Listener(broker, Budget(settings.kafka.memory_budget_bytes, self.metrics.in_flight_bytes))
         await self._http.start()
@@ -112,8 +124,15 @@ class Server:
         self._http.draining = True
         if self._server is not None:
             self._server.close()
+        if self._groups is not None:
+            self._groups.stop()
         if self._listener is not None:
             await self._listener.drain(drain_seconds)
+        if self._offsets is not None:
+            await self._offsets.close()
+        if self._groups is not None:
+            await self._groups.close()
+            await self.store.close()
         await self.topics.close()
         await self.client.close()
         await self.admin.close()

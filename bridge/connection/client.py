@@ -272,6 +272,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             header = frames.parse_header(frame, api.is_flexible(version))
             self._session.client_id = header.client_id
+            self._session.api_version = version
             reason = "bad_body"
             return api.decode(frame[header.body_offset :], version)
         except DecodeError as error:

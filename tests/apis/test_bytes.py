@@ -20,7 +20,7 @@ CASES = [
     for version in range(api.min_version, api.max_version + 1)
 ]
 # kafka-python gives these fields another name and makes sets of their bits
-RENAMED = {"topic_authorized_operations", "cluster_authorized_operations"}
+RENAMED = {"authorized_operations", "topic_authorized_operations", "cluster_authorized_operations"}
 
 
 def _assert_same(ours: Any, theirs: Any, version: int) -> None:

@@ -41,7 +41,8 @@ class Bench:
         self.later: dict[int, asyncio.Future[Response]] = {}
         self.cancelled: list[int] = []
         apis = {api.key: api for api in (api_versions.API, *self._apis())}
-        broker = Broker(settings, cast(Any, None), cast(Any, None), self.metrics, apis)
+        none = cast(Any, None)
+        broker = Broker(settings, none, none, self.metrics, apis, none, none)
         self.budget = Budget(settings.kafka.memory_budget_bytes, self.metrics.in_flight_bytes)
         self.listener = Listener(broker, self.budget)
         self.port = 0

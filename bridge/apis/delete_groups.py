@@ -1,0 +1,58 @@
+"""DeleteGroups: remove groups without members, and their committed offsets (KIP-229).
+
+v2 is flexible.
+"""
+
+from bridge.api import Api, Broker, Session
+from bridge.errors import KafkaError
+from bridge.kafka.error_codes import ErrorCode
+from bridge.kafka.message import Int16, Int32, message
+
+
+@message
+class Request:
+    """Groups by name."""
+
+    groups_names: list[str]
+
+
+@message
+class Result:
+    """A group deleted, or why not."""
+
+    group_id: str
+    error_code: Int16
+
+
+@message
+class Response:
+    """What became of each group."""
+
+    throttle_time_ms: Int32 = 0
+    results: list[Result]
+
+
+async def handle(request: Request, broker: Broker, session: Session) -> Response:
+    """Delete each group; the answer comes when that is stored."""
+    return Response(results=[await _delete(group_id, broker) for group_id in dict.fromkeys(request.groups_names)])
+
+
+async def _delete(group_id: str, broker: Broker) -> Result:
+    error = ErrorCode.NONE
+    try:
+        await broker.groups.delete(group_id)
+    except KafkaError as failure:
+        error = ErrorCode(failure.code)
+    return Result(group_id=group_id, error_code=error)
+
+
+API = Api(
+    key=42,
+    name="DeleteGroups",
+    min_version=0,
+    max_version=2,
+    flexible=2,
+    handle=handle,
+    request=Request,
+    response=Response,
+)

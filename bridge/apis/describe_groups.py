@@ -1,0 +1,108 @@
+"""DescribeGroups: the states of groups, their members and assignments.
+
+v1 adds throttle_time_ms; v3 authorized operations, which are not known here; v4 static members' instance ids; v5 is
+flexible. A group that does not exist is Dead, without an error (v6 would tell).
+"""
+
+from typing import Annotated
+
+from bridge.api import Api, Broker, Session
+from bridge.errors import KafkaError
+from bridge.groups.state import Group as GroupState
+from bridge.groups.state import State
+from bridge.kafka.error_codes import ErrorCode
+from bridge.kafka.message import Int16, Int32, message, since
+
+NO_OPERATIONS = -(2**31)
+
+
+@message
+class Request:
+    """Groups by name."""
+
+    groups: list[str]
+    include_authorized_operations: Annotated[bool, since(3)] = False
+
+
+@message
+class Member:
+    """A member; its metadata and assignment as its clients wrote them."""
+
+    member_id: str
+    group_instance_id: Annotated[str | None, since(4)] = None
+    client_id: str
+    client_host: str
+    member_metadata: bytes
+    member_assignment: bytes
+
+
+@message
+class Group:
+    """A group."""
+
+    error_code: Int16
+    group_id: str
+    group_state: str
+    protocol_type: str
+    protocol_data: str
+    members: list[Member]
+    authorized_operations: Annotated[Int32, since(3)] = NO_OPERATIONS
+
+
+@message
+class Response:
+    """The groups in the order asked for."""
+
+    throttle_time_ms: Annotated[Int32, since(1)] = 0
+    groups: list[Group]
+
+
+async def handle(request: Request, broker: Broker, session: Session) -> Response:
+    """Describe each group."""
+    return Response(groups=[await _describe(group_id, broker) for group_id in request.groups])
+
+
+async def _describe(group_id: str, broker: Broker) -> Group:
+    try:
+        group = await broker.groups.get(group_id)
+    except KafkaError as error:
+        return _bare(group_id, "", ErrorCode(error.code))
+    if group is None:
+        return _bare(group_id, State.DEAD.value)
+    described = _bare(group_id, group.state.value)
+    described.protocol_type = group.protocol_type or ""
+    described.members = _members(group)
+    if group.state is State.STABLE:
+        described.protocol_data = group.protocol_name or ""
+    return described
+
+
+def _bare(group_id: str, state: str, error: ErrorCode = ErrorCode.NONE) -> Group:
+    return Group(error_code=error, group_id=group_id, group_state=state, protocol_type="", protocol_data="", members=[])
+
+
+def _members(group: GroupState) -> list[Member]:
+    stable = group.state is State.STABLE  # before, nobody knows which protocol the metadata is for
+    return [
+        Member(
+            member_id=one.id,
+            group_instance_id=one.instance_id,
+            client_id=one.client_id,
+            client_host=one.client_host,
+            member_metadata=one.metadata(group.protocol_name) if stable else b"",
+            member_assignment=one.assignment,
+        )
+        for one in group.roster
+    ]
+
+
+API = Api(
+    key=15,
+    name="DescribeGroups",
+    min_version=0,
+    max_version=5,
+    flexible=5,
+    handle=handle,
+    request=Request,
+    response=Response,
+)

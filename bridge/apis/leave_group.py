@@ -1,0 +1,79 @@
+"""LeaveGroup: members leave their group.
+
+v1 adds throttle_time_ms; v3 takes several members, also static ones by their instance id (KIP-345), and answers for
+each; v4 is flexible; v5 adds reasons (KIP-800).
+"""
+
+from dataclasses import field
+from typing import Annotated
+
+from bridge.api import Api, Broker, Session
+from bridge.groups.events import Leave
+from bridge.kafka.error_codes import ErrorCode
+from bridge.kafka.message import Int16, Int32, message, since, until
+
+FIRST_BATCHED = 3
+
+
+@message
+class MemberIdentity:
+    """A member by its id, or by its instance id alone."""
+
+    member_id: str
+    group_instance_id: str | None = None
+    reason: Annotated[str | None, since(5)] = None
+
+
+@message
+class Request:
+    """Who leaves: `members` from v3 on, `member_id` before."""
+
+    group_id: str
+    member_id: Annotated[str, until(2)] = ""
+    members: Annotated[list[MemberIdentity], since(3)] = field(default_factory=list)
+
+
+@message
+class MemberResponse:
+    """A member that has left, or why not."""
+
+    member_id: str
+    group_instance_id: str | None
+    error_code: Int16
+
+
+@message
+class Response:
+    """The one member's error before v3, each one's after."""
+
+    throttle_time_ms: Annotated[Int32, since(1)] = 0
+    error_code: Int16
+    members: Annotated[list[MemberResponse], since(3)] = field(default_factory=list)
+
+
+async def handle(request: Request, broker: Broker, session: Session) -> Response:
+    """Take the members out of their group, which rebalances."""
+    if session.api_version < FIRST_BATCHED:
+        (error,) = await broker.groups.leave(request.group_id, [Leave(request.member_id)])
+        return Response(error_code=error)
+    leaving = [Leave(one.member_id, one.group_instance_id, one.reason) for one in request.members]
+    errors = await broker.groups.leave(request.group_id, leaving)
+    return Response(
+        error_code=ErrorCode.NONE,
+        members=[
+            MemberResponse(member_id=one.member_id, group_instance_id=one.instance_id, error_code=error)
+            for one, error in zip(leaving, errors, strict=True)
+        ],
+    )
+
+
+API = Api(
+    key=13,
+    name="LeaveGroup",
+    min_version=0,
+    max_version=5,
+    flexible=4,
+    handle=handle,
+    request=Request,
+    response=Response,
+)

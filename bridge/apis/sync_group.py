@@ -1,0 +1,82 @@
+"""SyncGroup: the leader gives the assignment of a generation, every member gets its own.
+
+v1 adds throttle_time_ms; v3 static members (KIP-345); v4 is flexible; v5 has both sides name the protocol (KIP-559).
+"""
+
+import asyncio
+from typing import Annotated
+
+from bridge.api import Api, Broker, Later, Session
+from bridge.groups.events import Sync, Synced
+from bridge.kafka.message import Int16, Int32, message, since
+
+
+@message
+class Assignment:
+    """What one member shall do; its bytes are the members' own business."""
+
+    member_id: str
+    assignment: bytes
+
+
+@message
+class Request:
+    """A member of a generation; `assignments` from the leader only."""
+
+    group_id: str
+    generation_id: Int32
+    member_id: str
+    group_instance_id: Annotated[str | None, since(3)] = None
+    protocol_type: Annotated[str | None, since(5)] = None
+    protocol_name: Annotated[str | None, since(5)] = None
+    assignments: list[Assignment]
+
+
+@message
+class Response:
+    """The member's assignment."""
+
+    throttle_time_ms: Annotated[Int32, since(1)] = 0
+    error_code: Int16
+    protocol_type: Annotated[str | None, since(5)] = None
+    protocol_name: Annotated[str | None, since(5)] = None
+    assignment: bytes
+
+
+async def handle(request: Request, broker: Broker, session: Session) -> Response | Later[Response]:
+    """Take the request to its group; the answer comes when the leader's assignment is stored."""
+    sync = Sync(
+        member_id=request.member_id,
+        instance_id=request.group_instance_id,
+        generation=request.generation_id,
+        protocol_type=request.protocol_type,
+        protocol_name=request.protocol_name,
+        assignments={one.member_id: one.assignment for one in request.assignments},
+    )
+    synced = await broker.groups.sync(request.group_id, sync)
+    return _response(synced.result()) if synced.done() else Later(_answer(synced))
+
+
+async def _answer(synced: "asyncio.Future[Synced]") -> Response:
+    return _response(await synced)
+
+
+def _response(synced: Synced) -> Response:
+    return Response(
+        error_code=synced.error,
+        protocol_type=synced.protocol_type,
+        protocol_name=synced.protocol_name,
+        assignment=synced.assignment,
+    )
+
+
+API = Api(
+    key=14,
+    name="SyncGroup",
+    min_version=0,
+    max_version=5,
+    flexible=4,
+    handle=handle,
+    request=Request,
+    response=Response,
+)

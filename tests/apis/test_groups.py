@@ -1,0 +1,234 @@
+"""The APIs of groups, from decoded request to answer, on a coordinator with a store in memory."""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any, cast
+
+import pytest
+
+from bridge.api import Broker, Later, Session
+from bridge.apis import (
+    delete_groups,
+    describe_groups,
+    heartbeat,
+    join_group,
+    leave_group,
+    list_groups,
+    load,
+    sync_group,
+)
+from bridge.config import Settings
+from bridge.errors import KafkaError
+from bridge.groups.coordinator import Coordinator
+from bridge.groups.records import StoredOffset, encode_offset, offset_key
+from bridge.kafka.error_codes import ErrorCode
+from bridge.metrics import Metrics
+from tests.groups.clock import FakeClock, settle
+from tests.groups.fake_store import FakeStore
+
+TABLE = load()
+
+
+class Bench:
+    """A node without sockets."""
+
+    def __init__(self) -> None:
+        self.store = FakeStore()
+        self.clock = FakeClock()
+        metrics = Metrics()
+        self.groups = Coordinator(self.store, Settings().groups, metrics.groups, self.clock)
+        none = cast(Any, None)
+        self.broker = Broker(Settings(), none, none, metrics, TABLE, self.groups, none)
+
+    async def call(self, api: Any, version: int, **fields: Any) -> Any:
+        """The answer to a request, written and read as in that version; a held one is a future."""
+        session = Session(id=1, peer="10.0.0.1:5000", listener="", client_id="client", api_version=version)
+        result = await api.API.handle(api.Request(**fields), self.broker, session)
+        if isinstance(result, Later):
+            return asyncio.ensure_future(self._written(api, version, result.future))
+        api.API.encode(result, version)
+        return result
+
+    async def _written(self, api: Any, version: int, answer: Awaitable[Any]) -> Any:
+        result = await answer
+        api.API.encode(result, version)
+        return result
+
+    async def join(self, version: int = 9, member_id: str = "", group_id: str = "g", **changes: Any) -> Any:
+        values: dict[str, Any] = {
+            "session_timeout_ms": 10_000,
+            "rebalance_timeout_ms": 60_000,
+            "protocol_type": "consumer",
+            "protocols": [join_group.Protocol(name="range", metadata=b"topics")],
+            **changes,
+        }
+        return await self.call(join_group, version, group_id=group_id, member_id=member_id, **values)
+
+    async def formed(self, version: int = 9, **changes: Any) -> str:
+        """A stable group of one; its member's id."""
+        answer = await self.join(version, **changes)
+        if not isinstance(answer, asyncio.Future):
+            assert answer.error_code == ErrorCode.MEMBER_ID_REQUIRED
+            answer = await self.join(version, answer.member_id, **changes)
+        await self.clock.advance(1)
+        joined = await answer
+        assert joined.error_code == 0
+        assignments = [sync_group.Assignment(member_id=joined.member_id, assignment=b"mine")]
+        answer = await self.call(
+            sync_group, 5, group_id="g", generation_id=joined.generation_id, member_id=joined.member_id,
+            group_instance_id=changes.get("group_instance_id"), assignments=assignments,
+        )  # fmt: skip
+        synced = await answer if isinstance(answer, asyncio.Future) else answer
+        assert (synced.error_code, synced.assignment) == (0, b"mine")
+        assert (synced.protocol_type, synced.protocol_name) == ("consumer", "range")
+        return str(joined.member_id)
+
+
+@pytest.mark.parametrize("version", range(10))
+async def test_join_in_every_version(version: int) -> None:
+    bench = Bench()
+    first = await bench.join(version)
+    if version >= 4:
+        assert first.error_code == ErrorCode.MEMBER_ID_REQUIRED
+        assert first.member_id.startswith("client-")
+        first = await bench.join(version, first.member_id)
+    await bench.clock.advance(1)
+    joined = await first
+    assert (joined.error_code, joined.generation_id, joined.protocol_name) == (0, 1, "range")
+    assert joined.leader == joined.member_id
+    assert [(one.member_id, one.metadata) for one in joined.members] == [(joined.member_id, b"topics")]
+
+
+@pytest.mark.parametrize("version", [0, 5, 9])
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"group_id": ""}, ErrorCode.INVALID_GROUP_ID),
+        ({"session_timeout_ms": 5999}, ErrorCode.INVALID_SESSION_TIMEOUT),
+        ({"session_timeout_ms": 1_800_001}, ErrorCode.INVALID_SESSION_TIMEOUT),
+        ({"member_id": "stranger"}, ErrorCode.UNKNOWN_MEMBER_ID),
+        ({"protocols": []}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+    ],
+    ids=str,
+)
+async def test_a_refused_join_names_the_member_and_can_be_written(version: int, changes: Any, code: ErrorCode) -> None:
+    answer = await Bench().join(version, **changes)
+    assert answer.error_code == code
+    assert answer.member_id == changes.get("member_id", "")
+    assert answer.generation_id == -1
+
+
+async def test_version_0_has_no_rebalance_timeout() -> None:
+    bench = Bench()
+    waiting = await bench.join(0, rebalance_timeout_ms=-1)
+    await bench.clock.advance(1)
+    await waiting
+    group = await bench.groups.get("g")
+    assert group is not None
+    assert group.roster.rebalance_timeout_ms() == 10_000
+
+
+async def test_a_static_member_is_named_after_its_instance() -> None:
+    bench = Bench()
+    assert (await bench.formed(group_instance_id="i")).startswith("i-")
+
+
+async def test_heartbeats() -> None:
+    bench = Bench()
+    member = await bench.formed()
+    fields = {"group_id": "g", "generation_id": 1, "member_id": member}
+    for version in range(5):
+        assert (await bench.call(heartbeat, version, **fields)).error_code == 0
+    late = {**fields, "generation_id": 0}
+    assert (await bench.call(heartbeat, 4, **late)).error_code == ErrorCode.ILLEGAL_GENERATION
+    unknown = {**fields, "group_id": "other"}
+    assert (await bench.call(heartbeat, 4, **unknown)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+async def test_a_heartbeat_is_believed_while_its_group_is_being_read() -> None:
+    bench = Bench()
+    bench.store.refuses = KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    fields = {"group_id": "g", "generation_id": 1, "member_id": "m"}
+    assert (await bench.call(heartbeat, 4, **fields)).error_code == 0
+    bench.store.refuses = KafkaError(ErrorCode.NOT_COORDINATOR)
+    with pytest.raises(KafkaError):
+        await bench.call(heartbeat, 4, **fields)
+
+
+async def test_a_sync_of_nobody_is_refused() -> None:
+    with pytest.raises(KafkaError) as raised:
+        await Bench().call(sync_group, 5, group_id="g", generation_id=1, member_id="m", assignments=[])
+    assert raised.value.code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+async def test_leaving_alone_before_v3_and_together_after() -> None:
+    bench = Bench()
+    member = await bench.formed()
+    assert (await bench.call(leave_group, 2, group_id="g", member_id="stranger")).error_code == 25
+    assert (await bench.call(leave_group, 0, group_id="g", member_id=member)).error_code == 0
+    member = await bench.formed(group_instance_id="i")
+    leaving = [
+        leave_group.MemberIdentity(member_id="stranger"),
+        leave_group.MemberIdentity(member_id="", group_instance_id="i", reason="moved"),
+    ]
+    answer = await bench.call(leave_group, 5, group_id="g", members=leaving)
+    assert answer.error_code == 0
+    assert [(one.member_id, one.group_instance_id, one.error_code) for one in answer.members] == [
+        ("stranger", None, 25),
+        ("", "i", 0),
+    ]
+    answer = await bench.call(leave_group, 3, group_id="nothing", members=leaving)
+    assert [one.error_code for one in answer.members] == [25, 25]
+    assert (await bench.call(leave_group, 3, group_id="g", members=[])).members == []
+
+
+async def test_groups_are_described() -> None:
+    bench = Bench()
+    member = await bench.formed(group_instance_id="i")
+    await bench.store.write("simple", {offset_key("simple", "t", 0): encode_offset(StoredOffset(1))})
+    for version in range(6):
+        stable, simple, nothing = (await bench.call(describe_groups, version, groups=["g", "simple", "nothing"])).groups
+        assert (stable.group_state, stable.protocol_type, stable.protocol_data) == ("Stable", "consumer", "range")
+        (described,) = stable.members
+        assert (described.member_id, described.group_instance_id) == (member, "i")
+        assert (described.client_id, described.client_host) == ("client", "/10.0.0.1")
+        assert (described.member_metadata, described.member_assignment) == (b"topics", b"mine")
+        assert (simple.group_state, simple.protocol_type, simple.members) == ("Empty", "", [])
+        assert (nothing.group_state, nothing.error_code) == ("Dead", 0)
+    newcomer = await bench.join(3)
+    (group,) = (await bench.call(describe_groups, 5, groups=["g"])).groups
+    assert (group.group_state, group.protocol_data) == ("PreparingRebalance", "")
+    assert [one.member_metadata for one in group.members] == [b"", b""]
+    await settle()
+    newcomer.cancel()
+    bench.store.refuses = KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    (group,) = (await bench.call(describe_groups, 5, groups=["other"])).groups
+    assert group.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+async def test_groups_are_listed() -> None:
+    bench = Bench()
+    await bench.formed()
+    await bench.store.write("simple", {offset_key("simple", "t", 0): encode_offset(StoredOffset(1))})
+    for version in range(5):
+        listed = (await bench.call(list_groups, version)).groups
+        assert sorted((one.group_id, one.protocol_type) for one in listed) == [("g", "consumer"), ("simple", "")]
+    listed = (await bench.call(list_groups, 4, states_filter=["empty"])).groups
+    assert [(one.group_id, one.group_state) for one in listed] == [("simple", "Empty")]
+    assert (await bench.call(list_groups, 4, states_filter=["Stable", "Dead"])).groups[0].group_id == "g"
+    assert (await bench.call(list_groups, 4, states_filter=["nonsense"])).groups == []
+
+
+async def test_groups_without_members_are_deleted_with_their_offsets() -> None:
+    bench = Bench()
+    member = await bench.formed()
+    await bench.store.write("g", {offset_key("g", "t", 0): encode_offset(StoredOffset(1))})
+    results = (await bench.call(delete_groups, 2, groups_names=["g", "nothing", "g"])).results
+    assert [(one.group_id, one.error_code) for one in results] == [("g", 68), ("nothing", 69)]
+    await bench.call(leave_group, 1, group_id="g", member_id=member)
+    await settle()
+    assert (await bench.call(delete_groups, 0, groups_names=["g"])).results[0].error_code == 0
+    assert bench.store.stored == {}
+    assert (await bench.call(describe_groups, 5, groups=["g"])).groups[0].group_state == "Dead"
+    bench.store.refuses = KafkaError(ErrorCode.NOT_COORDINATOR)
+    assert (await bench.call(delete_groups, 0, groups_names=["g"])).results[0].error_code == 16
