@@ -105,8 +105,10 @@ class Load:
         read = self.follower.count() + count * len(self.writers)
         self.until(
             f"{count} more records of each writer",
-            lambda: all(len(w.acks) >= mark for w, mark in zip(self.writers, marks, strict=True))
-            and self.follower.count() >= read,
+            lambda: (
+                all(len(w.acks) >= mark for w, mark in zip(self.writers, marks, strict=True))
+                and self.follower.count() >= read
+            ),
             seconds,
         )
 
@@ -128,7 +130,9 @@ class Load:
         for writer in self.writers:
             writer.join(PATIENCE)
             assert not writer.is_alive(), f"writer {writer.name} does not come to its end: {self.progress()}"
-        last = [max((a[1] for w in self.writers for a in w.acks if a[0] == p), default=-1) for p in range(self.partitions)]
+        last = [
+            max((a[1] for w in self.writers for a in w.acks if a[0] == p), default=-1) for p in range(self.partitions)
+        ]
         self.until(
             "the reader to see the end",
             lambda: all(self.follower.next[p] > last[p] for p in range(self.partitions)),
@@ -144,7 +148,8 @@ class Load:
         self.follower.finish()
 
     def _broken(self) -> list[str]:
-        return [f"{one.name}: {one.fatal}" for one in (*self.writers, self.follower) if one.fatal]
+        ends = [(one.name, one.fatal) for one in self.writers] + [(self.follower.name, self.follower.fatal)]
+        return [f"{name}: {fatal}" for name, fatal in ends if fatal]
 
 
 @contextmanager

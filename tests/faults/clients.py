@@ -148,7 +148,10 @@ class ConfluentWriter(Writer):
     def serve(self, seconds: float) -> None:
         # poll returns at the first report: its own wait is what paces the writer while there are none
         self._producer.poll(0)
-        self._paced.wait(seconds) if not self.stopped else self._producer.poll(seconds)
+        if self.stopped:
+            self._producer.poll(seconds)
+        else:
+            self._paced.wait(seconds)
 
     def close(self) -> None:
         self._producer.purge()

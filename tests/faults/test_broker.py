@@ -3,9 +3,11 @@ than a pause."""
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
-from tests.faults.checker import Load, load
+from tests.faults.checker import load
 from tests.faults.processes import let_pass, resident_bytes, stopped
 from tests.support.bridges import BridgeChild
 from tests.support.pulsar import PrivatePulsar
@@ -76,4 +78,4 @@ def bundles(broker: PrivatePulsar, namespace: str) -> list[str]:
     policies = broker.admin("GET", f"namespaces/{namespace}/bundles")
     assert isinstance(policies, dict)
     edges = policies["boundaries"]
-    return [f"{low}_{high}" for low, high in zip(edges, edges[1:], strict=False)]
+    return [f"{low}_{high}" for low, high in pairwise(edges)]

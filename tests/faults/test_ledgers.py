@@ -72,7 +72,7 @@ def produce(bootstrap: str, topic: str, values: list[bytes], first_timestamp: in
 def value_of(message: Message) -> bytes:
     assert message.error() is None, message.error()
     value = message.value()
-    assert value is not None
+    assert isinstance(value, bytes)
     return value
 
 

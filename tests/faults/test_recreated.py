@@ -51,7 +51,9 @@ class Pair:
 
     def until(self, what: str, condition: Callable[[], bool]) -> None:
         with self.changed:
-            assert self.changed.wait_for(condition, WAIT), f"{what}: {self.acked[-1:]} {self.read[-1:]} {self.errors[-3:]}"
+            assert self.changed.wait_for(condition, WAIT), (
+                f"{what}: {self.acked[-1:]} {self.read[-1:]} {self.errors[-3:]}"
+            )
 
     def _write(self) -> None:
         number = 0

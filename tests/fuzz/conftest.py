@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from bridge.standalone.guard import Guard
-from tests.fuzz.canary import Canary, watched
+from tests.fuzz.canary import GROWTH, Canary, watched
 from tests.support.bridges import BridgeChild, settings_for
 from tests.support.pulsar import PulsarAddress
 
@@ -26,7 +26,8 @@ def target(pulsar: PulsarAddress, guard: Guard, tmp_path_factory: pytest.TempPat
 
 
 @pytest.fixture
-def canary(target: BridgeChild) -> Iterator[Canary]:
-    """A healthy client beside the test, and a limit on the bridge's memory."""
-    with watched(target.kafka, target.pid, f"canary-{secrets.token_hex(3)}") as running:
+def canary(request: pytest.FixtureRequest, target: BridgeChild) -> Iterator[Canary]:
+    """A healthy client beside the test, and a limit on the bridge's memory (a parameter, where it is another)."""
+    growth = int(getattr(request, "param", GROWTH))
+    with watched(target.kafka, target.pid, f"canary-{secrets.token_hex(3)}", growth) as running:
         yield running

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import socket
 import struct
 from collections.abc import Callable
 from contextlib import closing
@@ -75,7 +76,7 @@ def run(address: str, topic: str, chance: random.Random, more: Callable[[int], b
         return answered, closed
 
 
-def _until_marker(opened: "wire.socket.socket") -> bool:
+def _until_marker(opened: socket.socket) -> bool:
     while True:
         answer = wire.receive(opened)
         if answer is None:

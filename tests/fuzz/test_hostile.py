@@ -16,11 +16,15 @@ import pytest
 from tests.faults.processes import open_files
 from tests.faults.test_ledgers import create
 from tests.fuzz import mutations, wire
-from tests.fuzz.canary import Canary
+from tests.fuzz.canary import GROWTH, Canary
 from tests.support.bridges import BridgeChild
 from tests.support.pulsar import PulsarAddress
 
 pytestmark = [pytest.mark.pulsar, pytest.mark.usefixtures("canary")]
+
+# One request of kafka.max_request_bytes, received or uncompressed, is held whole: the present limit, and not yet the
+# one that a bomb ought to meet.
+one_whole_request = pytest.mark.parametrize("canary", [(100 << 20) + GROWTH], indirect=True, ids=["100 MiB"])
 
 NOT_KAFKA = {
     "http": b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -66,7 +70,8 @@ def test_claims_of_many_take_no_memory(target: BridgeChild) -> None:
 
 
 NAMES = [b"..", b".", b"", b"a/b", b"persistent://other/ns/t", b"a%2Fb", b"a\0b", b"a\r\nb", b"x" * 250, b"x" * 32000,
-         b"__change_events", b"t-partition-1", "ключ".encode(), b"\xff\xfe", b"${jndi:ldap://x}", b"a?b=c", b"a#b"]  # fmt: skip
+         b"__change_events", b"t-partition-1", "ключ".encode(), b"\xff\xfe", b"${jndi:ldap://x}", b"a?b=c",
+         b"a#b"]  # fmt: skip
 
 
 def test_names_reach_nothing_outside(target: BridgeChild, pulsar: PulsarAddress, canary: Canary) -> None:
@@ -109,7 +114,8 @@ def patched(at: int, data: bytes, *, seal: bool = True) -> Callable[[], bytes]:
 
 
 def sealed(batch: bytes | bytearray) -> bytes:
-    return bytes(batch[:17]) + crc32c.crc32c(bytes(batch[21:])).to_bytes(4, "big") + bytes(batch[21:])
+    checksum: int = crc32c.crc32c(bytes(batch[21:]))
+    return bytes(batch[:17]) + checksum.to_bytes(4, "big") + bytes(batch[21:])
 
 
 def with_records(records: bytes, attributes: int, count: int = 3) -> bytes:
@@ -160,6 +166,7 @@ BATCHES: dict[str, Callable[[], bytes]] = {
 }
 
 
+@one_whole_request
 def test_damaged_batches_are_refused_and_not_stored(target: BridgeChild) -> None:
     topic = f"fuzz-{secrets.token_hex(3)}"
     create(target.kafka, topic)
@@ -177,6 +184,7 @@ def test_damaged_batches_are_refused_and_not_stored(target: BridgeChild) -> None
     assert answer is not None and wire.produce_answer(answer) == (0, 3), "the log's end has moved"
 
 
+@one_whole_request
 def test_large_records_are_refused_and_not_cut(target: BridgeChild) -> None:
     topic = f"fuzz-{secrets.token_hex(3)}"
     create(target.kafka, topic)

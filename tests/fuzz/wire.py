@@ -24,7 +24,9 @@ def header(key: int, version: int, correlation_id: int = 1, client: bytes = b"fu
 
 def batch(values: list[bytes] | None = None) -> bytes:
     """A sound record batch."""
-    records = [Record(n, 1_700_000_000_000, b"k", v, [(b"h", b"x")]) for n, v in enumerate(values or [b"a", b"b", b"c"])]
+    records = [
+        Record(n, 1_700_000_000_000, b"k", v, [(b"h", b"x")]) for n, v in enumerate(values or [b"a", b"b", b"c"])
+    ]
     return bytes(build_batch(records, Rebuild(0, len(records), 0, own=True)))
 
 
