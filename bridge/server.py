@@ -12,6 +12,8 @@ from bridge.config import Address, Settings
 from bridge.connection import Budget, Listener
 from bridge.errors import BridgeError, StartupError
 from bridge.groups.coordinator import Coordinator
+from bridge.groups.lag import LagTable
+from bridge.groups.mirror import Mirror
 from bridge.groups.offsets import Offsets
 from bridge.groups.store import Store
 from bridge.http import HttpServer
@@ -56,6 +58,9 @@ class Server:
         self.store = Store(self.client, self.admin, settings, self.metrics)
         self._groups: Coordinator | None = None
         self._offsets: Offsets | None = None
+        groups = settings.groups
+        self._lag = LagTable(self.store, self.topics, self.metrics.groups, groups.max_groups_in_metrics)
+        self._mirror = Mirror(self.store, self.topics, self.client, groups.mirror_pattern, self.metrics.groups)
         self.kafka_port = 0
         self._http = HttpServer(
             settings.http,
@@ -94,6 +99,8 @@ class Server:
         self._offsets = Offsets(self.store, self._groups, self.topics, settings.groups, self.metrics.groups)
         await self.store.start()
         await self._offsets.start()
+        await self._lag.start()
+        await self._mirror.start()
         server = await self._bind()
         host = Address.parse(settings.kafka.listen).host
         advertised = Address.parse(settings.kafka.advertised or str(Address(host, self.kafka_port)))
@@ -128,11 +135,13 @@ class Server:
             self._groups.stop()
         if self._listener is not None:
             await self._listener.drain(drain_seconds)
+        await self._lag.close()
         if self._offsets is not None:
             await self._offsets.close()
         if self._groups is not None:
             await self._groups.close()
             await self.store.close()
+        await self._mirror.close()
         await self.topics.close()
         await self.client.close()
         await self.admin.close()

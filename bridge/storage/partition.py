@@ -241,6 +241,17 @@ class PartitionLog:
             last = await self._search.read(await self._last_position()) if self.end.offset else None
             return None if last is None else await self.at_time(last.newest_timestamp())
 
+    async def consumed_before(self, offset: int) -> Position | None:
+        """The last entry of which every record lies before `offset`, or the place before the first; None for 0."""
+        if offset <= 0:
+            return None
+        with translated():
+            found = self._tail.slice(offset - 1, 1) if self._tail is not None and self._tail.live else None
+            batch = found[0] if found else await self._search.offset(offset - 1)
+            if batch is None:
+                return await self._last_position()
+            return batch.position if batch.next <= offset else batch.position.before
+
     # --- life ---
 
     async def sweep(self) -> None:

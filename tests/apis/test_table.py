@@ -13,6 +13,8 @@ TABLE = {
     1: ("Fetch", 4, 12),
     2: ("ListOffsets", 1, 7),
     3: ("Metadata", 0, 12),
+    8: ("OffsetCommit", 2, 8),
+    9: ("OffsetFetch", 1, 8),
     10: ("FindCoordinator", 0, 4),
     11: ("JoinGroup", 0, 9),
     12: ("Heartbeat", 0, 4),
@@ -34,6 +36,7 @@ TABLE = {
     42: ("DeleteGroups", 0, 2),
     44: ("IncrementalAlterConfigs", 0, 1),
     46: ("ListPartitionReassignments", 0, 0),
+    47: ("OffsetDelete", 0, 0),
     60: ("DescribeCluster", 0, 1),
 }
 

@@ -1,0 +1,130 @@
+"""OffsetCommit: a group's members, or somebody without any, say how far they have read.
+
+v3 adds throttle_time_ms; v5 drops retention_time_ms; v6 adds committed_leader_epoch (KIP-320); v7 adds
+group_instance_id (KIP-345); v8 is flexible.
+"""
+
+import time
+from collections.abc import Awaitable
+from dataclasses import field
+from typing import Annotated
+
+from bridge.api import Api, Broker, Later, Session
+from bridge.errors import KafkaError
+from bridge.groups.offsets import Member, Where
+from bridge.groups.records import StoredOffset
+from bridge.kafka.error_codes import ErrorCode
+from bridge.kafka.message import Int16, Int32, Int64, message, since, until
+
+
+@message
+class RequestPartition:
+    """The offset after the last record consumed."""
+
+    partition_index: Int32
+    committed_offset: Int64
+    committed_leader_epoch: Annotated[Int32, since(6)] = -1
+    committed_metadata: str | None = None
+
+
+@message
+class RequestTopic:
+    """A topic's partitions."""
+
+    name: str
+    partitions: list[RequestPartition] = field(default_factory=list)
+
+
+@message
+class Request:
+    """Offsets of one group."""
+
+    group_id: str
+    generation_id_or_member_epoch: Int32 = -1
+    member_id: str = ""
+    group_instance_id: Annotated[str | None, since(7)] = None
+    retention_time_ms: Annotated[Int64, since(2), until(4)] = -1
+    topics: list[RequestTopic] = field(default_factory=list)
+
+
+@message
+class ResponsePartition:
+    """How one went."""
+
+    partition_index: Int32
+    error_code: Int16
+
+
+@message
+class ResponseTopic:
+    """A topic's partitions."""
+
+    name: str
+    partitions: list[ResponsePartition] = field(default_factory=list)
+
+
+@message
+class Response:
+    """How each went."""
+
+    throttle_time_ms: Annotated[Int32, since(3)] = 0
+    topics: list[ResponseTopic] = field(default_factory=list)
+
+
+async def handle(request: Request, broker: Broker, session: Session) -> Response | Later[Response]:
+    """Have the offsets stored; the connection's next request need not wait for it."""
+    member = Member(request.member_id, request.group_instance_id, request.generation_id_or_member_epoch)
+    try:
+        stored = await broker.offsets.commit(request.group_id, member, _wanted(request))
+    except KafkaError as error:
+        return _response(request, {}, ErrorCode(error.code))
+    return Later(_answer(request, stored))
+
+
+def _wanted(request: Request) -> dict[Where, StoredOffset]:
+    chosen = request.retention_time_ms
+    expires_at = -1 if chosen < 0 else time.time_ns() // 1_000_000 + chosen
+    return {
+        (topic.name, one.partition_index): StoredOffset(
+            offset=one.committed_offset,
+            leader_epoch=one.committed_leader_epoch,
+            metadata=one.committed_metadata or "",
+            expires_at_ms=expires_at,
+        )
+        for topic in request.topics
+        for one in topic.partitions
+    }
+
+
+async def _answer(request: Request, stored: Awaitable[dict[Where, ErrorCode]]) -> Response:
+    return _response(request, await stored, ErrorCode.NONE)
+
+
+def _response(request: Request, errors: dict[Where, ErrorCode], otherwise: ErrorCode) -> Response:
+    return Response(
+        topics=[
+            ResponseTopic(
+                name=topic.name,
+                partitions=[
+                    ResponsePartition(
+                        partition_index=one.partition_index,
+                        error_code=errors.get((topic.name, one.partition_index), otherwise),
+                    )
+                    for one in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+API = Api(
+    key=8,
+    name="OffsetCommit",
+    min_version=2,
+    max_version=8,
+    flexible=8,
+    handle=handle,
+    request=Request,
+    response=Response,
+)

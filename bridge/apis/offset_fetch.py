@@ -1,0 +1,145 @@
+"""OffsetFetch: how far groups have read.
+
+v2 takes null for all topics, and adds an error_code; v3 adds throttle_time_ms; v5 adds committed_leader_epoch
+(KIP-320); v6 is flexible; v7 adds require_stable (KIP-447: without transactions every offset is stable); v8 takes and
+answers several groups (KIP-709).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import field
+from typing import Annotated
+
+from bridge.api import Api, Broker, Session
+from bridge.errors import KafkaError
+from bridge.groups.offsets import Where
+from bridge.groups.records import StoredOffset
+from bridge.kafka.error_codes import ErrorCode
+from bridge.kafka.message import Int16, Int32, Int64, message, nullable_since, since, until
+
+_NONE = StoredOffset(-1)
+
+
+@message
+class Topic:
+    """Partitions of a topic."""
+
+    name: str
+    partition_indexes: list[Int32] = field(default_factory=list)
+
+
+@message
+class RequestGroup:
+    """A group; no topics: all it has committed to."""
+
+    group_id: str
+    topics: list[Topic] | None = None
+
+
+@message
+class Request:
+    """Groups: `groups` from v8 on, one before."""
+
+    group_id: Annotated[str, until(7)] = ""
+    topics: Annotated[list[Topic] | None, until(7), nullable_since(2)] = field(default_factory=list)
+    groups: Annotated[list[RequestGroup], since(8)] = field(default_factory=list)
+    require_stable: Annotated[bool, since(7)] = False
+
+
+@message
+class ResponsePartition:
+    """A committed offset, -1 where there is none."""
+
+    partition_index: Int32
+    committed_offset: Int64
+    committed_leader_epoch: Annotated[Int32, since(5)] = -1
+    metadata: str | None = ""
+    error_code: Int16
+
+
+@message
+class ResponseTopic:
+    """Partitions of a topic."""
+
+    name: str
+    partitions: list[ResponsePartition] = field(default_factory=list)
+
+
+@message
+class ResponseGroup:
+    """One group's offsets."""
+
+    group_id: str
+    topics: list[ResponseTopic] = field(default_factory=list)
+    error_code: Int16 = 0
+
+
+@message
+class Response:
+    """Groups: `groups` from v8 on, one before."""
+
+    throttle_time_ms: Annotated[Int32, since(3)] = 0
+    topics: Annotated[list[ResponseTopic], until(7)] = field(default_factory=list)
+    error_code: Annotated[Int16, since(2), until(7)] = 0
+    groups: Annotated[list[ResponseGroup], since(8)] = field(default_factory=list)
+
+
+async def handle(request: Request, broker: Broker, session: Session) -> Response:
+    """Answer from memory, which holds what Pulsar has acknowledged."""
+    if request.groups:
+        return Response(groups=[await _group(one.group_id, one.topics, broker) for one in request.groups])
+    one = await _group(request.group_id, request.topics, broker)
+    if one.error_code:
+        # v0 and v1 have no place for the error but the partitions
+        one.topics = _named(request.topics or (), {}, ErrorCode(one.error_code))
+    return Response(topics=one.topics, error_code=one.error_code)
+
+
+async def _group(group_id: str, topics: list[Topic] | None, broker: Broker) -> ResponseGroup:
+    try:
+        offsets = await broker.offsets.fetch(group_id)
+    except KafkaError as error:
+        return ResponseGroup(group_id=group_id, error_code=error.code)
+    found = _all(offsets) if topics is None else _named(topics, offsets, ErrorCode.NONE)
+    return ResponseGroup(group_id=group_id, topics=found)
+
+
+def _named(topics: Iterable[Topic], offsets: Mapping[Where, StoredOffset], error: ErrorCode) -> list[ResponseTopic]:
+    return [
+        ResponseTopic(
+            name=topic.name,
+            partitions=[
+                _partition(index, offsets.get((topic.name, index), _NONE), error) for index in topic.partition_indexes
+            ],
+        )
+        for topic in topics
+    ]
+
+
+def _all(offsets: Mapping[Where, StoredOffset]) -> list[ResponseTopic]:
+    topics: dict[str, ResponseTopic] = {}
+    for (name, index), stored in sorted(offsets.items()):
+        topic = topics.setdefault(name, ResponseTopic(name=name))
+        topic.partitions.append(_partition(index, stored, ErrorCode.NONE))
+    return list(topics.values())
+
+
+def _partition(index: int, stored: StoredOffset, error: ErrorCode) -> ResponsePartition:
+    return ResponsePartition(
+        partition_index=index,
+        committed_offset=stored.offset,
+        committed_leader_epoch=stored.leader_epoch,
+        metadata=stored.metadata,
+        error_code=error,
+    )
+
+
+API = Api(
+    key=9,
+    name="OffsetFetch",
+    min_version=1,
+    max_version=8,
+    flexible=6,
+    handle=handle,
+    request=Request,
+    response=Response,
+)

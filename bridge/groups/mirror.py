@@ -1,0 +1,141 @@
+"""Mirrors committed offsets to Pulsar subscriptions, so that Pulsar's own tools show the backlog of Kafka's groups.
+
+Every partition that a group whose id matches the setting `groups.mirror_pattern` has committed gets a durable
+subscription named after the group, acknowledged cumulatively up to the last entry that lies wholly before the committed
+offset. It goes when the offset is deleted or expires, hence with its group.
+
+A subscription holds what it has not acknowledged, beyond all retention: a group that stops committing holds data until
+it expires. And nobody else may use a subscription of that name: a Pulsar consumer there takes the place of the mirror.
+
+The mirror lags: each partition is brought up to date at most every few seconds, with the latest offset. What Pulsar
+refuses is tried again; a mirror that fails holds up no commit.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from bridge import log
+from bridge.errors import BridgeError
+from bridge.groups.records import Key, StoredOffset
+from bridge.metrics import GroupMetrics
+from bridge.pulsar.client import PulsarClient
+from bridge.pulsar.types import EARLIEST
+from bridge.storage.partition import PartitionLog
+from bridge.storage.topics import Topics
+
+_log = log.get("groups.mirror")
+
+_INTERVAL: Final = 2.0
+_AT_ONCE: Final = 4
+_MOST_TRIES: Final = 30
+
+_Where = tuple[str, str, int]  # group, topic, partition
+
+
+class Keeper(Protocol):
+    """What is asked of the store."""
+
+    on_stored: list[Callable[[Key, StoredOffset | None], None]]
+
+
+class Mirror:
+    """The mirrored groups of this node."""
+
+    def __init__(
+        self, store: Keeper, topics: Topics, client: PulsarClient, pattern: str, metrics: GroupMetrics
+    ) -> None:
+        self._topics = topics
+        self._client = client
+        self._metrics = metrics
+        self._pattern = re.compile(pattern) if pattern else None
+        self._wanted: dict[_Where, int | None] = {}  # the offset to show; None: no subscription
+        self._shown: dict[_Where, int] = {}
+        self._failures: dict[_Where, int] = {}
+        self._limit = asyncio.Semaphore(_AT_ONCE)
+        self._task: asyncio.Task[None] | None = None
+        if self._pattern is not None:
+            store.on_stored.append(self._stored)
+
+    async def start(self) -> None:
+        """Mirror from now on."""
+        if self._pattern is not None:
+            self._task = asyncio.get_running_loop().create_task(self._keep_mirroring(), name="group mirror")
+
+    async def close(self) -> None:
+        """Mirror what is known, if that is quick, and no more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            try:
+                async with asyncio.timeout(_INTERVAL):
+                    await self.flush()
+            except TimeoutError:
+                _log.warning("! mirror left behind", extra={"partitions": len(self._wanted)})
+
+    async def flush(self) -> None:
+        """Bring every subscription up to date."""
+        wanted, self._wanted = self._wanted, {}
+        await asyncio.gather(*(self._bring(where, offset) for where, offset in wanted.items()))
+
+    def _stored(self, key: Key, offset: StoredOffset | None) -> None:
+        if key[0] == "offset" and self._pattern is not None and key[1] and self._pattern.fullmatch(key[1]):
+            self._wanted[key[1:]] = None if offset is None else offset.offset
+
+    async def _keep_mirroring(self) -> None:
+        while True:
+            await asyncio.sleep(_INTERVAL)
+            await self.flush()
+
+    async def _bring(self, where: _Where, offset: int | None) -> None:
+        if offset is not None and self._shown.get(where) == offset:
+            return
+        try:
+            async with self._limit:
+                await (self._remove(where) if offset is None else self._show(where, offset))
+            self._failures.pop(where, None)
+        except (BridgeError, OSError) as error:
+            self._failed(where, offset, error)
+
+    def _failed(self, where: _Where, offset: int | None, error: Exception) -> None:
+        self._metrics.mirror_errors.inc()
+        group, topic, partition = where
+        fields = {"group": group, "topic": topic, "partition": partition, "reason": str(error)}
+        _log.warning("! offset not mirrored", extra=fields)
+        self._failures[where] = self._failures.get(where, 0) + 1
+        if self._failures[where] < _MOST_TRIES:
+            self._wanted.setdefault(where, offset)
+        else:
+            del self._failures[where]  # the next commit tries again
+
+    async def _log(self, where: _Where) -> PartitionLog | None:
+        """The partition; None if it is gone, and its subscriptions with it."""
+        topic = await self._topics.get(where[1])
+        if topic is None or where[2] >= topic.partitions:
+            return None
+        return self._topics.log(topic, where[2])
+
+    async def _show(self, where: _Where, offset: int) -> None:
+        partition = await self._log(where)
+        if partition is None:
+            return
+        position = await partition.consumed_before(offset)
+        consumer = await self._client.consumer(partition.topic, where[0], permits=1)
+        try:
+            before = self._shown.get(where)
+            if before is not None and offset < before:  # reset by an operator: acknowledgements only go forward
+                await consumer.seek(EARLIEST if position is None else position.after)
+            elif position is not None:
+                await consumer.ack_cumulative(position)
+            self._shown[where] = offset
+            self._metrics.mirrored.inc()
+        finally:
+            await consumer.close()
+
+    async def _remove(self, where: _Where) -> None:
+        self._shown.pop(where, None)
+        partition = await self._log(where)
+        if partition is not None:
+            consumer = await self._client.consumer(partition.topic, where[0], permits=1)
+            await consumer.unsubscribe()
