@@ -7,12 +7,12 @@ from itertools import pairwise
 
 import pytest
 
-from tests.faults.checker import load
+from tests.faults.checker import KAFKA_PYTHON_LEAKS, load
 from tests.faults.processes import let_pass, resident_bytes, stopped
 from tests.support.bridges import BridgeChild
 from tests.support.pulsar import PrivatePulsar
 
-pytestmark = pytest.mark.pulsar
+pytestmark = [pytest.mark.pulsar, KAFKA_PYTHON_LEAKS]
 
 PARTITIONS = 3
 

@@ -10,13 +10,13 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.faults.checker import load
+from tests.faults.checker import KAFKA_PYTHON_LEAKS, load
 from tests.faults.conftest import ENTRIES_PER_LEDGER
 from tests.faults.processes import let_pass
 from tests.support.bridges import BridgeChild
 from tests.support.pulsar import PrivatePulsar
 
-pytestmark = pytest.mark.pulsar
+pytestmark = [pytest.mark.pulsar, KAFKA_PYTHON_LEAKS]
 
 WAIT = 30.0
 

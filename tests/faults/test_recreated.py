@@ -12,11 +12,12 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from tests.faults.checker import KAFKA_PYTHON_LEAKS
 from tests.faults.test_ledgers import WAIT, consumer, create, produce, value_of, wait_for
 from tests.support.bridges import BridgeChild
 from tests.support.pulsar import PrivatePulsar
 
-pytestmark = pytest.mark.pulsar
+pytestmark = [pytest.mark.pulsar, KAFKA_PYTHON_LEAKS]
 
 
 class Pair:
