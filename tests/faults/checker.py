@@ -26,7 +26,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.faults.clients import ConfluentWriter, Follower, KafkaPythonWriter, Writer, read_cold
 
 PATIENCE = 60.0
-# kafka-python 3.0 drops the socket of a refused connection without closing it; the tests here hold no sockets themselves
+# kafka-python 3.0 drops the socket of a refused connection without closing it; these tests hold none themselves
 KAFKA_PYTHON_LEAKS = pytest.mark.filterwarnings(
     "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
 )
