@@ -146,16 +146,6 @@ class PartitionLog:
         batches = self._tail.slice(offset, 1) if self._tail is not None and self._tail.live else None
         return batches[0].published_at if batches else None
 
-    @property
-    def known_end(self) -> int | None:
-        """The end as far as it is known without asking; None where it was never asked for."""
-        return self.end.offset if self._loaded else None
-
-    def published_at(self, offset: int) -> int | None:
-        """When the record at this offset was published (ms), if it is in memory."""
-        batches = self._tail.slice(offset, 1) if self._tail is not None and self._tail.live else None
-        return batches[0].published_at if batches else None
-
     def read_nowait(self, offset: int, max_bytes: int) -> list[bytes] | None:
         """As `read`, from what is in memory; None where that is not enough to tell."""
         tail = self._tail

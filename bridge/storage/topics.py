@@ -150,11 +150,6 @@ class Topics:
         topic = self._known.get(name)
         return None if topic is None else topic.logs.get(partition)
 
-    def opened(self, name: str, partition: int) -> PartitionLog | None:
-        """A partition's log if somebody uses it already; asks Pulsar nothing."""
-        topic = self._known.get(name)
-        return None if topic is None else topic.logs.get(partition)
-
     def forget(self, topic: Topic) -> None:
         """What is known of this topic has proved wrong: ask anew when somebody wants it."""
         self._forget(topic.name, topic)
