@@ -1,0 +1,269 @@
+"""Committed offsets: what is refused, what is seen, what expires. The store and the coordinator are stand-ins."""
+
+import asyncio
+from collections.abc import Awaitable, Mapping
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from bridge.config import GroupSettings
+from bridge.errors import KafkaError
+from bridge.groups.lag import LagTable
+from bridge.groups.offsets import Hold, Member, Offsets
+from bridge.groups.records import Key, StoredGroup, StoredOffset, decode_offset
+from bridge.kafka.error_codes import ErrorCode
+from bridge.metrics import GroupMetrics, Lag
+
+MINUTE = 60.0
+WEEK = 10_080 * MINUTE
+NOBODY = Hold(exists=False, members=0, consumer=False, subscribed=None, empty_since_ms=0)
+
+
+class MemoryStore:
+    """Stores in memory; `gate` holds writes back."""
+
+    def __init__(self) -> None:
+        self.held: dict[str, StoredGroup] = {}
+        self.gate: asyncio.Future[None] | None = None
+        self.on_stored: list[Any] = []
+
+    async def load(self, group_id: str) -> StoredGroup:
+        return self.held.get(group_id) or StoredGroup()
+
+    async def ready(self) -> None:
+        pass
+
+    def groups(self) -> list[str]:
+        return list(self.held)
+
+    def stored(self, group_id: str) -> Mapping[tuple[str, int], StoredOffset]:
+        return (self.held.get(group_id) or StoredGroup()).offsets
+
+    def submit(self, group_id: str, records: Mapping[Key, bytes | None]) -> Awaitable[None]:
+        return self._submit(records)
+
+    async def _submit(self, records: Mapping[Key, bytes | None]) -> None:
+        if self.gate is not None:
+            await self.gate
+        for key, value in records.items():
+            assert key[0] == "offset"
+            group = self.held.setdefault(key[1], StoredGroup())
+            offset = None if value is None else decode_offset(value)
+            if offset is None:
+                group.offsets.pop(key[2:], None)
+            else:
+                group.offsets[key[2:]] = offset
+            for callback in self.on_stored:
+                callback(key, offset)
+            if not group:
+                del self.held[key[1]]
+
+
+class Members:
+    """Says of each group what the test wants."""
+
+    def __init__(self) -> None:
+        self.holds: dict[str, Hold] = {}
+        self.refusal: ErrorCode | None = None
+        self.forgotten: list[str] = []
+
+    async def check_commit(self, group_id: str, member_id: str, group_instance_id: str | None, generation: int) -> None:
+        if self.refusal is not None:
+            raise KafkaError(self.refusal)
+
+    async def hold(self, group_id: str) -> Hold:
+        return self.holds.get(group_id, NOBODY)
+
+    async def forget(self, group_id: str) -> None:
+        self.forgotten.append(group_id)
+
+
+class FewTopics:
+    """`t` and `u` with two partitions; of `t` 0 the end and a record's time are known."""
+
+    def cached(self, name: str) -> Any:
+        return SimpleNamespace(partitions=2) if name in ("t", "u") else None
+
+    async def get(self, name: str) -> Any:
+        if name == "down":
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+        if name == "/":
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
+        return self.cached(name)
+
+    def opened(self, name: str, partition: int) -> Any:
+        if (name, partition) != ("t", 0):
+            return None
+        return SimpleNamespace(known_end=10, published_at=lambda offset: 1_000_000 if offset == 4 else None)
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.store, self.members, self.metrics, self.now = MemoryStore(), Members(), GroupMetrics(), 1_000_000.0
+        topics = cast(Any, FewTopics())
+        self.offsets = Offsets(self.store, self.members, topics, GroupSettings(), self.metrics, wall=lambda: self.now)
+        self.lag = LagTable(self.store, topics, self.metrics, 2, wall=lambda: 1_004.0)
+
+    async def commit(self, group: str, *where: tuple[str, int], **fields: Any) -> dict[tuple[str, int], ErrorCode]:
+        return await (await self.offsets.commit(group, Member(), {one: StoredOffset(7, **fields) for one in where}))
+
+    async def seen(self, group: str) -> dict[tuple[str, int], int]:
+        return {where: stored.offset for where, stored in (await self.offsets.fetch(group)).items()}
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+async def test_a_commit_is_seen_with_its_time(bench: Bench) -> None:
+    assert await bench.commit("g", ("t", 1), metadata="m", leader_epoch=3) == {("t", 1): ErrorCode.NONE}
+    assert await bench.offsets.fetch("g") == {("t", 1): StoredOffset(7, 3, "m", 1_000_000_000)}
+    assert await bench.offsets.fetch("other") == {}
+
+
+async def test_each_partition_has_its_own_error(bench: Bench) -> None:
+    errors = await bench.commit("g", ("t", 0), ("t", 2), ("t", -1), ("nope", 0), ("/", 0), ("down", 0))
+    assert errors == {
+        ("t", 0): ErrorCode.NONE,
+        ("t", 2): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ("t", -1): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ("nope", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ("/", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ("down", 0): ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    }
+    assert await bench.seen("g") == {("t", 0): 7}
+
+
+@pytest.mark.parametrize(("metadata", "error"), [("x" * 4096, ErrorCode.NONE), ("é" * 2049, ErrorCode(12))])
+async def test_the_note_is_bounded_in_bytes(bench: Bench, metadata: str, error: ErrorCode) -> None:
+    assert await bench.commit("g", ("t", 0), metadata=metadata) == {("t", 0): error}
+
+
+async def test_who_may_not_commit_stores_nothing(bench: Bench) -> None:
+    bench.members.refusal = ErrorCode.ILLEGAL_GENERATION
+    with pytest.raises(KafkaError):
+        await bench.commit("g", ("t", 0))
+    assert await bench.seen("g") == {}
+
+
+async def test_a_commit_does_not_show_before_it_is_stored(bench: Bench) -> None:
+    bench.store.gate = asyncio.get_running_loop().create_future()
+    under_way = await bench.offsets.commit("g", Member(), {("t", 0): StoredOffset(7)})
+    assert await bench.seen("g") == {}
+    bench.store.gate.set_result(None)
+    assert await under_way == {("t", 0): ErrorCode.NONE}
+    assert await bench.seen("g") == {("t", 0): 7}
+
+
+async def test_what_the_store_refuses_is_told(bench: Bench) -> None:
+    bench.store.gate = asyncio.get_running_loop().create_future()
+    bench.store.gate.set_exception(KafkaError(ErrorCode.NOT_COORDINATOR))
+    errors = await bench.commit("g", ("t", 0), ("nope", 0))
+    assert errors == {("t", 0): ErrorCode.NOT_COORDINATOR, ("nope", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+
+# --- deletion ---------------------------------------------------------------------------------------------------------
+
+
+async def test_offsets_are_deleted_unless_subscribed(bench: Bench) -> None:
+    await bench.commit("g", ("t", 0), ("u", 0))
+    bench.members.holds["g"] = Hold(True, 1, True, frozenset({"t"}), 0)
+    errors = await bench.offsets.delete("g", [("t", 0), ("u", 0), ("u", 1), ("nope", 0)])
+    assert errors == {
+        ("t", 0): ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
+        ("u", 0): ErrorCode.NONE,
+        ("u", 1): ErrorCode.NONE,
+        ("nope", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+    assert await bench.seen("g") == {("t", 0): 7}
+
+
+@pytest.mark.parametrize(
+    ("hold", "error"),
+    [(NOBODY, ErrorCode.GROUP_ID_NOT_FOUND), (Hold(True, 1, False, None, 0), ErrorCode.NON_EMPTY_GROUP)],
+)
+async def test_nothing_is_deleted_of(bench: Bench, hold: Hold, error: ErrorCode) -> None:
+    bench.members.holds["g"] = hold
+    with pytest.raises(KafkaError) as raised:
+        await bench.offsets.delete("g", [("t", 0)])
+    assert raised.value.code == error
+
+
+async def test_a_deleted_topic_takes_its_offsets_along(bench: Bench) -> None:
+    await bench.commit("g", ("t", 0), ("u", 0))
+    await bench.commit("h", ("t", 1))
+    await bench.offsets.forget_topic("t")
+    assert [await bench.seen(group) for group in "gh"] == [{("u", 0): 7}, {}]
+
+
+# --- expiry -----------------------------------------------------------------------------------------------------------
+
+EMPTY = Hold(True, 0, True, None, 1_000_000_000 + 60_000)
+
+
+@pytest.mark.parametrize(
+    ("hold", "after", "kept"),
+    [
+        (NOBODY, WEEK - 1, {"t", "u"}),
+        (NOBODY, WEEK, set()),
+        (EMPTY, WEEK, {"t", "u"}),  # since its last member left
+        (EMPTY, WEEK + MINUTE, set()),
+        (Hold(True, 1, True, frozenset({"t"}), 0), 10 * WEEK, {"t"}),
+        (Hold(True, 1, True, None, 0), 10 * WEEK, {"t", "u"}),  # nobody can tell
+        (Hold(True, 1, False, None, 0), 10 * WEEK, {"t", "u"}),  # of Connect: not ours to read
+    ],
+)
+async def test_offsets_expire(bench: Bench, hold: Hold, after: float, kept: set[str]) -> None:
+    await bench.commit("g", ("t", 0), ("u", 0))
+    bench.members.holds["g"] = hold
+    bench.now += after
+    await bench.offsets.expire()
+    assert {topic for topic, _ in await bench.seen("g")} == kept
+    assert bench.metrics.expired_offsets.value == 2 - len(kept)
+    assert bench.members.forgotten == (["g"] if hold.exists and not kept else [])
+
+
+async def test_old_clients_choose_when(bench: Bench) -> None:
+    await bench.commit("g", ("t", 0), expires_at_ms=1_000_000_000 + 5000)
+    bench.now += 4.9
+    await bench.offsets.expire()
+    assert await bench.seen("g")
+    bench.now += 0.1
+    await bench.offsets.expire()
+    assert not await bench.seen("g")
+
+
+async def test_expiry_does_not_overtake_a_commit(bench: Bench) -> None:
+    await bench.commit("g", ("t", 0))
+    bench.now += WEEK
+    bench.store.gate = asyncio.get_running_loop().create_future()
+    under_way = await bench.offsets.commit("g", Member(), {("t", 0): StoredOffset(8)})
+    await bench.offsets.expire()
+    bench.store.gate.set_result(None)
+    await under_way
+    assert await bench.seen("g") == {("t", 0): 8}
+
+
+# --- lag --------------------------------------------------------------------------------------------------------------
+
+
+async def test_lag_is_shown_as_far_as_it_is_known(bench: Bench) -> None:
+    await bench.commit("g", ("t", 0), ("t", 1))
+    bench.lag.refresh()
+    assert sorted(bench.metrics.lags) == [Lag("g", "t", 0, 7, 3, None), Lag("g", "t", 1, 7, None, None)]
+    for offset, records, seconds in ((4, 6, 4.0), (10, 0, 0.0), (12, 0, 0.0)):
+        await (await bench.offsets.commit("g", Member(), {("t", 0): StoredOffset(offset)}))
+        bench.lag.refresh()
+        assert Lag("g", "t", 0, offset, records, seconds) in bench.metrics.lags
+
+
+async def test_the_groups_that_committed_last_are_shown(bench: Bench) -> None:
+    for group in ("a", "b", "a", "c"):
+        await bench.commit(group, ("t", 0))
+    bench.lag.refresh()
+    assert [lag.group for lag in bench.metrics.lags] == ["c", "a"]
+    await bench.offsets.delete("a", [("t", 0)])
+    bench.lag.refresh()
+    assert [lag.group for lag in bench.metrics.lags] == ["c"]
