@@ -12,7 +12,8 @@ from tests.clients.members import Member, until, until_read, until_shared
 from tests.clients.model import attempts
 from tests.clients.scene import Scene
 
-FENCING = [family for family in able("static") if family != "kcat"]  # kcat tells a fatal error to nobody
+# kcat and kafka-python tell nobody; aiokafka's heartbeats are too old to name the instance
+FENCED = ["confluent", "java", "java-3.9"]
 
 
 @pytest.fixture
@@ -99,7 +100,7 @@ def test_a_static_member_comes_back_to_its_partitions_without_a_rebalance(scene:
     assert stays.history == before
 
 
-@pytest.mark.parametrize("family", FENCING)
+@pytest.mark.parametrize("family", FENCED)
 def test_a_second_one_of_the_same_instance_fences_the_first(scene: Scene, family: str) -> None:
     first = scene.join(family, instance="only")
     holds_all(scene, first)

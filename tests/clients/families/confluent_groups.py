@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -52,7 +53,7 @@ class ConfluentMember(ThreadMember):
             if error is None:
                 value = each.value()
                 read.append((each.partition(), each.offset(), (value or b"").decode()))
-            elif error.fatal() or error.code() == KafkaError._AUTO_OFFSET_RESET:
+            elif error.code() in (KafkaError._FATAL, KafkaError._AUTO_OFFSET_RESET):
                 raise KafkaException(error)
         self.tell({"read": read})
 
@@ -157,7 +158,8 @@ class ConfluentGroups:
     def replace_configs(self, topic: str, configs: Mapping[str, str]) -> None:
         """Set these configs and put all others back to their defaults."""
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic, set_config=dict(configs))
-        with refusals():
+        with refusals(), warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # deprecated it is, and still used
             self._admin.alter_configs([resource])[resource].result(TIMEOUT)
 
     def add_partitions(self, topic: str, total: int) -> None:

@@ -3,7 +3,9 @@ events as the Java driver does."""
 
 from __future__ import annotations
 
+import faulthandler
 import json
+import signal
 import sys
 import threading
 from typing import Any
@@ -108,4 +110,5 @@ def _fields(record: Record) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    faulthandler.register(signal.SIGUSR1, all_threads=True)
     PythonDriver(KafkaPython2(sys.argv[1])).serve()

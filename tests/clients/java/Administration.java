@@ -136,7 +136,10 @@ final class Administration {
 
     private JsonNode deleteRecords(String topic, JsonNode before) throws Exception {
         Map<TopicPartition, RecordsToDelete> wanted = new HashMap<>();
-        offsets(topic, before).forEach((at, offset) -> wanted.put(at, RecordsToDelete.beforeOffset(offset.offset())));
+        for (Iterator<String> names = before.fieldNames(); names.hasNext(); ) {
+            String name = names.next();
+            wanted.put(new TopicPartition(topic, Integer.parseInt(name)), RecordsToDelete.beforeOffset(before.get(name).asLong()));
+        }
         ObjectNode found = JSON.createObjectNode();
         for (Map.Entry<TopicPartition, KafkaFuture<DeletedRecords>> each : admin.deleteRecords(wanted).lowWatermarks().entrySet()) {
             found.put(String.valueOf(each.getKey().partition()), each.getValue().get().lowWatermark());

@@ -1,0 +1,102 @@
+"""Kafka's administration tools as their users call them: topics, configs, groups, offsets, records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.clients.endpoint import Clients, Endpoint, unique
+from tests.clients.members import until_read
+from tests.clients.scene import PARTITIONS, Scene
+from tests.support.java import run_tool
+
+TOPICS = "org.apache.kafka.tools.TopicCommand"
+CONFIGS = "kafka.admin.ConfigCommand"
+GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
+DELETE_RECORDS = "org.apache.kafka.tools.DeleteRecordsCommand"
+
+
+@pytest.fixture
+def scene(clients: Clients) -> Iterator[Scene]:
+    made = Scene(clients)
+    yield made
+    made.close()
+
+
+def tool(endpoint: Endpoint, main_class: str, *arguments: str) -> str:
+    return run_tool(main_class, "--bootstrap-server", endpoint.kafka, *arguments)
+
+
+def table(printed: str) -> list[dict[str, str]]:
+    """The rows of what the group tool prints, by its headings."""
+    rows = [line.split() for line in printed.splitlines() if line.strip()]
+    headings = next(n for n, row in enumerate(rows) if row[0] == "GROUP")
+    return [dict(zip(rows[headings], row, strict=False)) for row in rows[headings + 1 :]]
+
+
+def test_a_topic_is_described_and_gets_partitions(endpoint: Endpoint, scene: Scene) -> None:
+    tool(endpoint, TOPICS, "--alter", "--topic", scene.topic, "--partitions", "5")
+    described = tool(endpoint, TOPICS, "--describe", "--topic", scene.topic)
+    assert "PartitionCount: 5" in described
+    assert described.count("Leader: ") == 5
+
+
+def test_configs_are_shown_set_and_put_back(endpoint: Endpoint, scene: Scene) -> None:
+    entity = ["--entity-type", "topics", "--entity-name", scene.topic]
+    tool(endpoint, CONFIGS, *entity, "--alter", "--add-config", "retention.ms=3600000")
+    assert "retention.ms=3600000" in tool(endpoint, CONFIGS, *entity, "--describe")
+    tool(endpoint, CONFIGS, *entity, "--alter", "--delete-config", "retention.ms")
+    assert "retention.ms" not in tool(endpoint, CONFIGS, *entity, "--describe")
+    assert "cleanup.policy=delete" in tool(endpoint, CONFIGS, *entity, "--describe", "--all")
+
+
+def test_a_group_is_listed_described_reset_and_deleted(endpoint: Endpoint, scene: Scene) -> None:
+    scene.write(30)
+    member = scene.join("confluent")
+    until_read([member], scene.values)
+    member.commit()
+    scene.write(3)
+    until_read([member], scene.values)
+    of_group = ["--group", scene.group]
+    assert scene.group in tool(endpoint, GROUPS, "--list").split()
+    rows = table(tool(endpoint, GROUPS, "--describe", *of_group))
+    assert [(row["PARTITION"], row["CURRENT-OFFSET"], row["LOG-END-OFFSET"], row["LAG"]) for row in rows] == [
+        (str(partition), "10", "11", "1") for partition in range(PARTITIONS)
+    ]
+    (row,) = table(tool(endpoint, GROUPS, "--describe", "--members", *of_group))
+    assert row["#PARTITIONS"] == str(PARTITIONS)
+    (row,) = table(tool(endpoint, GROUPS, "--describe", "--state", *of_group))
+    assert "Stable" in row.values()
+    member.leave()
+    reset = ["--reset-offsets", *of_group, "--topic", scene.topic, "--execute"]
+    rows = table(tool(endpoint, GROUPS, *reset, "--to-earliest"))
+    assert sorted((row["PARTITION"], row["NEW-OFFSET"]) for row in rows) == [(str(p), "0") for p in range(PARTITIONS)]
+    rows = table(tool(endpoint, GROUPS, *reset, "--shift-by", "7"))
+    assert {row["NEW-OFFSET"] for row in rows} == {"7"}
+    tool(endpoint, GROUPS, "--delete-offsets", *of_group, "--topic", scene.topic)
+    tool(endpoint, GROUPS, "--delete", *of_group)
+    assert scene.group not in tool(endpoint, GROUPS, "--list").split()
+
+
+def test_records_are_deleted(endpoint: Endpoint, scene: Scene, tmp_path: Path) -> None:
+    scene.write(30)
+    wanted = tmp_path / "wanted.json"
+    partitions = [
+        {"topic": scene.topic, "partition": 0, "offset": 4},
+        {"topic": scene.topic, "partition": 1, "offset": -1},
+    ]
+    wanted.write_text(json.dumps({"version": 1, "partitions": partitions}))
+    printed = tool(endpoint, DELETE_RECORDS, "--offset-json-file", str(wanted))
+    assert f"partition: {scene.topic}-0\tlow_watermark: 4" in printed
+    assert f"partition: {scene.topic}-1\tlow_watermark: 10" in printed
+    first = tool(endpoint, OFFSETS, "--topic", scene.topic, "--time", "earliest").split()
+    assert first == [f"{scene.topic}:0:4", f"{scene.topic}:1:10", f"{scene.topic}:2:0"]
+
+
+def test_an_unknown_group_is_said_to_be_unknown(endpoint: Endpoint) -> None:
+    with pytest.raises(AssertionError, match="does not exist"):
+        tool(endpoint, GROUPS, "--describe", "--group", unique("unknown"))
