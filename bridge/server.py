@@ -98,6 +98,7 @@ class Server:
         self._groups = Coordinator(self.store, settings.groups, self.metrics.groups)
         self._offsets = Offsets(self.store, self._groups, self.topics, settings.groups, self.metrics.groups)
         await self.store.start()
+        self._groups.start()
         await self._offsets.start()
         await self._lag.start()
         await self._mirror.start()

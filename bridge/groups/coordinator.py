@@ -28,6 +28,8 @@ from bridge.metrics import GroupMetrics
 _T = TypeVar("_T")
 _log = log.get(__name__)
 
+_RESUME_SECONDS = 1.0
+
 CONSUMER = "consumer"
 """The protocol type of Kafka's consumers."""
 
@@ -83,7 +85,12 @@ class Coordinator:
         self._entries: dict[str, _Entry] = {}
         self._saving: set[asyncio.Future[None]] = set()
         self._active = True
+        self._resuming: asyncio.Task[None] | None = None
         store.on_lost.append(self.unload)
+
+    def start(self) -> None:
+        """Let the sessions of stored members begin, so that those who are gone are found out."""
+        self._resuming = asyncio.get_running_loop().create_task(self._resume())
 
     # ---- requests ----------------------------------------------------------------------------------------------------
 
@@ -205,7 +212,9 @@ class Coordinator:
         """Wait for what is being stored."""
         self.stop()
         self._timers.close()
-        await asyncio.gather(*self._saving, return_exceptions=True)
+        if self._resuming is not None:
+            self._resuming.cancel()
+        await asyncio.gather(*self._saving, *filter(None, [self._resuming]), return_exceptions=True)
 
     # ---- inside ------------------------------------------------------------------------------------------------------
 
@@ -217,6 +226,25 @@ class Coordinator:
         self._check_active()
         if not group_id:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+
+    async def _resume(self) -> None:
+        while True:
+            try:
+                await self._store.ready()
+                break
+            except KafkaError:
+                await self._pause(_RESUME_SECONDS)
+        for group_id in self._store.groups():
+            try:
+                await self._find(group_id)
+            except KafkaError as error:  # it is found at the latest when somebody asks for it
+                _log.warning("! group not resumed", extra={"group": group_id, "error": error})
+            await asyncio.sleep(0)  # there may be many
+
+    async def _pause(self, seconds: float) -> None:
+        over = asyncio.Event()
+        self._clock.call_at(self._clock.time() + seconds, over.set)
+        await over.wait()
 
     async def _find(self, group_id: str, create: bool = False) -> _Entry | None:
         """The group, from memory or from the store; None: there is none."""
