@@ -65,6 +65,7 @@ async def _delete(wanted: RequestTopic, broker: Broker) -> ResponseTopic:
         if topic is None:
             raise KafkaError(unknown, "this server does not host this topic")
         await broker.topics.delete(topic)
+        await broker.offsets.forget_topic(topic.name)
     except KafkaError as error:
         return ResponseTopic(
             name=wanted.name, topic_id=wanted.topic_id, error_code=error.code, error_message=error.message or None

@@ -150,14 +150,15 @@ class Offsets:
         return errors
 
     async def forget_topic(self, topic: str) -> None:
-        """A topic was deleted: as on Kafka, no group has offsets there any more."""
-        for group_id in list(self._store.groups()):
-            offsets = (await self._store.load(group_id)).offsets
-            gone: dict[Key, bytes | None] = {
-                offset_key(group_id, *where): None for where in offsets if where[0] == topic
-            }
-            if gone:
-                await self._store.submit(group_id, gone)
+        """A topic was deleted: as on Kafka, no group has offsets there any more. What cannot be is left to expiry."""
+        try:
+            for group_id in list(self._store.groups()):
+                offsets = (await self._store.load(group_id)).offsets
+                gone = [where for where in offsets if where[0] == topic]
+                if gone:
+                    await self._store.submit(group_id, {offset_key(group_id, *where): None for where in gone})
+        except KafkaError as error:
+            _log.warning("! offsets of a deleted topic stay", extra={"topic": topic, "reason": str(error)})
 
     # --- expiry ---------------------------------------------------------------------------------------------------
 

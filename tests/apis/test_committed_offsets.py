@@ -1,0 +1,149 @@
+"""OffsetCommit, OffsetFetch and OffsetDelete: where each version puts offsets and errors."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from bridge.api import Broker, Later, Session
+from bridge.apis import offset_commit, offset_delete, offset_fetch
+from bridge.errors import KafkaError
+from bridge.groups.offsets import Member, Where
+from bridge.groups.records import StoredOffset
+from bridge.kafka.error_codes import ErrorCode
+
+SESSION = Session(1, "peer", "listener")
+HELD = {("t", 1): StoredOffset(5, 2, "m"), ("t", 0): StoredOffset(4), ("a", 3): StoredOffset(9)}
+
+
+class Offsets:
+    """Answers from a table; `refusal` for everything."""
+
+    def __init__(self, refusal: ErrorCode | None = None) -> None:
+        self.refusal = refusal
+        self.committed: list[tuple[str, Member, Mapping[Where, StoredOffset]]] = []
+
+    def _refuse(self) -> None:
+        if self.refusal is not None:
+            raise KafkaError(self.refusal)
+
+    async def fetch(self, group_id: str) -> dict[Where, StoredOffset]:
+        self._refuse()
+        return HELD if group_id == "g" else {}
+
+    async def commit(self, group_id: str, member: Member, wanted: Mapping[Where, StoredOffset]) -> Any:
+        self._refuse()
+        self.committed.append((group_id, member, wanted))
+        done: asyncio.Future[dict[Where, ErrorCode]] = asyncio.get_running_loop().create_future()
+        done.set_result({where: ErrorCode.NONE if where[0] == "t" else ErrorCode(3) for where in wanted})
+        return done
+
+    async def delete(self, group_id: str, unwanted: Iterable[Where]) -> dict[Where, ErrorCode]:
+        self._refuse()
+        return {where: ErrorCode.NONE if where[0] == "t" else ErrorCode(86) for where in unwanted}
+
+
+def broker(refusal: ErrorCode | None = None) -> Broker:
+    return cast(Broker, SimpleNamespace(offsets=Offsets(refusal)))
+
+
+def asked(*partitions: int) -> list[offset_fetch.Topic]:
+    return [offset_fetch.Topic(name="t", partition_indexes=list(partitions))]
+
+
+def told(topics: list[offset_fetch.ResponseTopic]) -> list[tuple[Any, ...]]:
+    return [
+        (
+            topic.name,
+            one.partition_index,
+            one.committed_offset,
+            one.committed_leader_epoch,
+            one.metadata,
+            one.error_code,
+        )
+        for topic in topics
+        for one in topic.partitions
+    ]
+
+
+async def test_what_is_asked_by_name_is_answered_even_if_there_is_none() -> None:
+    answer = await offset_fetch.handle(offset_fetch.Request(group_id="g", topics=asked(1, 7)), broker(), SESSION)
+    assert told(answer.topics) == [("t", 1, 5, 2, "m", 0), ("t", 7, -1, -1, "", 0)]
+    answer = await offset_fetch.handle(offset_fetch.Request(group_id="unknown", topics=asked(1)), broker(), SESSION)
+    assert (told(answer.topics), answer.error_code) == ([("t", 1, -1, -1, "", 0)], 0)
+
+
+async def test_no_topics_are_all_topics() -> None:
+    answer = await offset_fetch.handle(offset_fetch.Request(group_id="g", topics=None), broker(), SESSION)
+    assert told(answer.topics) == [("a", 3, 9, -1, "", 0), ("t", 0, 4, -1, "", 0), ("t", 1, 5, 2, "m", 0)]
+    answer = await offset_fetch.handle(offset_fetch.Request(group_id="g", topics=[]), broker(), SESSION)
+    assert told(answer.topics) == []
+
+
+async def test_several_groups_are_answered_each() -> None:
+    groups = [
+        offset_fetch.RequestGroup(group_id="g", topics=asked(0)),
+        offset_fetch.RequestGroup(group_id="unknown", topics=None),
+    ]
+    answer = await offset_fetch.handle(offset_fetch.Request(groups=groups, require_stable=True), broker(), SESSION)
+    assert [(one.group_id, told(one.topics), one.error_code) for one in answer.groups] == [
+        ("g", [("t", 0, 4, -1, "", 0)], 0),
+        ("unknown", [], 0),
+    ]
+
+
+async def test_an_error_stands_where_each_version_looks_for_it() -> None:
+    loading = broker(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    single = await offset_fetch.handle(offset_fetch.Request(group_id="g", topics=asked(0)), loading, SESSION)
+    assert (single.error_code, told(single.topics)) == (14, [("t", 0, -1, -1, "", 14)])
+    every = await offset_fetch.handle(offset_fetch.Request(group_id="g", topics=None), loading, SESSION)
+    assert (every.error_code, every.topics) == (14, [])
+    groups = [offset_fetch.RequestGroup(group_id="g", topics=asked(0))]
+    several = await offset_fetch.handle(offset_fetch.Request(groups=groups), loading, SESSION)
+    assert [(one.error_code, one.topics) for one in several.groups] == [(14, [])]
+
+
+def commit(**fields: Any) -> offset_commit.Request:
+    topics = [
+        offset_commit.RequestTopic(
+            name=name, partitions=[offset_commit.RequestPartition(partition_index=1, committed_offset=5)]
+        )
+        for name in ("t", "u")
+    ]
+    return offset_commit.Request(group_id="g", topics=topics, **fields)
+
+
+async def test_a_commit_is_answered_later_for_each_partition() -> None:
+    where = broker()
+    answer = await offset_commit.handle(commit(member_id="m", generation_id_or_member_epoch=3), where, SESSION)
+    assert isinstance(answer, Later)
+    errors = [(topic.name, one.error_code) for topic in (await answer.future).topics for one in topic.partitions]
+    assert errors == [("t", 0), ("u", 3)]
+    _, member, wanted = cast(Offsets, where.offsets).committed[0]
+    assert member == Member("m", None, 3)
+    assert wanted["t", 1] == StoredOffset(5)
+
+
+async def test_a_refused_commit_is_refused_for_each_partition() -> None:
+    answer = await offset_commit.handle(commit(), broker(ErrorCode.ILLEGAL_GENERATION), SESSION)
+    assert isinstance(answer, offset_commit.Response)
+    assert [one.error_code for topic in answer.topics for one in topic.partitions] == [22, 22]
+
+
+async def test_old_clients_choose_how_long_an_offset_is_kept() -> None:
+    where = broker()
+    await offset_commit.handle(commit(retention_time_ms=1000), where, SESSION)
+    assert cast(Offsets, where.offsets).committed[0][2]["t", 1].expires_at_ms > 1000
+
+
+@pytest.mark.parametrize(("refusal", "errors"), [(None, [0, 86]), (ErrorCode.GROUP_ID_NOT_FOUND, [])])
+async def test_a_deletion_is_answered(refusal: ErrorCode | None, errors: list[int]) -> None:
+    topics = [
+        offset_delete.RequestTopic(name=name, partitions=[offset_delete.RequestPartition(partition_index=0)])
+        for name in ("t", "u")
+    ]
+    answer = await offset_delete.handle(offset_delete.Request(group_id="g", topics=topics), broker(refusal), SESSION)
+    assert answer.error_code == (refusal or 0)
+    assert [one.error_code for topic in answer.topics for one in topic.partitions] == errors
