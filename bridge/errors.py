@@ -26,6 +26,10 @@ class CorruptBatch(BridgeError):
     """A record batch breaks its own framing, checksum or compression: CORRUPT_MESSAGE (2)."""
 
 
+class BatchTooLarge(CorruptBatch):
+    """A record batch grows above what may be stored when it is decompressed: MESSAGE_TOO_LARGE (10)."""
+
+
 class InvalidRecord(BridgeError):
     """A record batch is well framed but says what a client may not say: INVALID_RECORD (87)."""
 

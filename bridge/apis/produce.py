@@ -79,7 +79,7 @@ async def _make_ready(topic: str, place: _Place, broker: Broker) -> None:
     place.log = await broker.topics.partition(topic, place.data.index)
     if place.data.records is None:
         raise KafkaError(ErrorCode.INVALID_RECORD, "no records for this partition")
-    limit = broker.settings.kafka.max_request_bytes
+    limit = place.log.largest_entry
     with translated():
         for batch in entries.split(memoryview(place.data.records)):
             place.log.check_size(len(batch))

@@ -24,7 +24,7 @@ if sys.version_info >= (3, 14):  # pragma: no cover — one of the two on any Py
 else:
     from backports import zstd
 
-from bridge.errors import CorruptBatch, CorruptEntry
+from bridge.errors import BatchTooLarge, CorruptBatch, CorruptEntry
 
 _XERIAL = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = 16
@@ -55,7 +55,7 @@ class PulsarCodec(IntEnum):
 
 
 def decompress_kafka(attributes: int, data: bytes | memoryview, limit: int) -> bytes:
-    """The records section of a batch, uncompressed; raises CorruptBatch if damaged or grown above `limit` bytes."""
+    """The records section of a batch, uncompressed; raises CorruptBatch, BatchTooLarge above `limit` bytes."""
     codec = attributes & _CODEC_MASK
     if codec == KafkaCodec.NONE:
         return bytes(data)
@@ -64,6 +64,8 @@ def decompress_kafka(attributes: int, data: bytes | memoryview, limit: int) -> b
         raise CorruptBatch(f"compression codec {codec} is unknown")
     try:
         return decompress(bytes(data), limit)
+    except _TooLarge as error:
+        raise BatchTooLarge(f"{KafkaCodec(codec).name} data: {error}") from error
     except _LIBRARY_ERRORS as error:
         raise CorruptBatch(f"{KafkaCodec(codec).name} data cannot be decompressed: {error}") from error
 
@@ -95,9 +97,13 @@ _LIBRARY_ERRORS = (
 )  # fmt: skip
 
 
+class _TooLarge(ValueError):
+    """More than is allowed."""
+
+
 def _check(size: int, limit: int) -> None:
     if size > limit:
-        raise ValueError(f"more than {limit} bytes uncompressed")
+        raise _TooLarge(f"more than {limit} bytes uncompressed")
 
 
 class _Part(Protocol):

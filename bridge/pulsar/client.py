@@ -8,7 +8,7 @@ from weakref import WeakSet
 
 from bridge.config import PulsarSettings
 from bridge.metrics import PulsarMetrics
-from bridge.pulsar import commands
+from bridge.pulsar import commands, protocol
 from bridge.pulsar.consumer import Consumer, Reader
 from bridge.pulsar.fetch import EntryFetch
 from bridge.pulsar.lookup import Lookup
@@ -33,11 +33,12 @@ class PulsarClient:
         self._ids = itertools.count(1)
         self._access = Access(self._pool, self._lookup, settings, metrics, self._ids)
         self._fetch = EntryFetch(self._access)
+        self.max_message_size = protocol.DEFAULT_MAX_MESSAGE_SIZE  # the broker's, once started
         self._made: WeakSet[Producer | Reader | Consumer | TopicWatch] = WeakSet()
 
     async def start(self) -> None:
         """Connect once to the service URL, which proves the address and the login."""
-        await self._pool.service()
+        self.max_message_size = (await self._pool.service()).max_message_size
 
     async def close(self) -> None:
         """Close everything that was made here; pending sends fail."""

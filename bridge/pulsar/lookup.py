@@ -46,20 +46,33 @@ class Lookup:
             raise PulsarError(answer.error, answer.message)
         return answer.partitions
 
-    async def must_exist(self, topic: str) -> None:
-        """Raise TopicNotFound unless the topic, or the one it is a partition of, is there.
+    async def must_exist(self, topic: str) -> bool:
+        """Raise TopicNotFound unless the topic, or the one it is a partition of, is there; False if only the latter is.
 
         A broker that allows automatic creation would make a deleted topic anew for the first producer that comes back.
         """
         whole = _PARTITION.fullmatch(topic)
         try:
-            partitions = await self.partitions(whole["topic"] if whole else topic)
+            if whole is None:
+                await self.partitions(topic)
+                return True
+            partitions = await self.partitions(whole["topic"])
+            if int(whole["number"]) >= partitions:
+                raise PulsarError(pb.TopicNotFound, f"{whole['topic']} has {partitions} partitions")
+            return await self._has_partition(topic)
         except PulsarError as error:
             if error.code != pb.UnsupportedVersionError:
                 raise
-            return
-        if whole and int(whole["number"]) >= partitions:
-            raise PulsarError(pb.TopicNotFound, f"{whole['topic']} has {partitions} partitions")
+            return True
+
+    async def _has_partition(self, topic: str) -> bool:
+        try:
+            await self.partitions(topic)
+        except PulsarError as error:
+            if error.code != pb.TopicNotFound:
+                raise
+            return False
+        return True
 
     async def _find(self, topic: str) -> Address:
         connection = await self._pool.service()

@@ -20,6 +20,8 @@ from bridge.pulsar.types import AccessMode, ClientClosed, MessageTooLarge, Posit
 
 # What a pending send costs beside its payload, about.
 _OVERHEAD: Final = 512
+# Seconds a partition may be missing before its topic, when that is being deleted, is missing too.
+_BEING_DELETED: Final = 5.0
 _NO_LONGER_POSSIBLE: Final = frozenset({pb.TopicTerminatedError, pb.ProducerFenced})
 
 
@@ -80,6 +82,7 @@ class Producer(Attachment):
         self._properties = dict(properties or {})
         self._access_mode = access_mode
         self._must_exist = must_exist
+        self._missing_since: float | None = None
         self._lane = Lane.DATA if access_mode is AccessMode.SHARED else Lane.LOCK
         self._epoch = 0
         self._topic_epoch: int | None = None
@@ -156,7 +159,7 @@ class Producer(Attachment):
             await self._leave(self._abandoned)
             self._abandoned = None
         if self._must_exist:
-            await self._lookup.must_exist(self.topic)
+            await self._check_existence()
         connection = await self._pool.get(await self._lookup.find(self.topic), self._lane)
         connection.producers[self._id] = self
         self._epoch += 1
@@ -177,6 +180,21 @@ class Producer(Attachment):
         if self._next_sequence_id is None:
             self._next_sequence_id = success.last_sequence_id + 1
         return connection
+
+    async def _check_existence(self) -> None:
+        """A partition that is missing while its topic is there is one of two things.
+
+        It is being deleted, its topic next, and must not come back: so we wait. Or it was deleted for inactivity, and
+        whoever writes next makes it anew: so we do, when it has been missing for long enough.
+        """
+        if await self._lookup.must_exist(self.topic):
+            self._missing_since = None
+            return
+        now = self._loop.time()
+        if self._missing_since is None:
+            self._missing_since = now
+        if now - self._missing_since < _BEING_DELETED:
+            raise PulsarError(pb.ServiceNotReady, "the partition is missing: it may be being deleted")
 
     def _open_command(self, request_id: int) -> bytes:
         return commands.producer(

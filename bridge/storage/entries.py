@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from bridge import codec
 from bridge.codec import HEADER_SIZE, NO_PRODUCER, Header, Payload, Rebuild, Record
 from bridge.codec.compression import decompress_kafka, decompress_pulsar
-from bridge.errors import BridgeError, CorruptEntry, InvalidRecord, KafkaError
+from bridge.errors import BatchTooLarge, BridgeError, CorruptEntry, InvalidRecord, KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from bridge.pulsar.types import Entry
@@ -48,10 +48,13 @@ class Sealed(NamedTuple):
 
 
 def seal(batch: memoryview, limit: int) -> Sealed:
-    """Validate one batch v2 as Kafka's LogValidator does and transcode it; raises CorruptBatch, InvalidRecord.
+    """Validate one batch v2 as Kafka's LogValidator does and transcode it; raises CorruptBatch,
+    BatchTooLarge, InvalidRecord.
 
     `limit`: the largest uncompressed size in bytes.
     """
+    if len(batch) > limit:
+        raise BatchTooLarge(f"a batch of {len(batch)} bytes, {limit} are the most")
     header = codec.read_header(batch)
     if header.attributes & _LOG_APPEND_TIME:
         raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "only a broker may write log append times")

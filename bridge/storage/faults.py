@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from bridge.errors import BridgeError, CorruptBatch, CorruptEntry, InvalidRecord, KafkaError
+from bridge.errors import BatchTooLarge, BridgeError, CorruptBatch, CorruptEntry, InvalidRecord, KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.admin import AdminError, Conflict, Forbidden, NotFound
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
@@ -54,6 +54,7 @@ _KINDS: tuple[tuple[type[BaseException], ErrorCode], ...] = (
     (MessageTooLarge, ErrorCode.MESSAGE_TOO_LARGE),
     (ClientClosed, ErrorCode.NOT_LEADER_OR_FOLLOWER),  # the topic was forgotten or this node stops: look again
     (OperationTimeout, ErrorCode.REQUEST_TIMED_OUT),
+    (BatchTooLarge, ErrorCode.MESSAGE_TOO_LARGE),  # before CorruptBatch, which it is one of
     (CorruptBatch, ErrorCode.CORRUPT_MESSAGE),
     (InvalidRecord, ErrorCode.INVALID_RECORD),
     (CorruptEntry, ErrorCode.CORRUPT_MESSAGE),

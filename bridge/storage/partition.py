@@ -101,6 +101,11 @@ class PartitionLog:
 
     # --- appending ---
 
+    @property
+    def largest_entry(self) -> int:
+        """The most bytes a batch may have uncompressed: Pulsar stores it as one entry."""
+        return self._storage.client.max_message_size
+
     async def prepare(self, producer_ids: Collection[int] = ()) -> None:
         """Learn where the log ends and wait until there is room, so that `append_all` can be called.
 

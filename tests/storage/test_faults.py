@@ -2,11 +2,11 @@
 
 import pytest
 
-from bridge.errors import CorruptBatch, CorruptEntry, InvalidRecord, KafkaError, StartupError
+from bridge.errors import BatchTooLarge, CorruptBatch, CorruptEntry, InvalidRecord, KafkaError, StartupError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.admin import AdminError, Conflict, Forbidden, NotFound
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
-from bridge.pulsar.types import ConnectionLost, MessageTooLarge, OperationTimeout, PulsarError
+from bridge.pulsar.types import ClientClosed, ConnectionLost, MessageTooLarge, OperationTimeout, PulsarError
 from bridge.storage.faults import of_server_error, translate, translated
 
 
@@ -18,6 +18,8 @@ def test_every_error_of_pulsar_has_a_kafka_error(code: int) -> None:
 @pytest.mark.parametrize(
     ("error", "code"),
     [
+        (BatchTooLarge("x"), ErrorCode.MESSAGE_TOO_LARGE),
+        (ClientClosed("x"), ErrorCode.NOT_LEADER_OR_FOLLOWER),
         (CorruptBatch("x"), ErrorCode.CORRUPT_MESSAGE),
         (InvalidRecord("x"), ErrorCode.INVALID_RECORD),
         (CorruptEntry("x"), ErrorCode.CORRUPT_MESSAGE),
