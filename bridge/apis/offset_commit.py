@@ -4,6 +4,7 @@ v3 adds throttle_time_ms; v5 drops retention_time_ms; v6 adds committed_leader_e
 group_instance_id (KIP-345); v8 is flexible.
 """
 
+import asyncio
 import time
 from collections.abc import Awaitable
 from dataclasses import field
@@ -78,7 +79,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         stored = await broker.offsets.commit(request.group_id, member, _wanted(request))
     except KafkaError as error:
         return _response(request, {}, ErrorCode(error.code))
-    return Later(_answer(request, stored))
+    return Later(asyncio.ensure_future(_answer(request, stored)))
 
 
 def _wanted(request: Request) -> dict[Where, StoredOffset]:

@@ -134,7 +134,9 @@ async def test_a_refused_commit_is_refused_for_each_partition() -> None:
 
 async def test_old_clients_choose_how_long_an_offset_is_kept() -> None:
     where = broker()
-    await offset_commit.handle(commit(retention_time_ms=1000), where, SESSION)
+    answer = await offset_commit.handle(commit(retention_time_ms=1000), where, SESSION)
+    assert isinstance(answer, Later)
+    await answer.future
     assert cast(Offsets, where.offsets).committed[0][2]["t", 1].expires_at_ms > 1000
 
 
