@@ -1,13 +1,24 @@
 # The bridge alone, for `bridge run` and `bridge check` against an existing Pulsar.
-FROM python:3.12-slim-bookworm AS build
+# The codec's native twin: one wheel for every CPython from 3.11 on, so Debian's own may build it.
+FROM rust:1.95-slim-bookworm AS wheel
+RUN apt-get update && apt-get install --yes --no-install-recommends python3-venv && rm -rf /var/lib/apt/lists/*
 WORKDIR /source
-COPY requirements requirements
-RUN python -m venv /opt/bridge \
- && /opt/bridge/bin/pip install --no-cache-dir --require-hashes -r requirements/run.lock -r requirements/build.lock
-COPY pyproject.toml README.md ./
+COPY requirements/build.lock requirements/build.lock
+RUN python3 -m venv /opt/build && /opt/build/bin/pip install --no-cache-dir --require-hashes -r requirements/build.lock
+COPY pyproject.toml setup.cfg README.md ./
+COPY native native
 COPY bridge bridge
-RUN /opt/bridge/bin/pip install --no-cache-dir --no-index --no-deps --no-build-isolation . \
- && /opt/bridge/bin/pip uninstall --yes setuptools
+RUN /opt/build/bin/pip wheel --no-cache-dir --no-index --no-deps --no-build-isolation --wheel-dir /wheel .
+
+FROM python:3.12-slim-bookworm AS build
+# native: an image without the twin is not made. `--build-arg BRIDGE_CODEC=auto` where there are no crates to be had.
+ARG BRIDGE_CODEC=native
+WORKDIR /source
+COPY requirements/run.lock requirements/run.lock
+RUN python -m venv /opt/bridge && /opt/bridge/bin/pip install --no-cache-dir --require-hashes -r requirements/run.lock
+COPY --from=wheel /wheel /wheel
+RUN /opt/bridge/bin/pip install --no-cache-dir --no-index --no-deps /wheel/*.whl \
+ && BRIDGE_CODEC=$BRIDGE_CODEC /opt/bridge/bin/bridge --version
 
 FROM python:3.12-slim-bookworm
 COPY --from=build /opt/bridge /opt/bridge

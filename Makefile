@@ -38,22 +38,27 @@ $(VENV)/proto/.made: requirements/proto.lock | $(BIN)/python
 	@touch $@
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache \
+	rm -rf $(VENV) build dist native/target bridge/codec/_native.*so *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache \
 		.coverage htmlcov
 
 # What is installed is remembered in .run and .dev. The development lock holds all of the runtime's, so .dev makes .run
 # true as well. The package itself goes in as a link to this directory, built without asking the network.
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-INSTALL_BRIDGE := $(PIP) install --no-index --no-deps --no-build-isolation -e .
+# The codec's native twin comes with it where cargo is and gets its crates; the time limits are for where it gets none.
+# An older one goes first: it must not outlive a build that fails, and a process may be running it.
+NATIVE := $(wildcard native/Cargo.* native/src/*.rs)
+INSTALL_BRIDGE := rm -f bridge/codec/_native.*so && CARGO_NET_RETRY=1 CARGO_HTTP_TIMEOUT=20 $(PIP) install --no-index --no-deps --no-build-isolation -e .
 
-$(VENV)/.run: requirements/run.lock requirements/build.lock pyproject.toml | $(BIN)/python
+$(VENV)/.run: requirements/run.lock requirements/build.lock pyproject.toml $(NATIVE) | $(BIN)/python
 	$(PIP) install --require-hashes -r requirements/run.lock -r requirements/build.lock
 	$(INSTALL_BRIDGE)
+	@$(BIN)/bridge --version
 	@touch $@
 
-$(VENV)/.dev: requirements/dev.lock pyproject.toml | $(BIN)/python
+$(VENV)/.dev: requirements/dev.lock pyproject.toml $(NATIVE) | $(BIN)/python
 	$(PIP) install --require-hashes -r requirements/dev.lock
 	$(INSTALL_BRIDGE)
+	@$(BIN)/bridge --version
 	@touch $@ $(VENV)/.run
 
 $(BIN)/python:

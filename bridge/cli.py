@@ -23,9 +23,9 @@ WRONG_SETTINGS = 2
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; its exit code: 0 done, 1 failed or unfit, 2 wrong settings or usage."""
-    options = _parser().parse_args(arguments)
-    command: Callable[[argparse.Namespace], int] = options.command
     try:
+        options = _parser().parse_args(arguments)
+        command: Callable[[argparse.Namespace], int] = options.command
         return command(options)
     except SettingsError as error:
         return _complain(error, WRONG_SETTINGS)
@@ -90,11 +90,21 @@ def _port(text: str) -> int:
     return int(text)
 
 
+class _Version(argparse.Action):
+    """Like argparse's own, but the codec is looked for only when somebody asks."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from bridge.codec import TWIN
+
+        print(f"bridge {__version__} ({TWIN} codec)")
+        parser.exit()
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="bridge", description="Let every Kafka client use an unmodified Apache Pulsar."
     )
-    parser.add_argument("--version", action="version", version=f"bridge {__version__}")
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and the codec in use")
     commands = parser.add_subparsers(required=True, metavar="command")
     run = commands.add_parser("run", help="serve Kafka clients from an existing Pulsar")
     run.set_defaults(command=_run)

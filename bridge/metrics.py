@@ -187,9 +187,10 @@ class GroupMetrics:
 
 
 class Metrics:
-    """Every metric of one bridge process; passed in, never global."""
+    """Every metric of one bridge process; passed in, never global. `codec`: the twin in use."""
 
-    def __init__(self) -> None:
+    def __init__(self, codec: str = "python") -> None:
+        self.codec = codec
         self.pulsar = PulsarMetrics()
         self.storage = StorageMetrics()
         self.groups = GroupMetrics()
@@ -263,8 +264,8 @@ def _histogram(name: str, text: str, histogram: Histogram) -> Metric:
 
 
 def _server_families(metrics: Metrics) -> Iterator[Metric]:
-    info = GaugeMetricFamily("bridge_build_info", "The running version.", labels=["version"])
-    info.add_metric([__version__], 1)
+    info = GaugeMetricFamily("bridge_build_info", "The running version.", labels=["version", "codec"])
+    info.add_metric([__version__, metrics.codec], 1)
     yield info
     yield _gauge("bridge_kafka_connections", "Open client connections.", metrics.connections)
     yield _counter("bridge_kafka_connections_accepted", "Client connections accepted.", metrics.connections_accepted)

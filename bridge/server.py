@@ -5,7 +5,7 @@ import contextlib
 import secrets
 import signal
 
-from bridge import __version__, apis, check, log
+from bridge import __version__, apis, check, codec, log
 from bridge.api import Broker
 from bridge.cluster import Cluster, Node, cluster_id
 from bridge.config import Address, Settings
@@ -38,7 +38,7 @@ class Server:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.metrics = Metrics()
+        self.metrics = Metrics(codec.TWIN)
         self.client = PulsarClient(settings.pulsar, self.metrics.pulsar)
         self.admin = Admin(settings.pulsar)
         catchups = CatchUps(settings.storage.max_catchup_readers, _CATCHUP_IDLE_SECONDS, self.metrics.storage)

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from bridge.codec import TWIN, choose
+from bridge.errors import StartupError
 from bridge.standalone.guard import Guard
 from tests.support.bridges import BridgeChild, BridgeThread, settings_for
 from tests.support.pulsar import PrivatePulsar, PulsarAddress, private_pulsar
@@ -17,9 +19,16 @@ from tests.support.pulsar import PrivatePulsar, PulsarAddress, private_pulsar
 Sections = Mapping[str, Any]
 
 
-def pytest_report_header() -> str:
-    """Say which Pulsar the tests run against."""
-    return f"pulsar: {os.environ.get('BRIDGE_TEST_PULSAR', 'started by the session when a test needs it')}"
+def pytest_report_header() -> list[str]:
+    """Say which Pulsar the tests run against, and which twins of the codec are there."""
+    try:
+        twins = f"python and {choose('native')[0]}, {TWIN} in use"
+    except StartupError as error:
+        twins = f"python alone: {error}"
+    return [
+        f"pulsar: {os.environ.get('BRIDGE_TEST_PULSAR', 'started by the session when a test needs it')}",
+        f"codec: {twins}",
+    ]
 
 
 @pytest.fixture(scope="session")

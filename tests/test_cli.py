@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from bridge import __version__
+from bridge.codec import TWIN
 
 
 def bridge(*arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -16,7 +17,15 @@ def bridge(*arguments: str) -> "subprocess.CompletedProcess[str]":
 
 def test_version() -> None:
     done = bridge("--version")
-    assert (done.returncode, done.stdout) == (0, f"bridge {__version__}\n")
+    assert (done.returncode, done.stdout) == (0, f"bridge {__version__} ({TWIN} codec)\n")
+
+
+def test_a_codec_that_cannot_be_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BRIDGE_CODEC", "quick")
+    for command in ("--version", "run"):
+        done = bridge(command)
+        assert done.returncode == 2
+        assert done.stderr == "bridge: BRIDGE_CODEC=quick is none of auto, native and python\n"
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from bridge import __version__
 from bridge.metrics import REJECTION_REASONS, Histogram, Lag, Metrics
 
 
@@ -35,6 +36,10 @@ def test_an_api_has_its_own_series() -> None:
     assert sample(metrics, "bridge_kafka_request_seconds_bucket", api="Produce", le="0.0025") == 1
     assert sample(metrics, "bridge_kafka_request_seconds_count", api="Produce") == 1
     assert sample(metrics, "bridge_kafka_request_seconds_sum", api="Produce") == pytest.approx(0.002)
+
+
+def test_the_build_is_named() -> None:
+    assert sample(Metrics("native"), "bridge_build_info", version=__version__, codec="native") == 1
 
 
 def test_clients_cannot_make_series() -> None:

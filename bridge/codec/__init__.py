@@ -1,6 +1,12 @@
-"""The hot byte work; this file chooses the twin that does it."""
+"""The hot byte work; this file chooses the twin that does it.
 
-from bridge.codec._python import build_batch, decode_payload, encode_payload, read_header, read_records
+BRIDGE_CODEC=native asks for the Rust extension and makes its absence an error, =python for the plain Python one; auto,
+the default, takes the native one where it is. Both give the same results: `codec._python` defines them.
+"""
+
+import os
+
+from bridge.codec import _python
 from bridge.codec.types import (
     HEADER_SIZE,
     NO_PRODUCER,
@@ -10,20 +16,51 @@ from bridge.codec.types import (
     Payload,
     Rebuild,
     Record,
+    Twin,
 )
+from bridge.errors import SettingsError, StartupError
 
 __all__ = [
     "HEADER_SIZE",
     "NO_PRODUCER",
     "NO_TIMESTAMP",
+    "TWIN",
     "BatchHeader",
     "Header",
     "Payload",
     "Rebuild",
     "Record",
+    "Twin",
     "build_batch",
     "decode_payload",
     "encode_payload",
     "read_header",
     "read_records",
 ]
+
+
+def choose(asked: str) -> tuple[str, Twin]:
+    """The twin asked for, and its name: `native` or `python`."""
+    if asked not in ("auto", "native", "python"):
+        raise SettingsError(f"BRIDGE_CODEC={asked} is none of auto, native and python")
+    if asked != "python":
+        try:
+            from bridge.codec import _native
+        except ImportError as error:
+            if asked == "native":
+                raise StartupError(
+                    f"BRIDGE_CODEC=native, but the native codec is not there ({error}): install the bridge where cargo "
+                    "is, or leave BRIDGE_CODEC out"
+                ) from error
+        else:
+            return "native", _native
+    return "python", _python
+
+
+TWIN, _twin = choose(os.environ.get("BRIDGE_CODEC") or "auto")
+
+read_header = _twin.read_header
+encode_payload = _twin.encode_payload
+decode_payload = _twin.decode_payload
+build_batch = _twin.build_batch
+read_records = _twin.read_records

@@ -69,6 +69,8 @@ def unmark(data: bytes) -> bytes | None:
 
 
 def _from_base64(text: bytes) -> bytes:
+    if len(text) % 4 or text.endswith(b"==="):  # a2b_base64 reads padding that follows whole groups
+        raise CorruptEntry("a key or header is not base64")
     try:
         return base64.b64decode(text, validate=True)
     except binascii.Error as error:

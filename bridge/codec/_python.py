@@ -68,11 +68,12 @@ def _unpack_header(batch: bytes | memoryview) -> BatchHeader:
     return BatchHeader(*_HEADER.unpack_from(batch))
 
 
-def encode_payload(records: bytes, count: int, base_timestamp: int) -> Payload:
+def encode_payload(records: bytes | memoryview, count: int, base_timestamp: int) -> Payload:
     """Turn the uncompressed records of a batch into a Pulsar batch payload; raises InvalidRecord.
 
     The records must be exactly `count`, with offset deltas 0, 1, 2 … as Kafka demands of producers.
     """
+    records = bytes(records)  # no copy of what is bytes already
     check_count(records, count)
     out = bytearray()
     newest = _OLDEST
@@ -137,9 +138,12 @@ def read_records(batch: bytes | memoryview, records: bytes | None = None) -> lis
     return out
 
 
-def decode_payload(payload: bytes, count: int, rebuild: Rebuild) -> bytes:  # noqa: C901, PLR0915 — see the module
+def decode_payload(  # noqa: C901, PLR0915 — see the module
+    payload: bytes | memoryview, count: int, rebuild: Rebuild
+) -> bytes:
     """Turn a Pulsar batch payload of `count` messages into one uncompressed Kafka batch; raises CorruptEntry."""
     _check_rebuild(rebuild)
+    payload = bytes(payload)
     if count < 1 or count * SMALLEST_MESSAGE > len(payload):
         raise CorruptEntry(f"{count} messages cannot be in {len(payload)} bytes")
     out = bytearray(HEADER_SIZE)
@@ -207,14 +211,18 @@ def decode_payload(payload: bytes, count: int, rebuild: Rebuild) -> bytes:  # no
 def build_batch(records: Sequence[Record], rebuild: Rebuild) -> bytes:
     """Write one uncompressed Kafka batch over the offsets that `rebuild` names; it may have fewer records (gaps).
 
-    Timestamps are taken as signed 64 bits, as those of a payload are; raises CorruptEntry as `decode_payload` does.
+    Timestamps are taken as signed 64 bits, as those of a payload are; raises CorruptEntry as `decode_payload` does, and
+    for an offset that is not within 2³¹ of the base offset.
     """
     _check_rebuild(rebuild)
     base_timestamp = wrapped(records[0].timestamp) if records else rebuild.publish_time
     newest = max((wrapped(record.timestamp) for record in records), default=base_timestamp)
     out = bytearray(HEADER_SIZE)
     for offset, timestamp, key, value, headers in records:
-        append_record(out, timestamp - base_timestamp, offset - rebuild.base_offset, key, value, headers)
+        delta = offset - rebuild.base_offset
+        if not 0 <= delta < 1 << 31:
+            raise CorruptEntry(f"a record's offset {offset} does not fit its batch")
+        append_record(out, timestamp - base_timestamp, delta, key, value, headers)
     return _finish(out, rebuild, base_timestamp, newest, len(records))
 
 
@@ -227,6 +235,8 @@ def _check_rebuild(rebuild: Rebuild) -> None:
 
 
 def _finish(out: bytearray, rebuild: Rebuild, base_timestamp: int, newest: int, count: int) -> bytes:
+    if (len(out) - _LENGTH_START) >> 31:
+        raise CorruptEntry("it is too large for a Kafka batch")
     _HEADER.pack_into(
         out, 0, rebuild.base_offset, len(out) - _LENGTH_START, 0, 2, 0, 0, rebuild.span - 1,
         base_timestamp, newest, *rebuild.producer, count,

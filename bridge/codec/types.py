@@ -1,7 +1,7 @@
 """What both codec twins take and give."""
 
 from collections.abc import Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 Header: TypeAlias = tuple[bytes, bytes | None]
 
@@ -63,3 +63,13 @@ class Rebuild(NamedTuple):
     own: bool = False
     escaped: bool = False
     producer: tuple[int, int, int] = NO_PRODUCER
+
+
+class Twin(Protocol):
+    """What each twin is: a module with these functions, described in `codec._python`."""
+
+    def read_header(self, batch: bytes | memoryview) -> BatchHeader: ...  # noqa: D102
+    def encode_payload(self, records: bytes | memoryview, count: int, base_timestamp: int) -> Payload: ...  # noqa: D102
+    def decode_payload(self, payload: bytes | memoryview, count: int, rebuild: Rebuild) -> bytes: ...  # noqa: D102
+    def build_batch(self, records: Sequence[Record], rebuild: Rebuild) -> bytes: ...  # noqa: D102
+    def read_records(self, batch: bytes | memoryview, records: bytes | None = None) -> list[Record]: ...  # noqa: D102

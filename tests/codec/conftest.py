@@ -1,19 +1,31 @@
 """The twins: every test that asks for `codec` runs once with each."""
 
 import importlib
+import os
+import shutil
 import warnings
-from types import ModuleType
 
 import pytest
+
+from bridge.codec import Twin, _python, choose
+from bridge.errors import StartupError
 
 with warnings.catch_warnings():  # kafka-python reads its schemas by an old function of importlib while it is imported
     warnings.simplefilter("ignore", DeprecationWarning)
     importlib.import_module("kafka.record")
 
-TWINS = {"python": "bridge.codec._python"}
+
+def native() -> Twin:
+    """The native twin; skips only where nobody can expect it: not in a CI that has cargo, nor if asked for by name."""
+    try:
+        return choose("native")[1]
+    except StartupError as error:
+        if os.environ.get("BRIDGE_CODEC") == "native" or (os.environ.get("CI") and shutil.which("cargo")):
+            raise
+        pytest.skip(str(error))
 
 
-@pytest.fixture(scope="session", params=TWINS)
-def codec(request: pytest.FixtureRequest) -> ModuleType:
-    """The twin under test: a module with the functions of `bridge.codec._python`."""
-    return importlib.import_module(TWINS[request.param])
+@pytest.fixture(scope="session", params=["python", "native"])
+def codec(request: pytest.FixtureRequest) -> Twin:
+    """The twin under test."""
+    return _python if request.param == "python" else native()

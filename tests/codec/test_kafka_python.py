@@ -1,12 +1,10 @@
 """kafka-python judges: its batches, in every codec, are read by us, and ours by it."""
 
-from types import ModuleType
-
 import pytest
 from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
-from bridge.codec import HEADER_SIZE, Rebuild, Record
+from bridge.codec import HEADER_SIZE, Rebuild, Record, Twin
 from bridge.codec.compression import decompress_kafka
 from tests.codec.samples import NOW, pairs
 
@@ -20,7 +18,7 @@ RECORDS = [
 
 
 @pytest.mark.parametrize("compression", range(5))
-def test_their_batches(codec: ModuleType, compression: int) -> None:
+def test_their_batches(codec: Twin, compression: int) -> None:
     builder = DefaultRecordBatchBuilder(2, compression, False, 9, 3, 40, 1 << 20)
     for record in RECORDS:
         builder.append(record.offset, record.timestamp, record.key, record.value, pairs(record.headers))
@@ -39,7 +37,7 @@ def test_their_batches(codec: ModuleType, compression: int) -> None:
         assert rebuilt == batch
 
 
-def test_our_batches(codec: ModuleType) -> None:
+def test_our_batches(codec: Twin) -> None:
     shifted = [record._replace(offset=record.offset + 500) for record in RECORDS]
     batch = codec.build_batch(shifted, Rebuild(500, len(RECORDS) + 7, 0, producer=(9, 3, 40)))
     (theirs,) = list(MemoryRecords(batch))

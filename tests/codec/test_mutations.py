@@ -1,7 +1,6 @@
 """Mutated input is read or refused by name; what is read is read alike by every way of reading it."""
 
 import random
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -9,7 +8,7 @@ from google.protobuf.message import DecodeError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bridge.codec import Rebuild, Record
+from bridge.codec import Rebuild, Record, Twin
 from bridge.codec import _python as reference
 from bridge.codec._records import wrapped
 from bridge.errors import CorruptBatch, CorruptEntry, InvalidRecord
@@ -41,7 +40,7 @@ def outcome(call: Any, *arguments: Any) -> Any:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_mutated_records(codec: ModuleType, seed: int) -> None:
+def test_mutated_records(codec: Twin, seed: int) -> None:
     chance = random.Random(seed)
     for _ in range(ROUNDS):
         records = some_records(chance)
@@ -64,7 +63,7 @@ def test_mutated_records(codec: ModuleType, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_mutated_payloads(codec: ModuleType, seed: int) -> None:
+def test_mutated_payloads(codec: Twin, seed: int) -> None:
     chance = random.Random(seed)
     for _ in range(ROUNDS):
         records = some_records(chance)
@@ -82,7 +81,7 @@ def test_mutated_payloads(codec: ModuleType, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_mutated_metadata_means_what_protobuf_says(codec: ModuleType, seed: int) -> None:
+def test_mutated_metadata_means_what_protobuf_says(codec: Twin, seed: int) -> None:
     chance = random.Random(seed)
     agreed = 0
     for _ in range(ROUNDS):
@@ -106,7 +105,7 @@ def test_mutated_metadata_means_what_protobuf_says(codec: ModuleType, seed: int)
 
 @given(st.binary(max_size=300), st.integers(-2, 50))
 @settings(deadline=None)
-def test_noise(codec: ModuleType, data: bytes, count: int) -> None:
+def test_noise(codec: Twin, data: bytes, count: int) -> None:
     assert outcome(codec.read_header, data) is CorruptBatch
     assert outcome(codec.encode_payload, data, count, 0) == outcome(reference.encode_payload, data, count, 0)
     rebuild = Rebuild(0, 50, 77)

@@ -1,20 +1,19 @@
 """Kafka batch → Pulsar payload → Kafka batch loses nothing, and google's protobuf reads and writes the same payload."""
 
 import base64
-from types import ModuleType
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bridge.codec import NO_PRODUCER, BatchHeader, Rebuild, Record
+from bridge.codec import NO_PRODUCER, BatchHeader, Rebuild, Record, Twin
 from bridge.errors import CorruptBatch, CorruptEntry, InvalidRecord
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from tests.codec.samples import I64, NOW, framed, optional, own, plain, record_lists, section
 
 
-def payload_of(codec: ModuleType, batch: bytes) -> Any:
+def payload_of(codec: Twin, batch: bytes) -> Any:
     header = codec.read_header(batch)
     return codec.encode_payload(section(batch), header.record_count, header.base_timestamp)
 
@@ -36,7 +35,7 @@ def messages(payload: bytes, count: int) -> list[tuple[pb.SingleMessageMetadata,
 
 @given(record_lists(base_offset=70), st.tuples(I64, st.integers(-1, 32767), st.integers(-1, 1 << 30)))
 @settings(max_examples=300, deadline=None)
-def test_every_field_comes_back(codec: ModuleType, records: list[Record], producer: tuple[int, int, int]) -> None:
+def test_every_field_comes_back(codec: Twin, records: list[Record], producer: tuple[int, int, int]) -> None:
     rebuild = Rebuild(70, len(records), 0, own=True, escaped=True, producer=producer)
     batch = codec.build_batch(records, rebuild)
     assert codec.read_records(batch) == records
@@ -47,7 +46,7 @@ def test_every_field_comes_back(codec: ModuleType, records: list[Record], produc
 
 @given(record_lists())
 @settings(max_examples=150, deadline=None)
-def test_protobuf_reads_what_we_write(codec: ModuleType, records: list[Record]) -> None:
+def test_protobuf_reads_what_we_write(codec: Twin, records: list[Record]) -> None:
     payload = payload_of(codec, codec.build_batch(records, own(len(records))))
     for record, (metadata, raw, value) in zip(records, messages(payload.data, len(records)), strict=True):
         assert metadata.SerializeToString() == raw
@@ -66,7 +65,7 @@ def test_protobuf_reads_what_we_write(codec: ModuleType, records: list[Record]) 
      ((b"a", None), True), ((b"a", b"\xff"), True), ((b"\xff", b"a"), True), ((b"base64:", b""), True),
      ((b"a", b"base64:YQ=="), True), ((b"a", b"base64:!"), True), ((b"a", b"\xed\xa0\x80"), True)],
 )  # fmt: skip
-def test_text_stays_text(codec: ModuleType, header: tuple[bytes, bytes | None], escaped: bool) -> None:
+def test_text_stays_text(codec: Twin, header: tuple[bytes, bytes | None], escaped: bool) -> None:
     records = [Record(0, NOW, None, b"", [header, header])]
     payload = payload_of(codec, codec.build_batch(records, own(1)))
     assert payload.escaped is escaped
@@ -81,7 +80,7 @@ def test_text_stays_text(codec: ModuleType, header: tuple[bytes, bytes | None], 
     [(b"plain", "plain", False), (b"", "", False), ("ключ".encode(), "ключ", False), (b"\xff", "/w==", True),
      (b"\xc0\x80", "wIA=", True), (b"k" * 200, "k" * 200, False), (b"\xff" * 200, "/" * 266 + "w==", True)],
 )  # fmt: skip
-def test_text_keys_are_plain_and_others_flagged(codec: ModuleType, key: bytes, stored: str, flag: bool) -> None:
+def test_text_keys_are_plain_and_others_flagged(codec: Twin, key: bytes, stored: str, flag: bool) -> None:
     payload = payload_of(codec, codec.build_batch([Record(0, -1, key, None, [])], own(1)))
     ((metadata, _, _),) = messages(payload.data, 1)
     if key == b"\xff" * 200:
@@ -94,7 +93,7 @@ def test_text_keys_are_plain_and_others_flagged(codec: ModuleType, key: bytes, s
 
 @pytest.mark.parametrize("size", [0, 63, 64, 127, 128, 2047, 2048, 8191, 8192, 70_000])
 @pytest.mark.parametrize("count", [1, 70])
-def test_lengths_at_the_edges_of_varints(codec: ModuleType, size: int, count: int) -> None:
+def test_lengths_at_the_edges_of_varints(codec: Twin, size: int, count: int) -> None:
     records = [
         Record(at, NOW + 300 * at, b"k" * size, b"v" * size, [(b"h" * size, b"t" * size)]) for at in range(count)
     ]
@@ -102,13 +101,13 @@ def test_lengths_at_the_edges_of_varints(codec: ModuleType, size: int, count: in
     assert codec.decode_payload(payload_of(codec, batch).data, count, own(count, escaped=False)) == batch
 
 
-def test_offsets_beyond_small_deltas(codec: ModuleType) -> None:
+def test_offsets_beyond_small_deltas(codec: Twin) -> None:
     records = [Record(at, NOW, None, b"", []) for at in range(17_000)]
     batch = codec.build_batch(records, own(17_000))
     assert codec.decode_payload(payload_of(codec, batch).data, 17_000, own(17_000)) == batch
 
 
-def test_timestamps_that_share_and_do_not_share_their_high_bits(codec: ModuleType) -> None:
+def test_timestamps_that_share_and_do_not_share_their_high_bits(codec: Twin) -> None:
     times = [
         NOW,
         NOW + 1,
@@ -193,7 +192,7 @@ def split(metadata: pb.SingleMessageMetadata) -> list[bytes]:
 
 @given(st.lists(foreign(), min_size=1, max_size=5))
 @settings(max_examples=300, deadline=None)
-def test_we_read_what_protobuf_writes(codec: ModuleType, made: list[tuple[bytes, bytes, Record]]) -> None:
+def test_we_read_what_protobuf_writes(codec: Twin, made: list[tuple[bytes, bytes, Record]]) -> None:
     payload = b"".join(framed(metadata, value) for metadata, value, _ in made)
     for metadata, _, record in made:
         assert pb.SingleMessageMetadata.FromString(metadata).null_value == (record.value is None)
@@ -203,7 +202,7 @@ def test_we_read_what_protobuf_writes(codec: ModuleType, made: list[tuple[bytes,
     assert batch == codec.build_batch(expected, Rebuild(5, len(made), 77))
 
 
-def test_times_of_other_writers(codec: ModuleType) -> None:
+def test_times_of_other_writers(codec: Twin) -> None:
     payload = framed(b"\x18\0") + framed(b"\x18\0\x28\0") + framed(b"\x18\0\x28\x09")
     others = codec.read_records(codec.decode_payload(payload, 3, Rebuild(0, 3, 77)))
     ours = codec.read_records(codec.decode_payload(payload, 3, Rebuild(0, 3, 77, own=True)))
@@ -211,7 +210,7 @@ def test_times_of_other_writers(codec: ModuleType) -> None:
     assert [record.timestamp for record in ours] == [-1, 0, 9]
 
 
-def test_compacted_messages_leave_gaps(codec: ModuleType) -> None:
+def test_compacted_messages_leave_gaps(codec: Twin) -> None:
     out = b"\x18\x01\x20\x01"
     payload = framed(out, b"x") + framed(b"\x18\x01", b"a") + framed(out, b"x") + framed(b"\x18\x01\x20\0", b"b")
     batch = codec.decode_payload(payload, 4, Rebuild(10, 4, 77))
@@ -219,7 +218,7 @@ def test_compacted_messages_leave_gaps(codec: ModuleType) -> None:
     assert codec.read_header(batch).last_offset_delta == 3
 
 
-def test_a_batch_may_be_compacted_away(codec: ModuleType) -> None:
+def test_a_batch_may_be_compacted_away(codec: Twin) -> None:
     batch = codec.decode_payload(framed(b"\x18\0\x20\x01"), 1, Rebuild(10, 1, 77))
     assert batch == codec.build_batch([], Rebuild(10, 1, 77))
     assert codec.read_records(batch) == []
@@ -229,12 +228,12 @@ def test_a_batch_may_be_compacted_away(codec: ModuleType) -> None:
 
 @given(record_lists())
 @settings(max_examples=50, deadline=None)
-def test_records_that_were_compressed(codec: ModuleType, records: list[Record]) -> None:
+def test_records_that_were_compressed(codec: Twin, records: list[Record]) -> None:
     batch = codec.build_batch(records, own(len(records)))
     assert codec.read_records(memoryview(batch)[:61], section(batch)) == records
 
 
-def test_unsigned_timestamps_are_taken_as_signed(codec: ModuleType) -> None:
+def test_unsigned_timestamps_are_taken_as_signed(codec: Twin) -> None:
     records = [Record(0, (1 << 64) - 5, None, b"", []), Record(1, 1 << 63, None, b"", [])]
     read = codec.read_records(codec.build_batch(records, own(2)))
     assert [record.timestamp for record in read] == [-5, -(1 << 63)]
@@ -245,7 +244,7 @@ def test_unsigned_timestamps_are_taken_as_signed(codec: ModuleType) -> None:
     [Rebuild(1 << 63, 1, 0), Rebuild(0, 1 << 32, 0), Rebuild(0, 1, 1 << 63), Rebuild(0, 1, 0, producer=(1 << 63, 0, 0)),
      Rebuild(0, 1, 0, producer=(0, 1 << 15, 0)), Rebuild(0, 1, 0, producer=(0, 0, 1 << 31))],
 )  # fmt: skip
-def test_an_entry_that_does_not_fit_a_batch(codec: ModuleType, rebuild: Rebuild) -> None:
+def test_an_entry_that_does_not_fit_a_batch(codec: Twin, rebuild: Rebuild) -> None:
     with pytest.raises(CorruptEntry):
         codec.decode_payload(framed(b"\x18\0"), 1, rebuild)
     with pytest.raises(CorruptEntry):
@@ -253,14 +252,14 @@ def test_an_entry_that_does_not_fit_a_batch(codec: ModuleType, rebuild: Rebuild)
 
 
 @pytest.mark.parametrize("count", [2, 0, -1, 1 << 30])
-def test_a_listed_batch_counts_its_records(codec: ModuleType, count: int) -> None:
+def test_a_listed_batch_counts_its_records(codec: Twin, count: int) -> None:
     batch = bytearray(codec.build_batch([Record(0, 0, None, b"v" * 20, [])], own(1)))
     batch[57:61] = count.to_bytes(4, "big", signed=True)
     with pytest.raises(InvalidRecord):
         codec.read_records(bytes(batch))
 
 
-def test_listing_half_a_header_or_too_much(codec: ModuleType) -> None:
+def test_listing_half_a_header_or_too_much(codec: Twin) -> None:
     batch = codec.build_batch([Record(0, 0, None, b"v" * 20, [])], own(1))
     with pytest.raises(CorruptBatch):
         codec.read_records(batch[:60])

@@ -1,0 +1,1 @@
+"""Benchmarks: how fast the bridge and its parts are."""

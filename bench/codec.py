@@ -1,0 +1,104 @@
+"""How fast the codec's twins are: `python -m bench.codec [--seconds S]` prints a table, for one core.
+
+K→P is `encode_payload` with the `read_header` before it, P→K is `decode_payload`, as a produce and a fetch have them.
+CPU time of the thread is counted; each figure is the best of rounds that alternate between the twins.
+"""
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from bridge.codec import HEADER_SIZE, Rebuild, Record, Twin, choose
+from bridge.errors import StartupError
+
+NOW = 1_790_000_000_000
+SIZES = [(100, 0), (100, 2), (1024, 0), (1024, 2)]  # bytes of a value, headers
+BATCHES = [16 * 1024, 128 * 1024, 1024 * 1024]
+ROUNDS = 5
+
+
+class Load(NamedTuple):
+    """One batch and the payload it becomes."""
+
+    name: str
+    batch: bytes
+    payload: bytes
+    records: int
+
+
+def load(python: Twin, size: int, headers: int, batch_size: int) -> Load:
+    """A batch of about `batch_size` bytes, its keys of 15."""
+    count = max(1, batch_size // (size + 25 + 16 * headers))
+    records = [
+        Record(at, NOW + at, b"key-%011d" % at, bytes([at % 251]) * size, [(b"name", b"some text")] * headers)
+        for at in range(count)
+    ]
+    batch = python.build_batch(records, Rebuild(0, count, NOW, own=True))
+    payload = python.encode_payload(batch[HEADER_SIZE:], count, NOW)
+    name = f"{size:>5} B {headers} headers {batch_size // 1024:>5} KB"
+    return Load(name, batch, payload.data, count)
+
+
+def encoding(twin: Twin, load: Load) -> Callable[[], object]:
+    """One call as a produce makes it."""
+    whole = memoryview(bytearray(load.batch))  # a frame's own buffer
+    records = load.batch[HEADER_SIZE:]
+
+    def encode() -> object:
+        header = twin.read_header(whole)
+        return twin.encode_payload(records, header.record_count, header.base_timestamp)
+
+    return encode
+
+
+def decoding(twin: Twin, load: Load) -> Callable[[], object]:
+    """One call as a fetch makes it."""
+    rebuild = Rebuild(0, load.records, NOW, own=True)
+    return lambda: twin.decode_payload(load.payload, load.records, rebuild)
+
+
+def seconds_a_call(call: Callable[[], object], seconds: float) -> float:
+    """CPU seconds of one call, by as many calls as fit into `seconds`."""
+    calls, spent = 0, 0.0
+    started = time.thread_time()
+    while spent < seconds or not calls:
+        call()
+        calls += 1
+        spent = time.thread_time() - started
+    return spent / calls
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description="Measure the codec's twins.")
+    parser.add_argument("--seconds", type=float, default=0.1, help="CPU time of one figure's round (0.1)")
+    seconds: float = parser.parse_args().seconds
+    twins = {"python": choose("python")[1]}
+    try:
+        twins["native"] = choose("native")[1]
+    except StartupError as error:
+        print(error)
+    print(f"{'values, headers, batch':<28}{'twin':<8}" + "".join(f"{way:>12}{'':>24}" for way in ("K→P", "P→K")))
+    print(f"{'':<36}" + f"{'ns/record':>12}{'M records/s':>13}{'GB/s':>11}" * 2)
+    for size, headers in SIZES:
+        for batch_size in BATCHES:
+            one = load(twins["python"], size, headers, batch_size)
+            calls = {(name, way): way(twin, one) for name, twin in twins.items() for way in (encoding, decoding)}
+            best = dict.fromkeys(calls, float("inf"))
+            for _ in range(ROUNDS):
+                for key, call in calls.items():
+                    best[key] = min(best[key], seconds_a_call(call, seconds))
+            for name in twins:
+                both = "".join(figures(best[name, way], one) for way in (encoding, decoding))
+                print(f"{one.name:<28}{name:<8}{both}")
+
+
+def figures(seconds: float, load: Load) -> str:
+    """ns a record, millions of records and gigabytes of Kafka batch a second."""
+    each = seconds / load.records
+    return f"{each * 1e9:>12.0f}{1e-6 / each:>13.2f}{len(load.batch) / seconds / 1e9:>11.2f}"
+
+
+if __name__ == "__main__":
+    main()
