@@ -289,13 +289,10 @@ class Coordinator:
     def _carry_out(self, entry: _Entry) -> None:
         group = entry.group
         for effect in group.take_effects():
-            match effect:
-                case Answer(ticket, answer):
-                    assert isinstance(ticket, asyncio.Future)  # noqa: S101 - they are made in join and sync
-                    if not ticket.done():
-                        ticket.set_result(answer)
-                case Save(number, record):
-                    self._save(entry, number, record)
+            if isinstance(effect, Save):
+                self._save(entry, effect.number, effect.record)
+            else:
+                _give(effect)
         if group.blank:
             self._drop(entry)
         else:
@@ -358,6 +355,13 @@ class Coordinator:
         if group.state is State.PREPARING:
             fields["reason"] = group.reason
         _log.info("= group", extra=fields)
+
+
+def _give(effect: Answer) -> None:
+    ticket = effect.ticket
+    assert isinstance(ticket, asyncio.Future)  # noqa: S101 - they are made in join and sync
+    if not ticket.done():
+        ticket.set_result(effect.answer)
 
 
 def subscribed_topics(group: Group) -> frozenset[str] | None:

@@ -107,15 +107,9 @@ class Roster:
 
     def choose_protocol(self) -> str | None:
         """The protocol with most votes: each member votes for the first of its list that all of them support."""
-        votes: Counter[str] = Counter()
-        common: dict[str, bool] = {}
-        for member in self:
-            for name, _ in member.protocols:
-                if name not in common:
-                    common[name] = all(other.supports(name) for other in self)
-                if common[name]:
-                    votes[name] += 1
-                    break
+        names = {name for member in self for name, _ in member.protocols}
+        common = {name for name in names if all(member.supports(name) for member in self)}
+        votes = Counter(next(name for name, _ in member.protocols if name in common) for member in self)
         return max(votes, key=votes.__getitem__, default=None)
 
     def rebalance_timeout_ms(self) -> int:

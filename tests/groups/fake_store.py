@@ -16,6 +16,8 @@ class FakeStore:
         self.stored: dict[str, StoredGroup] = {}
         self.refuses: KafkaError | None = None
         """What every request gets, as when the slots are not held."""
+        self.slow = False
+        """Loading gives way to others, as when the slot is not held yet."""
         self.fails: BaseException | None = None
         """How every write ends."""
         self.held_back: list[tuple[Mapping[Key, bytes | None], asyncio.Future[None]]] | None = None
@@ -24,6 +26,8 @@ class FakeStore:
 
     async def load(self, group_id: str) -> StoredGroup:
         self.check(group_id)
+        if self.slow:
+            await asyncio.sleep(0)
         return self.stored.get(group_id) or StoredGroup()
 
     async def ready(self) -> None:

@@ -257,10 +257,18 @@ async def test_a_group_that_never_came_to_be_is_forgotten() -> None:
 
 async def test_a_group_is_loaded_once_by_many() -> None:
     bench = Bench()
+    bench.store.slow = True
     joins = await asyncio.gather(*(bench.join() for _ in range(5)))
     await bench.clock.advance(1)
     assert {join.result().generation for join in joins} == {1}
     assert bench.metrics.loaded.value == 1
+
+
+async def test_an_answer_that_nobody_waits_for_is_dropped() -> None:
+    bench = Bench()
+    (await bench.join()).cancel()
+    await bench.clock.advance(0.1)
+    assert await bench.state() is State.COMPLETING
 
 
 async def test_all_groups_are_seen_also_those_not_in_memory() -> None:

@@ -200,7 +200,7 @@ class GroupMachine(RuleBasedStateMachine):
         """An assignment is given to a member of its generation only (a restarted static one has its predecessor's)."""
         generation, _, owner = ticket.synced.assignment.decode().partition("/")
         asks = ticket.name.removeprefix("sync ")
-        assert int(generation) <= self.machine.group.generation
+        assert int(generation) == self.machine.group.generation
         roster = self.machine.group.roster
         assert owner == asks or (asks in roster and roster[asks].instance_id is not None)
 

@@ -412,6 +412,22 @@ def test_an_assignment_stored_too_late_counts_for_nothing() -> None:
     assert machine.sync("m2").synced.assignment == b"new"
 
 
+def test_an_assignment_stored_in_the_next_generation_is_not_its() -> None:
+    machine = Machine()
+    machine.store_at_once = False
+    machine.join()
+    machine.pass_time(DELAY)
+    machine.sync("m1", {"m1": b"old"})
+    machine.join()
+    machine.join("m1")
+    machine.sync("m1", {"m1": b"new"})
+    assert len(machine.saves) == 2
+    machine.stored()
+    assert machine.state is State.COMPLETING
+    machine.stored()
+    assert machine.sync("m1").synced.assignment == b"new"
+
+
 def test_members_that_do_not_sync_in_time_are_removed() -> None:
     machine = Machine()
     machine.join(), machine.join()
