@@ -64,9 +64,8 @@ def test_a_group_is_listed_described_reset_and_deleted(endpoint: Endpoint, scene
     of_group = ["--group", scene.group]
     assert scene.group in tool(endpoint, GROUPS, "--list").split()
     rows = table(tool(endpoint, GROUPS, "--describe", *of_group))
-    assert [(row["PARTITION"], row["CURRENT-OFFSET"], row["LOG-END-OFFSET"], row["LAG"]) for row in rows] == [
-        (str(partition), "10", "11", "1") for partition in range(PARTITIONS)
-    ]
+    shown = [(row["PARTITION"], row["CURRENT-OFFSET"], row["LOG-END-OFFSET"], row["LAG"]) for row in rows]
+    assert sorted(shown) == [(str(partition), "10", "11", "1") for partition in range(PARTITIONS)]
     (row,) = table(tool(endpoint, GROUPS, "--describe", "--members", *of_group))
     assert row["#PARTITIONS"] == str(PARTITIONS)
     (row,) = table(tool(endpoint, GROUPS, "--describe", "--state", *of_group))
@@ -98,5 +97,5 @@ def test_records_are_deleted(endpoint: Endpoint, scene: Scene, tmp_path: Path) -
 
 
 def test_an_unknown_group_is_said_to_be_unknown(endpoint: Endpoint) -> None:
-    with pytest.raises(AssertionError, match="does not exist"):
-        tool(endpoint, GROUPS, "--describe", "--group", unique("unknown"))
+    group = unique("unknown")
+    assert f"Consumer group '{group}' does not exist" in tool(endpoint, GROUPS, "--describe", "--group", group)

@@ -15,6 +15,10 @@ from tests.support.pulsar import PrivatePulsar, private_pulsar
 ENTRIES_PER_LEDGER = 50
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--group-kills", type=int, default=4, help="how often the bridge or Pulsar is killed under groups")
+
+
 @pytest.fixture(scope="session")
 def broker(guard: Guard, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivatePulsar]:
     """One Pulsar for all fault tests; ledgers of 50 entries, so that every fault meets a roll-over."""
