@@ -18,6 +18,8 @@ from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.producer import Producer
 from bridge.pulsar.types import MessageTooLarge, PulsarError, Receipt
 
+PATIENCE: Final = 5.0
+"""Seconds that a write may take: Kafka's offsets.commit.timeout.ms."""
 _IN_FLIGHT: Final = 4
 _MOST_RECORDS: Final = 1000  # Pulsar's own clients put as many into a batch
 _MOST_BYTES: Final = 1 << 20
@@ -124,7 +126,8 @@ class Journal:
             self._in_flight += 1
             metadata, payload = pack(records)
             sent = self._producer.send(metadata, payload, len(records))
-            sent.add_done_callback(partial(self._sent, parts, records, self._loop.time()))
+            watchdog = self._loop.call_later(PATIENCE, self._stalled, parts)
+            sent.add_done_callback(partial(self._sent, parts, records, watchdog))
 
     def _take(self) -> list[_Part]:
         """The parts of the next entry."""
@@ -140,7 +143,17 @@ class Journal:
             parts.append(self._queue.popleft())
         return parts
 
-    def _sent(self, parts: list[_Part], records: list[Record], since: float, sent: "asyncio.Future[Receipt]") -> None:
+    def _stalled(self, parts: list[_Part]) -> None:
+        """Nobody waits longer than clients do. What is on its way may be stored yet; what is not will not be sent."""
+        error = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "Pulsar has not acknowledged the write in time")
+        for part in parts:
+            _fail(part.write, error)
+        self.fail(error)
+
+    def _sent(
+        self, parts: list[_Part], records: list[Record], watchdog: asyncio.TimerHandle, sent: "asyncio.Future[Receipt]"
+    ) -> None:
+        watchdog.cancel()
         self._in_flight -= 1
         self._progress_at = self._loop.time()
         self.pending_bytes -= sum(part.size for part in parts)
@@ -150,7 +163,7 @@ class Journal:
             for part in parts:
                 _fail(part.write, refused)
         else:
-            self._metrics.write_seconds.observe(self._loop.time() - since)
+            self._metrics.write_seconds.observe(self._loop.time() - (watchdog.when() - PATIENCE))
             self._metrics.entries_written.inc()
             self._metrics.records_written.inc(len(records))
             self._stored(records)

@@ -24,7 +24,7 @@ from bridge import log
 from bridge.errors import BridgeError, CorruptEntry, KafkaError
 from bridge.groups import records
 from bridge.groups.batch import NotABatch, Record, pack, unpack
-from bridge.groups.journal import Journal, refusal
+from bridge.groups.journal import PATIENCE, Journal, refusal
 from bridge.groups.records import Key, StoredGroup, StoredOffset
 from bridge.kafka.error_codes import ErrorCode
 from bridge.metrics import GroupMetrics
@@ -117,6 +117,8 @@ class Slot:
 
     async def held(self, patience: float) -> None:
         """Wait so many seconds for the slot to be held; raises as `check`."""
+        if self._state is State.HELD and self._producer is not None and self._producer.attached:
+            return
         with suppress(TimeoutError):
             async with asyncio.timeout(patience):
                 while self._state not in (State.HELD, State.ELSEWHERE):
@@ -126,13 +128,13 @@ class Slot:
                         await self._producer.opened()
         self.check()
 
-    def write(self, batch: Sequence[Record], most_bytes: int, patience: float) -> "asyncio.Future[None]":
+    def write(self, batch: Sequence[Record], most_bytes: int) -> "asyncio.Future[None]":
         """Store records in the order of the calls; raises as `check`, and when too much waits already."""
         journal = self._journal
         if self._state is not State.HELD or journal is None:
             self.check()
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the slot is being lost")
-        if journal.pending_bytes > most_bytes or journal.waiting_for() > patience:
+        if journal.pending_bytes > most_bytes or journal.waiting_for() > PATIENCE:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "Pulsar does not acknowledge writes in time")
         return journal.write(batch)
 

@@ -26,7 +26,6 @@ __all__ = ["Key", "Store", "StoredGroup", "StoredOffset"]
 
 TOPIC: Final = f"{HIDDEN_PREFIX}groups"
 _PATIENCE: Final = 3.0  # seconds that a request waits for its slot; clients come again after the error
-_WRITE_PATIENCE: Final = 5.0  # Kafka's offsets.commit.timeout.ms
 
 Lost: TypeAlias = Callable[[Callable[[str], bool]], None]
 Stored: TypeAlias = Callable[[Key, StoredOffset | None], None]
@@ -103,7 +102,7 @@ class Store:
         """As `write`, having taken its place in the order when this returns; may be given up or not awaited."""
         batch = [Record(encode_key(key), value) for key, value in records.items()]
         most = self._settings.pulsar.max_pending_bytes
-        return _bounded(self._slot(group_id).write(batch, most, _WRITE_PATIENCE))
+        return self._slot(group_id).write(batch, most)
 
     async def write(self, group_id: str, records: Mapping[Key, bytes | None]) -> None:
         """Store records of one group (None deletes); returns when Pulsar has acknowledged all of them.
@@ -134,12 +133,3 @@ class Store:
     def _stored(self, key: Key, offset: StoredOffset | None) -> None:
         for callback in self.on_stored:
             callback(key, offset)
-
-
-async def _bounded(stored: "asyncio.Future[None]") -> None:
-    """Wait for a write, as long as a client does; the write goes on."""
-    try:
-        async with asyncio.timeout(_WRITE_PATIENCE):
-            await asyncio.shield(stored)
-    except TimeoutError:
-        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "Pulsar has not acknowledged the write in time") from None
