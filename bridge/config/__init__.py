@@ -1,0 +1,29 @@
+"""The settings: what each may be, read from a TOML file with the environment over it, refused by name when wrong."""
+
+from bridge.config.loading import ENV_PREFIX, OTHER_VARIABLES, load
+from bridge.config.rules import Address
+from bridge.config.sections import (
+    GroupSettings,
+    HttpSettings,
+    KafkaSettings,
+    LogSettings,
+    PulsarSettings,
+    RetentionSettings,
+    Settings,
+    StorageSettings,
+)
+
+__all__ = [
+    "ENV_PREFIX",
+    "OTHER_VARIABLES",
+    "Address",
+    "GroupSettings",
+    "HttpSettings",
+    "KafkaSettings",
+    "LogSettings",
+    "PulsarSettings",
+    "RetentionSettings",
+    "Settings",
+    "StorageSettings",
+    "load",
+]

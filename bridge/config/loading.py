@@ -1,0 +1,81 @@
+"""Reads the settings from a TOML file, with the environment (BRIDGE_<SECTION>_<NAME>) over it."""
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import Field
+from pathlib import Path
+from typing import Any
+
+from bridge.config.rules import allowed, fields_of, known_name
+from bridge.config.sections import SECTIONS, Settings
+from bridge.errors import SettingsError
+
+ENV_PREFIX = "BRIDGE_"
+# Read elsewhere (the tests' own Pulsar, the codec's twin), so no setting of ours and no mistake of the operator's.
+OTHER_VARIABLES = ("BRIDGE_TEST_", "BRIDGE_CODEC")
+# Kubernetes injects these for every Service of the namespace; one named "bridge" must not stop our start.
+_SERVICE_LINK = re.compile(r"_SERVICE_HOST$|_SERVICE_PORT(_\w+)?$|_PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?$")
+
+
+def load(path: Path | None = None, environ: Mapping[str, str] | None = None) -> Settings:
+    """Read the file, put the environment (BRIDGE_<SECTION>_<NAME>) over it and check everything."""
+    values: dict[str, dict[str, Any]] = {}
+    if path is not None:
+        values = _read_file(path)
+    try:
+        settings = Settings().with_values(
+            **_merge(values, _read_environment(os.environ if environ is None else environ))
+        )
+    except SettingsError as error:
+        raise SettingsError(f"{path}: {error}" if path is not None else str(error)) from None
+    return settings
+
+
+def _merge(*layers: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    merged: dict[str, dict[str, Any]] = {}
+    for layer in layers:
+        for section, values in layer.items():
+            merged.setdefault(section, {}).update(values)
+    return merged
+
+
+def _read_file(path: Path) -> dict[str, dict[str, Any]]:
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot read the settings: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path}: not TOML: {error}") from None
+    for section, content in values.items():
+        if not isinstance(content, dict):
+            raise SettingsError(f"{path}: {section} stands outside a section; sections are {', '.join(SECTIONS)}")
+    return values
+
+
+def _read_environment(environ: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    values: dict[str, dict[str, Any]] = {}
+    for variable in sorted(environ):
+        if not variable.startswith(ENV_PREFIX) or variable.startswith(OTHER_VARIABLES):
+            continue
+        if _SERVICE_LINK.search(variable):
+            continue
+        section, _, name = variable.removeprefix(ENV_PREFIX).lower().partition("_")
+        known = {f"{ENV_PREFIX}{s}_{n}".upper(): f for s, c in SECTIONS.items() for n, f in fields_of(c).items()}
+        known_name(variable, known, "environment variable ")
+        values.setdefault(section, {})[name] = _from_text(variable, known[variable], environ[variable])
+    return values
+
+
+def _from_text(variable: str, setting: "Field[Any]", text: str) -> object:
+    if setting.type is bool:
+        if text.lower() in ("true", "false"):
+            return text.lower() == "true"
+        raise SettingsError(f'{variable} = "{text}": must be true or false')
+    if setting.type in (int, float):
+        try:
+            return int(text) if setting.type is int else float(text)
+        except ValueError:
+            raise SettingsError(f'{variable} = "{text}": must be {allowed(setting)}') from None
+    return text

@@ -1,0 +1,191 @@
+"""What a setting may be: the rules in words for the operator and as tests, and the complaints in their names."""
+
+import difflib
+import os
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import Field, field, fields
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from bridge.errors import SettingsError
+
+_PULSAR_NAME = re.compile(r"[-=:.\w]+", re.ASCII)  # org.apache.pulsar.common.naming.NamedEntity
+INT32_MAX = 2**31 - 1
+INT64_MAX = 2**63 - 1
+
+
+class Address(NamedTuple):
+    """A host and a port, as `host:port` or `[ipv6]:port` says them."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> "Address":
+        """Split `host:port`; ValueError when it is anything else."""
+        host, colon, port = text.rpartition(":")
+        if not colon or not port.isascii() or not port.isdecimal() or int(port) > 65535:
+            raise ValueError(text)
+        if host.startswith("[") and host.endswith("]"):
+            host = host[1:-1]
+        elif ":" in host:
+            raise ValueError(text)
+        if not host or any(c.isspace() or c in "/@[]" for c in host):
+            raise ValueError(text)
+        return cls(host, int(port))
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Rule(NamedTuple):
+    """What a setting may be: the words for the operator, and the test."""
+
+    allowed: str
+    holds: Callable[[Any], bool]
+
+
+def parses(parse: Callable[[str], object], text: str) -> bool:
+    """Whether `parse` takes the text without a ValueError."""
+    try:
+        parse(text)
+    except ValueError:
+        return False
+    return True
+
+
+def address(default: str, *, optional: bool = False) -> str:
+    """A setting that is `host:port`."""
+    allowed = "host:port, IPv6 as [host]:port" + (', or "" for the same as listen' if optional else "")
+    return field(
+        default=default,
+        metadata={"rule": Rule(allowed, lambda v: (optional and v == "") or parses(Address.parse, v))},
+    )
+
+
+def integer(default: int, low: int, high: int = INT64_MAX, *, unlimited: bool = False) -> int:
+    """A setting that is a whole number in a range, or −1 where `unlimited`."""
+    allowed = f"an integer from {low} to {high}" if high != INT64_MAX else f"an integer of at least {low}"
+    if unlimited:
+        allowed += ", or -1 for no limit"
+    return field(
+        default=default,
+        metadata={"rule": Rule(allowed, lambda v: low <= v <= high or (unlimited and v == -1))},
+    )
+
+
+def seconds(default: float) -> float:
+    """A setting that is a duration."""
+    # A day is more than any of these timeouts can mean; NaN fails both comparisons.
+    return field(
+        default=default, metadata={"rule": Rule("seconds, above 0 and at most 86400", lambda v: 0 < v <= 86400)}
+    )
+
+
+def one_of(default: str, *choices: str) -> str:
+    """A setting with a few values."""
+    allowed = "one of " + ", ".join(f'"{choice}"' for choice in choices)
+    return field(default=default, metadata={"rule": Rule(allowed, lambda v: v in choices)})
+
+
+def pulsar_name(default: str) -> str:
+    """A setting that names a tenant or namespace."""
+    rule = Rule("letters, digits and - = : . _", lambda v: _PULSAR_NAME.fullmatch(v) is not None)
+    return field(default=default, metadata={"rule": rule})
+
+
+def _readable(path: str) -> bool:
+    return path == "" or (os.path.isfile(path) and os.access(path, os.R_OK))
+
+
+def readable_file() -> str:
+    """A setting that is a file, or empty."""
+    return field(default="", metadata={"rule": Rule("a file this process can read", _readable)})
+
+
+def is_service_url(url: str) -> bool:
+    """Whether it is the address of Pulsar's binary protocol."""
+    scheme, _, rest = url.partition("://")
+    hosts = rest.removesuffix("/").split(",")
+    return scheme in ("pulsar", "pulsar+ssl") and all(parses(Address.parse, h) and h[-2:] != ":0" for h in hosts)
+
+
+def is_admin_url(url: str) -> bool:
+    """Whether it is the address of Pulsar's REST interface."""
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and not parts.query
+    except ValueError:
+        return False
+
+
+def text(default: str, allowed: str, holds: Callable[[str], bool]) -> str:
+    """A setting with a rule of its own."""
+    return field(default=default, metadata={"rule": Rule(allowed, holds)})
+
+
+def fields_of(section: type) -> "dict[str, Field[Any]]":
+    """The settings of a section by name."""
+    return {f.name: f for f in fields(section)}
+
+
+def known_name(name: str, names: Iterable[str], what: str) -> str:
+    """The name, if it is one of `names`; else SettingsError with the likeliest one meant."""
+    if name in names:
+        return name
+    label = f"{what}{name}" if what.endswith((".", " ")) else f"{what} [{name}]"
+    known = list(names)
+    close = difflib.get_close_matches(name, known, n=1)
+    everything = f"known are {_list(known)}" if len(known) < 20 else "config/bridge.toml lists every setting"
+    hint = f"did you mean {close[0]}?" if close else everything
+    raise SettingsError(f"unknown {label}; {hint}")
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(names)
+
+
+def allowed(setting: "Field[Any]") -> str:
+    """What a setting may be, in words."""
+    rule: Rule | None = setting.metadata.get("rule")
+    kinds: dict[Any, str] = {bool: "true or false", int: "an integer", float: "a number", str: "a string"}
+    return rule.allowed if rule else kinds[setting.type]
+
+
+def _shown(setting: "Field[Any]", value: object) -> str:
+    return "(not shown)" if setting.metadata.get("secret") else toml_value(value)
+
+
+def check_type(section: str, setting: "Field[Any]", value: object) -> None:
+    """Raise SettingsError unless the value is of the setting's type."""
+    # bool is an int to Python, but `node_id = true` is a mistake.
+    wanted = (int, float) if setting.type is float else setting.type
+    if not isinstance(value, wanted) or (isinstance(value, bool) and setting.type is not bool):  # type: ignore[arg-type]
+        raise SettingsError(f"{section}.{setting.name} = {_shown(setting, value)}: must be {allowed(setting)}")
+
+
+def check_rules(section: str, values: Any) -> None:
+    """Raise SettingsError unless every setting of a section holds its rule."""
+    for setting in fields(values):
+        value = getattr(values, setting.name)
+        check_type(section, setting, value)
+        rule: Rule | None = setting.metadata.get("rule")
+        if rule and not rule.holds(value):
+            raise SettingsError(f"{section}.{setting.name} = {_shown(setting, value)}: must be {rule.allowed}")
+
+
+def toml_value(value: object) -> str:
+    """A value as TOML writes it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    escaped = "".join(_toml_character(c) for c in str(value))
+    return f'"{escaped}"'
+
+
+def _toml_character(character: str) -> str:
+    if character in '\\"':
+        return "\\" + character
+    return character if character.isprintable() else f"\\U{ord(character):08x}"
