@@ -31,6 +31,7 @@ from bridge.api import Later, Session, error_codes
 from bridge.apis import api_versions
 from bridge.connection.answers import Outbox, Started
 from bridge.connection.budget import Lease
+from bridge.connection.parts import Refused, address_of, cancelled_from_outside
 from bridge.errors import KafkaError
 from bridge.kafka import frames
 from bridge.kafka.primitives import DecodeError
@@ -45,15 +46,6 @@ TURN_SECONDS = 0.005
 LINGER_SECONDS = 1.0
 """How long a drained connection waits for its client to hang up. Closing with requests unread would be a reset, which
 takes from the client also the answers on their way to it (RFC 9112, 9.6)."""
-
-
-class _Refused(Exception):
-    """The connection must be closed; `reason` is one of `metrics.REJECTION_REASONS`."""
-
-    def __init__(self, reason: str, **fields: object) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.fields = fields
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -91,11 +83,11 @@ class Connection(asyncio.BufferedProtocol):
         """A client has connected."""
         self._transport = cast(asyncio.Transport, transport)
         self._outbox = Outbox(self._transport)
-        peer = _address(transport.get_extra_info("peername"))
+        peer = address_of(transport.get_extra_info("peername"))
         self._session = Session(id=self._number, peer=peer, listener=self._listener.name)
         _log.debug("= connected", extra=self._fields())
         if not self._listener.admit(self):
-            self._refuse(_Refused("too_many_connections"))
+            self._refuse(Refused("too_many_connections"))
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next bytes shall go: the begun frame's own memory, or scratch shared by all connections.
@@ -113,7 +105,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             complete = self._receiver.received(nbytes, self._listener.scratch)
         except frames.FrameError as error:
-            return self._refuse(_Refused(error.reason, size=error.size))
+            return self._refuse(Refused(error.reason, size=error.size))
         self._frames.extend((frame, now) for frame in complete)
         self._budget.take(self._lease, sum(len(f) for f in complete) + self._receiver.capacity - held)
         self._wake()
@@ -232,11 +224,11 @@ class Connection(asyncio.BufferedProtocol):
             if started.api.abandon and (self._lost or self._draining):
                 return self._finish(started, None)
             result = await started.api.handle(request, self._broker, self._session)
-        except _Refused as refused:
+        except Refused as refused:
             self._finish(started, None)
             return self._refuse(refused)
         except asyncio.CancelledError as error:
-            if not _cancelled_from_outside():
+            if not cancelled_from_outside():
                 return self._fail(started, error)
             self._finish(started, None)
             raise
@@ -256,14 +248,14 @@ class Connection(asyncio.BufferedProtocol):
         fields = {"api": key, "version": version, "correlation_id": started.correlation_id}
         api = self._broker.apis.get(key)
         if api is None:
-            raise _Refused("unknown_api", **fields)
+            raise Refused("unknown_api", **fields)
         if not api.serves(version):
             if key != api_versions.KEY:
-                raise _Refused("unsupported_version", **fields)
+                raise Refused("unsupported_version", **fields)
             api, version = api_versions.REFUSAL, 0
         started.api, started.version = api, version
         if len(frame) > api.max_request_bytes:
-            raise _Refused("too_large", size=len(frame), **fields)
+            raise Refused("too_large", size=len(frame), **fields)
         metrics = self._metrics.api(key)
         metrics.requests.inc()
         metrics.bytes_in.inc(len(frame) + 4)
@@ -276,7 +268,7 @@ class Connection(asyncio.BufferedProtocol):
             reason = "bad_body"
             return api.decode(frame[header.body_offset :], version)
         except DecodeError as error:
-            raise _Refused(reason, error=error, **fields) from None
+            raise Refused(reason, error=error, **fields) from None
 
     def _later_done(self, started: Started, future: asyncio.Future[Any]) -> None:
         started.future = None
@@ -366,7 +358,7 @@ class Connection(asyncio.BufferedProtocol):
         self._active = self._loop.time()
         self._steer_reading()
 
-    def _refuse(self, refused: _Refused) -> None:
+    def _refuse(self, refused: Refused) -> None:
         self._metrics.rejected(refused.reason)
         _log.warning("! refused", extra=self._fields(reason=refused.reason, **refused.fields))
         self._close()
@@ -399,15 +391,3 @@ class Connection(asyncio.BufferedProtocol):
 
     def _fields(self, **fields: object) -> dict[str, object]:
         return {"conn": self._number, "peer": self._session.peer, "client": self._session.client_id[:128], **fields}
-
-
-def _cancelled_from_outside() -> bool:
-    """Whether this task is being cancelled, not just something that it waited for."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
-
-
-def _address(name: Any) -> str:
-    if isinstance(name, tuple) and len(name) >= 2:
-        return f"[{name[0]}]:{name[1]}" if ":" in name[0] else f"{name[0]}:{name[1]}"
-    return str(name or "")

@@ -1,53 +1,27 @@
 """Pulsar's admin REST interface: what the binary protocol cannot say about topics, namespaces and brokers."""
 
 import json
-import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import Any, Final
-from urllib.parse import quote, urlsplit
 
-import aiohttp
-from yarl import URL
-
-from bridge.config import PulsarSettings
-from bridge.errors import BridgeError
-from bridge.pulsar.auth import Token, tls_context
+from bridge.pulsar.rest import LOST, AdminError, Conflict, Forbidden, NotFound, Rest, path_of, topic_path
 from bridge.pulsar.types import Position
 
+__all__ = [
+    "Admin",
+    "AdminError",
+    "CompactionStatus",
+    "Conflict",
+    "Forbidden",
+    "InternalStats",
+    "LedgerInfo",
+    "NotFound",
+    "PartitionedMetadata",
+    "Retention",
+]
+
 _PARTITIONED_MARK: Final = "application/vnd.partitioned-topic-metadata+json"
-_MAX_REDIRECTS: Final = 10
-_LOST: Final = 0  # the status of an answer that never came
-
-
-class AdminError(BridgeError):
-    """The broker's HTTP side refused or could not be reached (status 0); the reason is its own."""
-
-    def __init__(self, status: int, reason: str) -> None:
-        super().__init__(f"HTTP {status}: {reason}" if status else reason)
-        self.status = status
-        self.reason = reason
-
-    @property
-    def retriable(self) -> bool:
-        """Whether the same request may succeed later."""
-        return self.status in (_LOST, 408, 429) or self.status >= 500
-
-
-class Forbidden(AdminError):
-    """401 or 403: not logged in, or not allowed."""
-
-
-class NotFound(AdminError):
-    """404: no such topic, namespace, tenant or policy."""
-
-
-class Conflict(AdminError):
-    """409: it exists already, or is in use."""
-
-
-_ERRORS: Final[Mapping[int, type[AdminError]]] = {401: Forbidden, 403: Forbidden, 404: NotFound, 409: Conflict}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,39 +69,18 @@ class CompactionStatus:
     error: str
 
 
-class Admin:
-    """One client for one admin URL; `start` before use, `close` after."""
-
-    def __init__(self, settings: PulsarSettings) -> None:
-        self._url = settings.admin_url.rstrip("/")
-        self._timeout = aiohttp.ClientTimeout(
-            total=settings.operation_timeout_seconds, sock_connect=settings.connect_timeout_seconds
-        )
-        self._token = Token(settings)
-        self._tls: ssl.SSLContext | bool = tls_context(settings) if self._url.startswith("https:") else True
-        self._session: aiohttp.ClientSession | None = None
-
-    async def start(self) -> None:
-        """Open the HTTP session; nothing is asked yet."""
-        self._session = aiohttp.ClientSession(
-            timeout=self._timeout, connector=aiohttp.TCPConnector(ssl=self._tls, limit=16)
-        )
-
-    async def close(self) -> None:
-        """Close the HTTP session."""
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+class Admin(Rest):
+    """What the admin interface offers, operation by operation."""
 
     # --- topics ---------------------------------------------------------------------------------------------------
 
     async def partitioned_topics(self, namespace: str) -> list[str]:
         """Full names of the namespace's partitioned topics."""
-        return _names(await self._get(f"persistent/{_path(namespace)}/partitioned"))
+        return _names(await self.get(f"persistent/{path_of(namespace)}/partitioned"))
 
     async def non_partitioned_topics(self, namespace: str) -> list[str]:
         """Full names of the namespace's topics that hold data: each partition is one."""
-        return _names(await self._get(f"persistent/{_path(namespace)}"))
+        return _names(await self.get(f"persistent/{path_of(namespace)}"))
 
     async def create_partitioned(
         self, topic: str, partitions: int, properties: Mapping[str, str] | None = None
@@ -135,41 +88,41 @@ class Admin:
         """Create a partitioned topic; Conflict when it exists, partitioned or not."""
         # The media type decides whether the body is a bare count or an object with properties.
         body = json.dumps({"partitions": partitions, "properties": dict(properties or {})})
-        await self._call("PUT", f"{_topic(topic)}/partitions", body=body, content_type=_PARTITIONED_MARK)
+        await self.call("PUT", f"{topic_path(topic)}/partitions", body=body, content_type=_PARTITIONED_MARK)
 
     async def create_non_partitioned(self, topic: str, properties: Mapping[str, str] | None = None) -> None:
         """Create a topic without partitions; Conflict when it exists."""
-        await self._call("PUT", _topic(topic), body=json.dumps(dict(properties or {})))
+        await self.call("PUT", topic_path(topic), body=json.dumps(dict(properties or {})))
 
     async def update_partitions(self, topic: str, partitions: int) -> None:
         """Give a partitioned topic more partitions (never fewer); the new ones exist when this returns."""
-        await self._call("POST", f"{_topic(topic)}/partitions", body=json.dumps(partitions))
+        await self.call("POST", f"{topic_path(topic)}/partitions", body=json.dumps(partitions))
 
     async def delete_partitioned(self, topic: str, *, force: bool = True) -> None:
         """Delete a partitioned topic and its partitions; force: although clients are connected."""
-        await self._call("DELETE", f"{_topic(topic)}/partitions", query={"force": _bool(force)})
+        await self.call("DELETE", f"{topic_path(topic)}/partitions", query={"force": _bool(force)})
 
     async def delete_non_partitioned(self, topic: str, *, force: bool = True) -> None:
         """Delete a topic without partitions; force: although clients are connected."""
-        await self._call("DELETE", _topic(topic), query={"force": _bool(force)})
+        await self.call("DELETE", topic_path(topic), query={"force": _bool(force)})
 
     async def partitioned_metadata(self, topic: str) -> PartitionedMetadata:
         """How many partitions, with the topic's properties. Asking never creates the topic."""
         query = {"authoritative": "false", "checkAllowAutoCreation": "false"}
-        found = _object(await self._call("GET", f"{_topic(topic)}/partitions", query=query))
+        found = _object(await self.call("GET", f"{topic_path(topic)}/partitions", query=query))
         return PartitionedMetadata(int(found.get("partitions", 0)), dict(found.get("properties") or {}))
 
     async def topic_properties(self, topic: str) -> dict[str, str]:
         """The properties given at creation or updated since."""
-        return dict(_object(await self._get(f"{_topic(topic)}/properties")))
+        return dict(_object(await self.get(f"{topic_path(topic)}/properties")))
 
     async def update_topic_properties(self, topic: str, properties: Mapping[str, str]) -> None:
         """Add or replace these properties; others stay."""
-        await self._call("PUT", f"{_topic(topic)}/properties", body=json.dumps(dict(properties)))
+        await self.call("PUT", f"{topic_path(topic)}/properties", body=json.dumps(dict(properties)))
 
     async def internal_stats(self, topic: str) -> InternalStats:
         """Ledgers, last entry and cursors of a topic or one partition."""
-        stats = _object(await self._get(f"{_topic(topic)}/internalStats"))
+        stats = _object(await self.get(f"{topic_path(topic)}/internalStats"))
         return InternalStats(
             ledgers=_ledgers(stats),
             last_confirmed=_position(str(stats.get("lastConfirmedEntry", "-1:-1"))),
@@ -181,7 +134,7 @@ class Admin:
     async def internal_info(self, topic: str) -> dict[str, Any]:
         """The managed ledger's stored metadata: closed ledgers, cursors, properties (refreshed at roll-over only)."""
         # Answered as text/plain in some versions.
-        return _object(await self._get(f"{_topic(topic)}/internal-info"))
+        return _object(await self.get(f"{topic_path(topic)}/internal-info"))
 
     async def ledgers(self, topic: str) -> list[LedgerInfo]:
         """The topic's ledgers, oldest first, the open one with its present count."""
@@ -189,68 +142,68 @@ class Admin:
 
     async def position_at(self, topic: str, timestamp: int) -> Position:
         """The first entry published at or after the timestamp (milliseconds), as far as publish times are in order."""
-        found = _object(await self._get(f"{_topic(topic)}/messageid/{timestamp}"))
+        found = _object(await self.get(f"{topic_path(topic)}/messageid/{timestamp}"))
         return Position(int(found["ledgerId"]), int(found["entryId"]))
 
     async def partition_sizes(self, topic: str) -> dict[str, int]:
         """The stored bytes of each partition, by its full name."""
         query = {"perPartition": "true", "getPreciseBacklog": "false", "subscriptionBacklogSize": "false"}
-        stats = _object(await self._call("GET", f"{_topic(topic)}/partitioned-stats", query=query))
+        stats = _object(await self.call("GET", f"{topic_path(topic)}/partitioned-stats", query=query))
         return {name: int(one.get("storageSize", 0)) for name, one in (stats.get("partitions") or {}).items()}
 
     async def trim(self, topic: str) -> None:
         """Delete at once, in the background, the closed ledgers that neither retention nor a subscription keeps."""
-        await self._call("POST", f"{_topic(topic)}/trim")
+        await self.call("POST", f"{topic_path(topic)}/trim")
 
     async def unload(self, topic: str) -> None:
         """Have the owning broker let go of the topic; clients find it again by lookup."""
-        await self._call("PUT", f"{_topic(topic)}/unload")
+        await self.call("PUT", f"{topic_path(topic)}/unload")
 
     async def terminate(self, topic: str) -> None:
         """Allow no more entries; readers are told when they reach the end."""
-        await self._call("POST", f"{_topic(topic)}/terminate")
+        await self.call("POST", f"{topic_path(topic)}/terminate")
 
     async def compact(self, topic: str) -> None:
         """Begin to compact the topic (or one partition); Conflict while it is being compacted."""
-        await self._call("PUT", f"{_topic(topic)}/compaction")
+        await self.call("PUT", f"{topic_path(topic)}/compaction")
 
     async def compaction_status(self, topic: str) -> CompactionStatus:
         """How the latest compaction went."""
-        status = _object(await self._get(f"{_topic(topic)}/compaction"))
+        status = _object(await self.get(f"{topic_path(topic)}/compaction"))
         return CompactionStatus(str(status.get("status", "")), str(status.get("lastError") or ""))
 
     # --- policies -------------------------------------------------------------------------------------------------
 
     async def namespace_policies(self, namespace: str) -> dict[str, Any]:
         """Every policy of the namespace as Pulsar writes them."""
-        return _object(await self._get(f"namespaces/{_path(namespace)}"))
+        return _object(await self.get(f"namespaces/{path_of(namespace)}"))
 
     async def namespace_retention(self, namespace: str) -> Retention | None:
         """The namespace's own retention; None = the broker's default applies."""
-        return _retention(await self._get(f"namespaces/{_path(namespace)}/retention"))
+        return _retention(await self.get(f"namespaces/{path_of(namespace)}/retention"))
 
     async def set_namespace_retention(self, namespace: str, retention: Retention) -> None:
         """Set the namespace's retention."""
-        await self._call("POST", f"namespaces/{_path(namespace)}/retention", body=_retention_body(retention))
+        await self.call("POST", f"namespaces/{path_of(namespace)}/retention", body=_retention_body(retention))
 
     async def topic_policy(self, topic: str, name: str, *, applied: bool = False) -> Any:
         """A policy of the topic's own, None if it has none; applied: whatever level it comes from."""
-        return await self._call("GET", f"{_topic(topic)}/{name}", query={"applied": _bool(applied)})
+        return await self.call("GET", f"{topic_path(topic)}/{name}", query={"applied": _bool(applied)})
 
     async def set_topic_policy(self, topic: str, name: str, value: object) -> None:
         """Set a policy for one topic, None removes it (needs topic policies on the broker)."""
         if value is None:
-            await self._call("DELETE", f"{_topic(topic)}/{name}")
+            await self.call("DELETE", f"{topic_path(topic)}/{name}")
         else:
-            await self._call("POST", f"{_topic(topic)}/{name}", body=json.dumps(value))
+            await self.call("POST", f"{topic_path(topic)}/{name}", body=json.dumps(value))
 
     async def topic_retention(self, topic: str) -> Retention | None:
         """The topic's own retention; None = the namespace's applies."""
-        return _retention(await self._get(f"{_topic(topic)}/retention"))
+        return _retention(await self.get(f"{topic_path(topic)}/retention"))
 
     async def set_topic_retention(self, topic: str, retention: Retention) -> None:
         """Set the topic's own retention (needs topic policies on the broker)."""
-        await self._call("POST", f"{_topic(topic)}/retention", body=_retention_body(retention))
+        await self.call("POST", f"{topic_path(topic)}/retention", body=_retention_body(retention))
 
     async def set_namespace_inactive_topic_policies(
         self, namespace: str, *, delete: bool, max_inactive_seconds: int = 3600
@@ -261,140 +214,54 @@ class Admin:
             "maxInactiveDurationSeconds": max_inactive_seconds,
             "deleteWhileInactive": delete,
         }
-        await self._call("POST", f"namespaces/{_path(namespace)}/inactiveTopicPolicies", body=json.dumps(body))
+        await self.call("POST", f"namespaces/{path_of(namespace)}/inactiveTopicPolicies", body=json.dumps(body))
 
     async def namespace_deduplication(self, namespace: str) -> bool | None:
         """The namespace's own setting; None = the broker's default applies."""
-        return _flag(await self._get(f"namespaces/{_path(namespace)}/deduplication"))
+        return _flag(await self.get(f"namespaces/{path_of(namespace)}/deduplication"))
 
     async def set_namespace_deduplication(self, namespace: str, enabled: bool) -> None:
         """Turn deduplication on or off for the namespace."""
-        await self._call("POST", f"namespaces/{_path(namespace)}/deduplication", body=_bool(enabled))
+        await self.call("POST", f"namespaces/{path_of(namespace)}/deduplication", body=_bool(enabled))
 
     async def topic_deduplication(self, topic: str) -> bool | None:
         """The topic's own setting; None = the namespace's applies."""
-        return _flag(await self._get(f"{_topic(topic)}/deduplicationEnabled"))
+        return _flag(await self.get(f"{topic_path(topic)}/deduplicationEnabled"))
 
     async def set_topic_deduplication(self, topic: str, enabled: bool) -> None:
         """Turn deduplication on or off for one topic (needs topic policies on the broker)."""
-        await self._call("POST", f"{_topic(topic)}/deduplicationEnabled", body=_bool(enabled))
+        await self.call("POST", f"{topic_path(topic)}/deduplicationEnabled", body=_bool(enabled))
 
     # --- brokers --------------------------------------------------------------------------------------------------
 
     async def create_namespace(self, namespace: str) -> None:
         """Create the namespace; Conflict when it exists."""
-        await self._call("PUT", f"namespaces/{_path(namespace)}")
+        await self.call("PUT", f"namespaces/{path_of(namespace)}")
 
     async def delete_namespace(self, namespace: str, *, force: bool = False) -> None:
         """Delete the namespace; force: with its topics (the broker must allow it)."""
-        await self._call("DELETE", f"namespaces/{_path(namespace)}", query={"force": _bool(force)})
+        await self.call("DELETE", f"namespaces/{path_of(namespace)}", query={"force": _bool(force)})
 
     async def clusters(self) -> list[str]:
         """The clusters of this instance."""
-        return _names(await self._get("clusters"))
+        return _names(await self.get("clusters"))
 
     async def runtime_config(self) -> dict[str, Any]:
         """The answering broker's configuration (its super-users only, where authorization is on)."""
-        return _object(await self._get("brokers/configuration/runtime"))
+        return _object(await self.get("brokers/configuration/runtime"))
 
     async def brokers_health(self) -> None:
         """Return when the broker says it is healthy; AdminError otherwise."""
-        answer = await self._get("brokers/health")
+        answer = await self.get("brokers/health")
         if answer != "ok":
             raise AdminError(200, f"brokers/health answered {answer!r}")
-
-    # --- HTTP -----------------------------------------------------------------------------------------------------
-
-    async def _get(self, path: str) -> Any:
-        return await self._call("GET", path)
-
-    async def _call(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: str | None = None,
-        content_type: str = "application/json",
-        query: Mapping[str, str] | None = None,
-    ) -> Any:
-        if self._session is None:
-            raise AdminError(_LOST, "the admin client is not started")
-        headers = self._token.http_headers()
-        if method in ("PUT", "POST"):  # also without a body: aiohttp would call it an octet-stream, some refuse that
-            headers["Content-Type"] = content_type
-        url = _encoded(f"{self._url}/admin/v2/{path}", query)
-        try:
-            for _ in range(_MAX_REDIRECTS):
-                async with self._session.request(
-                    method, url, data=body, headers=headers, allow_redirects=False
-                ) as response:
-                    text = await response.text(errors="replace")
-                    if response.status == HTTPStatus.TEMPORARY_REDIRECT:
-                        url = self._redirected(response.headers.get("Location", ""))
-                        continue
-                    if response.status >= 300:
-                        raise _ERRORS.get(response.status, AdminError)(response.status, _reason(text, response.reason))
-                    return _json(text)
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise AdminError(_LOST, f"{method} {self._url}: {error or type(error).__name__}") from error
-        raise AdminError(HTTPStatus.TEMPORARY_REDIRECT, f"more than {_MAX_REDIRECTS} redirects for {path}")
-
-    def _redirected(self, location: str) -> URL:
-        """The broker that owns the topic; followed by hand because aiohttp would not show it the token."""
-        url = URL(location, encoded=True)
-        if not url.host or url.scheme != urlsplit(self._url).scheme:
-            raise AdminError(HTTPStatus.TEMPORARY_REDIRECT, f"redirected to an unfit place: {location!r}")
-        return url
-
-
-def _path(name: str) -> str:
-    """Each segment escaped on its own; a name cannot reach another endpoint, by "..", "?" or otherwise."""
-    segments = name.split("/")
-    if any(segment in ("", ".", "..") for segment in segments):
-        raise AdminError(_LOST, f"not a name: {name!r}")
-    return "/".join(quote(segment, safe="") for segment in segments)
-
-
-def _topic(topic: str) -> str:
-    """`persistent://tenant/namespace/name` as a path; the name itself may hold slashes."""
-    domain, mark, rest = topic.partition("://")
-    parts = rest.split("/", 2)
-    if not mark or domain not in ("persistent", "non-persistent") or len(parts) != 3 or not parts[2]:
-        raise AdminError(_LOST, f"not a full topic name: {topic!r}")
-    if parts[2] in (".", ".."):
-        raise AdminError(_LOST, f"not a name: {topic!r}")
-    return f"{domain}/{_path('/'.join(parts[:2]))}/{quote(parts[2], safe='')}"
-
-
-def _encoded(url: str, query: Mapping[str, str] | None) -> URL:
-    text = "&".join(f"{key}={quote(value, safe='')}" for key, value in (query or {}).items())
-    # encoded=True: the path is escaped already, segment by segment; yarl must not undo "%2F".
-    return URL(f"{url}?{text}" if text else url, encoded=True)
-
-
-def _json(text: str) -> Any:
-    """The answer's JSON; health and some errors are bare words, no answer is None."""
-    if not text:
-        return None
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
-
-
-def _reason(text: str, status_line: str | None) -> str:
-    """Pulsar puts {"reason": ...}; a server error page is not worth repeating."""
-    answer = _json(text)
-    if isinstance(answer, dict) and "reason" in answer:
-        return str(answer["reason"])
-    return status_line or text[:200]
 
 
 def _object(answer: Any) -> dict[str, Any]:
     if answer is None:
         return {}
     if not isinstance(answer, dict):
-        raise AdminError(_LOST, f"expected an object, got {str(answer)[:200]!r}")
+        raise AdminError(LOST, f"expected an object, got {str(answer)[:200]!r}")
     return answer
 
 
@@ -402,7 +269,7 @@ def _names(answer: Any) -> list[str]:
     if answer is None:
         return []
     if not isinstance(answer, list):
-        raise AdminError(_LOST, f"expected a list, got {str(answer)[:200]!r}")
+        raise AdminError(LOST, f"expected a list, got {str(answer)[:200]!r}")
     return [str(name) for name in answer]
 
 

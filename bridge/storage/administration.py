@@ -16,7 +16,7 @@ from bridge.storage.faults import translated
 from bridge.storage.names import Names
 
 if TYPE_CHECKING:
-    from bridge.storage.partition import Storage
+    from bridge.storage.services import Storage
     from bridge.storage.topics import Topic
 
 _log = log.get("storage.administration")

@@ -83,3 +83,17 @@ class BatchMaker:
         if not self._chunks.is_whole(entry):
             return None
         return Batch(entry, self._chunks.feed(entry), self._limit)
+
+
+def within(batches: list[Batch], max_bytes: int) -> list[bytes]:
+    """The batches' bytes up to `max_bytes`, but of one at least."""
+    found: list[bytes] = []
+    size = 0
+    for batch in batches:
+        data = batch.kafka()
+        size += len(data)
+        if found and size > max_bytes:
+            break
+        if data:
+            found.append(data)
+    return found

@@ -3,53 +3,29 @@
 import asyncio
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
 from bridge import log
-from bridge.config import Settings
 from bridge.errors import BridgeError, KafkaError
 from bridge.kafka.error_codes import ErrorCode
-from bridge.metrics import StorageMetrics
-from bridge.pulsar.admin import Admin
-from bridge.pulsar.client import PulsarClient
 from bridge.pulsar.types import EARLIEST, LATEST, Position, PulsarError
 from bridge.storage import entries
 from bridge.storage.appender import Appender
-from bridge.storage.batches import Batch
-from bridge.storage.catchup import CatchUps, Cursor
-from bridge.storage.deduplication import Deduplication
+from bridge.storage.batches import Batch, within
+from bridge.storage.catchup import Cursor
 from bridge.storage.entries import Sealed
 from bridge.storage.faults import translated
 from bridge.storage.log_end import LogEnd
 from bridge.storage.offsets import OffsetIndex
 from bridge.storage.search import Search
-from bridge.storage.tail import Recreated, Tail, TailCache
+from bridge.storage.services import Storage
+from bridge.storage.tail import Recreated, Tail
 
 _log = log.get("storage.partition")
 
 _START_IS_FRESH = 10.0  # seconds that a known log start is taken for true; it only ever moves up
 _SCAN_BYTES = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Storage:
-    """What all partition logs share."""
-
-    settings: Settings
-    client: PulsarClient
-    admin: Admin
-    metrics: StorageMetrics
-    cache: TailCache
-    catchups: CatchUps
-    deduplication: Deduplication
-    writer: str  # names this process among a topic's producers
-
-    @property
-    def largest_batch(self) -> int:
-        """The most bytes one batch may have uncompressed."""
-        return self.settings.kafka.max_request_bytes
 
 
 class TimeOffset(NamedTuple):
@@ -162,7 +138,7 @@ class PartitionLog:
         batches = tail.slice(offset, max_bytes)
         if not batches:
             return None
-        found = _within(batches, max_bytes)
+        found = within(batches, max_bytes)
         return found or None
 
     async def read(self, offset: int, max_bytes: int, patience: float) -> list[bytes]:
@@ -179,7 +155,7 @@ class PartitionLog:
                 if not batches:
                     break
                 offset = batches[-1].next  # where to go on if these hold no record (chunks of a large message)
-                found = _within(batches, max_bytes)
+                found = within(batches, max_bytes)
             return found
 
     async def latest(self) -> int:
@@ -404,20 +380,6 @@ class PartitionLog:
         except KafkaError as error:
             _log.warning("! log start not refreshed", extra={"topic": self.topic, "error": str(error)})
             return self._start
-
-
-def _within(batches: list[Batch], max_bytes: int) -> list[bytes]:
-    """The batches' bytes up to `max_bytes`, but of one at least."""
-    found: list[bytes] = []
-    size = 0
-    for batch in batches:
-        data = batch.kafka()
-        size += len(data)
-        if found and size > max_bytes:
-            break
-        if data:
-            found.append(data)
-    return found
 
 
 def _now() -> float:

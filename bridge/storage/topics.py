@@ -14,7 +14,8 @@ from bridge.storage import kept, names
 from bridge.storage.administration import Administration
 from bridge.storage.faults import translated
 from bridge.storage.names import Names
-from bridge.storage.partition import PartitionLog, Storage
+from bridge.storage.partition import PartitionLog
+from bridge.storage.services import Storage
 
 _log = log.get("storage.topics")
 

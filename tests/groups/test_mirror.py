@@ -16,7 +16,7 @@ from bridge.metrics import Metrics
 from bridge.pulsar import Admin, PulsarClient
 from bridge.storage.catchup import CatchUps
 from bridge.storage.deduplication import Deduplication
-from bridge.storage.partition import Storage
+from bridge.storage.services import Storage
 from bridge.storage.tail import TailCache
 from bridge.storage.topics import Topics
 from tests.storage.conftest import sealed

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from bridge.config import PulsarSettings
 from bridge.pulsar import Admin, AdminError
-from bridge.pulsar.admin import Conflict, Forbidden, NotFound, _topic
+from bridge.pulsar.admin import Conflict, Forbidden, NotFound
+from bridge.pulsar.rest import topic_path
 
 Serve = Callable[[Callable[[web.Request], web.Response]], Awaitable[str]]
 TOPIC = "persistent://public/default/t"
@@ -150,6 +151,6 @@ async def test_what_is_no_topic_is_not_asked_about(ask: Ask, topic: str) -> None
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
 def test_a_topic_name_stays_one_segment(name: str) -> None:
     if name not in (".", ".."):
-        path = _topic(f"persistent://public/default/{name}")
+        path = topic_path(f"persistent://public/default/{name}")
         assert path.count("/") == 3
         assert not set("?#%/ ") & set(path.rpartition("/")[2].replace("%", ""))

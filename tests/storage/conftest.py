@@ -16,7 +16,8 @@ from bridge.pulsar import Admin, PulsarClient
 from bridge.storage import entries
 from bridge.storage.catchup import CatchUps
 from bridge.storage.deduplication import Deduplication
-from bridge.storage.partition import PartitionLog, Storage
+from bridge.storage.partition import PartitionLog
+from bridge.storage.services import Storage
 from bridge.storage.tail import TailCache
 from tests.support.bridges import settings_for
 from tests.support.pulsar import PulsarAddress
