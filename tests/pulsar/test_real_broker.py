@@ -1,4 +1,7 @@
-"""The client's contract, held against a real Pulsar."""
+"""The client's contract, held against a real Pulsar.
+
+Above 400 lines, as one contract: its parts share their topic, their clients and the ways of filling and reading it.
+"""
 
 import asyncio
 import itertools
