@@ -59,14 +59,16 @@ def decoding(twin: Twin, load: Load) -> Callable[[], object]:
 
 
 def seconds_a_call(call: Callable[[], object], seconds: float) -> float:
-    """CPU seconds of one call, by as many calls as fit into `seconds`."""
-    calls, spent = 0, 0.0
-    started = time.thread_time()
-    while spent < seconds or not calls:
-        call()
-        calls += 1
+    """CPU seconds of one call: of twice as many calls each time, until they take `seconds`."""
+    calls = 1
+    while True:
+        started = time.thread_time()
+        for _ in range(calls):
+            call()
         spent = time.thread_time() - started
-    return spent / calls
+        if spent >= seconds:
+            return spent / calls
+        calls *= 2
 
 
 def main() -> None:

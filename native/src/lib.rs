@@ -149,7 +149,7 @@ fn encode_payload<'py>(
     let input = Input::of(records)?;
     let coder = Encode { records: input.bytes(), count: count_of(count)?, base_timestamp };
     let size = coder.records.len() + coder.records.len() / 8 + 64;
-    let (data, encoded) = memory::make(py, input.is_immutable(), size, &coder)?.map_err(Bad::record)?;
+    let (data, encoded) = memory::make(py, input.is_immutable(), size, coder.count, &coder)?.map_err(Bad::record)?;
     let types = Types::get(py)?;
     types.make(&types.payload, (data, encoded.newest, encoded.escaped).into_pyobject(py)?)
 }
@@ -165,7 +165,7 @@ fn decode_payload<'py>(
     let input = Input::of(payload)?;
     let coder = Decode { payload: input.bytes(), count: count_of(count)?, rebuild: rebuild_of(rebuild)? };
     let size = coder.payload.len() + HEADER_SIZE + 64;
-    Ok(memory::make(py, input.is_immutable(), size, &coder)?.map_err(Bad::entry)?.0)
+    Ok(memory::make(py, input.is_immutable(), size, coder.count, &coder)?.map_err(Bad::entry)?.0)
 }
 
 /// Write one uncompressed Kafka batch over the offsets that `rebuild` names; it may have fewer records (gaps).
@@ -178,7 +178,7 @@ fn build_batch<'py>(records: &Bound<'py, PyAny>, rebuild: &Bound<'py, PyTuple>) 
         records.try_iter()?.map(|record| Held::of(&record?, rebuild.base_offset)).collect::<PyResult<Vec<_>>>()?;
     let coder = Build { records: held.iter().map(Held::view).collect(), rebuild };
     let size = HEADER_SIZE + coder.records.iter().map(View::size).sum::<usize>();
-    Ok(memory::make(records.py(), true, size, &coder)?.map_err(Bad::entry)?.0)
+    Ok(memory::make(records.py(), true, size, coder.records.len() as i64, &coder)?.map_err(Bad::entry)?.0)
 }
 
 /// What is in a `Rebuild`, refused where it has no place in a batch's header: an entry's own metadata may say anything.

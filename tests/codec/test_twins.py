@@ -74,6 +74,16 @@ def test_large_results(codec: Twin, value: bytes | None) -> None:
     assert codec.decode_payload(payload.data, 40, own(40)) == batch
 
 
+@pytest.mark.parametrize("count", [1500, 60_000])
+def test_large_results_of_small_records(codec: Twin, count: int) -> None:
+    """These are copied, until they are so large that they are counted too."""
+    records = [Record(at, NOW, b"key", b"v" * 100, []) for at in range(count)]
+    batch = codec.build_batch(records, own(count))
+    payload = codec.encode_payload(section(batch), count, NOW)
+    assert codec.decode_payload(payload.data, count, own(count)) == batch
+    assert codec.read_records(batch) == records
+
+
 def test_large_damage(codec: Twin) -> None:
     batch = codec.build_batch([Record(0, NOW, None, bytes(LARGE), [])], own(1))
     payload = codec.encode_payload(section(batch), 1, NOW).data
