@@ -78,7 +78,7 @@ def test_kafka_codecs_to_the_very_limit(kind: str, plain: bytes) -> None:
     codec, compress = KAFKA[kind]
     packed = compress(plain)
     assert decompress_kafka(codec | 0x10, memoryview(packed), len(plain)) == plain
-    with pytest.raises(BatchTooLarge, match="more than"):
+    with pytest.raises(BatchTooLarge):
         decompress_kafka(codec, packed, len(plain) - 1)
 
 
