@@ -46,7 +46,7 @@ clean:
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # The codec's native twin comes with it where cargo is and gets its crates; the time limits are for where it gets none.
 # An older one goes first: it must not outlive a build that fails, and a process may be running it.
-NATIVE := $(wildcard native/Cargo.* native/src/*.rs)
+NATIVE := $(wildcard native/Cargo.toml native/src/*.rs)
 INSTALL_BRIDGE := rm -f bridge/codec/_native.*so && CARGO_NET_RETRY=1 CARGO_HTTP_TIMEOUT=20 $(PIP) install --no-index --no-deps --no-build-isolation -e .
 
 $(VENV)/.run: requirements/run.lock requirements/build.lock pyproject.toml $(NATIVE) | $(BIN)/python

@@ -20,6 +20,9 @@ from bridge.pulsar.types import AccessMode, ClientClosed, MessageTooLarge, Posit
 
 # What a pending send costs beside its payload, about.
 _OVERHEAD: Final = 512
+# Seconds before a producer that the broker has closed comes back: a topic that is being deleted closes its producers
+# first, and is still found for a moment.
+_SETTLING: Final = 0.1
 # Seconds a partition may be missing before its topic, when that is being deleted, is missing too.
 _BEING_DELETED: Final = 5.0
 _NO_LONGER_POSSIBLE: Final = frozenset({pb.TopicTerminatedError, pb.ProducerFenced})
@@ -158,9 +161,11 @@ class Producer(Attachment):
             # Same id, same connection: the broker must have let go, or it would take the next open for a duplicate.
             await self._leave(self._abandoned)
             self._abandoned = None
-        if self._must_exist:
-            await self._check_existence()
+        if self._must_exist and self._was_attached:
+            await asyncio.sleep(_SETTLING)
         connection = await self._pool.get(await self._lookup.find(self.topic), self._lane)
+        if self._must_exist:
+            await self._check_existence()  # last of all: the less time until the open, the less can happen in it
         connection.producers[self._id] = self
         self._epoch += 1
         try:
