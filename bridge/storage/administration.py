@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bridge.storage.services import Storage
     from bridge.storage.topics import Topic
 
-_log = log.get("storage.administration")
+_log = log.get(__name__)
 
 Change = Callable[[dict[str, str], Facts], Mapping[str, str | None]]
 """From a topic's configs to those it should have."""

@@ -22,7 +22,7 @@ from bridge.storage.search import Search
 from bridge.storage.services import Storage
 from bridge.storage.tail import Recreated, Tail
 
-_log = log.get("storage.partition")
+_log = log.get(__name__)
 
 _START_IS_FRESH = 10.0  # seconds that a known log start is taken for true; it only ever moves up
 _SCAN_BYTES = 1 << 20

@@ -13,7 +13,7 @@ from bridge.pulsar.types import EARLIEST, Position
 from bridge.storage.batches import Batch, BatchMaker
 from bridge.storage.log_end import LogEnd
 
-_log = log.get("storage.tail")
+_log = log.get(__name__)
 
 
 class Recreated(BridgeError):

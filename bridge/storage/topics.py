@@ -17,7 +17,7 @@ from bridge.storage.names import Names
 from bridge.storage.partition import PartitionLog
 from bridge.storage.services import Storage
 
-_log = log.get("storage.topics")
+_log = log.get(__name__)
 
 UUID_PROPERTY = "kafkaTopicUUID"
 """Where KoP kept the topic id, and where the bridge keeps it."""
