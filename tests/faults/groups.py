@@ -8,9 +8,10 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 PATIENCE = 60.0
+_ASK_AGAIN = (KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.NOT_COORDINATOR)
 _SETTINGS: dict[str, Any] = {
     "enable.auto.commit": False,
     "auto.offset.reset": "earliest",
@@ -18,6 +19,9 @@ _SETTINGS: dict[str, Any] = {
     "session.timeout.ms": 8000,
     "reconnect.backoff.max.ms": 500,
     "socket.timeout.ms": 10_000,
+    # a librdkafka consumer that is made while nobody listens waits in `wait-metadata` for its next regular refresh,
+    # five minutes by default, although it has the metadata by then
+    "topic.metadata.refresh.interval.ms": 2000,
     "log_level": 0,
 }
 
@@ -81,8 +85,7 @@ class Group:
             floor = dict(self.acked)
         consumer = Consumer({**_SETTINGS, "bootstrap.servers": self.bootstrap, "group.id": self.name})
         try:
-            wanted = [TopicPartition(self.topic, partition) for partition in range(self.partitions)]
-            found = {each.partition: each.offset for each in consumer.committed(wanted, timeout=PATIENCE)}
+            found = self._committed(consumer)
         finally:
             consumer.close()
         for partition, offset in floor.items():
@@ -92,6 +95,20 @@ class Group:
                 )
         return found
 
+    def _committed(self, consumer: Any) -> dict[int, int]:
+        wanted = [TopicPartition(self.topic, partition) for partition in range(self.partitions)]
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return {each.partition: each.offset for each in consumer.committed(wanted, timeout=PATIENCE)}
+            except KafkaException as error:
+                # a Pulsar that has just come back may lose its bookie once more: the client is told to ask again
+                if not error.args[0].retriable() and error.args[0].code() not in _ASK_AGAIN:
+                    raise
+                if time.monotonic() > deadline:
+                    raise
+                consumer.poll(0.2)
+
 
 class Worker(threading.Thread, ABC):
     """One client of a group, in a thread of its own."""
@@ -100,6 +117,7 @@ class Worker(threading.Thread, ABC):
         super().__init__(name=group.name, daemon=True)
         self.group = group
         self.fatal = ""
+        self.doing = ""
         self._ended = threading.Event()
 
     def run(self) -> None:
@@ -156,11 +174,17 @@ class Comer(Worker):
         assigned = threading.Event()
         consumer.subscribe([self.group.topic], on_assign=lambda _, __: assigned.set())
         try:
+            self.doing = "joining"
             while not assigned.is_set() and not self._ended.is_set():
-                consumer.poll(0.1)
+                message = consumer.poll(0.1)
+                if message is not None and message.error() is not None:
+                    self.doing = f"joining: {message.error()}"
+            self.doing = "reading"
             if any(message.error() is None for message in consumer.consume(10, 0.2)):
+                self.doing = "committing"
                 self.group.commit(consumer)
         finally:
+            self.doing = "leaving"
             consumer.close()
 
     def close(self) -> None:

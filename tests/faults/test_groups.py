@@ -112,9 +112,10 @@ class Scene:
         for worker in self.workers:
             worker.finish()
 
-    def progress(self) -> list[tuple[str, int, int, list[str]]]:
+    def progress(self) -> list[object]:
         """Where everybody is."""
-        return [(group.name, group.commits, group.rebalances, group.refused[-1:]) for group in self.groups]
+        groups = [(group.name, group.commits, group.rebalances, group.refused[-1:]) for group in self.groups]
+        return [*groups, *((worker.name, worker.doing) for worker in self.workers if worker.doing)]
 
     def _broken(self) -> list[str]:
         return [worker.fatal for worker in self.workers if worker.fatal]
@@ -133,7 +134,7 @@ def scene(bootstrap: str, topic: str) -> Iterator[Scene]:
 @pytest.fixture
 def kills(request: pytest.FixtureRequest) -> int:
     """How many kills in all."""
-    return int(request.config.getoption("--group-kills", default=4))
+    return int(request.config.getoption("--group-kills", default=3))
 
 
 @pytest.mark.timeout(1800)
