@@ -6,11 +6,14 @@ import random
 import socket
 import struct
 from collections.abc import Callable
-from contextlib import closing
 
 from tests.fuzz import wire
 
 _INTERESTING = (b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\x80\0\0\0", b"\0\0\0\0", b"\xff\xff\xff\x7f", b"\xff" * 10)
+
+
+_FETCH = 1
+_LONG_WAIT_MS = 5000
 
 
 def seeds(topic: str) -> list[bytes]:
@@ -55,25 +58,35 @@ def run(address: str, topic: str, chance: random.Random, more: Callable[[int], b
     samples = seeds(topic)
     answered = closed = 0
     opened = wire.connect(address)
-    while more(answered + closed):
-        mutant = mutated(chance, chance.choice(samples))
-        if len(mutant) < 10:
-            continue
-        try:
-            opened.sendall(wire.framed(mutant) + wire.api_versions_request(0, correlation_id=0x5A5A5A5A))
-            alive = _until_marker(opened)
-        except TimeoutError:
-            raise AssertionError(f"no answer and no end to {mutant.hex()}") from None
-        except ConnectionError:
-            alive = False
-        if alive:
-            answered += 1
-            continue
-        closed += 1
+    try:
+        while more(answered + closed):
+            mutant = mutated(chance, chance.choice(samples))
+            if len(mutant) < 10 or _asks_to_wait(mutant):
+                continue
+            try:
+                opened.sendall(wire.framed(mutant) + wire.api_versions_request(0, correlation_id=0x5A5A5A5A))
+                alive = _until_marker(opened)
+            except TimeoutError:
+                raise AssertionError(f"no answer and no end to {mutant.hex()}") from None
+            except ConnectionError:
+                alive = False
+            if alive:
+                answered += 1
+                continue
+            closed += 1
+            opened.close()
+            opened = wire.connect(address)
+    finally:
         opened.close()
-        opened = wire.connect(address)
-    with closing(opened):
-        return answered, closed
+    return answered, closed
+
+
+def _asks_to_wait(mutant: bytes) -> bool:
+    """Whether it is a Fetch that asks for an answer only after minutes, which it then gets."""
+    key, _, _, client_id = struct.unpack_from(">hhih", mutant)
+    at = 10 + max(client_id, 0) + 4  # one byte later in flexible versions, whose header ends with tags
+    waits = [int.from_bytes(mutant[start : start + 4], "big", signed=True) for start in (at, at + 1)]
+    return key == _FETCH and max(waits) > _LONG_WAIT_MS
 
 
 def _until_marker(opened: socket.socket) -> bool:
