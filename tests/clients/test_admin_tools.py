@@ -98,4 +98,6 @@ def test_records_are_deleted(endpoint: Endpoint, scene: Scene, tmp_path: Path) -
 
 def test_an_unknown_group_is_said_to_be_unknown(endpoint: Endpoint) -> None:
     group = unique("unknown")
-    assert f"Consumer group '{group}' does not exist" in tool(endpoint, GROUPS, "--describe", "--group", group)
+    printed = tool(endpoint, GROUPS, "--describe", "--group", group)
+    # DescribeGroups v6 has an error of its own for it; the tool words it otherwise
+    assert "Error: " in printed and ("does not exist" in printed or f"{group} not found" in printed)
