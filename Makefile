@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 ARGS ?=
 
 .DEFAULT_GOAL := setup
-.PHONY: setup run test check proto clean
+.PHONY: setup run test test-clients check proto clean
 
 # Set-up for developing: every tool, from the lock with its hashes.
 setup: $(VENV)/.dev
@@ -19,6 +19,12 @@ run: $(VENV)/.run
 test: $(VENV)/.dev
 	$(BIN)/python -m bridge.standalone.jars
 	$(BIN)/python -X dev -m pytest $(ARGS)
+
+# Every client against the bridge and, as the control, a real Apache Kafka; then the long run of kills under groups.
+test-clients: $(VENV)/.dev
+	$(BIN)/python -m bridge.standalone.jars
+	$(BIN)/python -X dev -m pytest tests/clients --control $(ARGS)
+	$(BIN)/python -X dev -m pytest tests/faults/test_groups.py --group-kills 20 $(ARGS)
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check

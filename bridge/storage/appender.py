@@ -25,6 +25,8 @@ from bridge.storage.offsets import span
 from bridge.storage.writers import Writer, Writers
 
 _READ_BACK_TRIES = 3
+_REPEATED_PATIENCE = 3.0  # seconds; a busy disk may take one or two to store what the broker has taken
+_REPEATED_PAUSE = 0.05
 _LOOK_BACK = 2000  # entries searched for a repeated batch; clients repeat what they sent last
 _CROWDED = 0.5  # seconds between two entries read back, below which a reader at the tail is the cheaper way
 _METADATA_BYTES = 512  # what the entry's metadata may take, which counts for the broker's limit as well
@@ -248,21 +250,38 @@ class Appender:
         return base
 
     async def _find_repeated(self, sealed: Sealed) -> int:
-        """The offset of a batch that an idempotent producer repeats and nobody remembers; it cannot be far back."""
-        last = Position(*self._end.anchor.position)
-        start = Position(last.ledger, max(-1, last.entry - _LOOK_BACK))
+        """The offset of a batch that an idempotent producer repeats and nobody remembers; it cannot be far back.
 
-        def it(metadata: MessageMetadata) -> bool:
-            return (
-                entries.producer_of(metadata) == sealed.producer
-                and entries.message_count(metadata) == sealed.record_count
-            )
+        Pulsar counts a batch as known when it has taken it, before it is stored, so it may have to be waited for. That
+        it is stored is believed only when it, or one that covers it, is seen: else the client has to come again.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _REPEATED_PATIENCE
+        producer_id, epoch, sequence = sealed.producer
+        covered = False
+
+        def is_it(metadata: MessageMetadata) -> bool:
+            nonlocal covered
+            theirs = entries.producer_of(metadata)
+            count = entries.message_count(metadata)
+            if theirs[:2] == (producer_id, epoch) and theirs[2] <= sequence:
+                covered |= theirs[2] + count >= sequence + sealed.record_count
+            return theirs == sealed.producer and count == sealed.record_count
 
         with translated():
-            base = await self._scan(start, it)
-        if base is None:
-            raise KafkaError(ErrorCode.DUPLICATE_SEQUENCE_NUMBER, "stored already, at an offset no longer known")
-        return base
+            while not covered and loop.time() < deadline:
+                last = Position(*self._end.anchor.position)
+                start = Position(last.ledger, max(-1, last.entry - _LOOK_BACK))
+                base = await self._scan(start, is_it)
+                if base is not None:
+                    return base
+                await asyncio.sleep(_REPEATED_PAUSE)
+        if covered:
+            raise KafkaError(ErrorCode.DUPLICATE_SEQUENCE_NUMBER, "stored already, cut into other batches")
+        writer = self._writers.get(producer_id)
+        if writer is not None:
+            self._writers.drop(producer_id, writer)  # Pulsar is asked anew what it knows
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "Pulsar has taken this batch and not stored it yet")
 
     async def _scan(self, start: Position, wanted: Callable[[MessageMetadata], bool]) -> int | None:
         """The base offset of the first entry behind `start` that is wanted."""
