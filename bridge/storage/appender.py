@@ -252,32 +252,36 @@ class Appender:
     async def _find_repeated(self, sealed: Sealed) -> int:
         """The offset of a batch that an idempotent producer repeats and nobody remembers; it cannot be far back.
 
-        Pulsar counts a batch as known when it has taken it, before it is stored, so it may have to be waited for. That
-        it is stored is believed only when it, or one that covers it, is seen: else the client has to come again.
+        It may be cut otherwise than when it was stored: an entry's sequences are as consecutive as its offsets. Pulsar
+        counts a batch as known before it is stored, so it may have to be waited for. That it is stored is believed
+        only when its records, or later ones, are seen: else the client has to come again.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _REPEATED_PATIENCE
-        producer_id, epoch, sequence = sealed.producer
-        covered = False
+        producer_id, epoch, first = sealed.producer
+        last = first + sealed.record_count - 1
+        shift, later = 0, False
 
-        def is_it(metadata: MessageMetadata) -> bool:
-            nonlocal covered
+        def holds(sequence: int, metadata: MessageMetadata) -> bool:
+            nonlocal shift, later
             theirs = entries.producer_of(metadata)
-            count = entries.message_count(metadata)
-            if theirs[:2] == (producer_id, epoch) and theirs[2] <= sequence:
-                covered |= theirs[2] + count >= sequence + sealed.record_count
-            return theirs == sealed.producer and count == sealed.record_count
+            if theirs[:2] != (producer_id, epoch):
+                return False
+            shift = sequence - theirs[2]
+            later |= theirs[2] > last
+            return 0 <= shift < entries.message_count(metadata)
 
         with translated():
-            while not covered and loop.time() < deadline:
-                last = Position(*self._end.anchor.position)
-                start = Position(last.ledger, max(-1, last.entry - _LOOK_BACK))
-                base = await self._scan(start, is_it)
-                if base is not None:
-                    return base
+            while not later and loop.time() < deadline:
+                end = Position(*self._end.anchor.position)
+                start = Position(end.ledger, max(-1, end.entry - _LOOK_BACK))
+                if await self._scan(start, partial(holds, last)) is not None:
+                    base = await self._scan(start, partial(holds, first))
+                    if base is not None:
+                        return base + shift
                 await asyncio.sleep(_REPEATED_PAUSE)
-        if covered:
-            raise KafkaError(ErrorCode.DUPLICATE_SEQUENCE_NUMBER, "stored already, cut into other batches")
+        if later:
+            raise KafkaError(ErrorCode.DUPLICATE_SEQUENCE_NUMBER, "stored already, at an offset no longer known")
         writer = self._writers.get(producer_id)
         if writer is not None:
             self._writers.drop(producer_id, writer)  # Pulsar is asked anew what it knows
