@@ -129,6 +129,7 @@ class ConfluentWriter(Writer):
         if not idempotent:
             settings["max.in.flight.requests.per.connection"] = 1
         self._producer = Producer(settings)
+        self.unplaced: list[bytes] = []
 
     def _on_error(self, error: KafkaError) -> None:
         if error.fatal():
@@ -140,8 +141,10 @@ class ConfluentWriter(Writer):
                 self.refused(error)
             else:
                 offset = message.offset()
-                assert offset is not None
-                self.acked(where, offset, value, now)
+                if offset is None:  # DUPLICATE_SEQUENCE_NUMBER is success to librdkafka, at an offset it is not told
+                    self.unplaced.append(value)
+                else:
+                    self.acked(where, offset, value, now)
 
         self._producer.produce(self._topic, value, partition=where, on_delivery=done)
 
