@@ -186,7 +186,7 @@ def judge(writers: Iterable[Writer], follower: Follower, cold: list[dict[int, by
             found = followed[where].get(offset)
             if found != value:
                 verdict.lost.append(f"{value!r} acked at {where}/{offset}, where there is {found!r}")
-        stored = {value for records in followed.values() for value in records.values()}
+        stored = {one for records in followed for one in records.values()}
         for value in getattr(writer, "unplaced", ()):
             if value not in stored:
                 verdict.lost.append(f"{value!r} acked at an unknown offset and nowhere to be found")
