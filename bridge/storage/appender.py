@@ -16,18 +16,16 @@ from bridge.metrics import StorageMetrics
 from bridge.pulsar.client import PulsarClient
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from bridge.pulsar.producer import Producer
-from bridge.pulsar.types import EARLIEST, ClientClosed, MessageTooLarge, Position, PulsarError, Receipt
+from bridge.pulsar.types import EARLIEST, ClientClosed, Entry, MessageTooLarge, Position, PulsarError, Receipt
 from bridge.storage import entries
 from bridge.storage.entries import Sealed
-from bridge.storage.faults import translate, translated
+from bridge.storage.faults import translate
 from bridge.storage.log_end import LogEnd
 from bridge.storage.offsets import span
+from bridge.storage.repeated import NotStoredYet, Stored
 from bridge.storage.writers import Writer, Writers
 
 _READ_BACK_TRIES = 3
-_REPEATED_PATIENCE = 3.0  # seconds; a busy disk may take one or two to store what the broker has taken
-_REPEATED_PAUSE = 0.05
-_LOOK_BACK = 2000  # entries searched for a repeated batch; clients repeat what they sent last
 _CROWDED = 0.5  # seconds between two entries read back, below which a reader at the tail is the cheaper way
 _METADATA_BYTES = 512  # what the entry's metadata may take, which counts for the broker's limit as well
 
@@ -52,6 +50,7 @@ class Appender:
         name: str,
         client: PulsarClient,
         end: LogEnd,
+        stored: Stored,
         metrics: StorageMetrics,
         crowded: Callable[[], None],
         recreated: Callable[[], None],
@@ -62,6 +61,7 @@ class Appender:
         self._name = name
         self._client = client
         self._end = end
+        self._stored = stored
         self._metrics = metrics
         self._crowded = crowded
         self._recreated = recreated
@@ -87,7 +87,7 @@ class Appender:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "an earlier batch of this producer has failed")
         batch = writer.sequences.check(epoch, sequence, sealed.record_count)
         if batch.repeated:
-            known = writer.offset_of(batch) or asyncio.ensure_future(self._find_repeated(sealed))
+            known = writer.offset_of(batch) or asyncio.ensure_future(self._find_repeated(sealed, writer))
             return _following(known)
         metadata = sealed.metadata(self._newest(sealed))
         metadata.sequence_id, metadata.highest_sequence_id = batch.first.to_pulsar(), batch.last.to_pulsar()
@@ -241,66 +241,21 @@ class Appender:
         It was stored after what was known when it was first sent, under our producer's name and this sequence.
         """
 
-        def ours(metadata: MessageMetadata) -> bool:
+        def ours(entry: Entry) -> bool:
+            metadata = entry.metadata
             return metadata.producer_name == slot.producer and metadata.sequence_id == receipt.sequence_id
 
-        base = await self._scan(slot.after, ours)
-        if base is None:
+        entry = await self._stored.first(slot.after, ours)
+        if entry is None or entry.index is None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "Pulsar holds this batch already, at an unknown offset")
-        return base
+        return span(entry.index, entries.message_count(entry.metadata)).base
 
-    async def _find_repeated(self, sealed: Sealed) -> int:
-        """The offset of a batch that an idempotent producer repeats and nobody remembers; it cannot be far back.
-
-        It may be cut otherwise than when it was stored: an entry's sequences are as consecutive as its offsets. Pulsar
-        counts a batch as known before it is stored, so it may have to be waited for. That it is stored is believed
-        only when its records, or later ones, are seen: else the client has to come again.
-        """
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + _REPEATED_PATIENCE
-        producer_id, epoch, first = sealed.producer
-        last = first + sealed.record_count - 1
-        shift, later = 0, False
-
-        def holds(sequence: int, metadata: MessageMetadata) -> bool:
-            nonlocal shift, later
-            theirs = entries.producer_of(metadata)
-            if theirs[:2] != (producer_id, epoch):
-                return False
-            shift = sequence - theirs[2]
-            later |= theirs[2] > last
-            return 0 <= shift < entries.message_count(metadata)
-
-        with translated():
-            while not later and loop.time() < deadline:
-                end = Position(*self._end.anchor.position)
-                start = Position(end.ledger, max(-1, end.entry - _LOOK_BACK))
-                if await self._scan(start, partial(holds, last)) is not None:
-                    base = await self._scan(start, partial(holds, first))
-                    if base is not None:
-                        return base + shift
-                await asyncio.sleep(_REPEATED_PAUSE)
-        if later:
-            raise KafkaError(ErrorCode.DUPLICATE_SEQUENCE_NUMBER, "stored already, at an offset no longer known")
-        writer = self._writers.get(producer_id)
-        if writer is not None:
-            self._writers.drop(producer_id, writer)  # Pulsar is asked anew what it knows
-        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "Pulsar has taken this batch and not stored it yet")
-
-    async def _scan(self, start: Position, wanted: Callable[[MessageMetadata], bool]) -> int | None:
-        """The base offset of the first entry behind `start` that is wanted."""
-        reader = await self._client.reader(self._topic, start, inclusive=False)
+    async def _find_repeated(self, sealed: Sealed, writer: Writer) -> int:
         try:
-            last = await reader.last_position()
-            position = start
-            while position < last:
-                entry = await reader.receive()
-                position = entry.position
-                if entry.index is not None and wanted(entry.metadata):
-                    return span(entry.index, entries.message_count(entry.metadata)).base
-        finally:
-            await reader.close()
-        return None
+            return await self._stored.repeated(sealed)
+        except NotStoredYet:
+            self._writers.drop(sealed.producer[0], writer)  # Pulsar is asked anew what it knows
+            raise
 
 
 def _following(source: "asyncio.Future[int]") -> "asyncio.Future[int]":

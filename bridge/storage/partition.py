@@ -18,6 +18,7 @@ from bridge.storage.entries import Sealed
 from bridge.storage.faults import translated
 from bridge.storage.log_end import LogEnd
 from bridge.storage.offsets import OffsetIndex
+from bridge.storage.repeated import Stored
 from bridge.storage.search import Search
 from bridge.storage.services import Storage
 from bridge.storage.tail import Recreated, Tail
@@ -48,11 +49,12 @@ class PartitionLog:
         self._storage = storage
         self._gone = gone
         self._index = OffsetIndex()
-        self._appender = Appender(
-            topic, storage.writer, storage.client, self.end, storage.metrics, self._watch_the_tail, gone
-        )
         self._watching: asyncio.Task[None] | None = None
         self._search = Search(topic, storage.client, storage.admin, storage.metrics, storage.largest_batch, self._index)
+        stored = Stored(topic, storage.client, self._search)
+        self._appender = Appender(
+            topic, storage.writer, storage.client, self.end, stored, storage.metrics, self._watch_the_tail, gone
+        )
         self._tail: Tail | None = None
         self._opening = asyncio.Lock()
         self._loaded = False

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from bridge.metrics import StorageMetrics
 from bridge.pulsar.admin import Admin
 from bridge.pulsar.client import PulsarClient
-from bridge.pulsar.types import Position
+from bridge.pulsar.types import EARLIEST, Position
 from bridge.storage.batches import Batch
 from bridge.storage.chunks import is_chunk
 from bridge.storage.offsets import OffsetIndex
@@ -61,6 +61,15 @@ class Search:
         batch = Batch(entry, payload, self._limit)
         self._index.add(batch.base, (batch.position.ledger, batch.position.entry))
         return batch
+
+    async def back(self, count: int) -> Position:
+        """The position behind which the last `count` entries stand, over as many ledgers as they take; EARLIEST where
+        there are fewer."""
+        for ledger in reversed(await self._admin.ledgers(self._topic)):
+            if ledger.entries > count:
+                return Position(ledger.ledger_id, ledger.entries - count - 1)
+            count -= ledger.entries
+        return EARLIEST
 
     async def chunks_start(self, position: Position) -> Position:
         """Where to start reading so that the message at `position` is whole: its first chunk, else itself."""

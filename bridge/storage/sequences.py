@@ -7,7 +7,8 @@
     epoch newer, another sequence             OUT_OF_ORDER_SEQUENCE_NUMBER
     nothing known of the producer             next, whatever its sequence (its past has expired)
     sequence follows the last                 next
-    sequence at or before the last            repetition
+    begins and ends at or before the last     repetition
+    begins before the last and ends beyond    OUT_OF_ORDER_SEQUENCE_NUMBER
     sequence beyond                           OUT_OF_ORDER_SEQUENCE_NUMBER: one was lost in between
 
 Kafka's model is `ProducerAppendInfo` with `ProducerStateEntry`. Pulsar keeps the state: a producer named after the id,
@@ -88,7 +89,11 @@ class Sequences:
             text = f"sequence {sequence} where {expected.sequence} is next"
             raise KafkaError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, text)
         era = expected.era if sequence < expected.sequence else expected.era - 1
-        return _range(Place(epoch, max(era, 0), sequence), count, repeated=True)
+        repeated = _range(Place(epoch, max(era, 0), sequence), count, repeated=True)
+        if repeated.last > last:
+            text = f"a batch of {count} from sequence {sequence} on, of which those up to {last.sequence} are stored"
+            raise KafkaError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, text)
+        return repeated
 
     def append(self, batch: Range) -> None:
         """Take note that a batch judged to be next is appended."""

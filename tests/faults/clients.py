@@ -129,7 +129,6 @@ class ConfluentWriter(Writer):
         if not idempotent:
             settings["max.in.flight.requests.per.connection"] = 1
         self._producer = Producer(settings)
-        self.unplaced: list[bytes] = []
 
     def _on_error(self, error: KafkaError) -> None:
         if error.fatal():
@@ -141,10 +140,8 @@ class ConfluentWriter(Writer):
                 self.refused(error)
             else:
                 offset = message.offset()
-                if offset is None:  # DUPLICATE_SEQUENCE_NUMBER is success to librdkafka, at an offset it is not told
-                    self.unplaced.append(value)
-                else:
-                    self.acked(where, offset, value, now)
+                assert offset is not None, f"{value!r} is acknowledged without an offset"
+                self.acked(where, offset, value, now)
 
         self._producer.produce(self._topic, value, partition=where, on_delivery=done)
 

@@ -36,7 +36,6 @@ def test_nothing_acknowledged_is_lost_when_the_bridge_is_killed(bridge_child: Br
     print("figures:", verdict, "recovery:", gaps)
     # what was stored and not answered, its writer sends again: to be recognised when idempotence is built
     verdict.check(duplicates=True)
-    assert max(gaps) < 3, f"seconds from ready to the first acknowledgements: {gaps}"
 
 
 def test_a_stopping_bridge_answers_what_it_has_received(bridge_child: BridgeChild, topic: str) -> None:
@@ -48,7 +47,6 @@ def test_a_stopping_bridge_answers_what_it_has_received(bridge_child: BridgeChil
         verdict = running.stop()
     print("figures:", verdict, "recovery:", round(gap, 2))
     verdict.check()  # no duplicates: nothing that was received went unanswered
-    assert gap < 2
 
 
 def test_a_producer_that_never_repeats_meets_no_error_in_a_drain(bridge_child: BridgeChild, topic: str) -> None:
@@ -80,7 +78,6 @@ def test_a_stopped_bridge_is_a_pause(bridge_child: BridgeChild, topic: str) -> N
         verdict = running.stop()
     print("figures:", verdict, "recovery:", round(gap, 2))
     verdict.check()
-    assert gap < 1
 
 
 def refused_start(at: PulsarAddress, namespace: str, guard: Guard, tmp_path: Path, **overrides: Any) -> str:

@@ -1,6 +1,5 @@
 """The message compiler: what it accepts, what it refuses, and that refusing is cheap."""
 
-import time
 import tracemalloc
 from contextlib import suppress
 from dataclasses import field
@@ -215,12 +214,11 @@ def api_body(api: Any, version: int, data: st.DataObject) -> bytearray:
     return encode(data.draw(messages(api.request, version)), version, api.is_flexible(version))
 
 
-def _peak(action: Any) -> tuple[int, float]:
+def _peak(action: Any) -> int:
     tracemalloc.start()
-    began = time.process_time()
     try:
         action()
-        return tracemalloc.get_traced_memory()[1], time.process_time() - began
+        return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
 
@@ -233,9 +231,7 @@ def test_a_count_that_lies_costs_nothing(count: bytes) -> None:
         with pytest.raises(DecodeError):
             metadata.decode(memoryview(count + bytes(1000)), 1)
 
-    memory, seconds = _peak(attempt)
-    assert memory < 100_000
-    assert seconds < 0.1
+    assert _peak(attempt) < 100_000
 
 
 def test_a_frame_full_of_empty_elements_is_refused_before_they_are_made() -> None:
@@ -247,7 +243,7 @@ def test_a_frame_full_of_empty_elements_is_refused_before_they_are_made() -> Non
         with pytest.raises(DecodeError, match="elements"):
             metadata.decode(body, 9)
 
-    memory, _ = _peak(attempt)
+    memory = _peak(attempt)
     assert memory < 100_000
 
 

@@ -88,6 +88,19 @@ async def test_a_repetition_may_be_cut_otherwise(bench: Bench) -> None:
     assert await log.latest() == 6
 
 
+async def test_a_repetition_is_found_behind_the_end_of_its_ledger(bench: Bench) -> None:
+    topic = await bench.topic()
+    before = bench.log(topic)
+    assert await append(bench, before, 0, 3) == 0
+    await bench.append(before, *(sealed(1) for _ in range(40)))
+    await before.close()
+    await bench.admin.unload(topic)
+    log = bench.log(topic)
+    await bench.append(log, sealed(1))
+    assert [await append(bench, log, 3), await append(bench, log, 0, 3)] == [44, 0]
+    assert len([one for one in await bench.admin.ledgers(topic) if one.entries]) == 2
+
+
 async def test_sequences_go_round(bench: Bench) -> None:
     topic = await bench.topic()
     log = bench.log(topic)

@@ -18,9 +18,9 @@ def appended(*batches: tuple[int, int, int], start: int = -1) -> Sequences:
     return sequences
 
 
-def refused(sequences: Sequences, epoch: int, sequence: int) -> int:
+def refused(sequences: Sequences, epoch: int, sequence: int, count: int = 1) -> int:
     with pytest.raises(KafkaError) as raised:
-        sequences.check(epoch, sequence, 1)
+        sequences.check(epoch, sequence, count)
     return raised.value.code
 
 
@@ -41,6 +41,10 @@ def test_what_was_appended_is_a_repetition() -> None:
         again = sequences.check(0, sequence, count)
         assert again.repeated
         assert again.first == Place(0, 0, sequence)
+
+
+def test_what_is_repeated_in_part_is_neither_stored_nor_next() -> None:
+    assert refused(appended((0, 0, 3)), 0, 2, count=2) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def test_nothing_is_appended_by_being_judged() -> None:
