@@ -14,7 +14,7 @@ ROUNDS = 7
 
 
 @pytest.mark.parametrize("family", ["kafka-python", "confluent", "java"])
-def test_a_rebalance_ends_when_a_member_joins_and_when_it_leaves(endpoint: Endpoint, clients: Clients, family: str) -> None:
+def test_a_rebalance_ends_when_a_member_comes_and_goes(endpoint: Endpoint, clients: Clients, family: str) -> None:
     seconds = []
     scene = Scene(clients)
     try:
