@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,7 +24,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture(autouse=True)
 def leaks_show_here() -> Iterator[None]:
     """What kafka-python leaks shows in the test that used it, whose mark says so, not in whichever comes later."""
+    # pytest keeps log records, they the exceptions, and those the sockets
+    kafka = logging.getLogger("kafka")
+    level = kafka.level
+    kafka.setLevel(logging.CRITICAL + 1)
     yield
+    kafka.setLevel(level)
     gc.collect()
 
 
