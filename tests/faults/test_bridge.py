@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import hmac
+import json
 import os
+import secrets
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -113,6 +117,38 @@ def test_zero_retention_is_set_or_told(broker: PrivatePulsar, guard: Guard, tmp_
     child.stop()
     expected = {"retentionTimeInMinutes": 10080, "retentionSizeInMB": -1}
     assert broker.admin("GET", f"namespaces/{namespace}/retention") == expected
+
+
+def test_without_the_right_to_set_retention_the_start_says_what_to_run(
+    private_pulsar: Callable[..., PrivatePulsar], guard: Guard, tmp_path: Path
+) -> None:
+    secret = secrets.token_bytes(32)
+    pulsar = private_pulsar(
+        {
+            "authenticationEnabled": "true",
+            "authenticationProviders": "org.apache.pulsar.broker.authentication.AuthenticationProviderToken",
+            "tokenSecretKey": f"data:;base64,{base64.b64encode(secret).decode()}",
+            "authorizationEnabled": "true",
+            "anonymousUserRole": "admin",  # the test itself and the broker's own client
+            "superUserRoles": "admin",
+        }
+    )
+    namespace = pulsar.create_namespace(retention=False)
+    pulsar.admin("POST", f"namespaces/{namespace}/permissions/bridge", ["produce", "consume"])
+    login = {"token": token("bridge", secret)}
+    said = refused_start(pulsar, namespace, guard, tmp_path, pulsar=login)
+    assert f"pulsar-admin namespaces set-retention {namespace} --time 10080m --size -1" in said
+    assert pulsar.admin("GET", f"namespaces/{namespace}/retention") is None
+
+
+def token(role: str, secret: bytes) -> str:
+    """A JSON web token (RFC 7519, HS256) that says who one is."""
+
+    def part(content: bytes) -> str:
+        return base64.urlsafe_b64encode(content).decode().rstrip("=")
+
+    signed = f"{part(json.dumps({'alg': 'HS256'}).encode())}.{part(json.dumps({'sub': role}).encode())}"
+    return f"{signed}.{part(hmac.digest(secret, signed.encode(), 'sha256'))}"
 
 
 def test_without_a_pulsar_the_start_says_where_it_looked(guard: Guard, tmp_path: Path) -> None:
