@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-import hmac
-import json
 import os
-import secrets
 import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import Consumer, KafkaError, Message, Producer
 
 from bridge.errors import StartupError
 from bridge.standalone.guard import Guard
@@ -22,6 +18,7 @@ from tests.faults.checker import KAFKA_PYTHON_LEAKS, load
 from tests.faults.processes import let_pass, stopped
 from tests.faults.test_ledgers import create
 from tests.support.bridges import BridgeChild, settings_for
+from tests.support.login import Login
 from tests.support.pulsar import PrivatePulsar, PulsarAddress
 
 pytestmark = [pytest.mark.pulsar, KAFKA_PYTHON_LEAKS]
@@ -122,33 +119,39 @@ def test_zero_retention_is_set_or_told(broker: PrivatePulsar, guard: Guard, tmp_
 def test_without_the_right_to_set_retention_the_start_says_what_to_run(
     private_pulsar: Callable[..., PrivatePulsar], guard: Guard, tmp_path: Path
 ) -> None:
-    secret = secrets.token_bytes(32)
-    pulsar = private_pulsar(
-        {
-            "authenticationEnabled": "true",
-            "authenticationProviders": "org.apache.pulsar.broker.authentication.AuthenticationProviderToken",
-            "tokenSecretKey": f"data:;base64,{base64.b64encode(secret).decode()}",
-            "authorizationEnabled": "true",
-            "anonymousUserRole": "admin",  # the test itself and the broker's own client
-            "superUserRoles": "admin",
-        }
-    )
+    login = Login()
+    pulsar = private_pulsar(login.broker_settings)
     namespace = pulsar.create_namespace(retention=False)
     pulsar.admin("POST", f"namespaces/{namespace}/permissions/bridge", ["produce", "consume"])
-    login = {"token": token("bridge", secret)}
-    said = refused_start(pulsar, namespace, guard, tmp_path, pulsar=login)
+    said = refused_start(pulsar, namespace, guard, tmp_path, pulsar={"token": login.token("bridge")})
     assert f"pulsar-admin namespaces set-retention {namespace} --time 10080m --size -1" in said
     assert pulsar.admin("GET", f"namespaces/{namespace}/retention") is None
 
 
-def token(role: str, secret: bytes) -> str:
-    """A JSON web token (RFC 7519, HS256) that says who one is."""
-
-    def part(content: bytes) -> str:
-        return base64.urlsafe_b64encode(content).decode().rstrip("=")
-
-    signed = f"{part(json.dumps({'alg': 'HS256'}).encode())}.{part(json.dumps({'sub': role}).encode())}"
-    return f"{signed}.{part(hmac.digest(secret, signed.encode(), 'sha256'))}"
+def test_a_tenants_administrator_needs_no_more_rights(
+    private_pulsar: Callable[..., PrivatePulsar], guard: Guard, tmp_path: Path, topic: str
+) -> None:
+    login = Login()
+    pulsar = private_pulsar(login.broker_settings)
+    pulsar.admin("PUT", "tenants/apps", {"adminRoles": ["bridge"], "allowedClusters": ["standalone"]})
+    pulsar.admin("PUT", "namespaces/apps/kafka")
+    settings = settings_for(pulsar, "apps/kafka", {"pulsar": {"token": login.token("bridge")}})
+    child = BridgeChild(settings, tmp_path, guard)
+    child.start()
+    try:
+        create(child.kafka, topic)
+        producer = Producer({"bootstrap.servers": child.kafka, "enable.idempotence": True})
+        producer.produce(topic, b"a record")
+        assert producer.flush(30) == 0
+        group = {"bootstrap.servers": child.kafka, "group.id": "a group", "auto.offset.reset": "earliest"}
+        consumer = Consumer(group)
+        consumer.subscribe([topic])
+        (message,) = consumer.consume(1, 30)
+        assert message.value() == b"a record"
+        assert consumer.commit(asynchronous=False)[0].offset == 1
+        consumer.close()
+    finally:
+        child.stop()
 
 
 def test_without_a_pulsar_the_start_says_where_it_looked(guard: Guard, tmp_path: Path) -> None:
