@@ -72,16 +72,17 @@ class Verdict:
 class Load:
     """Writers and a follower at work on one topic."""
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+    def __init__(self, bootstrap: str, topic: str, partitions: int, *, idempotent: bool) -> None:
         self.topic = topic
         self.partitions = partitions
         self._bootstrap = bootstrap
         self.changed = threading.Condition()
         self.writers: list[Writer] = [
-            ConfluentWriter("c", bootstrap, topic, partitions, self.changed, idempotent=False),
             ConfluentWriter("i", bootstrap, topic, partitions, self.changed, idempotent=True),
             KafkaPythonWriter("k", bootstrap, topic, partitions, self.changed),
         ]
+        if not idempotent:
+            self.writers.append(ConfluentWriter("c", bootstrap, topic, partitions, self.changed, idempotent=False))
         self.follower = Follower(bootstrap, topic, partitions, self.changed)
 
     def start(self) -> None:
@@ -158,9 +159,9 @@ class Load:
 
 
 @contextmanager
-def load(bootstrap: str, topic: str, partitions: int = 3) -> Iterator[Load]:
-    """A load that is under way: some records of each writer are acknowledged and read."""
-    running = Load(bootstrap, topic, partitions)
+def load(bootstrap: str, topic: str, partitions: int = 3, *, idempotent: bool = False) -> Iterator[Load]:
+    """A load that is under way: each writer has acknowledgements, and they are read. `idempotent`: no other writers."""
+    running = Load(bootstrap, topic, partitions, idempotent=idempotent)
     try:
         running.start()
         running.more(30)
