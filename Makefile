@@ -23,7 +23,7 @@ test: $(VENV)/.dev
 # Every client against the bridge and, as the control, a real Apache Kafka; then the long run of kills under groups.
 test-clients: $(VENV)/.dev
 	$(BIN)/python -m bridge.standalone.jars
-	$(BIN)/python -X dev -m pytest tests/clients --control $(ARGS)
+	$(BIN)/python -X dev -m pytest tests/clients --control --matrix docs/clients.md $(ARGS)
 	$(BIN)/python -X dev -m pytest tests/faults/test_groups.py --group-kills 20 $(ARGS)
 
 check: $(VENV)/.dev

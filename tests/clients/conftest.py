@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pulsar
 import pytest
 
 from tests.clients.endpoint import Clients, Endpoint
+from tests.clients.matrix import Plugin
 from tests.support.bridges import BridgeChild, settings_for
 from tests.support.kafka_broker import KafkaBroker
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--control", action="store_true", help="run the client tests against a real Apache Kafka too")
+    parser.addoption("--matrix", type=Path, help="write a table of what each client was seen to do")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "control: runs against a real Apache Kafka instead of bridge")
+    path = config.getoption("--matrix", default=None)
+    if path is not None:
+        config.pluginmanager.register(Plugin(path), "clients-matrix")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
