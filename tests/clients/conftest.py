@@ -52,7 +52,7 @@ def endpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         finally:
             bridge.kill()
         return
-    broker = KafkaBroker(tmp_path_factory.mktemp("kafka"))
+    broker = KafkaBroker(tmp_path_factory.mktemp("kafka"), request.getfixturevalue("guard"))
     broker.start()
     try:
         yield Endpoint("control", broker.kafka)

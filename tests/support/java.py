@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from tests.support.driver import Driver
 KAFKA_VERSION = "4.1.1"
 OLD_KAFKA_VERSION = "3.9.1"
 COMMAND_TIMEOUT = 120.0
+QUICK_START = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+"""For programs that live for seconds, on few cores."""
 _LOGGING = ("org.slf4j", "slf4j-simple", "1.7.36")
 _APACHE = "org.apache.kafka"
 
@@ -95,13 +98,19 @@ def _pom(jars: Jars) -> str:
     )
 
 
-def java_command(*arguments: str, heap: str = "256m", jars: Jars = KAFKA, classes: Path | None = None) -> list[str]:
-    """Return a command line with these jars on the class path, tuned for a quick start on few cores."""
+def java_command(
+    *arguments: str,
+    heap: str = "256m",
+    jars: Jars = KAFKA,
+    classes: Path | None = None,
+    options: Sequence[str] = QUICK_START,
+    log_level: str = "warn",
+) -> list[str]:
+    """Return a command line with these jars on the class path."""
     java = require("java", "apt-get install -y openjdk-17-jdk-headless")
-    options = [f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
-    logging = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+    logging = f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}"
     class_path = f"{jars_directory(jars)}/*" + ("" if classes is None else f":{classes}")
-    return [java, *options, *logging, "-cp", class_path, *arguments]
+    return [java, f"-Xmx{heap}", *options, logging, "-cp", class_path, *arguments]
 
 
 def run_tool(main_class: str, *arguments: str, stdin: bytes = b"") -> str:
