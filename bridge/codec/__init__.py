@@ -9,9 +9,11 @@ import os
 from bridge.codec import _python
 from bridge.codec.types import (
     HEADER_SIZE,
+    NO_LIMIT,
     NO_PRODUCER,
     NO_TIMESTAMP,
     BatchHeader,
+    Checked,
     Header,
     Payload,
     Rebuild,
@@ -22,16 +24,19 @@ from bridge.errors import SettingsError, StartupError
 
 __all__ = [
     "HEADER_SIZE",
+    "NO_LIMIT",
     "NO_PRODUCER",
     "NO_TIMESTAMP",
     "TWIN",
     "BatchHeader",
+    "Checked",
     "Header",
     "Payload",
     "Rebuild",
     "Record",
     "Twin",
     "build_batch",
+    "check_records",
     "decode_payload",
     "encode_payload",
     "read_header",
@@ -61,6 +66,7 @@ TWIN, _twin = choose(os.environ.get("BRIDGE_CODEC") or "auto")
 
 read_header = _twin.read_header
 encode_payload = _twin.encode_payload
+check_records = _twin.check_records
 decode_payload = _twin.decode_payload
 build_batch = _twin.build_batch
 read_records = _twin.read_records

@@ -165,10 +165,10 @@ class Message:
 
 
 def timestamp_of(event_time: int | None, rebuild: Rebuild) -> int:
-    """A record's timestamp; outside our own entries event time 0 is Pulsar's "unset"."""
+    """A record's timestamp; outside our own entries event time 0 is Pulsar's "unset", and none is negative."""
     if rebuild.own:
         return -1 if event_time is None else wrapped(event_time)
-    return wrapped(event_time or rebuild.publish_time)
+    return event_time if event_time and event_time >> 63 == 0 else wrapped(rebuild.publish_time)
 
 
 def read_message(data: bytes, pos: int, end: int) -> Message:

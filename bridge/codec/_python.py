@@ -38,7 +38,7 @@ from bridge.codec._records import (
     read_varlong,
     wrapped,
 )
-from bridge.codec.types import HEADER_SIZE, BatchHeader, Header, Payload, Rebuild, Record
+from bridge.codec.types import HEADER_SIZE, NO_LIMIT, BatchHeader, Checked, Header, Payload, Rebuild, Record
 from bridge.errors import CorruptBatch, CorruptEntry, InvalidRecord
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
@@ -68,10 +68,13 @@ def _unpack_header(batch: bytes | memoryview) -> BatchHeader:
     return BatchHeader(*_HEADER.unpack_from(batch))
 
 
-def encode_payload(records: bytes | memoryview, count: int, base_timestamp: int) -> Payload:
+def encode_payload(  # noqa: C901, PLR0915 — see the module
+    records: bytes | memoryview, count: int, base_timestamp: int, first: int = 0, limit: int = NO_LIMIT
+) -> Payload:
     """Turn the uncompressed records of a batch into a Pulsar batch payload; raises InvalidRecord.
 
-    The records must be exactly `count`, with offset deltas 0, 1, 2 … as Kafka demands of producers.
+    The records must be exactly `count`, with offset deltas `first`, `first` + 1 … as Kafka demands of producers. Those
+    that would bring the payload above `limit` bytes are left out, but for the first one: `Payload.records` tells.
     """
     records = bytes(records)  # no copy of what is bytes already
     check_count(records, count)
@@ -80,7 +83,8 @@ def encode_payload(records: bytes | memoryview, count: int, base_timestamp: int)
     escaped = False
     pos = 0
     try:
-        for expected in range(count):
+        for expected in range(first, first + count):
+            begun = pos, len(out), escaped
             length, pos = read_varint(records, pos)
             end = pos + length
             moved, pos = read_varlong(records, pos + 1)
@@ -105,14 +109,40 @@ def encode_payload(records: bytes | memoryview, count: int, base_timestamp: int)
             if pos != end:
                 raise InvalidRecord(f"a record's fields end {end - pos} bytes before it does")
             timestamp = wrapped(base_timestamp + moved)
+            append_message(out, properties, timestamp, key, value)
+            if len(out) > limit and expected > first:
+                if pos > len(records):
+                    raise InvalidRecord("a record ends in the middle")
+                pos, size, escaped = begun
+                return Payload(bytes(memoryview(out)[:size]), newest, escaped, expected - first, pos)
             if timestamp > newest:
                 newest = timestamp
-            append_message(out, properties, timestamp, key, value)
     except IndexError as error:
         raise InvalidRecord("a record ends in the middle") from error
     if pos != len(records):
         raise InvalidRecord(f"{len(records) - pos} bytes follow the last record")
-    return Payload(bytes(out), newest, escaped)
+    return Payload(bytes(out), newest, escaped, count, pos)
+
+
+def check_records(records: bytes | memoryview, count: int, base_timestamp: int) -> Checked:
+    """Read the uncompressed records of a batch as `encode_payload` does; raises InvalidRecord."""
+    records = bytes(records)
+    check_count(records, count)
+    newest = _OLDEST
+    keyed = True
+    pos = 0
+    try:
+        for expected in range(count):
+            pos, delta, moved, key, _, _ = read_record(records, pos)
+            if delta != expected:
+                raise InvalidRecord(f"record {expected} says offset delta {delta}")
+            newest = max(newest, wrapped(base_timestamp + moved))
+            keyed = keyed and key is not None
+    except IndexError as error:
+        raise InvalidRecord("a record ends in the middle") from error
+    if pos != len(records):
+        raise InvalidRecord(f"{len(records) - pos} bytes follow the last record")
+    return Checked(newest, keyed)
 
 
 def read_records(batch: bytes | memoryview, records: bytes | None = None) -> list[Record]:

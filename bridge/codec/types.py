@@ -8,6 +8,7 @@ Header: TypeAlias = tuple[bytes, bytes | None]
 HEADER_SIZE = 61
 NO_TIMESTAMP = -1
 NO_PRODUCER = (-1, -1, -1)
+NO_LIMIT = (1 << 63) - 1
 
 
 class BatchHeader(NamedTuple):
@@ -31,12 +32,22 @@ class BatchHeader(NamedTuple):
 class Payload(NamedTuple):
     """A Pulsar batch payload made of Kafka records, with what the entry's metadata must say of it.
 
-    `max_timestamp` in ms; `escaped`: some header could not be plain text, see `codec._messages`.
+    `max_timestamp` in ms; `escaped`: some header could not be plain text, see `codec._messages`; `records` and
+    `read`: how many records it holds, of how many bytes.
     """
 
     data: bytes
     max_timestamp: int
     escaped: bool
+    records: int
+    read: int
+
+
+class Checked(NamedTuple):
+    """What the records of a batch say: the newest timestamp in ms, and whether every one has a key."""
+
+    max_timestamp: int
+    keyed: bool
 
 
 class Record(NamedTuple):
@@ -69,7 +80,10 @@ class Twin(Protocol):
     """What each twin is: a module with these functions, described in `codec._python`."""
 
     def read_header(self, batch: bytes | memoryview) -> BatchHeader: ...  # noqa: D102
-    def encode_payload(self, records: bytes | memoryview, count: int, base_timestamp: int) -> Payload: ...  # noqa: D102
+    def encode_payload(  # noqa: D102
+        self, records: bytes | memoryview, count: int, base_timestamp: int, first: int = 0, limit: int = NO_LIMIT
+    ) -> Payload: ...
+    def check_records(self, records: bytes | memoryview, count: int, base_timestamp: int) -> Checked: ...  # noqa: D102
     def decode_payload(self, payload: bytes | memoryview, count: int, rebuild: Rebuild) -> bytes: ...  # noqa: D102
     def build_batch(self, records: Sequence[Record], rebuild: Rebuild) -> bytes: ...  # noqa: D102
     def read_records(self, batch: bytes | memoryview, records: bytes | None = None) -> list[Record]: ...  # noqa: D102

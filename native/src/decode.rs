@@ -188,12 +188,12 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// A record's timestamp; outside our own entries event time 0 is Pulsar's "unset".
+    /// A record's timestamp; outside our own entries event time 0 is Pulsar's "unset", and none is negative.
     #[inline(always)]
     fn timestamp(&self, rebuild: &Rebuild) -> i64 {
         match self.event_time {
             None if rebuild.own => -1,
-            Some(time) if rebuild.own || time != 0 => time as i64,
+            Some(time) if rebuild.own || time as i64 > 0 => time as i64,
             _ => rebuild.publish_time,
         }
     }

@@ -2,23 +2,30 @@
 
 use crate::kafka::{Fields, SMALLEST_RECORD, next_record};
 use crate::memory::Coder;
-use crate::sink::{Sink, Small, varint_len};
+use crate::sink::{Counter, Sink, Small, varint_len};
 use crate::text::{MARK, MARKED_NULL, base64_len, is_text, needs_mark, put_base64};
 use crate::{Bad, Why};
 
-/// What the entry's metadata must say of a payload.
+/// What the entry's metadata must say of a payload; `count` and `read`: how many records it holds, of how many bytes.
 #[derive(Clone, Copy)]
 pub struct Encoded {
     pub newest: i64,
     pub escaped: bool,
+    pub count: i64,
+    pub read: usize,
 }
 
-/// The records of one batch.
+/// The records of one batch, those from the offset delta `first` on; as many of them as `limit` bytes hold.
 pub struct Encode<'a> {
     pub records: &'a [u8],
     pub count: i64,
     pub base_timestamp: i64,
+    pub first: i64,
+    pub limit: usize,
 }
+
+/// A message is less than this times its record, and this more: so much below the limit nothing has to be counted.
+const GROWS: usize = 32;
 
 impl Coder for Encode<'_> {
     type Said = Encoded;
@@ -27,19 +34,78 @@ impl Coder for Encode<'_> {
         if self.count < 1 || self.count > self.records.len() as i64 / SMALLEST_RECORD {
             return Err(Bad::whole("there are fewer or more records than the batch says"));
         }
-        let mut encoded = Encoded { newest: i64::MIN, escaped: false };
+        let mut encoded = Encoded { newest: i64::MIN, escaped: false, count: 0, read: 0 };
         let mut rest = self.records;
-        for at in 0..self.count {
-            let timestamp = next_record(&mut rest)
-                .and_then(|mut fields| encode_record(&mut fields, at, self.base_timestamp, out, &mut encoded.escaped))
-                .map_err(|why| Bad { at, why })?;
-            encoded.newest = encoded.newest.max(timestamp);
+        while encoded.count < self.count {
+            let full = self.next(&mut rest, out, &mut encoded).map_err(|why| Bad { at: encoded.count, why })?;
+            if full {
+                return Ok(encoded);
+            }
         }
         if !rest.is_empty() {
             return Err(Bad::whole("bytes follow the last record"));
         }
         Ok(encoded)
     }
+}
+
+impl Encode<'_> {
+    /// Encode one more record, or tell that it has no place: the first one has in any case.
+    #[inline(always)]
+    fn next(&self, rest: &mut &[u8], out: &mut impl Sink, encoded: &mut Encoded) -> Result<bool, Why> {
+        let mut fields = next_record(rest)?;
+        let expected = self.first + encoded.count;
+        if encoded.count > 0 && out.len() + GROWS * (fields.0.len() + 1) > self.limit {
+            let mut counter = Counter::default();
+            encode_record(&mut fields.clone(), expected, self.base_timestamp, &mut counter, &mut false)?;
+            if out.len() + counter.len() > self.limit {
+                return Ok(true);
+            }
+        }
+        let timestamp = encode_record(&mut fields, expected, self.base_timestamp, out, &mut encoded.escaped)?;
+        encoded.newest = encoded.newest.max(timestamp);
+        encoded.count += 1;
+        encoded.read = self.records.len() - rest.len();
+        Ok(false)
+    }
+}
+
+/// Read the records of a batch as encoding them does: the newest timestamp, and whether all have keys.
+pub fn check(records: &[u8], count: i64, base_timestamp: i64) -> Result<(i64, bool), Bad> {
+    if count < 1 || count > records.len() as i64 / SMALLEST_RECORD {
+        return Err(Bad::whole("there are fewer or more records than the batch says"));
+    }
+    let (mut newest, mut keyed) = (i64::MIN, true);
+    let mut rest = records;
+    for at in 0..count {
+        let (timestamp, key) = next_record(&mut rest)
+            .and_then(|mut fields| check_record(&mut fields, at, base_timestamp))
+            .map_err(|why| Bad { at, why })?;
+        newest = newest.max(timestamp);
+        keyed &= key;
+    }
+    if !rest.is_empty() {
+        return Err(Bad::whole("bytes follow the last record"));
+    }
+    Ok((newest, keyed))
+}
+
+#[inline(always)]
+fn check_record(fields: &mut Fields, expected: i64, base_timestamp: i64) -> Result<(i64, bool), Why> {
+    fields.skip()?; // attributes
+    let timestamp = base_timestamp.wrapping_add(fields.varlong()?);
+    if fields.varint()? != expected {
+        return Err("its offset delta is not its place");
+    }
+    let key = fields.bytes()?;
+    fields.bytes()?;
+    for _ in 0..fields.header_count()? {
+        fields.header()?;
+    }
+    if !fields.0.is_empty() {
+        return Err("its fields end before it does");
+    }
+    Ok((timestamp, key.is_some()))
 }
 
 #[inline(always)]

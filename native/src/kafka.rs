@@ -11,6 +11,7 @@ pub const SMALLEST_RECORD: i64 = 7;
 const CUT: Why = "it ends in the middle";
 
 /// The fields of a record that are not yet read.
+#[derive(Clone)]
 pub struct Fields<'a>(pub &'a [u8]);
 
 impl<'a> Fields<'a> {

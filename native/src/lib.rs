@@ -55,6 +55,7 @@ struct Types {
     new_tuple: Py<PyAny>,
     header: Py<PyType>,
     payload: Py<PyType>,
+    checked: Py<PyType>,
 }
 
 static TYPES: PyOnceLock<Types> = PyOnceLock::new();
@@ -67,6 +68,7 @@ impl Types {
                 new_tuple: py.get_type::<PyTuple>().getattr("__new__")?.unbind(),
                 header: types.getattr("BatchHeader")?.cast_into()?.unbind(),
                 payload: types.getattr("Payload")?.cast_into()?.unbind(),
+                checked: types.getattr("Checked")?.cast_into()?.unbind(),
             })
         })
     }
@@ -138,20 +140,41 @@ fn count_of(count: &Bound<'_, PyAny>) -> PyResult<i64> {
 
 /// Turn the uncompressed records of a batch into a Pulsar batch payload; raises InvalidRecord.
 ///
-/// The records must be exactly `count`, with offset deltas 0, 1, 2 … as Kafka demands of producers.
+/// The records must be exactly `count`, with offset deltas `first`, `first` + 1 … as Kafka demands of producers. Those
+/// that would bring the payload above `limit` bytes are left out, but for the first one.
 #[pyfunction]
+#[pyo3(signature = (records, count, base_timestamp, first=0, limit=i64::MAX))]
 fn encode_payload<'py>(
+    records: &Bound<'py, PyAny>,
+    count: &Bound<'py, PyAny>,
+    base_timestamp: i64,
+    first: i64,
+    limit: i64,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = records.py();
+    let input = Input::of(records)?;
+    let limit = usize::try_from(limit).unwrap_or(0);
+    let coder = Encode { records: input.bytes(), count: count_of(count)?, base_timestamp, first, limit };
+    let size = (coder.records.len() + coder.records.len() / 8 + 64).min(limit.saturating_add(64));
+    let (data, encoded) = memory::make(py, input.is_immutable(), size, coder.count, &coder)?.map_err(Bad::record)?;
+    let types = Types::get(py)?;
+    let fields = (data, encoded.newest, encoded.escaped, encoded.count, encoded.read);
+    types.make(&types.payload, fields.into_pyobject(py)?)
+}
+
+/// Read the uncompressed records of a batch as `encode_payload` does; raises InvalidRecord.
+#[pyfunction]
+fn check_records<'py>(
     records: &Bound<'py, PyAny>,
     count: &Bound<'py, PyAny>,
     base_timestamp: i64,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = records.py();
     let input = Input::of(records)?;
-    let coder = Encode { records: input.bytes(), count: count_of(count)?, base_timestamp };
-    let size = coder.records.len() + coder.records.len() / 8 + 64;
-    let (data, encoded) = memory::make(py, input.is_immutable(), size, coder.count, &coder)?.map_err(Bad::record)?;
+    let (data, count) = (input.bytes(), count_of(count)?);
+    let checked = memory::released(py, input.is_immutable(), data.len(), || encode::check(data, count, base_timestamp));
     let types = Types::get(py)?;
-    types.make(&types.payload, (data, encoded.newest, encoded.escaped).into_pyobject(py)?)
+    types.make(&types.checked, checked.map_err(Bad::record)?.into_pyobject(py)?)
 }
 
 /// Turn a Pulsar batch payload of `count` messages into one uncompressed Kafka batch; raises CorruptEntry.
@@ -203,6 +226,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("read_records", module.py().import("bridge.codec._python")?.getattr("read_records")?)?;
     module.add_function(wrap_pyfunction!(read_header, module)?)?;
     module.add_function(wrap_pyfunction!(encode_payload, module)?)?;
+    module.add_function(wrap_pyfunction!(check_records, module)?)?;
     module.add_function(wrap_pyfunction!(decode_payload, module)?)?;
     module.add_function(wrap_pyfunction!(build_batch, module)?)
 }

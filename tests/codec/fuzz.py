@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from bridge.codec import NO_PRODUCER, Rebuild, Record, Twin, choose
+from bridge.codec import NO_LIMIT, NO_PRODUCER, Rebuild, Record, Twin, choose
 from bridge.errors import CorruptBatch, CorruptEntry, InvalidRecord
 from tests.codec.samples import NOW, framed, own, plain, sealed, section, varint
 
@@ -100,6 +100,10 @@ def some_count(count: int, chance: random.Random) -> int:
     return chance.choice([count + 1, count - 1, 0, -1, (1 << 31) - 1, 1 << 70, -(1 << 70)])
 
 
+def some_limit(size: int, chance: random.Random) -> int:
+    return NO_LIMIT if chance.random() < 0.3 else chance.choice([0, -1, size // 2, size, size + chance.randrange(200)])
+
+
 def some_rebuild(count: int, chance: random.Random) -> Rebuild:
     rebuild = Rebuild(9, count, NOW, own=chance.random() < 0.5, escaped=chance.random() < 0.5)
     if chance.random() < 0.9:
@@ -136,7 +140,10 @@ def case(python: Twin, chance: random.Random) -> Case:
             return "read_header", (lent(whole, chance),)
         if kind < 0.35:
             data = damaged(section(batch), chance)
-            return "encode_payload", (lent(data, chance), some_count(count, chance), chance.choice(TIMES))
+            arguments = (lent(data, chance), some_count(count, chance), chance.choice(TIMES))
+            if kind < 0.15:
+                return "check_records", arguments
+            return "encode_payload", (*arguments, chance.choice([0, 0, 0, 1, -1]), some_limit(len(data), chance))
         payload = python.encode_payload(section(batch), count, made[0].timestamp).data
     else:
         count = chance.randint(1, 4)

@@ -8,7 +8,7 @@ from google.protobuf.message import DecodeError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bridge.codec import Rebuild, Record, Twin
+from bridge.codec import Payload, Rebuild, Record, Twin
 from bridge.codec import _python as reference
 from bridge.codec._records import wrapped
 from bridge.errors import CorruptBatch, CorruptEntry, InvalidRecord
@@ -48,6 +48,12 @@ def test_mutated_records(codec: Twin, seed: int) -> None:
         data = mutated(section(batch), chance)
         result = outcome(codec.encode_payload, data, len(records), 5)
         assert result == outcome(reference.encode_payload, data, len(records), 5)
+        checked = outcome(codec.check_records, data, len(records), 5)
+        assert checked == outcome(reference.check_records, data, len(records), 5)
+        if isinstance(result, Payload):
+            assert checked.max_timestamp == result.max_timestamp
+        else:
+            assert checked is result
         listed = outcome(codec.read_records, batch, data)
         assert listed == outcome(reference.read_records, batch, data)
         if isinstance(result, type):
@@ -98,7 +104,7 @@ def test_mutated_metadata_means_what_protobuf_says(codec: Twin, seed: int) -> No
         (record,) = codec.read_records(result)
         agreed += 1
         assert record.value == (None if theirs.null_value else b"vv")
-        assert record.timestamp == wrapped(theirs.event_time or 77)
+        assert record.timestamp == (theirs.event_time if 0 < theirs.event_time < 1 << 63 else 77)
         assert len(record.headers) == len(theirs.properties)
     assert agreed > ROUNDS // 10
 

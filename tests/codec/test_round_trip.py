@@ -265,3 +265,34 @@ def test_listing_half_a_header_or_too_much(codec: Twin) -> None:
         codec.read_records(batch[:60])
     with pytest.raises(InvalidRecord):
         codec.read_records(batch + b"\0")
+
+
+@given(record_lists(max_size=12), st.integers(0, 600))
+@settings(max_examples=200, deadline=None)
+def test_parts_of_a_batch_are_the_batch(codec: Twin, records: list[Record], limit: int) -> None:
+    batch = codec.build_batch(records, own(len(records)))
+    base_timestamp = codec.read_header(batch).base_timestamp
+    rest, first = section(batch), 0
+    found: list[Record] = []
+    while first < len(records):
+        part = codec.encode_payload(rest, len(records) - first, base_timestamp, first, limit)
+        assert len(part.data) <= limit or part.records == 1
+        assert part.max_timestamp == max(record.timestamp for record in records[first : first + part.records])
+        rebuild = own(part.records, base_offset=first, escaped=part.escaped)
+        found += codec.read_records(codec.decode_payload(part.data, part.records, rebuild))
+        rest, first = rest[part.read :], first + part.records
+    assert rest == b"" and found == records
+    whole = codec.encode_payload(section(batch), len(records), base_timestamp)
+    assert (whole.records, whole.read) == (len(records), len(section(batch)))
+    assert codec.encode_payload(section(batch), len(records), base_timestamp, 0, len(whole.data)) == whole
+
+
+@given(record_lists())
+@settings(max_examples=100, deadline=None)
+def test_records_are_checked_without_being_made(codec: Twin, records: list[Record]) -> None:
+    batch = codec.build_batch(records, own(len(records)))
+    checked = codec.check_records(section(batch), len(records), codec.read_header(batch).base_timestamp)
+    assert checked.max_timestamp == max(record.timestamp for record in records)
+    assert checked.keyed == all(record.key is not None for record in records)
+    with pytest.raises(InvalidRecord):
+        codec.check_records(section(batch), len(records) + 1, 0)

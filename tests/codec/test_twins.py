@@ -23,6 +23,7 @@ def test_the_twins_agree(seed: int) -> None:
     assert sum(seen.values()) == COUNT
     for kind in ("build_batch: bytes", "build_batch: CorruptEntry", "read_header: BatchHeader",
                  "read_header: CorruptBatch", "encode_payload: Payload", "encode_payload: InvalidRecord",
+                 "check_records: Checked", "check_records: InvalidRecord",
                  "decode_payload: bytes", "decode_payload: CorruptEntry"):  # fmt: skip
         assert seen[kind] > COUNT // 100, kind
 
@@ -119,5 +120,5 @@ def test_offsets_at_the_end_of_all(codec: Twin) -> None:
 
 def test_the_package_has_both_twins_functions(codec: Twin) -> None:
     ours = importlib.import_module("bridge.codec")
-    for name in ("read_header", "encode_payload", "decode_payload", "build_batch", "read_records"):
+    for name in ("read_header", "encode_payload", "check_records", "decode_payload", "build_batch", "read_records"):
         assert callable(getattr(codec, name)) and callable(getattr(ours, name))
