@@ -2,16 +2,19 @@
 
 v1 adds throttle_time_ms; v2 the log append time; v3 the transactional id and record batches of magic 2; v5 the log
 start offset; v7 allows zstd (KIP-110); v8 adds error texts (KIP-467); v9 is flexible. v0 to v2 carry message sets of
-magic 0 and 1; they are advertised because librdkafka stops compressing without them (KAFKA-18659).
+magic 0 and 1, which become record batches; without these versions librdkafka stops compressing (KAFKA-18659).
 """
 
 import asyncio
 from dataclasses import dataclass, field
 
 from bridge.api import Api, Broker, Later, Session
+from bridge.codec import message_sets
+from bridge.codec.compression import CODEC_MASK, KafkaCodec
 from bridge.errors import KafkaError
 from bridge.kafka import produce_wire
 from bridge.kafka.error_codes import ErrorCode
+from bridge.kafka.primitives import Buffer
 from bridge.kafka.produce_wire import Request, RequestPartition, Response, ResponsePartition, ResponseTopic
 from bridge.storage import entries
 from bridge.storage.entries import Sealed
@@ -22,6 +25,9 @@ MAX_REQUEST_BYTES = 2**31 - 1
 """Records are not decoded here, so only `kafka.max_request_bytes` limits a request."""
 
 _ACKS = (-1, 0, 1)
+_BATCHES, _ZSTD = 3, 7
+"""The versions from which on record batches are demanded, and zstd is allowed in them."""
+_ATTRIBUTES_AT = 22  # the low byte's place in a batch v2
 _MANY_RECORDS = 20_000
 """A batch of more is turned over in a thread, so that other clients get their turns meanwhile."""
 
@@ -43,10 +49,16 @@ async def handle(request: Request, broker: Broker, session: Session) -> Later[Re
     refused = _refuse(request)
     # All logs are made ready first; then the batches take their places without a pause in between, so that
     # the order of requests is the order of records.
+    version = session.api_version
     deadline = asyncio.get_running_loop().time() + max(request.timeout_ms, 1) / 1000
-    await asyncio.gather(
-        *(_prepare(name, place, refused, deadline, broker) for name, places in topics for place in places)
-    )
+    slow = [
+        _prepare(name, place, version, deadline, broker)
+        for name, places in topics
+        for place in places
+        if not _prepare_nowait(name, place, version, refused, broker)
+    ]
+    if slow:
+        await asyncio.gather(*slow)
     for _, places in topics:
         for place in places:
             _append(place)
@@ -62,42 +74,78 @@ def _refuse(request: Request) -> KafkaError | None:
     return None
 
 
-async def _prepare(topic: str, place: _Place, refused: KafkaError | None, deadline: float, broker: Broker) -> None:
-    """All that may take time or fail before the batches take their places."""
+def _prepare_nowait(topic: str, place: _Place, version: int, refused: KafkaError | None, broker: Broker) -> bool:
+    """All that may fail before the batches take their places; False where something has to be waited for."""
     try:
         if refused is not None:
             raise refused
+        known = broker.topics.cached(topic)
+        if known is None:
+            return False
+        place.log = broker.topics.log(known, place.data.index)
+        records = _records(place, version)
+        if _is_message_set(records):
+            return False
+        batches = entries.split(records)
+        if any(entries.record_count(batch) > _MANY_RECORDS for batch in batches):
+            return False
+        with translated():
+            place.sealed = [_seal(batch, version, place.log) for batch in batches]
+        return place.log.is_ready(_producers(place))
+    except KafkaError as error:
+        place.error = error
+        return True
+
+
+async def _prepare(topic: str, place: _Place, version: int, deadline: float, broker: Broker) -> None:
+    """The same for a partition whose log is not at hand, or whose records take long."""
+    try:
         async with asyncio.timeout_at(deadline):
-            await _make_ready(topic, place, broker)
+            place.log = log = await broker.topics.partition(topic, place.data.index)
+            if not place.sealed:
+                place.sealed = await asyncio.to_thread(_seal_all, _records(place, version), version, log)
+            await log.prepare(_producers(place))
     except TimeoutError:
         place.error = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "Pulsar takes no more for this partition at present")
     except KafkaError as error:
         place.error = error
 
 
-async def _make_ready(topic: str, place: _Place, broker: Broker) -> None:
-    place.log = await broker.topics.partition(topic, place.data.index)
-    if place.data.records is None:
+def _records(place: _Place, version: int) -> memoryview:
+    """The records of one partition, in a format that the version has (`ProduceRequest.validateRecords`)."""
+    records = place.data.records
+    if records is None:
         raise KafkaError(ErrorCode.INVALID_RECORD, "no records for this partition")
-    limit = place.log.largest_entry
+    if version >= _BATCHES and _is_message_set(records):
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"Produce v{version} takes record batches of magic 2 only")
+    return memoryview(records)
+
+
+def _is_message_set(records: Buffer) -> bool:
+    return len(records) > message_sets.MAGIC_AT and records[message_sets.MAGIC_AT] < 2
+
+
+def _seal_all(records: memoryview, version: int, log: PartitionLog) -> list[Sealed]:
     with translated():
-        for batch in entries.split(memoryview(place.data.records)):
-            place.log.check_size(len(batch))
-            place.sealed.append(await _seal(batch, limit, place.log.compacted))
-    await place.log.prepare({sealed.producer[0] for sealed in place.sealed})
+        if _is_message_set(records):
+            limit = log.largest_entry if log.max_batch_bytes is None else min(log.largest_entry, log.max_batch_bytes)
+            records = memoryview(message_sets.to_batches(records, limit))
+        return [_seal(batch, version, log) for batch in entries.split(records)]
 
 
-async def _seal(batch: memoryview, limit: int, keyed: bool) -> Sealed:
-    if entries.record_count(batch) <= _MANY_RECORDS:
-        return _sealed(batch, limit, keyed)
-    return await asyncio.to_thread(_sealed, batch, limit, keyed)
-
-
-def _sealed(batch: memoryview, limit: int, keyed: bool) -> Sealed:
-    sealed = entries.seal(batch, limit)
-    if keyed:
+def _seal(batch: memoryview, version: int, log: PartitionLog) -> Sealed:
+    log.check_size(len(batch))
+    if version < _ZSTD and batch[_ATTRIBUTES_AT] & CODEC_MASK == KafkaCodec.ZSTD:
+        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"Produce v{version} has no zstd")
+    sealed = entries.seal(batch, log.largest_entry)
+    if log.compacted:
         entries.require_keys(batch)
     return sealed
+
+
+def _producers(place: _Place) -> set[int]:
+    """The ids of the idempotent producers among the batches' (−1: none)."""
+    return {sealed.producer[0] for sealed in place.sealed}
 
 
 def _append(place: _Place) -> None:

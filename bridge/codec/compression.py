@@ -28,7 +28,7 @@ from bridge.errors import BatchTooLarge, CorruptBatch, CorruptEntry
 
 _XERIAL = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = 16
-_CODEC_MASK = 0x07
+CODEC_MASK = 0x07
 _MOST_PARTS = 16
 _LZ4_RATIO = 255  # the most bytes that one byte can stand for
 _SNAPPY_RATIO = 22
@@ -56,7 +56,7 @@ class PulsarCodec(IntEnum):
 
 def decompress_kafka(attributes: int, data: bytes | memoryview, limit: int) -> bytes:
     """The records section of a batch, uncompressed; raises CorruptBatch, BatchTooLarge above `limit` bytes."""
-    codec = attributes & _CODEC_MASK
+    codec = attributes & CODEC_MASK
     if codec == KafkaCodec.NONE:
         return bytes(data)
     decompress = _KAFKA.get(codec)

@@ -138,6 +138,11 @@ class Producer(Attachment):
             self._room.clear()
         return future
 
+    @property
+    def has_room(self) -> bool:
+        """Whether `writable` need not be waited for."""
+        return self._room.is_set()
+
     async def writable(self) -> None:
         """Wait until the pending bytes are below the setting `max_pending_bytes`, or nothing can be sent any more."""
         await self._room.wait()

@@ -124,6 +124,16 @@ class Appender:
                 text = f"a batch of {size} bytes (uncompressed) is above Pulsar's maximum message size of {limit}"
                 raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, text)
 
+    def is_ready(self, producer_id: int) -> bool:
+        """Whether `prepare` has nothing to wait for."""
+        producer = self._producer
+        if producer_id >= 0:
+            writer = self._writers.use(producer_id)
+            if writer is None:
+                return False
+            producer = writer.producer
+        return producer is None or producer.has_room
+
     async def prepare(self, producer_id: int) -> None:
         """Wait until a batch of this producer (−1: none) can be appended: there is room, and its past is known."""
         producer = self._producer

@@ -84,6 +84,10 @@ class PartitionLog:
         """The most bytes a batch may have uncompressed: Pulsar stores it as one entry."""
         return self._storage.client.max_message_size
 
+    def is_ready(self, producer_ids: Collection[int]) -> bool:
+        """Whether `prepare` has nothing to wait for."""
+        return self._loaded and all(map(self._appender.is_ready, producer_ids))
+
     async def prepare(self, producer_ids: Collection[int] = ()) -> None:
         """Learn where the log ends and wait until there is room, so that `append_all` can be called.
 

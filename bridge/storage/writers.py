@@ -57,9 +57,17 @@ class Writers:
         """The writer, if it is open."""
         return self._writers.get(producer_id)
 
+    def use(self, producer_id: int) -> Writer | None:
+        """The writer, if it is open, which it stays for some time now."""
+        writer = self._writers.get(producer_id)
+        if writer is not None:
+            self._writers.move_to_end(producer_id)
+            writer.used_at = asyncio.get_running_loop().time()
+        return writer
+
     async def open(self, producer_id: int) -> Writer:
         """The writer, opened if need be: what Pulsar knows of the producer is known then."""
-        writer = self._writers.get(producer_id)
+        writer = self.use(producer_id)
         if writer is None:
             # opened once however many ask; all go on in the order they came
             opening = self._opening.get(producer_id)
@@ -67,8 +75,7 @@ class Writers:
                 opening = self._opening[producer_id] = asyncio.ensure_future(self._open(producer_id))
                 opening.add_done_callback(lambda _: self._opening.pop(producer_id, None))
             writer = await asyncio.shield(opening)
-        self._writers.move_to_end(producer_id)
-        writer.used_at = asyncio.get_running_loop().time()
+            self.use(producer_id)
         return writer
 
     def drop(self, producer_id: int, writer: Writer) -> None:
