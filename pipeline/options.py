@@ -1,0 +1,172 @@
+"""The options jobs share, read and checked without asking anybody: which endpoint, which topics, which offsets."""
+
+import argparse
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from pipeline.errors import Usage
+from pipeline.ranges import Partition
+
+Named = Literal["earliest", "latest"]
+_NAMED: dict[str, Named] = {"earliest": "earliest", "latest": "latest"}
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointOptions:
+    """How a Kafka endpoint is reached; the properties hold secrets and are never shown."""
+
+    bootstrap: str
+    properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def spark_options(self) -> dict[str, str]:
+        """As options of Spark's Kafka source or sink."""
+        given = {f"kafka.{name}": value for name, value in self.properties.items()}
+        return {**given, "kafka.bootstrap.servers": self.bootstrap}
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where to start or stop: by name, by time (milliseconds), or by an offset for each partition."""
+
+    named: Named | None = None
+    time: int | None = None
+    offsets: Mapping[Partition, int] | None = None
+
+    def __str__(self) -> str:
+        if self.time is not None:
+            return datetime.fromtimestamp(self.time / 1000, UTC).isoformat()
+        return self.named or f"offsets of {len(self.offsets or {})} partitions"
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which topics, and which part of them."""
+
+    topics: tuple[str, ...]
+    pattern: str | None
+    start: Position
+    until: Position
+
+    def chosen(self, existing: set[str]) -> list[str]:
+        """The topics meant, of those that exist; a topic that is named must."""
+        missing = [topic for topic in self.topics if topic not in existing]
+        if missing:
+            raise Usage(f"no such topic: {', '.join(missing)}")
+        if self.pattern is None:
+            return list(dict.fromkeys(self.topics))
+        matching = sorted(topic for topic in existing if re.fullmatch(self.pattern, topic))
+        if not matching:
+            raise Usage(f"no topic matches {self.pattern}")
+        return matching
+
+
+def add_endpoint(
+    parser: argparse.ArgumentParser, name: str = "bootstrap", help_text: str = "the Kafka endpoint"
+) -> None:
+    """Add `--NAME HOST:PORT` and `--NAME-conf FILE` (`--kafka-conf` beside `--bootstrap`)."""
+    parser.add_argument(f"--{name}", metavar="HOST:PORT", required=True, help=help_text)
+    add_endpoint_conf(parser, name)
+
+
+def add_endpoint_conf(parser: argparse.ArgumentParser, name: str = "bootstrap") -> None:
+    """Add the option for the client properties alone."""
+    flag = "kafka" if name == "bootstrap" else name
+    parser.add_argument(
+        f"--{flag}-conf", metavar="FILE", type=Path, help="client properties (SASL, TLS) as Kafka's tools take them"
+    )
+
+
+def endpoint_options(arguments: argparse.Namespace, name: str = "bootstrap") -> EndpointOptions:
+    """What `add_endpoint` was given on the command line."""
+    bootstrap: str = getattr(arguments, name)
+    for server in bootstrap.split(","):
+        if not re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^:\s\[\]]+):\d{1,5}", server.strip()):
+            raise Usage(f"--{name} {bootstrap}: not HOST:PORT")
+    conf: Path | None = getattr(arguments, f"{'kafka' if name == 'bootstrap' else name}_conf")
+    return EndpointOptions(bootstrap, {} if conf is None else read_properties(conf))
+
+
+def add_selection(parser: argparse.ArgumentParser) -> None:
+    """Add `--topics` or `--pattern`, `--from` and `--to`."""
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--topics", metavar="A,B", help="topics by name")
+    which.add_argument("--pattern", metavar="REGEX", help="all topics whose whole name matches")
+    add_positions(parser)
+
+
+def add_positions(parser: argparse.ArgumentParser) -> None:
+    """Add `--from` and `--to` alone."""
+    forms = "earliest, latest, an ISO time (UTC unless it says otherwise), or JSON offsets: text or a file"
+    parser.add_argument("--from", dest="start", metavar="WHERE", default="earliest", help=forms)
+    parser.add_argument("--to", dest="until", metavar="WHERE", default="latest", help="likewise; exclusive")
+
+
+def selection(arguments: argparse.Namespace) -> Selection:
+    """What `add_selection` was given on the command line."""
+    topics = tuple(name.strip() for name in (arguments.topics or "").split(",") if name.strip())
+    if arguments.topics is not None and not topics:
+        raise Usage("--topics is empty")
+    if arguments.pattern is not None:
+        try:
+            re.compile(arguments.pattern)
+        except re.error as error:
+            raise Usage(f"--pattern {arguments.pattern}: {error}") from None
+    return Selection(topics, arguments.pattern, position(arguments.start), position(arguments.until))
+
+
+def position(text: str) -> Position:
+    """Read one of the forms of `--from` and `--to`."""
+    if text in _NAMED:
+        return Position(named=_NAMED[text])
+    if text.lstrip().startswith("{"):
+        return Position(offsets=_offsets(text, text))
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        pass
+    else:
+        moment = moment.replace(tzinfo=moment.tzinfo or UTC)
+        return Position(time=int(moment.timestamp() * 1000))
+    try:
+        return Position(offsets=_offsets(Path(text).read_text(encoding="utf-8"), text))
+    except (OSError, UnicodeDecodeError):
+        raise Usage(f"{text}: neither earliest, latest, an ISO time, JSON offsets nor a file of them") from None
+
+
+def _offsets(text: str, source: str) -> dict[Partition, int]:
+    wrong = Usage(f'{source}: offsets are written {{"topic": {{"0": 17}}}}')
+    try:
+        parsed = json.loads(text)
+        result = {
+            Partition(topic, int(number)): offset
+            for topic, partitions in parsed.items()
+            for number, offset in partitions.items()
+        }
+    except (ValueError, AttributeError):
+        raise wrong from None
+    if not result or not all(type(offset) is int and offset >= 0 for offset in result.values()):
+        raise wrong
+    return result
+
+
+def read_properties(path: Path) -> dict[str, str]:
+    """Read a Java properties file, without the escapes that no client setting needs but a line's continuation."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Usage(f"cannot read {path}: {error}") from None
+    result: dict[str, str] = {}
+    for number, line in enumerate(re.sub(r"\\\n[ \t]*", "", text).splitlines(), 1):
+        line = line.strip()
+        if not line or line[0] in "#!":
+            continue
+        found = re.fullmatch(r"([^\s=:]+)\s*[=:\s]\s*(.*)", line)
+        if found is None:
+            raise Usage(f"{path}:{number}: not NAME=VALUE")  # never the line itself: it may hold a secret
+        result[found[1]] = found[2].replace("\\\\", "\\")
+    return result

@@ -1,0 +1,75 @@
+"""What a running job says: plain lines for a reader, or JSON lines for a program."""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, Literal, TextIO
+
+Style = Literal["text", "json", "quiet"]
+
+
+class Progress:
+    """Progress goes to standard error; lines of a terminal are rewritten in place, others follow each other."""
+
+    def __init__(self, style: Style, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._style = style
+        self._stream = stream or sys.stderr
+        self._clock = clock
+        self._terminal = style == "text" and self._stream.isatty()
+        self._open_line = False
+        self._total: int | None = None
+        self._done = 0
+        self._began = clock()
+
+    def note(self, text: str, **fields: Any) -> None:
+        """Say one thing; `fields` are for JSON readers."""
+        self._emit("note", text, {"text": text, **fields})
+
+    def begin(self, total: int | None) -> None:
+        """Start counting records; `total` is None where nobody knows it."""
+        self._total, self._done, self._began = total, 0, self._clock()
+
+    def advance(self, records: int, **fields: Any) -> None:
+        """Count records that are done for good; `fields` (lag, batch, …) are shown as they are."""
+        self._done += records
+        elapsed = self._clock() - self._began
+        rate = self._done / elapsed if elapsed > 0 else 0.0
+        facts: dict[str, Any] = {"records": self._done, "total": self._total, "rate": round(rate)}
+        if self._total is not None and rate > 0:
+            facts["eta"] = round(max(self._total - self._done, 0) / rate, 1)
+        facts.update(fields)
+        self._emit("progress", _readable(facts), facts, replace=True)
+
+    def close(self) -> None:
+        """End a line that was being rewritten."""
+        if self._open_line:
+            self._stream.write("\n")
+            self._stream.flush()
+            self._open_line = False
+
+    def _emit(self, event: str, text: str, fields: dict[str, Any], *, replace: bool = False) -> None:
+        if self._style == "quiet":
+            return
+        if self._style == "json":
+            self._stream.write(json.dumps({"event": event, **fields}) + "\n")
+        elif self._terminal and replace:
+            self._stream.write(f"\r\x1b[K{text}")
+            self._open_line = True
+        else:
+            self.close()
+            self._stream.write(text + "\n")
+        self._stream.flush()
+
+
+def _readable(facts: dict[str, Any]) -> str:
+    known = {"records", "total", "rate", "eta"}
+    parts = [f"{facts['records']:,} records"]
+    if facts["total"]:
+        parts[0] += f" of {facts['total']:,} ({100 * facts['records'] / facts['total']:.0f} %)"
+    parts.append(f"{facts['rate']:,}/s")
+    if "eta" in facts:
+        parts.append(f"ETA {facts['eta']:.0f} s")
+    parts += [f"{name} {value:,}" if isinstance(value, int) else f"{name} {value}" for name, value in facts.items()
+              if name not in known]  # fmt: skip
+    return "  ".join(parts)

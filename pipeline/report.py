@@ -1,0 +1,32 @@
+"""The report of a run: one JSON file that says what was asked, what was done and how it ended."""
+
+import json
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+
+class Report:
+    """Collects facts while a job runs; `--report FILE` keeps them, however the job ends."""
+
+    def __init__(self, path: Path | None, job: str) -> None:
+        self._path = path
+        self.facts: dict[str, Any] = {"job": job, "started": _now()}
+
+    def set(self, **facts: Any) -> None:
+        """Add or replace facts, as anything JSON can hold."""
+        self.facts.update(facts)
+
+    def write(self, exit_code: int, error: str | None = None) -> None:
+        """Write the file, whole or not at all."""
+        self.set(ended=_now(), exit_code=exit_code, **({} if error is None else {"error": error}))
+        if self._path is None:
+            return
+        part = self._path.with_name(self._path.name + ".part")
+        part.write_text(json.dumps(self.facts, indent=2) + "\n", encoding="utf-8")
+        os.replace(part, self._path)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,67 @@
+"""One Spark session for all tests of the pipeline, a bridge and a real Kafka, each in a process of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from bridge.standalone.guard import Guard
+from pipeline.options import EndpointOptions
+from pipeline.session import SessionOptions, create_session
+from tests.support.bridges import BridgeChild, settings_for
+from tests.support.kafka_broker import KafkaBroker
+from tests.support.pulsar import PulsarAddress
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """Return the one session, set up as the jobs set theirs up."""
+    session = create_session(SessionOptions("local[2]", driver_memory="1g"))
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def bridge_child(
+    pulsar: PulsarAddress, guard: Guard, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[BridgeChild]:
+    """Return a bridge for all tests here: Spark and the bridge would otherwise share an interpreter."""
+    child = BridgeChild(settings_for(pulsar, pulsar.create_namespace()), tmp_path_factory.mktemp("bridge"), guard)
+    child.start()
+    try:
+        yield child
+        child.stop()
+    finally:
+        child.kill()
+
+
+@pytest.fixture(scope="session")
+def at_bridge(bridge_child: BridgeChild) -> EndpointOptions:
+    """Return the bridge as an endpoint of a job."""
+    return EndpointOptions(bridge_child.kafka)
+
+
+@pytest.fixture(scope="session")
+def at_kafka(guard: Guard, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EndpointOptions]:
+    """Return a real Apache Kafka as an endpoint of a job."""
+    broker = KafkaBroker(tmp_path_factory.mktemp("kafka"), guard)
+    broker.start()
+    try:
+        yield EndpointOptions(broker.kafka)
+    finally:
+        broker.stop()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let pass that PySpark leaves the sockets open over which results come from the JVM."""
+    here = Path(__file__).parent
+    leaks = "ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning"
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.filterwarnings(leaks))

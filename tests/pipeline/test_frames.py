@@ -1,0 +1,68 @@
+"""Records come out of a frame as they went in, whichever endpoint holds them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pipeline.frames import COLUMNS, archive_frame, kafka_frame
+from pipeline.options import EndpointOptions
+from pipeline.ranges import TopicRange
+from tests.pipeline.samples import Sample, filled, varied
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SAMPLES = varied(600)
+
+
+@pytest.fixture(scope="module", params=["at_bridge", "at_kafka"])
+def endpoint(request: pytest.FixtureRequest) -> EndpointOptions:
+    return request.getfixturevalue(request.param)  # type: ignore[no-any-return]
+
+
+@pytest.fixture(scope="module")
+def topic(endpoint: EndpointOptions) -> str:
+    return filled(endpoint.bootstrap, SAMPLES)
+
+
+def as_samples(frame: DataFrame) -> list[Sample]:
+    return [as_sample(row) for row in frame.collect()]
+
+
+def as_sample(row: Any) -> Sample:
+    headers = tuple((header.key, None if header.value is None else bytes(header.value)) for header in row.headers or ())
+    key, value = (None if field is None else bytes(field) for field in (row.key, row.value))
+    return Sample(row.partition, key, value, round(row.timestamp.timestamp() * 1000), headers)
+
+
+def expected(partition: int, start: int, until: int) -> list[Sample]:
+    return [sample for sample in SAMPLES if sample.partition == partition][start:until]
+
+
+def test_reads_every_field_of_a_range_in_order(spark: SparkSession, endpoint: EndpointOptions, topic: str) -> None:
+    ranges = [TopicRange(topic, 0, 0, 200), TopicRange(topic, 2, 17, 120)]
+    frame = kafka_frame(spark, endpoint, ranges)
+    assert tuple(frame.columns) == COLUMNS
+    assert as_samples(frame.where("partition = 0")) == expected(0, 0, 200)
+    assert as_samples(frame.where("partition = 2")) == expected(2, 17, 120)
+    assert {row.headers is None for row in frame.collect()} == {True, False}
+
+
+def test_nothing_is_read_for_no_range(spark: SparkSession, endpoint: EndpointOptions) -> None:
+    frame = kafka_frame(spark, endpoint, [])
+    assert tuple(frame.columns) == COLUMNS
+    assert frame.collect() == []
+
+
+def test_an_archive_gives_the_same_columns(
+    spark: SparkSession, endpoint: EndpointOptions, topic: str, tmp_path: Any
+) -> None:
+    frame = kafka_frame(spark, endpoint, [TopicRange(topic, 1, 0, 200)])
+    frame.selectExpr("*", "'2026-01-01' date", "'00000000' batch").write.partitionBy("topic", "date", "batch").parquet(
+        f"{tmp_path}/archive"
+    )
+    back = archive_frame(spark, f"{tmp_path}/archive", [TopicRange(topic, 1, 50, 90)])
+    assert tuple(back.columns) == COLUMNS
+    assert as_samples(back.orderBy("offset")) == expected(1, 50, 90)
