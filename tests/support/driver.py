@@ -40,6 +40,11 @@ class Driver:
         self._reader = threading.Thread(target=self._read, name="driver", daemon=True)
         self._reader.start()
 
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
     def call(self, operation: str, **arguments: object) -> Any:
         """Run one operation in the driver and return its result."""
         with self._one_at_a_time:
