@@ -1,0 +1,1 @@
+"""The reader that goes past the bridge."""
