@@ -1,23 +1,30 @@
 """Fetch: read record batches of partitions from given offsets on, waiting for new ones.
 
-v4 brings record batches of magic 2, the isolation level and aborted transactions; v5 log start offsets; v7 fetch
-sessions (KIP-227; session id 0 in the answer declines them); v9 leader epochs; v10 allows zstd (KIP-110); v11 racks
-(KIP-392); v12 is flexible. v13 would name topics by their ids.
+v1 adds throttle_time_ms; v2 brings messages of magic 1 instead of 0; v3 a limit for the whole answer (KIP-74); v4
+record batches of magic 2, the isolation level and aborted transactions; v5 log start offsets; v7 fetch sessions
+(KIP-227; session id 0 in the answer declines them); v9 leader epochs; v10 allows zstd (KIP-110); v11 racks (KIP-392);
+v12 is flexible. v13 would name topics by their ids.
 """
 
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from bridge import codec
 from bridge.api import Api, Broker, Session
 from bridge.cluster import check_epoch
+from bridge.codec import message_sets
 from bridge.errors import KafkaError
 from bridge.kafka import fetch_wire
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.fetch_wire import Request, RequestPartition, Response, ResponsePartition, ResponseTopic
+from bridge.storage import entries
+from bridge.storage.faults import translated
 from bridge.storage.partition import PartitionLog
 
 _READ_COMMITTED = 1
+_WHOLE_MESSAGE, _BATCHES = 3, 4
+"""The versions from which on the first message is whole whatever its size, and records come in batches."""
 
 
 @dataclass(slots=True)
@@ -35,11 +42,14 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     """Answer when there are `min_bytes`, an error, or `max_wait_ms` are over; waiting costs a future, not a poll."""
     if request.session_id != 0:  # none was ever given out
         return Response(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=[])
+    version = session.api_version
     loop = asyncio.get_running_loop()
     deadline = loop.time() + max(request.max_wait_ms, 0) / 1000
     max_bytes = min(request.max_bytes, broker.settings.kafka.max_fetch_bytes)
     parts = [_Part(topic.topic, wanted) for topic in request.topics for wanted in topic.partitions]
-    await asyncio.gather(*(_open(part, broker) for part in parts))
+    slow = [_open(part, broker) for part in parts if not _open_nowait(part, broker)]
+    if slow:
+        await asyncio.gather(*slow)
     while True:
         grown: asyncio.Future[None] = loop.create_future()
         logs = [part.log for part in parts if part.log is not None]
@@ -50,6 +60,8 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
             await _read(parts, max_bytes, max(deadline - loop.time(), 0.0))
             found = sum(len(batch) for part in parts for batch in part.records)
             if found >= request.min_bytes or _settled(parts) or loop.time() >= deadline:
+                if version < _BATCHES:
+                    await asyncio.gather(*(_to_messages(part, version, max_bytes) for part in parts))
                 return _response(request, parts, max_bytes)
             await asyncio.wait((grown,), timeout=deadline - loop.time())
         finally:
@@ -60,6 +72,19 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
 def _settled(parts: list[_Part]) -> bool:
     """Whether waiting is of no use: an error must be told at once, and without partitions nothing comes."""
     return not parts or any(part.error is not None for part in parts)
+
+
+def _open_nowait(part: _Part, broker: Broker) -> bool:
+    """Open a partition of a topic that is known already; False where it has to be asked for."""
+    topic = broker.topics.cached(part.topic)
+    if topic is None:
+        return False
+    try:
+        part.log = broker.topics.log(topic, part.wanted.partition)
+        check_epoch(part.wanted.current_leader_epoch)
+    except KafkaError as error:
+        part.error = error
+    return True
 
 
 async def _open(part: _Part, broker: Broker) -> None:
@@ -91,6 +116,32 @@ async def _read_slowly(part: _Part, log: PartitionLog, limit: int, patience: flo
         part.records = await log.read(part.wanted.fetch_offset, limit, patience)
     except KafkaError as error:
         part.error = error
+
+
+async def _to_messages(part: _Part, version: int, max_bytes: int) -> None:
+    """Turn what was found into messages that the version knows, the last one cut where the limit is, as by Kafka."""
+    limit = max(min(part.wanted.partition_max_bytes, max_bytes), 0)
+    offset = part.wanted.fetch_offset
+    try:
+        while part.records and part.log is not None:
+            with translated():
+                data = await asyncio.to_thread(_messages, part.records, version, offset, limit)
+                if data:
+                    if version >= _WHOLE_MESSAGE:
+                        limit = max(limit, message_sets.size_of_first(data))
+                    part.records = [data[:limit]]
+                    return
+                # nothing from the offset on is left in these batches (compaction): old clients do not see them pass
+                last = codec.read_header(entries.split(memoryview(part.records[-1]))[-1])
+            offset = last.base_offset + last.last_offset_delta + 1
+            part.records = await part.log.read(offset, limit, 0.0)
+    except KafkaError as error:
+        part.error = error
+
+
+def _messages(batches: list[bytes], version: int, offset: int, limit: int) -> bytes:
+    records = (record for batch in batches for record in entries.records_of(batch))
+    return message_sets.from_records(records, 0 if version < 2 else 1, offset, max(limit, 1))
 
 
 def _response(request: Request, parts: list[_Part], max_bytes: int) -> Response:
@@ -130,7 +181,7 @@ def _answer(part: _Part, records: Iterable[bytes], isolation_level: int) -> Resp
 API = Api(
     key=1,
     name="Fetch",
-    min_version=4,
+    min_version=0,
     max_version=12,
     flexible=12,
     handle=handle,

@@ -1,17 +1,19 @@
 """ListOffsets: the offset of a partition's first or last record, or of the first one at or after a time.
 
-v1 gives one offset instead of a list; v2 adds the isolation level and throttle_time_ms; v4 leader epochs; v6 is
-flexible; v7 allows the timestamp -3, the record with the highest timestamp (KIP-734).
+v0 gives a list of offsets, at which log segments begin; v1 one offset and its timestamp; v2 adds the isolation level
+and throttle_time_ms; v4 leader epochs; v6 is flexible; v7 allows the timestamp -3, the record with the highest
+timestamp (KIP-734).
 """
 
 import asyncio
+from dataclasses import field
 from typing import Annotated
 
 from bridge.api import Api, Broker, Session
 from bridge.cluster import LEADER_EPOCH, check_epoch
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
-from bridge.kafka.message import Int8, Int16, Int32, Int64, message, since
+from bridge.kafka.message import Int8, Int16, Int32, Int64, message, since, until
 from bridge.storage.partition import PartitionLog, TimeOffset
 
 LATEST = -1
@@ -26,6 +28,7 @@ class RequestPartition:
     partition_index: Int32
     current_leader_epoch: Annotated[Int32, since(4)] = -1
     timestamp: Int64
+    max_num_offsets: Annotated[Int32, until(0)] = 1
 
 
 @message
@@ -51,8 +54,9 @@ class ResponsePartition:
 
     partition_index: Int32
     error_code: Int16
-    timestamp: Int64 = -1
-    offset: Int64 = -1
+    old_style_offsets: Annotated[list[Int64], until(0)] = field(default_factory=list)
+    timestamp: Annotated[Int64, since(1)] = -1
+    offset: Annotated[Int64, since(1)] = -1
     leader_epoch: Annotated[Int32, since(4)] = -1
 
 
@@ -75,8 +79,10 @@ class Response:
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Look each partition's offset up; the ends come from memory, times are searched for in Pulsar."""
 
+    find = _partition if session.api_version else _partition_v0
+
     async def topic(wanted: RequestTopic) -> ResponseTopic:
-        found = (_partition(wanted.name, partition, broker) for partition in wanted.partitions)
+        found = (find(wanted.name, partition, broker) for partition in wanted.partitions)
         return ResponseTopic(name=wanted.name, partitions=list(await asyncio.gather(*found)))
 
     return Response(topics=list(await asyncio.gather(*map(topic, request.topics))))
@@ -114,10 +120,37 @@ async def _find(log: PartitionLog, timestamp: int) -> TimeOffset | None:
     return await log.at_time(timestamp)
 
 
+async def _partition_v0(name: str, wanted: RequestPartition, broker: Broker) -> ResponsePartition:
+    index = wanted.partition_index
+    try:
+        log = await broker.topics.partition(name, index)
+        offsets = await _find_before(log, wanted.timestamp)
+    except KafkaError as error:
+        return ResponsePartition(partition_index=index, error_code=error.code)
+    most = max(wanted.max_num_offsets, 0)
+    return ResponsePartition(partition_index=index, error_code=ErrorCode.NONE, old_style_offsets=offsets[:most])
+
+
+async def _find_before(log: PartitionLog, timestamp: int) -> list[int]:
+    """The beginnings of the segments that were full at that time and the log's end, newest first.
+
+    As `UnifiedLog.legacyFetchOffsetsBefore` for a log of two segments, the second one beginning with the first record
+    at or after the time.
+    """
+    start = await log.earliest()
+    if timestamp == EARLIEST:
+        return [start]
+    found = None if timestamp == LATEST else await log.at_time(timestamp)
+    split = await log.latest() if found is None else found.offset
+    if split > start:
+        return [split, start]
+    return [start] if found is None else []
+
+
 API = Api(
     key=2,
     name="ListOffsets",
-    min_version=1,
+    min_version=0,
     max_version=7,
     flexible=6,
     handle=handle,

@@ -81,6 +81,11 @@ def from_records(records: Iterable[Record], magic: int, offset: int, limit: int)
     return bytes(out)
 
 
+def size_of_first(messages: bytes) -> int:
+    """How many bytes the first message takes."""
+    return _ENVELOPE.size + int(_ENVELOPE.unpack_from(messages)[1])
+
+
 def _append(out: bytearray, magic: int, record: Record) -> None:
     start = b"\0\0" if magic == 0 else struct.pack(">bbq", 1, 0, record.timestamp)
     body = start + _field(record.key) + _field(record.value)

@@ -75,8 +75,8 @@ class Request:
     replica_id: Int32 = -1
     max_wait_ms: Int32
     min_bytes: Int32
-    max_bytes: Int32 = 0x7FFFFFFF
-    isolation_level: Int8 = 0
+    max_bytes: Annotated[Int32, since(3)] = 0x7FFFFFFF
+    isolation_level: Annotated[Int8, since(4)] = 0
     session_id: Annotated[Int32, since(7)] = 0
     session_epoch: Annotated[Int32, since(7)] = -1
     topics: list[RequestTopic]
@@ -123,12 +123,12 @@ class ResponsePartition:
     partition_index: Int32
     error_code: Int16
     high_watermark: Int64
-    last_stable_offset: Int64 = -1
+    last_stable_offset: Annotated[Int64, since(4)] = -1
     log_start_offset: Annotated[Int64, since(5)] = -1
     diverging_epoch: Annotated[EpochEndOffset | None, tag(0, since=12)] = None
     current_leader: Annotated[LeaderIdAndEpoch | None, tag(1, since=12)] = None
     snapshot_id: Annotated[SnapshotId | None, tag(2, since=12)] = None
-    aborted_transactions: list[AbortedTransaction] | None = None
+    aborted_transactions: Annotated[list[AbortedTransaction] | None, since(4)] = None
     preferred_read_replica: Annotated[Int32, since(11)] = -1
     records: RecordBuffers | None = field(default=(), repr=False)
 
@@ -145,7 +145,7 @@ class ResponseTopic:
 class Response:
     """Record batches of each partition asked for."""
 
-    throttle_time_ms: Int32 = 0
+    throttle_time_ms: Annotated[Int32, since(1)] = 0
     error_code: Annotated[Int16, since(7)] = 0
     session_id: Annotated[Int32, since(7)] = 0
     responses: list[ResponseTopic]
@@ -153,7 +153,10 @@ class Response:
 
 # ---- reading ---------------------------------------------------------------------------------------------------------
 
-_head_v4 = struct.Struct(">iiiib")
+_HEAD_FIELDS = (
+    "replica_id", "max_wait_ms", "min_bytes", "max_bytes", "isolation_level", "session_id", "session_epoch",
+)  # fmt: skip
+_heads = [struct.Struct(">iii")] * 3 + [struct.Struct(">iiii")] + [struct.Struct(">iiiib")] * 3
 _head_v7 = struct.Struct(">iiiibii")
 
 
@@ -167,19 +170,11 @@ def read(data: memoryview, version: int) -> Request:
 
 def _request(data: memoryview, version: int, room: Room) -> Request:
     flexible = version >= FLEXIBLE
-    head = _head_v7 if version >= 7 else _head_v4
-    replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, *session = head.unpack_from(data)
+    head = _head_v7 if version >= 7 else _heads[version]
+    values = dict(zip(_HEAD_FIELDS, head.unpack_from(data), strict=False))
     topics, at = _topics(data, head.size, version, room)
-    request = Request(
-        replica_id=replica_id,
-        max_wait_ms=max_wait_ms,
-        min_bytes=min_bytes,
-        max_bytes=max_bytes,
-        isolation_level=isolation_level,
-        topics=topics,
-    )
+    request = Request(**values, topics=topics)
     if version >= 7:
-        request.session_id, request.session_epoch = session
         request.forgotten_topics_data, at = _forgotten(data, at, flexible, room)
     if version >= 11:
         request.rack_id, at = _name(data, at, read_compact_size if flexible else read_int16_size)
@@ -312,6 +307,7 @@ def _cluster_id(data: memoryview, at: int, room: Room) -> tuple[str | None, int]
 _pack_int32 = struct.Struct(">i").pack
 _pack_int16 = struct.Struct(">h").pack
 _pack_head = struct.Struct(">ihi").pack
+_pack_partition_v0 = struct.Struct(">ihq").pack
 _pack_partition_v4 = struct.Struct(">ihqq").pack
 _pack_partition_v5 = struct.Struct(">ihqqq").pack
 _pack_aborted = struct.Struct(">qq").pack
@@ -321,10 +317,11 @@ def write(response: Response, version: int) -> list[Buffer]:
     """The answer's body: our own bytes, and between them the records' buffers as they are."""
     buffers: list[Buffer] = []
     flexible = version >= FLEXIBLE
+    out = bytearray()
     if version >= 7:
-        out = bytearray(_pack_head(response.throttle_time_ms, response.error_code, response.session_id))
-    else:
-        out = bytearray(_pack_int32(response.throttle_time_ms))
+        out += _pack_head(response.throttle_time_ms, response.error_code, response.session_id)
+    elif version >= 1:
+        out += _pack_int32(response.throttle_time_ms)
     _size(out, len(response.responses), flexible)
     for topic in response.responses:
         name = topic.topic.encode()
@@ -355,18 +352,27 @@ def _size(out: bytearray, size: int, flexible: bool) -> None:
 def _partition_head(out: bytearray, partition: ResponsePartition, version: int) -> None:
     """All that stands before the records, their length included."""
     flexible = version >= FLEXIBLE
-    head = (partition.partition_index, partition.error_code, partition.high_watermark, partition.last_stable_offset)
-    out += _pack_partition_v5(*head, partition.log_start_offset) if version >= 5 else _pack_partition_v4(*head)
-    aborted = partition.aborted_transactions
-    _size(out, -1 if aborted is None else len(aborted), flexible)
-    for transaction in aborted or ():
-        out += _pack_aborted(transaction.producer_id, transaction.first_offset)
-        if flexible:
-            out.append(0)
+    head = (partition.partition_index, partition.error_code, partition.high_watermark)
+    if version >= 5:
+        out += _pack_partition_v5(*head, partition.last_stable_offset, partition.log_start_offset)
+    elif version == 4:
+        out += _pack_partition_v4(*head, partition.last_stable_offset)
+    else:
+        out += _pack_partition_v0(*head)
+    if version >= 4:
+        _aborted(out, partition.aborted_transactions, flexible)
     if version >= 11:
         out += _pack_int32(partition.preferred_read_replica)
     records = partition.records
     _size(out, -1 if records is None else sum(map(len, records)), flexible)
+
+
+def _aborted(out: bytearray, transactions: list[AbortedTransaction] | None, flexible: bool) -> None:
+    _size(out, -1 if transactions is None else len(transactions), flexible)
+    for transaction in transactions or ():
+        out += _pack_aborted(transaction.producer_id, transaction.first_offset)
+        if flexible:
+            out.append(0)
 
 
 def _partition_tags(out: bytearray, partition: ResponsePartition) -> None:

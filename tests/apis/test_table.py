@@ -10,8 +10,8 @@ from bridge.apis import load
 
 TABLE = {
     0: ("Produce", 0, 9),
-    1: ("Fetch", 4, 12),
-    2: ("ListOffsets", 1, 7),
+    1: ("Fetch", 0, 12),
+    2: ("ListOffsets", 0, 7),
     3: ("Metadata", 0, 12),
     8: ("OffsetCommit", 2, 8),
     9: ("OffsetFetch", 1, 8),

@@ -13,7 +13,7 @@ from tests.kafka.made import messages, plain
 
 CASES = [
     *(pytest.param(produce_wire, version, id=f"produce-v{version}") for version in range(10)),
-    *(pytest.param(fetch_wire, version, id=f"fetch-v{version}") for version in range(4, 13)),
+    *(pytest.param(fetch_wire, version, id=f"fetch-v{version}") for version in range(13)),
 ]
 QUICK = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck), database=None)
 
