@@ -4,7 +4,7 @@ import asyncio
 import secrets
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from bridge.config import PulsarSettings
@@ -31,7 +31,18 @@ _NO_LONGER_POSSIBLE: Final = frozenset({pb.TopicTerminatedError, pb.ProducerFenc
 class _Send:
     """One entry on its way."""
 
-    __slots__ = ("future", "head", "highest", "metadata", "num_messages", "payload", "sent_at", "sequence_id", "size")
+    __slots__ = (
+        "future",
+        "head",
+        "highest",
+        "metadata",
+        "num_messages",
+        "payload",
+        "sent_at",
+        "sequence_id",
+        "size",
+        "told",
+    )
 
     def __init__(
         self,
@@ -39,8 +50,10 @@ class _Send:
         metadata: pb.MessageMetadata,
         payload: Sequence[Buffer],
         num_messages: int,
+        told: Callable[["asyncio.Future[Receipt]"], None] | None,
     ) -> None:
         self.future = future
+        self.told = told
         self.metadata = metadata
         self.payload = payload
         self.num_messages = num_messages
@@ -49,6 +62,20 @@ class _Send:
         self.sequence_id = -1
         self.highest: int | None = None
         self.sent_at = 0.0
+
+    def succeed(self, receipt: Receipt) -> None:
+        """The broker has stored it."""
+        if not self.future.done():
+            self.future.set_result(receipt)
+            if self.told is not None:
+                self.told(self.future)
+
+    def fail(self, error: PulsarError) -> None:
+        """It will never be stored, or nobody will ever know."""
+        if not self.future.done():
+            self.future.set_exception(error)
+            if self.told is not None:
+                self.told(self.future)
 
 
 class Producer(Attachment):
@@ -115,19 +142,26 @@ class Producer(Attachment):
         return self._pending_bytes
 
     def send(
-        self, metadata: pb.MessageMetadata, payload: Sequence[Buffer] | Buffer, num_messages: int
+        self,
+        metadata: pb.MessageMetadata,
+        payload: Sequence[Buffer] | Buffer,
+        num_messages: int,
+        told: Callable[["asyncio.Future[Receipt]"], None] | None = None,
     ) -> "asyncio.Future[Receipt]":
         """Take a place in the order of sends; metadata and payload are the producer's from now on.
 
         Fills in producer_name, and sequence_id, highest_sequence_id and publish_time unless they are set. Sequence ids
         that are set must grow. Buffers in parts must be of bytes ('B').
+
+        `told` is called with the future when it has its outcome, unless that is to be cancelled: at once, where the
+        future's own callbacks wait for the event loop's next turn.
         """
         future: asyncio.Future[Receipt] = self._loop.create_future()
-        if self._failure is not None or self._closing:
-            future.set_exception(self._failure or ClientClosed("the producer"))
-            return future
         parts = (payload,) if isinstance(payload, bytes | bytearray | memoryview) else payload
-        send = _Send(future, metadata, parts, num_messages)
+        send = _Send(future, metadata, parts, num_messages, told)
+        if self._failure is not None or self._closing:
+            send.fail(self._failure or ClientClosed("the producer"))
+            return future
         if self._connection is None:
             future.add_done_callback(self._cancelled_while_detached)
         elif not self._write(self._connection, send):
@@ -267,8 +301,7 @@ class Producer(Attachment):
         self._pending_bytes = 0
         self._room.set()
         for send in sends:
-            if not send.future.done():
-                send.future.set_exception(error)
+            send.fail(error)
 
     def _write(self, connection: Connection, send: _Send) -> bool:
         """Send, or say that it never can be; its future has the reason."""
@@ -276,8 +309,7 @@ class Producer(Attachment):
             self._encode(send)
             size, limit = len(send.head) + send.size, connection.max_message_size
             if size > limit:
-                if not send.future.done():
-                    send.future.set_exception(MessageTooLarge(size, limit))
+                send.fail(MessageTooLarge(size, limit))
                 return False
         send.sent_at = self._loop.time()
         command = commands.send(self._id, send.sequence_id, send.highest, send.num_messages)
@@ -330,7 +362,7 @@ class Producer(Attachment):
         if not send.future.done():
             position = Position.of(receipt.message_id)
             highest = receipt.highest_sequence_id or receipt.sequence_id
-            send.future.set_result(Receipt(position, receipt.sequence_id, highest, position.ledger == -1))
+            send.succeed(Receipt(position, receipt.sequence_id, highest, position.ledger == -1))
 
     def send_error(self, connection: Connection, error: pb.CommandSendError) -> None:
         """The broker did not store an entry: its error says whether this one, all, or none will ever be."""
@@ -348,8 +380,7 @@ class Producer(Attachment):
         if send is not None and self._is_hopeless(send, error.error):
             self._pending.remove(send)
             self._release(send)
-            if not send.future.done():
-                send.future.set_exception(refusal)
+            send.fail(refusal)
         # After NotAllowedError the broker goes on with the next entry; after any other it may have skipped some.
         if error.error != pb.NotAllowedError:
             self._reopen(connection)
