@@ -16,10 +16,10 @@ from bridge.kafka import produce_wire
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import Buffer
 from bridge.kafka.produce_wire import Request, RequestPartition, Response, ResponsePartition, ResponseTopic
-from bridge.storage import entries
-from bridge.storage.entries import Sealed
+from bridge.storage import entries, sealing
 from bridge.storage.faults import translated
 from bridge.storage.partition import PartitionLog
+from bridge.storage.sealing import Sealed
 
 MAX_REQUEST_BYTES = 2**31 - 1
 """Records are not decoded here, so only `kafka.max_request_bytes` limits a request."""
@@ -28,8 +28,6 @@ _ACKS = (-1, 0, 1)
 _BATCHES, _ZSTD = 3, 7
 """The versions from which on record batches are demanded, and zstd is allowed in them."""
 _ATTRIBUTES_AT = 22  # the low byte's place in a batch v2
-_MANY_RECORDS = 20_000
-"""A batch of more is turned over in a thread, so that other clients get their turns meanwhile."""
 
 
 @dataclass(slots=True)
@@ -87,10 +85,10 @@ def _prepare_nowait(topic: str, place: _Place, version: int, refused: KafkaError
         if _is_message_set(records):
             return False
         batches = entries.split(records)
-        if any(entries.record_count(batch) > _MANY_RECORDS for batch in batches):
+        if any(map(sealing.takes_long, batches)):
             return False
         with translated():
-            place.sealed = [_seal(batch, version, place.log) for batch in batches]
+            place.sealed = [sealed for batch in batches for sealed in _seal(batch, version, place.log)]
         return place.log.is_ready(_producers(place))
     except KafkaError as error:
         place.error = error
@@ -128,19 +126,17 @@ def _is_message_set(records: Buffer) -> bool:
 def _seal_all(records: memoryview, version: int, log: PartitionLog) -> list[Sealed]:
     with translated():
         if _is_message_set(records):
-            limit = log.largest_entry if log.max_batch_bytes is None else min(log.largest_entry, log.max_batch_bytes)
+            largest = log.plan.largest_entry
+            limit = largest if log.max_batch_bytes is None else min(largest, log.max_batch_bytes)
             records = memoryview(message_sets.to_batches(records, limit))
-        return [_seal(batch, version, log) for batch in entries.split(records)]
+        return [sealed for batch in entries.split(records) for sealed in _seal(batch, version, log)]
 
 
-def _seal(batch: memoryview, version: int, log: PartitionLog) -> Sealed:
+def _seal(batch: memoryview, version: int, log: PartitionLog) -> list[Sealed]:
     log.check_size(len(batch))
     if version < _ZSTD and batch[_ATTRIBUTES_AT] & CODEC_MASK == KafkaCodec.ZSTD:
         raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"Produce v{version} has no zstd")
-    sealed = entries.seal(batch, log.largest_entry)
-    if log.compacted:
-        entries.require_keys(batch)
-    return sealed
+    return sealing.seal(batch, log.plan)
 
 
 def _producers(place: _Place) -> set[int]:

@@ -7,6 +7,7 @@ the default, takes the native one where it is. Both give the same results: `code
 import os
 
 from bridge.codec import _python
+from bridge.codec._messages import from_base64, timestamp_of
 from bridge.codec.types import (
     HEADER_SIZE,
     NO_LIMIT,
@@ -39,8 +40,10 @@ __all__ = [
     "check_records",
     "decode_payload",
     "encode_payload",
+    "from_base64",
     "read_header",
     "read_records",
+    "timestamp_of",
 ]
 
 

@@ -65,10 +65,11 @@ def unmark(data: bytes) -> bytes | None:
         return data
     if data == MARKED_NULL:
         return None
-    return _from_base64(data[len(MARK) :])
+    return from_base64(data[len(MARK) :])
 
 
-def _from_base64(text: bytes) -> bytes:
+def from_base64(text: bytes) -> bytes:
+    """Padded base64 of the standard alphabet; raises CorruptEntry for anything else."""
     if len(text) % 4 or text.endswith(b"==="):  # a2b_base64 reads padding that follows whole groups
         raise CorruptEntry("a key or header is not base64")
     try:
@@ -149,7 +150,7 @@ class Message:
         """The Kafka record this message is at `offset`."""
         key = self.ordering_key if self.key is None else self.key
         if self.key is not None and self.key_b64:
-            key = _from_base64(self.key)
+            key = from_base64(self.key)
         return Record(offset, timestamp_of(self.event_time, rebuild), key, value, self._headers(rebuild.escaped))
 
     def _headers(self, escaped: bool) -> Sequence[Header]:

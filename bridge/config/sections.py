@@ -107,8 +107,10 @@ class RetentionSettings:
 
 @dataclass(frozen=True, slots=True)
 class StorageSettings:
-    """How partitions are read and cached."""
+    """How partitions are written, read and cached."""
 
+    entry_format: str = one_of("pulsar", "pulsar", "kafka")
+    fetch_compression: str = one_of("producer", "producer", "none")
     tail_cache_bytes: int = integer(134_217_728, 0)
     tail_idle_seconds: float = seconds(60)
     reader_queue_messages: int = integer(1000, 1, INT32_MAX)

@@ -9,7 +9,6 @@ from bridge import log
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.admin import AdminError, Forbidden, Retention
-from bridge.pulsar.protocol import DEFAULT_MAX_MESSAGE_SIZE
 from bridge.storage import configs, kept
 from bridge.storage.configs import Entry, Facts, Policies
 from bridge.storage.faults import translated
@@ -179,10 +178,11 @@ class Administration:
         minutes = broker.get("managedLedgerMaxLedgerRolloverTimeMinutes")
         return Facts(
             retention=await self._inherited_retention(broker),
-            max_message_bytes=int(broker.get("maxMessageSize", DEFAULT_MAX_MESSAGE_SIZE)),
+            max_message_bytes=self._storage.settings.kafka.max_request_bytes,
             ack_quorum=max(int(quorum or 1), 1),
             ledger_bytes=None if megabytes is None else int(megabytes) << 20,
             ledger_ms=None if minutes is None else int(minutes) * 60_000,
+            entry_format=self._storage.settings.storage.entry_format,
         )
 
     async def _persistence(self, full: str) -> Mapping[str, Any]:

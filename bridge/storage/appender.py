@@ -18,16 +18,15 @@ from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from bridge.pulsar.producer import Producer
 from bridge.pulsar.types import EARLIEST, ClientClosed, Entry, MessageTooLarge, Position, PulsarError, Receipt
 from bridge.storage import entries
-from bridge.storage.entries import Sealed
 from bridge.storage.faults import translate
 from bridge.storage.log_end import LogEnd
 from bridge.storage.offsets import span
 from bridge.storage.repeated import NotStoredYet, Stored
+from bridge.storage.sealing import METADATA_BYTES, Sealed
 from bridge.storage.writers import Writer, Writers
 
 _READ_BACK_TRIES = 3
 _CROWDED = 0.5  # seconds between two entries read back, below which a reader at the tail is the cheaper way
-_METADATA_BYTES = 512  # what the entry's metadata may take, which counts for the broker's limit as well
 
 
 @dataclass(slots=True)
@@ -38,6 +37,7 @@ class _Slot:
     producer: str  # the Pulsar producer's name
     after: Position  # the last position known when it was sent
     offset: asyncio.Future[int]
+    given: asyncio.Future[int]  # the same to the client; another where what the client gives up must go on
     receipt: Receipt | None = field(default=None)
 
 
@@ -80,7 +80,7 @@ class Appender:
         not sent is not sent any more, what was may be stored.
         """
         if sealed.producer == NO_PRODUCER:
-            return self._send(sealed, self._open(), sealed.metadata(self._newest(sealed)))
+            return self._send(sealed, self._open(), sealed.metadata(self._newest(sealed))).offset
         producer_id, epoch, sequence = sealed.producer
         writer = self._writers.get(producer_id)
         if writer is None:  # dropped since `prepare`, for its sends failed
@@ -91,37 +91,38 @@ class Appender:
             return _following(known)
         metadata = sealed.metadata(self._newest(sealed))
         metadata.sequence_id, metadata.highest_sequence_id = batch.first.to_pulsar(), batch.last.to_pulsar()
-        offset = self._send(sealed, writer.producer, metadata)
-        writer.remember(batch, offset)
-        offset.add_done_callback(partial(self._drop_failed, producer_id, writer))
         # what a client gives up waiting for is sent all the same: a gap in its sequences would stop it for good
-        return _following(offset)
+        slot = self._send(sealed, writer.producer, metadata, apart=True)
+        writer.remember(batch, slot.offset)
+        slot.offset.add_done_callback(partial(self._drop_failed, producer_id, writer))
+        return slot.given
 
     def _newest(self, sealed: Sealed) -> int:
         end = self._end
-        end.newest_timestamp = max(end.newest_timestamp, sealed.payload.max_timestamp)
+        end.newest_timestamp = max(end.newest_timestamp, sealed.max_timestamp)
         return end.newest_timestamp
 
-    def _send(self, sealed: Sealed, producer: Producer, metadata: MessageMetadata) -> asyncio.Future[int]:
-        sent = producer.send(metadata, sealed.payload.data, sealed.record_count)
-        offset: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        slot = _Slot(sealed.record_count, producer.name, Position(*self._end.anchor.position), offset)
+    def _send(self, sealed: Sealed, producer: Producer, metadata: MessageMetadata, *, apart: bool = False) -> _Slot:
+        loop = asyncio.get_running_loop()
+        offset: asyncio.Future[int] = loop.create_future()
+        given: asyncio.Future[int] = loop.create_future() if apart else offset
+        slot = _Slot(sealed.record_count, producer.name, Position(*self._end.anchor.position), offset, given)
         self._under_way.add(offset)
-        sent.add_done_callback(partial(self._settle, slot))
+        sent = producer.send(metadata, sealed.data, sealed.record_count, partial(self._settle, slot))
         offset.add_done_callback(partial(self._settled, sent))
-        return offset
+        return slot
 
     def _drop_failed(self, producer_id: int, writer: Writer, offset: "asyncio.Future[int]") -> None:
         if offset.cancelled() or offset.exception() is not None:
             self._writers.drop(producer_id, writer)
 
     def check(self, batches: list[Sealed]) -> None:
-        """Raise MESSAGE_TOO_LARGE if one of the batches is above the broker's limit, where it is known."""
+        """Raise MESSAGE_TOO_LARGE if an entry is above the limit of this topic's broker, where it is known."""
         limit = self._open().max_message_size
         for sealed in batches:
-            size = len(sealed.payload.data) + _METADATA_BYTES
+            size = len(sealed.data) + METADATA_BYTES
             if limit is not None and size > limit:
-                text = f"a batch of {size} bytes (uncompressed) is above Pulsar's maximum message size of {limit}"
+                text = f"an entry of {size} bytes is above Pulsar's maximum message size of {limit}"
                 raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, text)
 
     def is_ready(self, producer_id: int) -> bool:
@@ -173,10 +174,6 @@ class Appender:
             sent.cancel()
 
     def _settle(self, slot: _Slot, sent: "asyncio.Future[Receipt]") -> None:
-        if sent.cancelled():
-            if not slot.offset.done():
-                slot.offset.cancel()
-            return
         error = sent.exception()
         if error is not None:
             if isinstance(error, PulsarError) and not error.retriable and not isinstance(error, MessageTooLarge):
@@ -211,8 +208,9 @@ class Appender:
 
     def _finish(self, slot: _Slot, base: int) -> None:
         self._end.advance(base + slot.count)
-        if not slot.offset.done():
-            slot.offset.set_result(base)
+        for offset in (slot.offset, slot.given):
+            if not offset.done():
+                offset.set_result(base)
         receipt = slot.receipt
         if receipt is None or receipt.duplicate:  # a repeated one's offset was given long ago
             return
@@ -287,5 +285,6 @@ def _following(source: "asyncio.Future[int]") -> "asyncio.Future[int]":
 
 
 def _fail(slot: _Slot, error: BaseException) -> None:
-    if not slot.offset.done():
-        slot.offset.set_exception(translate(error))
+    for offset in (slot.offset, slot.given):
+        if not offset.done():
+            offset.set_exception(translate(error))

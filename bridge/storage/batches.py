@@ -1,16 +1,22 @@
 """Entries as a reader meets them, each with its offsets and, when somebody asks, as a Kafka batch."""
 
+import asyncio
+
 from bridge.errors import CorruptEntry
 from bridge.pulsar.types import Entry, Position
 from bridge.storage import entries
 from bridge.storage.chunks import Assembler, is_chunk
 from bridge.storage.offsets import span
 
+_SLOW = 128 * 1024  # bytes of compressed data, uncompressed, from which on a thread turns them over
+
 
 class Batch:
     """One entry of a partition; turned into a Kafka batch once, however many consumers read it."""
 
     __slots__ = (
+        "_compress",
+        "_converting",
         "_entry",
         "_kafka",
         "_limit",
@@ -23,18 +29,22 @@ class Batch:
         "size",
     )
 
-    def __init__(self, entry: Entry, payload: bytes | memoryview | None, limit: int) -> None:
+    def __init__(self, entry: Entry, payload: bytes | memoryview | None, limit: int, *, compress: bool = False) -> None:
         if entry.index is None:
             raise CorruptEntry(f"the entry at {entry.position} has no index: the broker does not expose it")
         self.base, self.next = span(entry.index, entries.message_count(entry.metadata))
         self.position: Position = entry.position
-        self.size = entry.size
+        self.size = entry.size  # about what it takes in memory
+        if not compress and entry.metadata.compression:
+            self.size = max(entry.size, min(entry.metadata.uncompressed_size, limit))
         self.published_at = entry.broker_timestamp or entry.metadata.publish_time  # ms, of Pulsar's clock if it tells
         self._entry: Entry | None = entry
         self._payload = payload
         self._kafka: bytes | None = None
         self._limit = limit
         self._newest: int | None = None
+        self._compress = compress
+        self._converting: asyncio.Task[None] | None = None
 
     @property
     def is_chunk(self) -> bool:
@@ -44,18 +54,41 @@ class Batch:
     def kafka(self) -> bytes:
         """The entry as Kafka batches; empty where it holds no record of its own (a chunk but the last)."""
         if self._kafka is None:
-            entry = self._entry
-            assert entry is not None  # noqa: S101 — it goes only when _kafka comes
-            if self._payload is None:
-                self._kafka = b""
-            else:
-                try:
-                    self._kafka = entries.to_kafka(entry, self.base, self._payload, self._limit)
-                except CorruptEntry as error:
-                    raise CorruptEntry(f"the entry at {self.position} cannot be read: {error}") from error
-            self._newest = entries.newest_so_far(entry.metadata)
+            self._keep(self._converted())
+        return self._kafka or b""
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether `kafka` would take long: `convert` lets others go on meanwhile."""
+        if self._kafka is not None or self._entry is None:
+            return False
+        metadata = self._entry.metadata
+        return bool(metadata.compression) and metadata.uncompressed_size > _SLOW
+
+    async def convert(self) -> None:
+        """Have the Kafka batches made in a thread; once, however many wait for them."""
+        if self._converting is None:
+            self._converting = asyncio.get_running_loop().create_task(self._convert())
+        await asyncio.shield(self._converting)
+
+    async def _convert(self) -> None:
+        self._keep(await asyncio.to_thread(self._converted))
+
+    def _converted(self) -> bytes:
+        entry, payload = self._entry, self._payload
+        if entry is None or payload is None:
+            return b""
+        try:
+            return entries.to_kafka(entry, self.base, payload, self._limit, compress=self._compress)
+        except CorruptEntry as error:
+            raise CorruptEntry(f"the entry at {self.position} cannot be read: {error}") from error
+
+    def _keep(self, kafka: bytes) -> None:
+        """Let go of the entry for what became of it."""
+        if self._entry is not None:
+            self._kafka = kafka
+            self._newest = entries.newest_so_far(self._entry.metadata)
             self._entry = self._payload = None
-        return self._kafka
 
     def newest_timestamp(self) -> int:
         """The newest timestamp of the partition up to here where the bridge wrote it down, else the newest in here."""
@@ -65,24 +98,26 @@ class Batch:
             if self._payload is None:  # a chunk, alone
                 return metadata.event_time or metadata.publish_time
         if self._newest is None:
-            self._newest = max((record.timestamp for record in entries.records_of(self.kafka())), default=-1)
+            records = entries.records_of(self.kafka(), self._limit)
+            self._newest = max((record.timestamp for record in records), default=-1)
         return self._newest
 
 
 class BatchMaker:
     """Makes the batches of one reader; chunks need those before them."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, *, compress: bool = False) -> None:
         self._limit = limit
+        self._compress = compress
         self._chunks = Assembler(limit)
 
     def make(self, entry: Entry) -> Batch | None:
         """The entry's batch; None for a chunk whose beginning lies before this reader's."""
         if not is_chunk(entry.metadata):
-            return Batch(entry, entry.payload, self._limit)
+            return Batch(entry, entry.payload, self._limit, compress=self._compress)
         if not self._chunks.is_whole(entry):
             return None
-        return Batch(entry, self._chunks.feed(entry), self._limit)
+        return Batch(entry, self._chunks.feed(entry), self._limit, compress=self._compress)
 
 
 def within(batches: list[Batch], max_bytes: int) -> list[bytes]:
@@ -97,3 +132,11 @@ def within(batches: list[Batch], max_bytes: int) -> list[bytes]:
         if data:
             found.append(data)
     return found
+
+
+async def converted(batches: list[Batch], max_bytes: int) -> list[bytes]:
+    """As `within`; what takes long is done in threads."""
+    for batch in batches:
+        if batch.is_slow:
+            await batch.convert()
+    return within(batches, max_bytes)

@@ -15,9 +15,9 @@ class Cursor:
     The batches of the last read stay until the next one, so that a client may ask again for what it did not get.
     """
 
-    def __init__(self, reader: Reader, start: int, limit: int) -> None:
+    def __init__(self, reader: Reader, start: int, maker: BatchMaker) -> None:
         self._reader = reader
-        self._maker = BatchMaker(limit)
+        self._maker = maker
         self._batches: deque[Batch] = deque()
         self._from = start  # everything in the partition from here on is in the deque or still to come
         self._lock = asyncio.Lock()

@@ -19,6 +19,8 @@ from typing import Final, NamedTuple
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.admin import Retention
+from bridge.storage.entries import KAFKA, PULSAR
+from bridge.storage.kept import CODECS
 
 COMPACTION_THRESHOLD: Final = 64 * 1024 * 1024
 """The bytes of new data after which Pulsar compacts a topic with cleanup.policy=compact."""
@@ -66,6 +68,7 @@ class Config:
     """What Kafka calls the broker's default for it."""
     low: float = -1
     high: float = _INT64_MAX
+    choices: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,7 @@ class Facts:
     ack_quorum: int = 1
     ledger_bytes: int | None = None
     ledger_ms: int | None = None
+    entry_format: str = PULSAR
 
     def default(self, name: str) -> str | None:
         """The value of a config that nobody has set; None where there is none to show."""
@@ -84,6 +88,7 @@ class Facts:
             **_ALWAYS,
             "retention.ms": _unscaled(self.retention.minutes, _MINUTE),
             "retention.bytes": _unscaled(self.retention.megabytes, _MEGABYTE),
+            "entry.format": self.entry_format,
             "max.message.bytes": self.max_message_bytes,
             "min.insync.replicas": self.ack_quorum,
             "segment.bytes": self.ledger_bytes,
@@ -114,9 +119,8 @@ class Entry(NamedTuple):
 
 _ALWAYS: Final[dict[str, object]] = {
     "cleanup.policy": "delete",
-    "compression.type": "uncompressed",
+    "compression.type": "producer",
     "delete.retention.ms": _INT64_MAX,
-    "entry.format": "pulsar",
     "flush.messages": 1,
     "follower.replication.throttled.replicas": "",
     "leader.replication.throttled.replicas": "",
@@ -143,8 +147,8 @@ TABLE: Final[Mapping[str, Config]] = {
         Config("retention.bytes", Kind.LONG, Way.CARRIED, "How many bytes of a partition are kept, -1 all: Pulsar's "
                "topic retention, in whole megabytes, never less than asked for.", "log.retention.bytes"),
         Config("max.message.bytes", Kind.INT, Way.CARRIED, "The largest batch taken from Kafka clients, as they send "
-               "it. Pulsar's maxMessageSize is the limit, and holds for it uncompressed.", "message.max.bytes", 0,
-               _INT32_MAX),
+               "it. One record must be within Pulsar's maxMessageSize; a larger batch becomes several entries.",
+               "message.max.bytes", 0, _INT32_MAX),
         Config("segment.bytes", Kind.INT, Way.HELD, _WHOLE, "log.segment.bytes", 14, _INT32_MAX),
         Config("segment.ms", Kind.LONG, Way.HELD, _WHOLE, "log.roll.ms", 1),
         Config("segment.jitter.ms", Kind.LONG, Way.HELD, _WHOLE, "log.roll.jitter.ms", 0),
@@ -165,10 +169,12 @@ TABLE: Final[Mapping[str, Config]] = {
                "none is, which is more than any value asks for.", "log.cleaner.min.compaction.lag.ms", 0),
         Config("min.cleanable.dirty.ratio", Kind.DOUBLE, Way.HELD, "Compaction takes nothing from Kafka clients at "
                "any ratio; Pulsar compacts for its own readers by size.", "log.cleaner.min.cleanable.ratio", 0, 1),
-        Config("compression.type", Kind.STRING, Way.FIXED, "Records are stored uncompressed, so that native consumers "
-               "read each one.", "compression.type"),
-        Config("entry.format", Kind.STRING, Way.FIXED, "How batches stand in Pulsar: each record a message that native "
-               "consumers read."),
+        Config("compression.type", Kind.STRING, Way.CARRIED, "How batches are stored, and given to consumers: as their "
+               "producer compressed them, or all by one codec, or none.", "compression.type",
+               choices=("producer", *CODECS)),
+        Config("entry.format", Kind.STRING, Way.CARRIED, "How new batches stand in Pulsar. pulsar: each record a "
+               "message that native consumers read. kafka: as they came, which only the bridge and KoP read.",
+               choices=(PULSAR, KAFKA)),
         Config("message.timestamp.type", Kind.STRING, Way.FIXED, "Timestamps are the producers'.",
                "log.message.timestamp.type"),
         Config("message.timestamp.before.max.ms", Kind.LONG, Way.FIXED, "No timestamp is refused for its age.",
@@ -209,7 +215,7 @@ def checked(asked: Mapping[str, str | None], facts: Facts) -> dict[str, str]:
             kept[name] = _normal(config, value)
     largest = int(kept.get("max.message.bytes", 0))
     if largest > facts.max_message_bytes:
-        text = f"max.message.bytes {largest} is above Pulsar's maximum message size of {facts.max_message_bytes}"
+        text = f"max.message.bytes {largest} is above kafka.max_request_bytes, {facts.max_message_bytes}"
         raise _invalid(text)
     return kept
 
@@ -313,6 +319,8 @@ def _items(text: str) -> list[str]:
 
 
 def _check_type(config: Config, value: str) -> None:
+    if config.choices and value.lower() not in config.choices:
+        raise _invalid(f"{config.name} must be one of {', '.join(config.choices)}")
     if config.kind is Kind.BOOLEAN:
         if value.lower() not in ("true", "false"):
             raise _invalid(f"{config.name} must be true or false")

@@ -1,7 +1,8 @@
-"""One stored entry: how a Kafka batch is written into Pulsar, and how any writer's entry is read back as one.
+"""One stored entry: what stands in it beside the records, and how any writer's entry is read as a Kafka batch.
 
-Format `pulsar`: the entry is an ordinary Pulsar batch, a message for each record. What its messages cannot say stands
-in one property of the entry, which native consumers of batches do not see:
+Format `pulsar`: the entry is an ordinary Pulsar batch, a message for each record. Format `kafka`: the payload is the
+Kafka batch as it came, and the property `entry.format` says so, as KoP's entries have it. What messages cannot say, and
+what is wanted without a look at the payload, is in one more property, which native consumers of batches do not see:
 
     kafka.batch = {"v":1,"t":1700000000000,"e":1,"p":[id,epoch,sequence]}
 
@@ -10,80 +11,31 @@ it); `e` that marked headers are in use (`codec._messages`); `p` the idempotent 
 property itself says that an absent event time means "no timestamp".
 """
 
-import base64
-import binascii
 import json
-from typing import Any, NamedTuple
+from typing import Any
 
 from bridge import codec
-from bridge.codec import HEADER_SIZE, NO_PRODUCER, Header, Payload, Rebuild, Record
-from bridge.codec.compression import decompress_kafka, decompress_pulsar
-from bridge.errors import BatchTooLarge, BridgeError, CorruptEntry, InvalidRecord, KafkaError
+from bridge.codec import (
+    HEADER_SIZE,
+    NO_PRODUCER,
+    Header,
+    Rebuild,
+    Record,
+    from_base64,
+    message_sets,
+    timestamp_of,
+)
+from bridge.codec.compression import KAFKA_OF, decompress_kafka, decompress_pulsar
+from bridge.codec.packing import pack
+from bridge.errors import BridgeError, CorruptEntry, KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from bridge.pulsar.types import Entry
 
 PROPERTY = "kafka.batch"
-_KOP_PROPERTY = "entry.format"  # KoP's mark of entries that hold Kafka batches as they are
-_LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x08, 0x10, 0x20
-
-
-class Sealed(NamedTuple):
-    """One Kafka batch, validated and turned into an entry's payload."""
-
-    payload: Payload
-    record_count: int
-    producer: tuple[int, int, int]
-
-    def metadata(self, newest: int) -> MessageMetadata:
-        """The entry's metadata; `newest`: the newest timestamp of the partition so far, this batch's included."""
-        mark = f'{{"v":1,"t":{newest}'
-        if self.payload.escaped:
-            mark += ',"e":1'
-        if self.producer != NO_PRODUCER:
-            mark += ',"p":[{},{},{}]'.format(*self.producer)
-        metadata = MessageMetadata(num_messages_in_batch=self.record_count, uncompressed_size=len(self.payload.data))
-        metadata.properties.add(key=PROPERTY, value=mark + "}")
-        return metadata
-
-
-def seal(batch: memoryview, limit: int) -> Sealed:
-    """Validate one batch v2 as Kafka's LogValidator does and transcode it; raises CorruptBatch,
-    BatchTooLarge, InvalidRecord.
-
-    `limit`: the largest uncompressed size in bytes.
-    """
-    if len(batch) > limit:
-        raise BatchTooLarge(f"a batch of {len(batch)} bytes, {limit} are the most")
-    header = codec.read_header(batch)
-    if header.attributes & _LOG_APPEND_TIME:
-        raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "only a broker may write log append times")
-    if header.attributes & _CONTROL:
-        raise InvalidRecord("clients may not write control batches")
-    if header.attributes & _TRANSACTIONAL:
-        raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not offered")
-    if header.last_offset_delta != header.record_count - 1:
-        raise InvalidRecord(f"last offset delta {header.last_offset_delta} with {header.record_count} records")
-    producer = (header.producer_id, header.producer_epoch, header.base_sequence)
-    if header.producer_id < 0:
-        producer = NO_PRODUCER
-    elif header.producer_epoch < 0 or header.base_sequence < 0:
-        raise InvalidRecord(f"producer id {header.producer_id} without an epoch or a sequence")
-    records = decompress_kafka(header.attributes, batch[HEADER_SIZE:], limit)
-    payload = codec.encode_payload(records, header.record_count, header.base_timestamp)
-    return Sealed(payload, header.record_count, producer)
-
-
-def require_keys(batch: memoryview) -> None:
-    """Raise InvalidRecord unless every record of a sealed batch has a key, as Kafka does for compacted topics."""
-    for number, record in enumerate(records_of(bytes(batch))):
-        if record.key is None:
-            raise InvalidRecord(f"record {number} has no key, and the topic's cleanup.policy is to compact")
-
-
-def record_count(batch: memoryview) -> int:
-    """How many records a batch (from `split`) claims to have."""
-    return int.from_bytes(batch[HEADER_SIZE - 4 : HEADER_SIZE], "big")
+FORMAT_PROPERTY = "entry.format"
+"""KoP's mark of entries that hold Kafka's bytes; its format `mixed_kafka` has the same."""
+PULSAR, KAFKA = "pulsar", "kafka"
 
 
 def split(records: memoryview) -> list[memoryview]:
@@ -123,32 +75,38 @@ def newest_so_far(metadata: MessageMetadata) -> int | None:
     return None if mark is None else int(mark["t"])
 
 
-def records_of(batch: bytes) -> list[Record]:
-    """The records in what `to_kafka` returned, which may be several batches and compressed ones."""
+_ENOUGH = 1 << 27
+
+
+def records_of(batch: bytes, limit: int = _ENOUGH) -> list[Record]:
+    """The records in what `to_kafka` returned, which may be several batches and compressed ones, to `limit` bytes."""
     found: list[Record] = []
     rest = memoryview(batch)
     while len(rest):
         size = int.from_bytes(rest[8:12], "big") + 12
         header = codec.read_header(rest[:size])
-        plain = decompress_kafka(header.attributes, rest[HEADER_SIZE:size], _UNLIMITED)
-        found += codec.read_records(rest[:size], plain)
+        plain = decompress_kafka(header.attributes, rest[HEADER_SIZE:size], limit)
+        found += codec.read_records(rest[:size], bytes(plain))
         rest = rest[size:]
     return found
 
 
-_UNLIMITED = (1 << 31) - 1
+def is_kafka(metadata: MessageMetadata) -> bool:
+    """Whether the payload is Kafka's bytes."""
+    return any(item.key == FORMAT_PROPERTY and item.value == KAFKA for item in metadata.properties)
 
 
-def to_kafka(entry: Entry, base: int, payload: bytes | memoryview, limit: int) -> bytes:
+def to_kafka(entry: Entry, base: int, payload: bytes | memoryview, limit: int, *, compress: bool = False) -> bytes:
     """An entry as Kafka batches from offset `base` on; raises CorruptEntry.
 
-    `payload` stands apart because a chunked message's is put together from several entries.
+    `payload` stands apart because a chunked message's is put together from several entries. `compress`: what Pulsar
+    holds compressed becomes a compressed batch again.
     """
     metadata = entry.metadata
-    if any(p.key == _KOP_PROPERTY and p.value == "kafka" for p in metadata.properties):
-        return _verbatim(bytes(payload), base)
-    mark = _own_mark(metadata)
     count = message_count(metadata)
+    if is_kafka(metadata):
+        return _verbatim(payload, base, count, limit)
+    mark = _own_mark(metadata)
     rebuild = Rebuild(base, count, metadata.publish_time)
     if mark is not None:
         producer = _producer(mark)
@@ -158,8 +116,10 @@ def to_kafka(entry: Entry, base: int, payload: bytes | memoryview, limit: int) -
         return codec.build_batch([_single(metadata, bytes(payload), rebuild)], rebuild)
     plain = decompress_pulsar(metadata.compression, payload, metadata.uncompressed_size, limit)
     if metadata.HasField("num_messages_in_batch"):
-        return codec.decode_payload(plain, count, rebuild)
-    return codec.build_batch([_single(metadata, plain, rebuild)], rebuild)
+        batch = codec.decode_payload(plain, count, rebuild)
+    else:
+        batch = codec.build_batch([_single(metadata, bytes(plain), rebuild)], rebuild)
+    return pack(batch, KAFKA_OF[metadata.compression]) if compress and metadata.compression else batch
 
 
 def _producer(mark: dict[str, Any]) -> tuple[int, int, int]:
@@ -189,14 +149,11 @@ def _single(metadata: MessageMetadata, value: bytes, rebuild: Rebuild) -> Record
     if metadata.HasField("partition_key"):
         key = _raw(metadata.partition_key)
         if metadata.partition_key_b64_encoded:
-            try:
-                key = base64.b64decode(key, validate=True)
-            except binascii.Error as error:
-                raise CorruptEntry("a key is not base64") from error
+            key = from_base64(key)
     elif metadata.HasField("ordering_key"):
         key = metadata.ordering_key
     headers: list[Header] = [(_raw(item.key), _raw(item.value)) for item in metadata.properties]
-    timestamp = metadata.event_time or rebuild.publish_time  # event time 0 is Pulsar's "unset"
+    timestamp = timestamp_of(metadata.event_time, rebuild)
     return Record(rebuild.base_offset, timestamp, key, None if metadata.null_value else value, headers)
 
 
@@ -205,16 +162,27 @@ def _raw(text: str | bytes) -> bytes:
     return text.encode() if isinstance(text, str) else text
 
 
-def _verbatim(payload: bytes, base: int) -> bytes:
-    """Kafka batches stored as they came: only their base offsets are this partition's own."""
-    out = bytearray(payload)
-    view = memoryview(out)
+def _verbatim(payload: bytes | memoryview, base: int, count: int, limit: int) -> bytes:
+    """Kafka's bytes as they were stored: only the offsets, which no checksum covers, are this partition's own."""
+    parts: list[bytes | memoryview] = []
+    end = base + count
     try:
-        for batch in split(view):
+        for batch in split(memoryview(_modern(payload, limit))):
             header = codec.read_header(batch)
-            batch[:8] = base.to_bytes(8, "big")
-            batch[12:16] = b"\0\0\0\0"  # the leader epoch the bridge reports everywhere
+            # the leader epoch, too, is what the bridge reports everywhere
+            parts += (base.to_bytes(8, "big"), batch[8:12], bytes(4), batch[16:])
+            if header.last_offset_delta < 0:
+                raise CorruptEntry(f"a batch of {header.last_offset_delta + 1} offsets")
             base += header.last_offset_delta + 1
     except (BridgeError, OverflowError) as error:
-        raise CorruptEntry(f"an entry of format kafka is not record batches v2: {error}") from error
-    return bytes(out)
+        raise CorruptEntry(f"an entry of format kafka is not Kafka's: {error}") from error
+    if base > end:
+        raise CorruptEntry(f"an entry of format kafka holds {base - end} records more than it says")
+    return b"".join(parts)
+
+
+def _modern(payload: bytes | memoryview, limit: int) -> bytes | memoryview:
+    """As batches v2: KoP stored the message sets of old clients as they were."""
+    if len(payload) > message_sets.MAGIC_AT and payload[message_sets.MAGIC_AT] < 2:
+        return message_sets.to_batches(payload, limit)
+    return payload

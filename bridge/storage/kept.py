@@ -3,9 +3,16 @@
 import json
 from collections.abc import Mapping
 
+from bridge.codec.compression import KafkaCodec
+from bridge.storage.entries import KAFKA, PULSAR
+
 CONFIGS = "kafka.configs"
 """The configs that clients have set, as JSON."""
+CODECS = {"uncompressed": KafkaCodec.NONE} | {one.name.lower(): one for one in KafkaCodec if one}
+"""The values of compression.type but for `producer`."""
 _LOG_START = "kafka.log.start."
+_KOP_FORMAT = "kafkaEntryFormat"  # which KoP gave to topics that were not of its default format
+_OF_KOP = {"pulsar": PULSAR, "kafka": KAFKA, "mixed_kafka": KAFKA}
 
 
 def log_start_property(partition: int) -> str:
@@ -22,25 +29,31 @@ def log_start(properties: Mapping[str, str], partition: int) -> int:
 
 
 def configs(properties: Mapping[str, str]) -> dict[str, str]:
-    """The configs that clients have set."""
+    """The configs that clients have set, here or with KoP."""
     try:
         found = json.loads(properties.get(CONFIGS, "{}"))
     except ValueError:
-        return {}
-    return {str(name): str(value) for name, value in found.items()} if isinstance(found, dict) else {}
+        found = {}
+    result = {str(name): str(value) for name, value in found.items()} if isinstance(found, dict) else {}
+    if (entry_format := _OF_KOP.get(properties.get(_KOP_FORMAT, ""))) is not None:
+        result.setdefault("entry.format", entry_format)
+    return result
 
 
-def max_message_bytes(properties: Mapping[str, str]) -> int | None:
+def max_message_bytes(configs: Mapping[str, str]) -> int | None:
     """The largest batch that clients may send; None where no client has set one."""
-    if CONFIGS not in properties:
-        return None
-    largest = configs(properties).get("max.message.bytes", "")
+    largest = configs.get("max.message.bytes", "")
     return int(largest) if largest.isdecimal() else None
 
 
-def is_compacted(properties: Mapping[str, str]) -> bool:
+def is_compacted(configs: Mapping[str, str]) -> bool:
     """Whether the cleanup.policy that clients have set says compact, alone or not."""
-    return CONFIGS in properties and "compact" in configs(properties).get("cleanup.policy", "").split(",")
+    return "compact" in configs.get("cleanup.policy", "").split(",")
+
+
+def codec(configs: Mapping[str, str]) -> KafkaCodec | None:
+    """What batches are to be compressed with; None: as their producers did it."""
+    return CODECS.get(configs.get("compression.type", ""))
 
 
 def with_configs(values: Mapping[str, str]) -> dict[str, str]:

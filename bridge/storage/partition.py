@@ -1,7 +1,7 @@
 """One partition's log: append, read, watermarks, offset for a time."""
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
@@ -10,15 +10,15 @@ from bridge import log
 from bridge.errors import BridgeError, KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.types import EARLIEST, LATEST, Position, PulsarError
-from bridge.storage import entries
+from bridge.storage import entries, kept
 from bridge.storage.appender import Appender
-from bridge.storage.batches import Batch, within
+from bridge.storage.batches import Batch, converted, within
 from bridge.storage.catchup import Cursor
-from bridge.storage.entries import Sealed
 from bridge.storage.faults import translated
 from bridge.storage.log_end import LogEnd
 from bridge.storage.offsets import OffsetIndex
 from bridge.storage.repeated import Stored
+from bridge.storage.sealing import Plan, Sealed
 from bridge.storage.search import Search
 from bridge.storage.services import Storage
 from bridge.storage.tail import Recreated, Tail
@@ -60,12 +60,22 @@ class PartitionLog:
         self._loaded = False
         self._start = 0
         self.max_batch_bytes: int | None = None
-        self.compacted = False
+        self.plan = Plan(storage.largest_entry, storage.settings.storage.entry_format)
         self._start_known_at = float("-inf")
         self._start_task: asyncio.Task[int] | None = None
         self._used_at = _now()
 
     # --- what is kept with the topic ---
+
+    def learn(self, configs: Mapping[str, str]) -> None:
+        """Go by these configs of the topic from now on."""
+        self.max_batch_bytes = kept.max_message_bytes(configs)
+        self.plan = Plan(
+            self._storage.largest_entry,
+            configs.get("entry.format", self._storage.settings.storage.entry_format),
+            kept.codec(configs),
+            kept.is_compacted(configs),
+        )
 
     def raise_start(self, offset: int) -> None:
         """Let nobody read what is before `offset`, though Pulsar may still have it."""
@@ -78,11 +88,6 @@ class PartitionLog:
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, text)
 
     # --- appending ---
-
-    @property
-    def largest_entry(self) -> int:
-        """The most bytes a batch may have uncompressed: Pulsar stores it as one entry."""
-        return self._storage.client.max_message_size
 
     def is_ready(self, producer_ids: Collection[int]) -> bool:
         """Whether `prepare` has nothing to wait for."""
@@ -142,7 +147,7 @@ class PartitionLog:
             self._used_at = _now()
             return []
         batches = tail.slice(offset, max_bytes)
-        if not batches:
+        if not batches or any(batch.is_slow for batch in batches):
             return None
         found = within(batches, max_bytes)
         return found or None
@@ -161,7 +166,7 @@ class PartitionLog:
                 if not batches:
                     break
                 offset = batches[-1].next  # where to go on if these hold no record (chunks of a large message)
-                found = within(batches, max_bytes)
+                found = await converted(batches, max_bytes)
             return found
 
     async def latest(self) -> int:
@@ -291,7 +296,7 @@ class PartitionLog:
         reader = await self._storage.client.reader(
             self.topic, position, permits=settings.reader_queue_messages, max_buffer=settings.reader_buffer_bytes
         )
-        return Cursor(reader, offset, self._storage.largest_batch)
+        return Cursor(reader, offset, self._storage.maker())
 
     async def _open_tail(self) -> Tail:
         self._used_at = _now()
@@ -312,7 +317,7 @@ class PartitionLog:
                 permits=settings.reader_queue_messages,
                 max_buffer=settings.reader_buffer_bytes,
             )
-            tail = Tail(reader, self.end, self._storage.cache, self._storage.largest_batch, self._tail_failed)
+            tail = Tail(reader, self.end, self._storage.cache, self._storage.maker(), self._tail_failed)
             self._tail = tail
         await self._reach(tail, last)
         return tail

@@ -9,9 +9,9 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.client import PulsarClient
 from bridge.pulsar.types import Entry, Position
 from bridge.storage import entries
-from bridge.storage.entries import Sealed
 from bridge.storage.faults import translated
 from bridge.storage.offsets import span
+from bridge.storage.sealing import Sealed
 from bridge.storage.search import Search
 
 _PATIENCE = 3.0  # seconds; a busy disk may take one or two to store what the broker has taken

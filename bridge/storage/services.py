@@ -6,8 +6,10 @@ from bridge.config import Settings
 from bridge.metrics import StorageMetrics
 from bridge.pulsar.admin import Admin
 from bridge.pulsar.client import PulsarClient
+from bridge.storage.batches import BatchMaker
 from bridge.storage.catchup import CatchUps
 from bridge.storage.deduplication import Deduplication
+from bridge.storage.sealing import METADATA_BYTES
 from bridge.storage.tail import TailCache
 
 
@@ -26,5 +28,14 @@ class Storage:
 
     @property
     def largest_batch(self) -> int:
-        """The most bytes one batch may have uncompressed."""
+        """The most bytes that what one entry holds may have uncompressed."""
         return self.settings.kafka.max_request_bytes
+
+    @property
+    def largest_entry(self) -> int:
+        """The most bytes that an entry's payload may have."""
+        return self.client.max_message_size - METADATA_BYTES
+
+    def maker(self) -> BatchMaker:
+        """What makes one reader's batches for consumers."""
+        return BatchMaker(self.largest_batch, compress=self.settings.storage.fetch_compression == "producer")

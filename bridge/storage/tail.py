@@ -50,12 +50,12 @@ class Tail:
     """A run of consecutive batches up to the end of the partition, growing as its reader receives."""
 
     def __init__(
-        self, reader: Reader, end: LogEnd, cache: TailCache, limit: int, failed: Callable[[BridgeError], None]
+        self, reader: Reader, end: LogEnd, cache: TailCache, maker: BatchMaker, failed: Callable[[BridgeError], None]
     ) -> None:
         self._reader = reader
         self._end = end
         self._cache = cache
-        self._maker = BatchMaker(limit)
+        self._maker = maker
         self._failed = failed
         self._batches: list[Batch] = []
         self._next = 0

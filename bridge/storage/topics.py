@@ -52,8 +52,7 @@ class Topic:
     def tell(self, partition: int, partition_log: PartitionLog) -> None:
         """Let one log know what of this is its own."""
         partition_log.raise_start(kept.log_start(self.properties, partition))
-        partition_log.max_batch_bytes = kept.max_message_bytes(self.properties)
-        partition_log.compacted = kept.is_compacted(self.properties)
+        partition_log.learn(kept.configs(self.properties))
 
 
 class Topics:

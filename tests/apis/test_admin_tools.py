@@ -55,8 +55,8 @@ def test_kafka_configs(bridge: BridgeThread) -> None:
     assert tool(bridge, CONFIGS, "--describe", *entity)[1:] == []
     brokers = tool(bridge, CONFIGS, "--describe", "--all", "--entity-type", "brokers", "--entity-name", "0")
     assert any(line.strip().startswith("num.partitions=1 ") for line in brokers)
-    with pytest.raises(AssertionError, match=r"compression\.type is uncompressed here and cannot be lz4"):
-        tool(bridge, CONFIGS, "--alter", *entity, "--add-config", "compression.type=lz4")
+    with pytest.raises(AssertionError, match=r"message\.timestamp\.type is CreateTime here and cannot be LogAppendTime"):
+        tool(bridge, CONFIGS, "--alter", *entity, "--add-config", "message.timestamp.type=LogAppendTime")
 
 
 def test_kafka_delete_records_and_get_offsets(bridge: BridgeThread, tmp_path: Path) -> None:

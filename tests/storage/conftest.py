@@ -13,10 +13,11 @@ from bridge.codec import NO_PRODUCER, Rebuild, Record
 from bridge.config import Settings
 from bridge.metrics import Metrics
 from bridge.pulsar import Admin, PulsarClient
-from bridge.storage import entries
+from bridge.storage import sealing
 from bridge.storage.catchup import CatchUps
 from bridge.storage.deduplication import Deduplication
 from bridge.storage.partition import PartitionLog
+from bridge.storage.sealing import Plan, Sealed
 from bridge.storage.services import Storage
 from bridge.storage.tail import TailCache
 from tests.support.bridges import settings_for
@@ -30,10 +31,12 @@ def sealed(
     timestamp: int = NOW,
     value: bytes = b"value",
     producer: tuple[int, int, int] = NO_PRODUCER,
-) -> entries.Sealed:
+) -> Sealed:
     """A batch of records 1 ms apart, numbered in their keys."""
     records = [Record(i, timestamp + i, b"%d" % i, value, ()) for i in range(count)]
-    return entries.seal(memoryview(codec.build_batch(records, Rebuild(0, count, 0, producer=producer))), 1 << 26)
+    batch = codec.build_batch(records, Rebuild(0, count, 0, producer=producer))
+    (found,) = sealing.seal(memoryview(batch), Plan(1 << 26))
+    return found
 
 
 @dataclass
@@ -70,7 +73,7 @@ class Bench:
         await self.admin.create_non_partitioned(name)
         return name
 
-    async def append(self, log: PartitionLog, *batches: entries.Sealed) -> list[int]:
+    async def append(self, log: PartitionLog, *batches: Sealed) -> list[int]:
         """Append and wait: the base offsets."""
         await log.prepare({batch.producer[0] for batch in batches})
         return [await offset for offset in log.append_all(list(batches))]

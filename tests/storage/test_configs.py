@@ -59,7 +59,8 @@ def test_compacted_topics_are_compacted_by_pulsar() -> None:
     [
         ("retention.ms", "soon"), ("retention.ms", None), ("retention.ms", "-2"), ("retention.bytes", "-2"),
         ("retention.ms", "1.5"), ("retention.ms", str(2**63)), ("cleanup.policy", "shred"), ("cleanup.policy", ""),
-        ("segment.bytes", "1"), ("no.such.config", "1"), ("compression.type", "producer"),
+        ("segment.bytes", "1"), ("no.such.config", "1"), ("compression.type", "brotli"),
+        ("entry.format", "mixed_kafka"), ("entry.format", ""),
         ("message.timestamp.type", "LogAppendTime"), ("min.insync.replicas", "3"), ("min.insync.replicas", "0"),
         ("max.message.bytes", "5000001"), ("max.message.bytes", "-1"), ("preallocate", "perhaps"),
         ("unclean.leader.election.enable", "true"), ("min.cleanable.dirty.ratio", "nan"),
@@ -77,7 +78,18 @@ def test_everything_that_is_shown_may_be_written_back() -> None:
     written = shown({"retention.ms": "1", "cleanup.policy": "compact,delete"})
     kept = checked(dict(written), FACTS)
     assert shown(kept) == written
-    assert "compression.type" not in kept
+    assert "message.timestamp.type" not in kept
+    assert kept["compression.type"] == "producer"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("entry.format", "kafka"), ("compression.type", "zstd"), ("compression.type", "uncompressed")]
+)
+def test_how_batches_are_stored_is_chosen(name: str, value: str) -> None:
+    assert checked({name: value.upper()}, FACTS) == {name: value}
+    assert shown({name: value})[name] == value
+    assert shown({})["compression.type"] == "producer"
+    assert shown({})["entry.format"] == "pulsar"
 
 
 def test_asking_for_less_safety_than_there_is_is_granted() -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from bridge.codec.compression import KafkaCodec
 from bridge.storage import kept
 
 
@@ -9,17 +10,34 @@ def test_configs_come_back() -> None:
     configs = {"retention.ms": "5", "cleanup.policy": "compact,delete", "max.message.bytes": "77"}
     properties = {"other": "x", **kept.with_configs(configs)}
     assert kept.configs(properties) == configs
-    assert kept.max_message_bytes(properties) == 77
-    assert kept.is_compacted(properties)
+    assert kept.max_message_bytes(kept.configs(properties)) == 77
+    assert kept.is_compacted(kept.configs(properties))
 
 
 def test_nothing_kept() -> None:
     assert kept.configs({}) == {}
     assert kept.max_message_bytes({}) is None
-    assert kept.max_message_bytes(kept.with_configs({})) is None
     assert not kept.is_compacted({})
-    assert not kept.is_compacted(kept.with_configs({"cleanup.policy": "delete"}))
+    assert not kept.is_compacted({"cleanup.policy": "delete"})
     assert kept.log_start({}, 3) == 0
+
+
+@pytest.mark.parametrize(("kop", "ours"), [("pulsar", "pulsar"), ("kafka", "kafka"), ("mixed_kafka", "kafka")])
+def test_the_format_of_kop_s_topics_is_theirs_until_a_client_says_otherwise(kop: str, ours: str) -> None:
+    properties = {"kafkaEntryFormat": kop}
+    assert kept.configs(properties) == {"entry.format": ours}
+    for said in ("pulsar", "kafka"):
+        assert kept.configs({**properties, **kept.with_configs({"entry.format": said})}) == {"entry.format": said}
+    assert kept.configs({"kafkaEntryFormat": "avro"}) == {}
+
+
+@pytest.mark.parametrize(
+    ("value", "codec"),
+    [("producer", None), ("uncompressed", KafkaCodec.NONE), ("gzip", KafkaCodec.GZIP), ("zstd", KafkaCodec.ZSTD),
+     ("lz4", KafkaCodec.LZ4), ("snappy", KafkaCodec.SNAPPY)],
+)  # fmt: skip
+def test_codecs_go_by_their_names(value: str, codec: KafkaCodec | None) -> None:
+    assert kept.codec({"compression.type": value}) == codec
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "1", '"x"'])

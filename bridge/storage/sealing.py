@@ -1,0 +1,198 @@
+"""Kafka batches on their way in: validated as Kafka's LogValidator does, and turned into what Pulsar stores.
+
+A batch is one entry where it fits. One that does not is cut at the borders of its records, always at the same ones:
+a repetition of an idempotent batch is cut as the original was, so that each part is known again by its sequences.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from bridge import codec
+from bridge.codec import HEADER_SIZE, NO_PRODUCER, BatchHeader, Payload, Rebuild
+from bridge.codec.compression import (
+    CODEC_MASK,
+    PULSAR_OF,
+    KafkaCodec,
+    PulsarCodec,
+    compress_pulsar,
+    decompress_kafka,
+)
+from bridge.codec.packing import pack
+from bridge.errors import BatchTooLarge, CorruptBatch, InvalidRecord, KafkaError
+from bridge.kafka.error_codes import ErrorCode
+from bridge.pulsar.pb.PulsarApi_pb2 import CompressionType, MessageMetadata
+from bridge.storage.entries import FORMAT_PROPERTY, KAFKA, PROPERTY, PULSAR
+
+METADATA_BYTES = 512
+"""What an entry's metadata may take, which counts for the broker's limit as well."""
+_LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x08, 0x10, 0x20
+_ATTRIBUTES_AT = 22
+_SEQUENCES = 1 << 31
+_ENTRIES_UNCOMPRESSED = 4
+_SMALLER = 4  # a record as Kafka writes it is less than so many times its message, which has 6 bytes at least
+_MANY_RECORDS = 20_000
+_MUCH_COMPRESSED = 32 * 1024  # bytes; gzip's may take 10 ms
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How the batches of a partition are stored."""
+
+    largest_entry: int
+    """The most bytes that an entry's payload may have."""
+    entry_format: str = PULSAR
+    codec: KafkaCodec | None = None
+    """What batches are compressed with; None: as their producer did it."""
+    keyed: bool = False
+    """Whether every record must have a key, as in compacted topics."""
+
+    @property
+    def largest_batch(self) -> int:
+        """The most bytes that a compressed batch may have uncompressed: so much memory its few bytes can take."""
+        return _ENTRIES_UNCOMPRESSED * self.largest_entry
+
+
+class Sealed(NamedTuple):
+    """A Kafka batch, or a part of one, as the entry that it becomes."""
+
+    data: bytes
+    record_count: int
+    producer: tuple[int, int, int]
+    max_timestamp: int
+    escaped: bool = False
+    verbatim: bool = False
+    compression: PulsarCodec = PulsarCodec.NONE
+    uncompressed_size: int = 0
+
+    def metadata(self, newest: int) -> MessageMetadata:
+        """The entry's metadata; `newest`: the newest timestamp of the partition so far, this batch's included."""
+        mark = f'{{"v":1,"t":{newest}'
+        if self.escaped:
+            mark += ',"e":1'
+        if self.producer != NO_PRODUCER:
+            mark += ',"p":[{},{},{}]'.format(*self.producer)
+        size = self.uncompressed_size if self.compression else len(self.data)
+        metadata = MessageMetadata(num_messages_in_batch=self.record_count, uncompressed_size=size)
+        if self.compression:
+            metadata.compression = CompressionType.ValueType(self.compression)
+        if self.verbatim:
+            metadata.properties.add(key=FORMAT_PROPERTY, value=KAFKA)
+        metadata.properties.add(key=PROPERTY, value=mark + "}")
+        return metadata
+
+
+def takes_long(batch: memoryview) -> bool:
+    """Whether sealing this batch is better done in a thread, so that other clients get their turns meanwhile."""
+    if batch[_ATTRIBUTES_AT] & CODEC_MASK and len(batch) > _MUCH_COMPRESSED:
+        return True
+    return int.from_bytes(batch[HEADER_SIZE - 4 : HEADER_SIZE], "big") > _MANY_RECORDS
+
+
+def seal(batch: memoryview, plan: Plan) -> list[Sealed]:
+    """Validate one batch v2 and turn it into entries; raises CorruptBatch, BatchTooLarge, InvalidRecord, KafkaError."""
+    header = _header(batch)
+    theirs = KafkaCodec(header.attributes & CODEC_MASK)
+    wanted = theirs if plan.codec is None else plan.codec
+    if plan.entry_format == KAFKA:
+        if wanted == theirs and len(batch) <= plan.largest_entry:
+            return [_verbatim(batch, header, plan)]
+        sealed = [_rewritten(payload, producer, wanted) for payload, producer in _parts(batch, header, plan, _SMALLER)]
+    else:
+        sealed = [_encoded(payload, producer, wanted) for payload, producer in _parts(batch, header, plan, 1)]
+    largest = max(one.uncompressed_size for one in sealed)
+    if largest > plan.largest_entry:
+        raise BatchTooLarge(f"a record takes {largest} bytes, {plan.largest_entry} are the most in an entry of Pulsar")
+    return sealed
+
+
+def _header(batch: memoryview) -> BatchHeader:
+    header = codec.read_header(batch)
+    if header.attributes & CODEC_MASK > max(KafkaCodec):
+        raise CorruptBatch(f"compression codec {header.attributes & CODEC_MASK} is unknown")
+    if header.attributes & _LOG_APPEND_TIME:
+        raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "only a broker may write log append times")
+    if header.attributes & _CONTROL:
+        raise InvalidRecord("clients may not write control batches")
+    if header.attributes & _TRANSACTIONAL:
+        raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not offered")
+    if header.record_count < 1 or header.last_offset_delta != header.record_count - 1:
+        raise InvalidRecord(f"last offset delta {header.last_offset_delta} with {header.record_count} records")
+    if header.producer_id >= 0 and (header.producer_epoch < 0 or header.base_sequence < 0):
+        raise InvalidRecord(f"producer id {header.producer_id} without an epoch or a sequence")
+    return header
+
+
+def _producer(header: BatchHeader, first: int = 0) -> tuple[int, int, int]:
+    """The producer of the records from the `first` one on; sequences go round (`DefaultRecordBatch`)."""
+    if header.producer_id < 0:
+        return NO_PRODUCER
+    return header.producer_id, header.producer_epoch, (header.base_sequence + first) % _SEQUENCES
+
+
+def _verbatim(batch: memoryview, header: BatchHeader, plan: Plan) -> Sealed:
+    """The batch as it is.
+
+    The records of an uncompressed batch are looked at, as Kafka does: it is soon done, and nobody could read behind a
+    damaged one. Those of a compressed one are not, unless their keys are asked for: not to decompress it is what this
+    format is for, and the checksum says that they are what their producer wrote.
+    """
+    newest = header.max_timestamp
+    if plan.keyed or not header.attributes & CODEC_MASK:
+        plain = decompress_kafka(header.attributes, batch[HEADER_SIZE:], plan.largest_batch)
+        newest = _check(plain, header, plan)
+    data = bytes(batch)  # not to hold the whole request while it is under way
+    return Sealed(data, header.record_count, _producer(header), newest, verbatim=True)
+
+
+def _check(plain: bytes | memoryview, header: BatchHeader, plan: Plan) -> int:
+    """Raise InvalidRecord unless the records are sound; their newest timestamp."""
+    checked = codec.check_records(plain, header.record_count, header.base_timestamp)
+    if plan.keyed and not checked.keyed:
+        raise InvalidRecord("a record has no key, and the topic's cleanup.policy is to compact")
+    return checked.max_timestamp
+
+
+def _parts(
+    batch: memoryview, header: BatchHeader, plan: Plan, smaller: int
+) -> Iterator[tuple[Payload, tuple[int, int, int]]]:
+    """The records as Pulsar's messages, with their producer: as many at a time as fit into an entry, or one.
+
+    They are measured uncompressed and as messages, whatever is made of them then: where the cuts are depends on the
+    records and on Pulsar's limit alone, and what is stored is never too large for those who decompress it.
+    `smaller`: so many times smaller than an entry.
+    """
+    plain = decompress_kafka(header.attributes, batch[HEADER_SIZE:], plan.largest_batch)
+    if plan.keyed:
+        _check(plain, header, plan)
+    if takes_long(batch):
+        plain = bytes(plain)  # other threads run meanwhile only if nobody can change it
+    limit = plan.largest_entry // smaller
+    first = 0
+    while first < header.record_count:
+        payload = codec.encode_payload(plain, header.record_count - first, header.base_timestamp, first, limit)
+        yield payload, _producer(header, first)
+        plain = plain[payload.read :]
+        first += payload.records
+
+
+def _encoded(payload: Payload, producer: tuple[int, int, int], wanted: KafkaCodec) -> Sealed:
+    """An entry of format `pulsar`; compressed unless that gains nothing."""
+    compression = PULSAR_OF[wanted]
+    size = len(payload.data)
+    data = compress_pulsar(compression, payload.data)
+    if len(data) >= size:
+        data, compression = payload.data, PulsarCodec.NONE
+    return Sealed(
+        data, payload.records, producer, payload.max_timestamp, payload.escaped, False, compression, size
+    )  # fmt: skip
+
+
+def _rewritten(payload: Payload, producer: tuple[int, int, int], wanted: KafkaCodec) -> Sealed:
+    """An entry of format `kafka` that is not as its producer wrote it."""
+    rebuild = Rebuild(0, payload.records, 0, own=True, escaped=payload.escaped, producer=producer)
+    batch = codec.decode_payload(payload.data, payload.records, rebuild)
+    return Sealed(
+        pack(batch, wanted), payload.records, producer, payload.max_timestamp, verbatim=True,
+        uncompressed_size=len(batch),
+    )  # fmt: skip
