@@ -24,6 +24,7 @@ must never wait for an answer that will not come.
 import asyncio
 from collections import deque
 from functools import partial
+from logging import DEBUG
 from typing import TYPE_CHECKING, Any, cast
 
 from bridge import log
@@ -259,7 +260,8 @@ class Connection(asyncio.BufferedProtocol):
         metrics = self._metrics.api(key)
         metrics.requests.inc()
         metrics.bytes_in.inc(len(frame) + 4)
-        _log.debug("< request", extra={**fields, "conn": self._number, "size": len(frame)})
+        if _log.isEnabledFor(DEBUG):
+            _log.debug("< request", extra={**fields, "conn": self._number, "size": len(frame)})
         reason = "bad_header"
         try:
             header = frames.parse_header(frame, api.is_flexible(version))
@@ -322,7 +324,8 @@ class Connection(asyncio.BufferedProtocol):
             if started.buffers:
                 metrics.bytes_out.inc(sum(map(len, started.buffers)))
                 self._outbox.put(started.buffers)
-                _log.debug("> answer", extra={"conn": self._number, "correlation_id": started.correlation_id})
+                if _log.isEnabledFor(DEBUG):
+                    _log.debug("> answer", extra={"conn": self._number, "correlation_id": started.correlation_id})
             self._budget.give(self._lease, started.size)
         self._outbox.write()
 
