@@ -27,9 +27,16 @@ def hashed(frame: "DataFrame", *, times: bool = True) -> "DataFrame":
         _hash_of("key").alias("key_hash"),
         _hash_of("value").alias("value_hash"),
         _hash_of_headers().alias("headers_hash"),
-        (true_timestamp() if times else f.lit(0).cast("long")).alias("time"),
+        (true_timestamp() if times else f.lit(None).cast("long")).alias("time"),
     )
     return fields.withColumn("hash", f.xxhash64("key_hash", "value_hash", "headers_hash", "time"))
+
+
+def record_hash() -> "Column":
+    """The hash that `hashed` gives, for rows that keep their records."""
+    from pyspark.sql import functions as f
+
+    return f.xxhash64(_hash_of("key"), _hash_of("value"), _hash_of_headers(), true_timestamp())
 
 
 def content_sums() -> "list[Column]":

@@ -1,0 +1,111 @@
+"""Small files beside the data, written whole or not at all, wherever Spark can write: a disk, HDFS, an object store."""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pipeline.errors import Usage
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_DYING_JVM = 15.0
+"""Seconds in which the JVM of a process that was killed is certainly gone."""
+
+
+class Files:
+    """A directory, through Hadoop's file systems."""
+
+    def __init__(self, spark: "SparkSession", root: str) -> None:
+        jvm: Any = spark._jvm  # py4j, untyped
+        self._jvm, self._spark = jvm, spark
+        self._root = self._jvm.org.apache.hadoop.fs.Path(root)
+        configuration: Any = spark._jsparkSession.sessionState().newHadoopConf()
+        self._system = self._root.getFileSystem(configuration)
+        self._root = self._system.makeQualified(self._root)
+
+    def __str__(self) -> str:
+        return str(self._root.toString())
+
+    def names(self, directory: str = "") -> list[str]:
+        """The names in a directory, none where it is not there."""
+        path = self._path(directory)
+        if not self._system.exists(path):
+            return []
+        return sorted(str(status.getPath().getName()) for status in self._system.listStatus(path))
+
+    def read(self, name: str) -> Any:
+        """The JSON of a file; None where it is not there."""
+        path = self._path(name)
+        if not self._system.exists(path):
+            return None
+        stream = self._system.open(path)
+        try:
+            text = bytes(stream.readAllBytes()).decode()
+        finally:
+            stream.close()
+        try:
+            return json.loads(text)
+        except ValueError:
+            raise Usage(f"{path.toString()} is damaged") from None
+
+    def write(self, name: str, content: Any) -> None:
+        """Write JSON under a name that appears only when the file is whole."""
+        target = self._path(name)
+        part = self._jvm.org.apache.hadoop.fs.Path(target.getParent(), f".{target.getName()}.part")
+        stream = self._system.create(part, True)
+        try:
+            stream.write(json.dumps(content, indent=1).encode())
+            stream.hsync()
+        finally:
+            stream.close()
+        if not self._system.rename(part, target):
+            raise Usage(f"{target.toString()} exists already: is another process at work here?")
+
+    def remove(self, name: str) -> None:
+        """Remove a file or a directory with all that is in it."""
+        self._system.delete(self._path(name), True)
+
+    @contextmanager
+    def alone(self, name: str) -> Iterator[None]:
+        """One process at a time. Only a local disk can tell; elsewhere it is the user's affair."""
+        if self._root.toUri().getScheme() != "file":
+            yield
+            return
+        with alone(self._spark, Path(self._root.toUri().getPath(), name)):
+            yield
+
+    def _path(self, name: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(self._root, name) if name else self._root
+
+
+@contextmanager
+def alone(spark: "SparkSession", path: Path) -> Iterator[None]:
+    """Hold a lock file. The JVM does: when this process is killed, that lives on for a moment and may yet write."""
+    jvm: Any = spark._jvm
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = jvm.java.io.RandomAccessFile(str(path), "rw")
+    try:
+        deadline = time.monotonic() + _DYING_JVM
+        while (lock := _try_lock(file)) is None:
+            if time.monotonic() > deadline:
+                raise Usage(f"another process is at work here: it holds {path}")
+            time.sleep(0.1)
+        yield
+        lock.release()
+    finally:
+        file.close()
+
+
+def _try_lock(file: Any) -> Any:
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        return file.getChannel().tryLock()
+    except Py4JJavaError as error:
+        if "OverlappingFileLockException" in str(error):  # held by this very JVM
+            return None
+        raise

@@ -1,0 +1,1 @@
+"""Each job, run as a user runs it."""

@@ -1,0 +1,128 @@
+"""Jobs under test: run inside this process and its session, or as a process of their own that can be killed."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bridge.standalone.guard import Guard
+from pipeline.cli import make_parser, run, session_options
+from pipeline.context import Context
+from pipeline.jobs import all_jobs
+from pipeline.progress import Progress
+from pipeline.report import Report
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parent.parent.parent
+TIMEOUT = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a job ended, and what it told."""
+
+    code: int
+    report: dict[str, Any]
+    notes: list[str]
+
+    @property
+    def error(self) -> str:
+        """The one line that says why it ended early."""
+        return str(self.report.get("error", ""))
+
+
+def run_job(spark: SparkSession | None, *words: str) -> Outcome:
+    """Run a command line in this process; without a session none may be asked for."""
+    jobs = all_jobs()
+    arguments = make_parser(jobs).parse_args(words)
+    said = io.StringIO()
+    report = Report(arguments.report, arguments.job)
+    context = Context(session_options(arguments), Progress("json", said), report, spark)
+    if spark is None:
+        context = _WithoutSpark(session_options(arguments), Progress("json", said), report)
+    code = run(jobs[arguments.job], arguments, context)
+    events = [json.loads(line) for line in said.getvalue().splitlines()]
+    return Outcome(code, report.facts, [event["text"] for event in events if event["event"] == "note"])
+
+
+class _WithoutSpark(Context):
+    @property
+    def spark(self) -> SparkSession:
+        raise AssertionError("Spark was to be started")
+
+
+class JobProcess:
+    """`python -m pipeline …`, its progress read as events."""
+
+    def __init__(self, guard: Guard, *words: str) -> None:
+        command = [sys.executable, "-m", "pipeline", *words]
+        command += ["--progress", "json", "--master", "local[2]", "--driver-memory", "1g"]
+        read, write = os.pipe()
+        with os.fdopen(write, "wb") as output:
+            self._process = guard.popen(command, output=output, cwd=ROOT)
+        self._guard = guard
+        self._lines: list[str] = []
+        self._news = threading.Condition()
+        self._over = False
+        self._reader = threading.Thread(target=self._read, args=(read,), daemon=True)
+        self._reader.start()
+
+    def wait_for(self, wanted: Callable[[dict[str, Any]], bool]) -> None:
+        """Return when an event has come; AssertionError when the job ends without it."""
+        with self._news:
+            assert self._news.wait_for(lambda: self._over or any(map(wanted, self._events())), TIMEOUT), self._lines
+            assert any(map(wanted, self._events())), "".join(self._lines)
+
+    def kill(self) -> None:
+        """SIGKILL Python alone: the JVM notices, as it would when memory is short and only one of them is killed."""
+        os.kill(self._process.pid, signal.SIGKILL)
+        self._end()
+
+    def kill_all(self) -> None:
+        """SIGKILL Python and the JVM."""
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._end()
+
+    def finish(self) -> int:
+        """Wait for the end and return the exit code."""
+        code = self._process.wait(TIMEOUT)
+        self._end()
+        return code
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended yet."""
+        return self._process.poll() is None
+
+    @property
+    def said(self) -> str:
+        """All it wrote."""
+        return "".join(self._lines)
+
+    def _end(self) -> None:
+        self._process.wait(TIMEOUT)
+        self._reader.join(TIMEOUT)
+        self._guard.forget(self._process.pid)
+
+    def _events(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self._lines if line.startswith("{")]
+
+    def _read(self, read: int) -> None:
+        with os.fdopen(read, encoding="utf-8", errors="replace") as stream:
+            for line in stream:
+                with self._news:
+                    self._lines.append(line)
+                    self._news.notify_all()
+        with self._news:
+            self._over = True
+            self._news.notify_all()
