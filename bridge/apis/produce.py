@@ -60,7 +60,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Later[Re
     for _, places in topics:
         for place in places:
             _append(place)
-    return Later(_answer(request, topics, deadline))
+    return Later(_Answer(request, topics, deadline).future)
 
 
 def _refuse(request: Request) -> KafkaError | None:
@@ -152,12 +152,44 @@ def _append(place: _Place) -> None:
             place.error = error
 
 
-async def _answer(request: Request, topics: list[tuple[str, list[_Place]]], deadline: float) -> Response | None:
-    under_way = [offset for _, places in topics for place in places for offset in place.offsets]
-    if under_way:
-        _, late = await asyncio.wait(under_way, timeout=deadline - asyncio.get_running_loop().time())
-        for offset in late:
+class _Answer:
+    """Waits until every batch has its offset or the time is up; by callbacks: a task would cost as much as the rest."""
+
+    __slots__ = ("_left", "_offsets", "_request", "_timer", "_topics", "future")
+
+    def __init__(self, request: Request, topics: list[tuple[str, list[_Place]]], deadline: float) -> None:
+        loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[Response | None] = loop.create_future()
+        self._request = request
+        self._topics = topics
+        self._offsets = [offset for _, places in topics for place in places for offset in place.offsets]
+        self._left = len(self._offsets)
+        self._timer = loop.call_at(deadline, self._late)
+        for offset in self._offsets:
+            offset.add_done_callback(self._one_done)
+        if not self._offsets:
+            self._give()
+
+    def _one_done(self, _: "asyncio.Future[int]") -> None:
+        self._left -= 1
+        if not self._left:
+            self._give()
+
+    def _late(self) -> None:
+        for offset in self._offsets:
             offset.cancel()  # the client will send it again: it need not be stored any more
+
+    def _give(self) -> None:
+        self._timer.cancel()
+        if self.future.done():
+            return
+        try:
+            self.future.set_result(_response(self._request, self._topics))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the connection must be told
+            self.future.set_exception(error)
+
+
+def _response(request: Request, topics: list[tuple[str, list[_Place]]]) -> Response | None:
     responses = [
         ResponseTopic(name=name, partition_responses=[_result(place) for place in places]) for name, places in topics
     ]
