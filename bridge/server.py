@@ -95,7 +95,7 @@ class Server:
         await check.ensure_fit(self.admin, self.client, settings)
         self._index_checked_at = asyncio.get_running_loop().time()
         await self.topics.start()
-        self._groups = Coordinator(self.store, settings.groups, self.metrics.groups)
+        self._groups = Coordinator(self.store, settings.groups, self.metrics.groups, self.topics)
         self._offsets = Offsets(self.store, self._groups, self.topics, settings.groups, self.metrics.groups)
         await self.store.start()
         self._groups.start()

@@ -137,6 +137,9 @@ class GroupSettings:
     initial_rebalance_delay_ms: int = integer(100, 0, INT32_MAX)
     min_session_timeout_ms: int = integer(6000, 1, INT32_MAX)
     max_session_timeout_ms: int = integer(1_800_000, 1, INT32_MAX)
+    consumer_heartbeat_interval_ms: int = integer(5000, 1, INT32_MAX)
+    consumer_session_timeout_ms: int = integer(45_000, 1, INT32_MAX)
+    consumer_max_members: int = integer(INT32_MAX, 1, INT32_MAX)
     offsets_retention_minutes: int = integer(10_080, 1, INT32_MAX)
     max_offset_metadata_bytes: int = integer(4096, 0, INT32_MAX)
     compact_after_writes: int = integer(100_000, 1)
@@ -149,6 +152,12 @@ class GroupSettings:
             raise SettingsError(
                 f"groups.min_session_timeout_ms = {self.min_session_timeout_ms} is above "
                 f"groups.max_session_timeout_ms = {self.max_session_timeout_ms}: no session timeout could be allowed"
+            )
+        if self.consumer_heartbeat_interval_ms >= self.consumer_session_timeout_ms:
+            raise SettingsError(
+                f"groups.consumer_heartbeat_interval_ms = {self.consumer_heartbeat_interval_ms} is not below "
+                f"groups.consumer_session_timeout_ms = {self.consumer_session_timeout_ms}: every member would be taken "
+                "for dead"
             )
 
 

@@ -1,25 +1,31 @@
 """Coordinates the groups: hands requests to their state machines, holds what must wait, keeps time, stores.
 
+Those of the classic protocol are coordinated here, those of the new one in `consumer_coordinator`. A group is of one
+kind at a time; an empty one becomes the other when a member joins it so, and keeps its offsets.
+
 A group is in memory from its first request on, and ours until the store says that its slot is lost. Whatever happens to
 it happens between two awaits; then its effects are carried out by `_carry_out`, every time.
 """
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
-from typing import Protocol, TypeAlias, TypeVar
+from typing import TypeVar
 
 from bridge import log
 from bridge.config import GroupSettings
 from bridge.errors import KafkaError
-from bridge.groups import metadata, subscription
+from bridge.groups import consumer_records, metadata, subscription
+from bridge.groups.consumer_coordinator import ConsumerGroups
+from bridge.groups.consumer_topics import Catalogue, Topics
 from bridge.groups.events import Answer, Join, Joined, Leave, Save, Sync, Synced, Timing
 from bridge.groups.metadata import GroupRecord
 from bridge.groups.offsets import Hold
 from bridge.groups.records import Key, StoredGroup, group_key, offset_key
+from bridge.groups.saving import Store, error_of, submit
 from bridge.groups.state import Group, State
 from bridge.groups.timers import Clock, Timers
 from bridge.kafka.error_codes import ErrorCode
@@ -29,29 +35,6 @@ _T = TypeVar("_T")
 _log = log.get(__name__)
 
 _RESUME_SECONDS = 1.0
-
-CONSUMER = "consumer"
-"""The protocol type of Kafka's consumers."""
-
-Lost: TypeAlias = Callable[[Callable[[str], bool]], None]
-
-
-class Store(Protocol):
-    """What the coordinator needs of the store (`store.Store`)."""
-
-    on_lost: list[Lost]
-
-    async def load(self, group_id: str) -> StoredGroup:
-        """What is stored of a group."""
-
-    async def ready(self) -> None:
-        """Wait until `groups` is complete."""
-
-    def groups(self) -> Iterable[str]:
-        """Every group that has anything stored."""
-
-    def submit(self, group_id: str, records: Mapping[Key, bytes | None]) -> Awaitable[None]:
-        """Store records, in the order of the calls."""
 
 
 @dataclass(slots=True, eq=False)
@@ -72,6 +55,7 @@ class Coordinator:
         store: Store,
         settings: GroupSettings,
         metrics: GroupMetrics,
+        topics: Topics,
         clock: Clock | None = None,
         wall: Callable[[], float] = time.time,
     ) -> None:
@@ -86,6 +70,8 @@ class Coordinator:
         self._saving: set[asyncio.Future[None]] = set()
         self._active = True
         self._resuming: asyncio.Task[None] | None = None
+        self.consumers = ConsumerGroups(store, settings, metrics, Catalogue(topics), self, self._clock, wall)
+        """The groups of the new protocol."""
         store.on_lost.append(self.unload)
 
     def start(self) -> None:
@@ -132,17 +118,18 @@ class Coordinator:
         leaving = list(leaving)
         entry = await self._find(group_id)
         if entry is None:
-            return [ErrorCode.UNKNOWN_MEMBER_ID] * len(leaving)
+            removed = await self.consumers.remove(group_id, leaving)
+            return [ErrorCode.UNKNOWN_MEMBER_ID] * len(leaving) if removed is None else await removed
         return self._do(entry, lambda group, now: group.leave(leaving, now))
 
     async def get(self, group_id: str) -> Group | None:
-        """The group, to be looked at only."""
+        """The group, to be looked at only; None for one of the new protocol as well."""
         self._check_active()
         entry = await self._find(group_id)
         return None if entry is None else entry.group
 
     async def all(self) -> list[Group]:
-        """Every group, also those that only have offsets."""
+        """Every group of the classic protocol, also those that only have offsets."""
         self._check_active()
         await self._store.ready()
         names = dict.fromkeys((*self._entries, *self._store.groups()))
@@ -152,6 +139,8 @@ class Coordinator:
     async def delete(self, group_id: str) -> None:
         """Delete a group without members, with its offsets."""
         self._check_active()
+        if await self.consumers.delete(group_id):
+            return
         entry = await self._find(group_id)
         if entry is None:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
@@ -163,19 +152,36 @@ class Coordinator:
 
     # ---- what committed offsets ask (offsets.Membership) -------------------------------------------------------------
 
-    async def check_commit(self, group_id: str, member_id: str, group_instance_id: str | None, generation: int) -> None:
+    async def check_commit(
+        self, group_id: str, member_id: str, group_instance_id: str | None, generation: int, version: int
+    ) -> None:
         """Raise the KafkaError that a commit of this member gets, if it may not; its session goes on if it may."""
         self._check_active()
+        consumer = await self.consumers.find(group_id)
+        if consumer is not None:
+            consumer.check_commit(member_id, generation, version)
+            return
         entry = self._entries.get(group_id) or await self._find(group_id)
         if entry is None:
-            error = ErrorCode.NONE if generation < 0 else ErrorCode.ILLEGAL_GENERATION
+            unknown = ErrorCode.GROUP_ID_NOT_FOUND if version >= 9 else ErrorCode.ILLEGAL_GENERATION
+            error = ErrorCode.NONE if generation < 0 else unknown
         else:
             error = entry.group.check_commit(member_id, group_instance_id, generation, self._clock.time())
         if error:
             raise KafkaError(error)
 
+    async def check_fetch(self, group_id: str, member_id: str | None, epoch: int) -> None:
+        """Raise the KafkaError that a member of the new protocol gets for asking for offsets, if it may not."""
+        self._check_active()
+        consumer = await self.consumers.find(group_id)
+        if consumer is not None:
+            consumer.check_fetch(member_id, epoch)
+
     async def hold(self, group_id: str) -> Hold:
         """What keeps the group's offsets from expiring."""
+        consumer = await self.consumers.hold(group_id)
+        if consumer is not None:
+            return consumer
         entry = await self._find(group_id)
         if entry is None or entry.group.blank:
             return Hold(exists=False, members=0, consumer=False, subscribed=None, empty_since_ms=0)
@@ -183,13 +189,15 @@ class Coordinator:
         return Hold(
             exists=True,
             members=len(group.roster),
-            consumer=group.protocol_type == CONSUMER,
-            subscribed=subscribed_topics(group),
+            consumer=group.protocol_type == subscription.CONSUMER,
+            subscribed=subscription.of_group(group),
             empty_since_ms=entry.since_ms if group.state is State.EMPTY else 0,
         )
 
     async def forget(self, group_id: str) -> None:
         """Delete an empty group that has no offsets left; nothing where a member has joined meanwhile."""
+        if await self.consumers.forget(group_id):
+            return
         entry = await self._find(group_id)
         if entry is not None and entry.group.state is State.EMPTY and not entry.group.awaited:
             await self._erase(entry, {group_key(group_id): None})
@@ -201,10 +209,12 @@ class Coordinator:
         for entry in [one for name, one in self._entries.items() if lost(name)]:
             _log.info("= group unloaded", extra={"group": entry.group.id, "generation": entry.group.generation})
             self._kill(entry, ErrorCode.NOT_COORDINATOR)
+        self.consumers.unload(lost)
 
     def stop(self) -> None:
         """The process stops: hold nothing any more, so that connections can be drained; the groups go on elsewhere."""
         self._active = False
+        self.consumers.stop()
         for entry in list(self._entries.values()):
             self._kill(entry, ErrorCode.NOT_COORDINATOR)
 
@@ -214,7 +224,22 @@ class Coordinator:
         self._timers.close()
         if self._resuming is not None:
             self._resuming.cancel()
+        await self.consumers.close()
         await asyncio.gather(*self._saving, *filter(None, [self._resuming]), return_exceptions=True)
+
+    # ---- groups become of the other kind (consumer_coordinator.Classics) ---------------------------------------------
+
+    def is_classic(self, group_id: str) -> bool:
+        """Whether such a group is in memory."""
+        return group_id in self._entries
+
+    def displace(self, group_id: str, stored: StoredGroup) -> None:
+        """Let go of a classic group; GROUP_ID_NOT_FOUND where it has members (Kafka: online upgrade is disabled)."""
+        entry = self._entries.get(group_id) or self._restore(group_id, stored.metadata)
+        if entry.group.state is not State.EMPTY:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+        if group_id in self._entries:
+            self._kill(entry, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     # ---- inside ------------------------------------------------------------------------------------------------------
 
@@ -256,18 +281,21 @@ class Coordinator:
         if entry is not None:  # loaded by another request meanwhile
             return entry
         self._check_active()
-        if not stored and not create:
+        consumer = self.consumers.known(group_id, stored)
+        if not create and (consumer is not None or not stored):
             return None
+        if consumer is not None:
+            self.consumers.displace(consumer)
         entry = self._restore(group_id, stored.metadata)
         if create or not entry.group.blank:  # one that only has offsets takes no memory here
             self._entries[group_id] = entry
-            self._metrics.loaded.set(len(self._entries))
+            self._metrics.loaded.inc()
             if not entry.group.blank:
                 self._carry_out(entry)
         return entry
 
     def _restore(self, group_id: str, data: bytes | None) -> _Entry:
-        if data is None:
+        if data is None or consumer_records.is_consumer(data):
             return _Entry(Group(group_id, self._timing), 0)
         try:
             record = metadata.decode(data)
@@ -304,22 +332,13 @@ class Coordinator:
     def _save(self, entry: _Entry, number: int, record: GroupRecord) -> None:
         entry.since_ms = int(self._wall() * 1000)
         data = metadata.encode(replace(record, since_ms=entry.since_ms))
-        saving = self._submit(entry.group.id, {group_key(entry.group.id): data})
+        saving = submit(self._store, entry.group.id, {group_key(entry.group.id): data})
         self._saving.add(saving)
         saving.add_done_callback(partial(self._saved, entry, number))
 
-    def _submit(self, group_id: str, records: Mapping[Key, bytes | None]) -> asyncio.Future[None]:
-        """Take a place in the order of writes now; whatever is wrong is told by the future."""
-        try:
-            return asyncio.ensure_future(self._store.submit(group_id, records))
-        except KafkaError as error:
-            failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            failed.set_exception(error)
-            return failed
-
     def _saved(self, entry: _Entry, number: int, saving: asyncio.Future[None]) -> None:
         self._saving.discard(saving)
-        error = _error_of(saving)
+        error = error_of(saving)
         if error:
             fields = {"group": entry.group.id, "generation": entry.group.generation, "code": error}
             _log.warning("! group not stored", extra=fields)
@@ -327,7 +346,7 @@ class Coordinator:
 
     async def _erase(self, entry: _Entry, records: Mapping[Key, bytes | None]) -> None:
         """Store that an empty group is no more; nothing where a member has joined before that is stored."""
-        await self._submit(entry.group.id, records)
+        await submit(self._store, entry.group.id, records)
         if entry.group.state is State.EMPTY and not entry.group.awaited:
             _log.info("= group deleted", extra={"group": entry.group.id, "generation": entry.group.generation})
             self._kill(entry, ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -340,7 +359,7 @@ class Coordinator:
     def _drop(self, entry: _Entry) -> None:
         if self._entries.get(entry.group.id) is entry:
             del self._entries[entry.group.id]
-            self._metrics.loaded.set(len(self._entries))
+            self._metrics.loaded.dec()
 
     def _changed(self, group: Group) -> None:
         """Tell of a new state or generation."""
@@ -362,36 +381,3 @@ def _give(effect: Answer) -> None:
     assert isinstance(ticket, asyncio.Future)  # noqa: S101 - they are made in join and sync
     if not ticket.done():
         ticket.set_result(effect.answer)
-
-
-def subscribed_topics(group: Group) -> frozenset[str] | None:
-    """The topics that the members of a stable group of consumers subscribe to; None: nobody can tell."""
-    if group.protocol_type != CONSUMER or group.state is not State.STABLE:
-        return None
-    topics: frozenset[str] = frozenset()
-    for member in group.roster:
-        own = subscription.topics(member.metadata(group.protocol_name))
-        if own is None:
-            return None
-        topics |= own
-    return topics
-
-
-_STORE_ERRORS: Mapping[int, ErrorCode] = {
-    # the members cannot do anything about it (Kafka's appendGroupMetadataErrorToResponseError)
-    ErrorCode.INVALID_COMMIT_OFFSET_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-}
-
-
-def _error_of(saving: asyncio.Future[None]) -> ErrorCode:
-    """What waiting members are told of a write."""
-    error = None if saving.cancelled() else saving.exception()
-    if saving.cancelled():
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE
-    if error is None:
-        return ErrorCode.NONE
-    if isinstance(error, KafkaError):
-        return _STORE_ERRORS.get(error.code, ErrorCode(error.code))
-    _log.error("! group not stored", exc_info=error)
-    return ErrorCode.UNKNOWN_SERVER_ERROR

@@ -41,7 +41,9 @@ class Hold(NamedTuple):
 class Membership(Protocol):
     """What committed offsets ask of the coordinator."""
 
-    async def check_commit(self, group_id: str, member_id: str, group_instance_id: str | None, generation: int) -> None:
+    async def check_commit(
+        self, group_id: str, member_id: str, group_instance_id: str | None, generation: int, version: int
+    ) -> None:
         """Raise the KafkaError that a commit of this member gets, if it may not."""
 
     async def hold(self, group_id: str) -> Hold:
@@ -73,6 +75,9 @@ class Member(NamedTuple):
     id: str = ""
     instance_id: str | None = None
     generation: int = -1
+    """Or its epoch, in the new protocol."""
+    version: int = 8
+    """Of the OffsetCommit: what it can be told depends on it."""
 
 
 class Offsets:
@@ -117,7 +122,7 @@ class Offsets:
         good = [where for where, error in errors.items() if error is ErrorCode.NONE]
         if not good:
             return _done(errors)
-        await self._membership.check_commit(group_id, member.id, member.instance_id, member.generation)
+        await self._membership.check_commit(group_id, *member)
         now = self._now()
         records: dict[Key, bytes | None] = {
             offset_key(group_id, *where): encode_offset(replace(wanted[where], committed_at_ms=now)) for where in good

@@ -2,6 +2,7 @@
 
     key                              value
     g/<group>                        the group itself; its bytes are the coordinator's
+    m/<member, quoted>/<group>       a member of a group of the new consumer protocol, likewise
     o/<topic>/<partition>/<group>    JSON: {"v":1, "o":offset, "e":leader epoch, "m":metadata, "t":time of the commit},
                                      and "x":time to expire where the client chose one; times in milliseconds
     s                                JSON: {"v":1, "owner":…}: who took the slot over
@@ -13,11 +14,13 @@ slash, so that the group, which may be any text, can stand last. What is of a la
 import json
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
+from urllib.parse import quote, unquote
 
 GroupKey: TypeAlias = tuple[Literal["group"], str]
+MemberKey: TypeAlias = tuple[Literal["member"], str, str]
 OffsetKey: TypeAlias = tuple[Literal["offset"], str, str, int]
-Key: TypeAlias = GroupKey | OffsetKey
-"""("group", group id) or ("offset", group id, topic, partition)."""
+Key: TypeAlias = GroupKey | MemberKey | OffsetKey
+"""("group", group id), ("member", group id, member id) or ("offset", group id, topic, partition)."""
 
 MARKER: Final = "s"
 _VERSION: Final = 1
@@ -41,14 +44,20 @@ class StoredGroup:
 
     metadata: bytes | None = None
     offsets: dict[tuple[str, int], StoredOffset] = field(default_factory=dict)
+    members: dict[str, bytes] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return self.metadata is not None or bool(self.offsets)
+        return self.metadata is not None or bool(self.offsets) or bool(self.members)
 
 
 def group_key(group_id: str) -> GroupKey:
     """The key of a group's own record."""
     return ("group", group_id)
+
+
+def member_key(group_id: str, member_id: str) -> MemberKey:
+    """The key of a member's record."""
+    return ("member", group_id, member_id)
 
 
 def offset_key(group_id: str, topic: str, partition: int) -> OffsetKey:
@@ -60,6 +69,8 @@ def encode_key(key: Key) -> str:
     """The Pulsar message key."""
     if key[0] == "group":
         return f"g/{key[1]}"
+    if key[0] == "member":
+        return f"m/{quote(key[2], safe='')}/{key[1]}"
     return f"o/{key[2]}/{key[3]}/{key[1]}"
 
 
@@ -68,6 +79,9 @@ def decode_key(text: str) -> Key | None:
     kind, _, rest = text.partition("/")
     if kind == "g" and _:
         return ("group", rest)
+    if kind == "m":
+        member, slash, group = rest.partition("/")
+        return ("member", group, unquote(member)) if slash else None
     if kind == "o":
         parts = rest.split("/", 2)
         if len(parts) == 3 and parts[1].isascii() and parts[1].isdecimal():

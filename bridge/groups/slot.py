@@ -236,7 +236,7 @@ class Slot:
             end = await reader.last_position()
         while await self._read_entry(reader) < end:
             pass
-        self._to_compact -= sum(len(group.offsets) + 1 for group in self.groups.values())
+        self._to_compact -= sum(len(group.offsets) + len(group.members) + 1 for group in self.groups.values())
 
     async def _read_entry(self, reader: Reader) -> Position:
         entry: Entry | None = None
@@ -272,6 +272,8 @@ class Slot:
         group = self.groups.setdefault(key[1], StoredGroup())
         if key[0] == "group":
             group.metadata = record.value
+        elif key[0] == "member":
+            _set(group.members, key[2], record.value)
         elif record.value is None:
             group.offsets.pop((key[2], key[3]), None)
         else:
@@ -312,6 +314,13 @@ class Slot:
             self._to_compact = max(self._to_compact, self._around.compact_after)  # due again
             self._around.metrics.compaction_errors.inc()
             self._log.warning("! slot not compacted", extra={"reason": str(error)})
+
+
+def _set(members: dict[str, bytes], member_id: str, value: bytes | None) -> None:
+    if value is None:
+        members.pop(member_id, None)
+    else:
+        members[member_id] = value
 
 
 async def _first(over: "asyncio.Future[PulsarError]", watch: Coroutine[None, None, PulsarError]) -> PulsarError:

@@ -4,6 +4,12 @@ Every version of ConsumerProtocolSubscription begins as version 0 does: int16 ve
 """
 
 import struct
+from typing import Final
+
+from bridge.groups.state import Group, State
+
+CONSUMER: Final = "consumer"
+"""The protocol type of Kafka's consumers."""
 
 
 def topics(metadata: bytes) -> frozenset[str] | None:
@@ -23,3 +29,16 @@ def topics(metadata: bytes) -> frozenset[str] | None:
         return frozenset(names)
     except (struct.error, UnicodeDecodeError):
         return None
+
+
+def of_group(group: Group) -> frozenset[str] | None:
+    """The topics that the members of a stable group of consumers subscribe to; None: nobody can tell."""
+    if group.protocol_type != CONSUMER or group.state is not State.STABLE:
+        return None
+    found: frozenset[str] = frozenset()
+    for member in group.roster:
+        own = topics(member.metadata(group.protocol_name))
+        if own is None:
+            return None
+        found |= own
+    return found

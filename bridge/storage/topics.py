@@ -113,17 +113,21 @@ class Topics:
                 return topic
         return next((topic for topic in await self.all() if topic.id == topic_id), None)
 
-    async def all(self) -> list[Topic]:
-        """Every topic that Kafka clients may see, by name."""
+    async def names(self) -> list[str]:
+        """The names of all topics that Kafka clients may see, in order."""
         namespace = self._names.namespace
         with translated():
             partitioned, stored = await asyncio.gather(
                 self._storage.admin.partitioned_topics(namespace), self._storage.client.topics_of_namespace(namespace)
             )
-        found = {name for full in (*partitioned, *stored) if (name := self._names.kafka(full)) is not None}
-        for name in [name for name in self._known if name not in found]:
+        return sorted({name for full in (*partitioned, *stored) if (name := self._names.kafka(full)) is not None})
+
+    async def all(self) -> list[Topic]:
+        """Every topic that Kafka clients may see, by name."""
+        found = await self.names()
+        for name in self._known.keys() - set(found):
             self._forget(name)
-        topics = await asyncio.gather(*map(self.get, sorted(found)))
+        topics = await asyncio.gather(*map(self.get, found))
         return [topic for topic in topics if topic is not None]
 
     async def partition(self, name: str, partition: int) -> PartitionLog:

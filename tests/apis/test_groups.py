@@ -25,6 +25,7 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.metrics import Metrics
 from tests.groups.clock import FakeClock, settle
 from tests.groups.fake_store import FakeStore
+from tests.groups.fake_topics import FakeTopics
 
 TABLE = load()
 
@@ -36,7 +37,7 @@ class Bench:
         self.store = FakeStore()
         self.clock = FakeClock()
         metrics = Metrics()
-        self.groups = Coordinator(self.store, Settings().groups, metrics.groups, self.clock)
+        self.groups = Coordinator(self.store, Settings().groups, metrics.groups, FakeTopics(), self.clock)
         none = cast(Any, None)
         self.broker = Broker(Settings(), none, none, metrics, TABLE, self.groups, none)
 

@@ -80,6 +80,11 @@ class FakeStore:
         offset = None
         if key[0] == "group":
             group.metadata = value
+        elif key[0] == "member":
+            if value is None:
+                group.members.pop(key[2], None)
+            else:
+                group.members[key[2]] = value
         else:
             place = key[2], key[3]
             offset = decode_offset(value) if value is not None else None

@@ -17,6 +17,7 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.metrics import GroupMetrics
 from tests.groups.clock import FakeClock, settle
 from tests.groups.fake_store import FakeStore
+from tests.groups.fake_topics import FakeTopics
 
 NONE = ErrorCode.NONE
 TOPICS = b"\x00\x01\x00\x00\x00\x02\x00\x01a\x00\x01b\xff\xff\xff\xff"
@@ -29,7 +30,9 @@ class Bench:
         self.store = store or FakeStore()
         self.clock = FakeClock()
         self.metrics = GroupMetrics()
-        self.groups = Coordinator(self.store, Settings().groups, self.metrics, self.clock, wall=lambda: 77.0)
+        self.groups = Coordinator(
+            self.store, Settings().groups, self.metrics, FakeTopics(), self.clock, wall=lambda: 77.0
+        )
         self._ids = 0
 
     def restarted(self) -> "Bench":
@@ -103,7 +106,7 @@ async def test_members_go_on_after_a_restart() -> None:
     member = await bench.formed()
     bench = bench.restarted()
     assert await bench.heartbeat(member) is NONE
-    await bench.groups.check_commit("g", member, None, 1)
+    await bench.groups.check_commit("g", member, None, 1, 8)
     assert (await bench.sync(member)).result().assignment == b"mine"
     assert await bench.heartbeat(member, 2) is ErrorCode.ILLEGAL_GENERATION
 
@@ -221,7 +224,7 @@ async def test_nothing_is_held_when_the_process_stops() -> None:
     assert join.result().error is ErrorCode.NOT_COORDINATOR
     for request in (
         bench.join(), bench.sync("m1"), bench.heartbeat("m1"), bench.groups.leave("g", []), bench.groups.get("g"),
-        bench.groups.all(), bench.groups.delete("g"), bench.groups.check_commit("g", "", None, -1),
+        bench.groups.all(), bench.groups.delete("g"), bench.groups.check_commit("g", "", None, -1, 8),
     ):  # fmt: skip
         with pytest.raises(KafkaError) as raised:
             await request
@@ -322,9 +325,9 @@ async def test_a_member_that_joins_while_its_group_is_deleted_stays() -> None:
 # ---- what committed offsets ask --------------------------------------------------------------------------------------
 
 
-async def _commit(bench: Bench, *who: Any) -> int:
+async def _commit(bench: Bench, member_id: str, instance_id: str | None, generation: int, version: int = 8) -> int:
     try:
-        await bench.groups.check_commit("g", *who)
+        await bench.groups.check_commit("g", member_id, instance_id, generation, version)
     except KafkaError as error:
         return error.code
     return 0
@@ -334,6 +337,7 @@ async def test_commits_are_checked() -> None:
     bench = Bench()
     assert await _commit(bench, "", None, -1) == NONE
     assert await _commit(bench, "m1", None, 1) == ErrorCode.ILLEGAL_GENERATION
+    assert await _commit(bench, "m1", None, 1, version=9) == ErrorCode.GROUP_ID_NOT_FOUND
     member = await bench.formed()
     assert await _commit(bench, member, None, 1) == NONE
     assert await _commit(bench, "", None, -1) == ErrorCode.UNKNOWN_MEMBER_ID

@@ -68,7 +68,9 @@ class Members:
         self.refusal: ErrorCode | None = None
         self.forgotten: list[str] = []
 
-    async def check_commit(self, group_id: str, member_id: str, group_instance_id: str | None, generation: int) -> None:
+    async def check_commit(
+        self, group_id: str, member_id: str, group_instance_id: str | None, generation: int, version: int
+    ) -> None:
         if self.refusal is not None:
             raise KafkaError(self.refusal)
 

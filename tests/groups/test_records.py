@@ -14,6 +14,7 @@ TOPICS = st.from_regex(r"[a-zA-Z0-9._-]{1,20}", fullmatch=True)
 INT64 = st.integers(-(2**63), 2**63 - 1)
 KEYS: st.SearchStrategy[Key] = st.one_of(
     st.tuples(st.just("group"), TEXTS),
+    st.tuples(st.just("member"), TEXTS, TEXTS),
     st.tuples(st.just("offset"), TEXTS, TOPICS, st.integers(0, 2**31 - 1)),
 )
 
@@ -33,7 +34,7 @@ def test_an_offset_comes_back(stored: StoredOffset) -> None:
     assert decode_offset(encode_offset(stored)) == stored
 
 
-@pytest.mark.parametrize("text", ["", "s", "g", "x/y", "o/t/1", "o/t/x/g", "o/t/-1/g", "o/t/²/g", "o//"])
+@pytest.mark.parametrize("text", ["", "s", "g", "x/y", "o/t/1", "o/t/x/g", "o/t/-1/g", "o/t/²/g", "o//", "m/x"])
 def test_other_keys_are_left_alone(text: str) -> None:
     assert decode_key(text) is None
 
@@ -47,6 +48,7 @@ def test_what_is_stored_stays_readable() -> None:
     """Topics written by earlier versions must be read: these bytes are for ever."""
     assert encode_key(("offset", "a/b", "orders", 3)) == "o/orders/3/a/b"
     assert encode_key(("group", "a/b")) == "g/a/b"
+    assert encode_key(("member", "a/b", "m/é")) == "m/m%2F%C3%A9/a/b"
     assert encode_offset(StoredOffset(5, 1, "x", 9)) == b'{"v":1,"o":5,"e":1,"m":"x","t":9}'
     assert records.encode_marker("me") == b'{"v":1,"owner":"me"}'
 

@@ -1,0 +1,145 @@
+"""What a group of the new consumer protocol (KIP-848) is at one moment: values that never change."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum, StrEnum
+from types import MappingProxyType
+from typing import Final, NamedTuple, TypeAlias
+from uuid import UUID
+
+Assignment: TypeAlias = Mapping[UUID, frozenset[int]]
+"""Partitions by topic id; no topic without any."""
+
+NOTHING: Final[Assignment] = MappingProxyType({})
+JOINING: Final = 0
+LEAVING: Final = -1
+LEAVING_STATIC: Final = -2
+"""The member epochs that mean something: the last is also the epoch of a static member that is away for a while."""
+UNIFORM: Final = "uniform"
+RANGE: Final = "range"
+
+
+class MemberState(IntEnum):
+    """How far a member is with its target assignment; the numbers are stored."""
+
+    STABLE = 1
+    UNREVOKED = 2
+    """It has yet to give partitions back."""
+    UNRELEASED = 3
+    """It waits for partitions that others have yet to give back."""
+
+
+class GroupState(StrEnum):
+    """How a group is shown."""
+
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+
+
+class TopicFacts(NamedTuple):
+    """What the assignors must know of a topic."""
+
+    id: UUID
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The topics that the members of one group subscribe to, as they are now."""
+
+    topics: Mapping[str, TopicFacts] = field(default_factory=dict)
+    """Those that exist, by name."""
+    resolved: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """The names that each pattern fits."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerMember:
+    """A member."""
+
+    id: str
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    rebalance_timeout_ms: int = -1
+    topics: frozenset[str] = frozenset()
+    regex: str = ""
+    assignor: str | None = None
+    epoch: int = 0
+    previous_epoch: int = 0
+    state: MemberState = MemberState.STABLE
+    assigned: Assignment = field(default_factory=dict)
+    revoking: Assignment = field(default_factory=dict)
+
+    def subscribed(self, resolved: Mapping[str, frozenset[str]]) -> frozenset[str]:
+        """Every topic it wants, whether it exists or not."""
+        return self.topics | resolved.get(self.regex, frozenset())
+
+    def reconciled(self, target_epoch: int) -> bool:
+        """Whether it has all of this target, and nothing else."""
+        return self.state is MemberState.STABLE and self.epoch == target_epoch
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSnapshot:
+    """A group as it can be stored."""
+
+    epoch: int = 0
+    assignment_epoch: int = 0
+    """The group epoch for which `targets` were computed."""
+    view: View = field(default_factory=View)
+    members: Mapping[str, ConsumerMember] = field(default_factory=dict)
+    targets: Mapping[str, Assignment] = field(default_factory=dict)
+
+    @property
+    def state(self) -> GroupState:
+        """As Kafka names it (ConsumerGroup.maybeUpdateGroupState)."""
+        if not self.members:
+            return GroupState.EMPTY
+        if self.epoch > self.assignment_epoch:
+            return GroupState.ASSIGNING
+        if all(one.reconciled(self.assignment_epoch) for one in self.members.values()):
+            return GroupState.STABLE
+        return GroupState.RECONCILING
+
+    def static(self, instance_id: str) -> ConsumerMember | None:
+        """The member that is this instance."""
+        return next((one for one in self.members.values() if one.instance_id == instance_id), None)
+
+    def assignor(self) -> str:
+        """The assignor that most members prefer; those that name none do not vote."""
+        votes: dict[str, int] = {}
+        for one in self.members.values():
+            if one.assignor is not None:
+                votes[one.assignor] = votes.get(one.assignor, 0) + 1
+        return max(votes, key=votes.__getitem__, default=UNIFORM)
+
+    def wanted(self) -> tuple[frozenset[str], frozenset[str]]:
+        """The names and the patterns that members subscribe to."""
+        members = self.members.values()
+        return frozenset().union(*(one.topics for one in members)), frozenset(one.regex for one in members if one.regex)
+
+    def subscribed(self) -> frozenset[str]:
+        """Every topic that some member wants."""
+        return frozenset().union(*(one.subscribed(self.view.resolved) for one in self.members.values()))
+
+
+def within(part: Assignment, whole: Assignment) -> bool:
+    """Whether nothing in `part` is outside `whole`."""
+    return all(partitions <= whole.get(topic, frozenset()) for topic, partitions in part.items())
+
+
+def overlap(one: Assignment, other: Assignment) -> bool:
+    """Whether any partition is in both."""
+    return any(partitions & other.get(topic, frozenset()) for topic, partitions in one.items())
+
+
+def assignment(partitions: Iterable[tuple[UUID, int]]) -> Assignment:
+    """These partitions by topic."""
+    found: dict[UUID, set[int]] = {}
+    for topic, partition in partitions:
+        found.setdefault(topic, set()).add(partition)
+    return {topic: frozenset(numbers) for topic, numbers in found.items()}

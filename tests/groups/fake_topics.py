@@ -1,0 +1,41 @@
+"""The topics in memory, for groups of the new consumer protocol: what `storage.topics.Topics` says of them."""
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from bridge.errors import KafkaError
+from bridge.groups.consumer_model import TopicFacts
+
+
+@dataclass
+class FakeTopic:
+    """A topic."""
+
+    partitions: int
+    id: uuid.UUID = field(default_factory=uuid.uuid4)
+
+
+class FakeTopics:
+    """Those that tests make."""
+
+    def __init__(self, **partitions: int) -> None:
+        self.here = {name: FakeTopic(number) for name, number in partitions.items()}
+        self.refuses: KafkaError | None = None
+        self.asked = 0
+
+    async def get(self, name: str) -> FakeTopic | None:
+        self.asked += 1
+        if self.refuses is not None:
+            raise self.refuses
+        return self.here.get(name)
+
+    async def names(self) -> Sequence[str]:
+        self.asked += 1
+        if self.refuses is not None:
+            raise self.refuses
+        return sorted(self.here)
+
+    def facts(self) -> dict[str, TopicFacts]:
+        """As the machine gets them."""
+        return {name: TopicFacts(topic.id, topic.partitions) for name, topic in self.here.items()}
