@@ -1,7 +1,7 @@
 """OffsetCommit: a group's members, or somebody without any, say how far they have read.
 
-v3 adds throttle_time_ms; v5 drops retention_time_ms; v6 adds committed_leader_epoch (KIP-320); v7 adds
-group_instance_id (KIP-345); v8 is flexible.
+v1 has a commit_timestamp, which moved the expiry and is ignored here; v2 has retention_time_ms in its place, until v4;
+v3 adds throttle_time_ms; v6 adds committed_leader_epoch (KIP-320); v7 adds group_instance_id (KIP-345); v8 is flexible.
 """
 
 import asyncio
@@ -25,6 +25,7 @@ class RequestPartition:
     partition_index: Int32
     committed_offset: Int64
     committed_leader_epoch: Annotated[Int32, since(6)] = -1
+    commit_timestamp: Annotated[Int64, since(1), until(1)] = -1
     committed_metadata: str | None = None
 
 
@@ -122,7 +123,7 @@ def _response(request: Request, errors: dict[Where, ErrorCode], otherwise: Error
 API = Api(
     key=8,
     name="OffsetCommit",
-    min_version=2,
+    min_version=1,
     max_version=8,
     flexible=8,
     handle=handle,

@@ -13,7 +13,7 @@ TABLE = {
     1: ("Fetch", 0, 12),
     2: ("ListOffsets", 0, 7),
     3: ("Metadata", 0, 12),
-    8: ("OffsetCommit", 2, 8),
+    8: ("OffsetCommit", 1, 8),
     9: ("OffsetFetch", 1, 8),
     10: ("FindCoordinator", 0, 4),
     11: ("JoinGroup", 0, 9),
