@@ -14,6 +14,7 @@ from bridge import codec
 from bridge.api import Api, Broker, Session
 from bridge.cluster import check_epoch
 from bridge.codec import message_sets
+from bridge.codec.compression import KafkaCodec
 from bridge.errors import KafkaError
 from bridge.kafka import fetch_wire
 from bridge.kafka.error_codes import ErrorCode
@@ -23,8 +24,8 @@ from bridge.storage.faults import translated
 from bridge.storage.partition import PartitionLog
 
 _READ_COMMITTED = 1
-_WHOLE_MESSAGE, _BATCHES = 3, 4
-"""The versions from which on the first message is whole whatever its size, and records come in batches."""
+_WHOLE_MESSAGE, _BATCHES, _ZSTD = 3, 4, 10
+"""The versions from which on the first message is whole whatever its size, records come in batches, and may be zstd."""
 
 
 @dataclass(slots=True)
@@ -62,6 +63,8 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
             if found >= request.min_bytes or _settled(parts) or loop.time() >= deadline:
                 if version < _BATCHES:
                     await asyncio.gather(*(_to_messages(part, version, max_bytes) for part in parts))
+                elif version < _ZSTD:
+                    _refuse_zstd(parts)
                 return _response(request, parts, max_bytes)
             await asyncio.wait((grown,), timeout=deadline - loop.time())
         finally:
@@ -137,6 +140,13 @@ async def _to_messages(part: _Part, version: int, max_bytes: int) -> None:
             part.records = await part.log.read(offset, limit, 0.0)
     except KafkaError as error:
         part.error = error
+
+
+def _refuse_zstd(parts: list[_Part]) -> None:
+    """As KIP-110 has it: a client of these versions could not make anything of it."""
+    for part in parts:
+        if any(entries.has_codec(batches, KafkaCodec.ZSTD) for batches in part.records):
+            part.error = KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd takes Fetch v10")
 
 
 def _messages(batches: list[bytes], version: int, offset: int, limit: int) -> bytes:

@@ -25,7 +25,7 @@ from bridge.codec import (
     message_sets,
     timestamp_of,
 )
-from bridge.codec.compression import KAFKA_OF, decompress_kafka, decompress_pulsar
+from bridge.codec.compression import CODEC_MASK, KAFKA_OF, KafkaCodec, decompress_kafka, decompress_pulsar
 from bridge.codec.packing import pack
 from bridge.errors import BridgeError, CorruptEntry, KafkaError
 from bridge.kafka.error_codes import ErrorCode
@@ -36,6 +36,8 @@ PROPERTY = "kafka.batch"
 FORMAT_PROPERTY = "entry.format"
 """KoP's mark of entries that hold Kafka's bytes; its format `mixed_kafka` has the same."""
 PULSAR, KAFKA = "pulsar", "kafka"
+ATTRIBUTES_AT = 22
+"""Where in a batch the low byte of its attributes stands, which names its codec."""
 
 
 def split(records: memoryview) -> list[memoryview]:
@@ -89,6 +91,11 @@ def records_of(batch: bytes, limit: int = _ENOUGH) -> list[Record]:
         found += codec.read_records(rest[:size], bytes(plain))
         rest = rest[size:]
     return found
+
+
+def has_codec(batches: bytes, codec: KafkaCodec) -> bool:
+    """Whether one of these batches is compressed so."""
+    return any(batch[ATTRIBUTES_AT] & CODEC_MASK == codec for batch in split(memoryview(batches)))
 
 
 def is_kafka(metadata: MessageMetadata) -> bool:

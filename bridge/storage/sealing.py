@@ -22,12 +22,11 @@ from bridge.codec.packing import pack
 from bridge.errors import BatchTooLarge, CorruptBatch, InvalidRecord, KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.pb.PulsarApi_pb2 import CompressionType, MessageMetadata
-from bridge.storage.entries import FORMAT_PROPERTY, KAFKA, PROPERTY, PULSAR
+from bridge.storage.entries import ATTRIBUTES_AT, FORMAT_PROPERTY, KAFKA, PROPERTY, PULSAR
 
 METADATA_BYTES = 512
 """What an entry's metadata may take, which counts for the broker's limit as well."""
 _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x08, 0x10, 0x20
-_ATTRIBUTES_AT = 22
 _SEQUENCES = 1 << 31
 _ENTRIES_UNCOMPRESSED = 4
 _SMALLER = 4  # a record as Kafka writes it is less than so many times its message, which has 6 bytes at least
@@ -84,7 +83,7 @@ class Sealed(NamedTuple):
 
 def takes_long(batch: memoryview) -> bool:
     """Whether sealing this batch is better done in a thread, so that other clients get their turns meanwhile."""
-    if batch[_ATTRIBUTES_AT] & CODEC_MASK and len(batch) > _MUCH_COMPRESSED:
+    if batch[ATTRIBUTES_AT] & CODEC_MASK and len(batch) > _MUCH_COMPRESSED:
         return True
     return int.from_bytes(batch[HEADER_SIZE - 4 : HEADER_SIZE], "big") > _MANY_RECORDS
 
