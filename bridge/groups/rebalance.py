@@ -57,6 +57,9 @@ class Rebalance:
         self._saves: dict[int, Callable[[ErrorCode, float], None]] = {}
         self._save_number = 0
         self._saving_generation = -1
+        self._retry_at = inf
+        """Until when no generation begins, since the last one could not be stored; inf: nothing is in the way."""
+        self._unstored = 0  # assignments in a row that could not be stored
         self._effects: list[Effect] = []
 
     def take_effects(self) -> list[Effect]:
@@ -90,7 +93,7 @@ class Rebalance:
             self._answer_sync(member, Synced(error))
         self.roster = Roster()
         self._pending.clear()
-        self._join_deadline = self._sync_deadline = inf
+        self._join_deadline = self._sync_deadline = self._retry_at = inf
         self._move(State.DEAD)
 
     # ---- time --------------------------------------------------------------------------------------------------------
@@ -98,13 +101,14 @@ class Rebalance:
     def deadline(self) -> float:
         """When `expire` has something to do, if nothing happens before; a heartbeat only moves it away."""
         sessions = chain((member.deadline for member in self.roster), self._pending.values())
-        return min(self._join_deadline, self._sync_deadline, min(sessions, default=inf))
+        return min(self._join_deadline, self._sync_deadline, self._retry_at, min(sessions, default=inf))
 
     def expire(self, now: float) -> None:
         """Do what has become due, once; what becomes due by it is due the next time."""
         due: list[tuple[float, Callable[[float], None]]] = [
             (self._join_deadline, self._join_time_over),
             (self._sync_deadline, self._sync_time_over),
+            (self._retry_at, self._retry),
             *((at, partial(self._pending_over, member_id)) for member_id, at in self._pending.items()),
             *((member.deadline, partial(self._session_over, member)) for member in self.roster),
         ]
@@ -128,6 +132,10 @@ class Rebalance:
         for member_id in self._unsynced.copy():
             self._remove(self.roster[member_id])
         self._settle("members have not synced", now)
+
+    def _retry(self, now: float) -> None:
+        self._retry_at = inf
+        self._complete_if_all_joined(now)
 
     def _pending_over(self, member_id: str, now: float) -> None:
         del self._pending[member_id]
@@ -176,8 +184,8 @@ class Rebalance:
         self._complete_if_all_joined(now)
 
     def _complete_if_all_joined(self, now: float) -> None:
-        initial = self._join_room is not None  # which always waits for its delay
-        if self.state is State.PREPARING and not initial and not self._pending and self.roster.all_joining():
+        waits = self._join_room is not None or self._retry_at < inf  # an initial one always waits for its delay
+        if self.state is State.PREPARING and not waits and not self._pending and self.roster.all_joining():
             self._complete(now)
 
     def _complete(self, now: float) -> None:
@@ -208,9 +216,13 @@ class Rebalance:
         if self.state is not State.COMPLETING or self.generation != generation:
             return
         if error:
+            # members come back at once: without a pause they would go round generations as long as Pulsar is away
+            self._retry_at = now + min(self._timing.retry * 2**self._unstored, self._timing.longest_retry)
+            self._unstored += 1
             self._give_up_assignment(error, now)
             self._settle(f"the assignment could not be stored: {error.name}", now)
             return
+        self._unstored = 0
         self._move(State.STABLE)
         for member in self.roster:
             member.assignment = assignments[member.id]

@@ -94,9 +94,43 @@ def test_an_assignment_that_cannot_be_stored_makes_the_group_rebalance() -> None
     assert {sync.error for sync in syncs} == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
     assert machine.state is State.PREPARING
     machine.join("m1"), machine.join("m2")
+    machine.pass_time(1.0)
     machine.sync("m1", {})
     machine.stored()
     assert (machine.state, machine.group.generation) == (State.STABLE, 2)
+
+
+def test_generations_come_ever_more_slowly_while_none_can_be_stored() -> None:
+    machine = Machine()
+    machine.store_at_once = False
+    machine.join()
+    machine.pass_time(DELAY)
+    waits = []
+    for _ in range(7):
+        machine.sync("m1", {"m1": b"1"})
+        machine.stored(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        began, rejoin = machine.now, machine.join("m1")
+        while rejoin.held:
+            machine.pass_time(0.5)
+        waits.append(machine.now - began)
+    assert waits == [1, 2, 4, 8, 16, 16, 16]
+    assert "m1" in machine.members  # its session goes on meanwhile
+    machine.sync("m1", {"m1": b"1"})
+    machine.stored()
+    assert machine.state is State.STABLE
+    assert machine.join("m1").error is NONE  # the leader's: a rebalance that waits for nothing
+
+
+def test_an_unstored_generation_holds_up_no_member_for_longer_than_the_rebalance_timeout() -> None:
+    machine = Machine()
+    machine.store_at_once = False
+    machine.join(rebalance_timeout_ms=500)
+    machine.pass_time(DELAY)
+    machine.sync("m1", {"m1": b"1"})
+    machine.stored(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    rejoin = machine.join("m1", rebalance_timeout_ms=500)
+    machine.pass_time(0.5)
+    assert rejoin.error is NONE
 
 
 def test_an_assignment_stored_too_late_counts_for_nothing() -> None:
