@@ -86,9 +86,18 @@ class Archive:
         plan = self.files.read(_name("plan", batch))
         return None if plan is None else list(_ranges_of(plan["ranges"]))
 
-    def plan(self, batch: int, ranges: list[TopicRange]) -> None:
-        """Say what a batch will hold, before any of it is written."""
-        self.files.write(_name("plan", batch), {"batch": batch, "ranges": _ranges_json(ranges)})
+    def plan(self, batch: int, ranges: list[TopicRange], partitions: dict[str, int]) -> None:
+        """Say what a batch will hold, before any of it is written, and how many partitions each topic has."""
+        content = {"batch": batch, "ranges": _ranges_json(ranges), "partitions": partitions}
+        self.files.write(_name("plan", batch), content)
+
+    def partitions(self, batch: int) -> dict[str, int]:
+        """How many partitions each topic had when a batch was planned; those without records count too."""
+        plan = self.files.read(_name("plan", batch))
+        if plan is None:
+            raise DataLoss(f"{self.files}: the plan of batch {batch} is missing")
+        counts: dict[str, int] = plan["partitions"]
+        return counts
 
     def finish(self, manifest: Manifest) -> None:
         """Say that a batch is whole."""

@@ -25,15 +25,15 @@ _GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencie
 _TIMEOUT = 600.0
 
 
-def default_cache() -> Path:
+def cache_directory() -> Path:
     """Where this user's caches live, as the XDG base directory specification says."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(base, "pulsar-kafka-bridge", "spark-kafka-4.0.4")
+    return Path(base, "pulsar-kafka-bridge")
 
 
 def connector_jars(directory: Path | None = None) -> list[Path]:
     """The jars, fetched when the cache lacks them; from a directory of the user's own nothing is fetched."""
-    target = directory or default_cache()
+    target = directory or cache_directory() / "spark-kafka-4.0.4"
     if _wrong(target):
         if directory is not None:
             raise Usage(f"{directory} does not hold the jars this version was tested with: {', '.join(_wrong(target))}")

@@ -3,7 +3,7 @@
 import argparse
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +13,7 @@ from pipeline.errors import Usage
 from pipeline.ranges import Partition
 
 Named = Literal["earliest", "latest"]
+_SECONDS_AT_ONCE = 5
 _NAMED: dict[str, Named] = {"earliest": "earliest", "latest": "latest"}
 
 
@@ -53,12 +54,12 @@ class Selection:
     until: Position
 
     def chosen(self, existing: set[str]) -> list[str]:
-        """The topics meant, of those that exist; a topic that is named must."""
+        """The topics meant, of those that exist; a topic that is named must. All, where a job lets none be named."""
         missing = [topic for topic in self.topics if topic not in existing]
         if missing:
             raise Usage(f"no such topic: {', '.join(missing)}")
         if self.pattern is None:
-            return list(dict.fromkeys(self.topics))
+            return list(dict.fromkeys(self.topics)) or sorted(existing)
         matching = sorted(topic for topic in existing if re.fullmatch(self.pattern, topic))
         if not matching:
             raise Usage(f"no topic matches {self.pattern}")
@@ -91,9 +92,9 @@ def endpoint_options(arguments: argparse.Namespace, name: str = "bootstrap") -> 
     return EndpointOptions(bootstrap, {} if conf is None else read_properties(conf))
 
 
-def add_selection(parser: argparse.ArgumentParser) -> None:
+def add_selection(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
     """Add `--topics` or `--pattern`, `--from` and `--to`."""
-    which = parser.add_mutually_exclusive_group(required=True)
+    which = parser.add_mutually_exclusive_group(required=required)
     which.add_argument("--topics", metavar="A,B", help="topics by name")
     which.add_argument("--pattern", metavar="REGEX", help="all topics whose whole name matches")
     add_positions(parser)
@@ -131,7 +132,7 @@ def position(text: str) -> Position:
         pass
     else:
         moment = moment.replace(tzinfo=moment.tzinfo or UTC)
-        return Position(time=int(moment.timestamp() * 1000))
+        return Position(time=round(moment.timestamp() * 1000))
     try:
         return Position(offsets=_offsets(Path(text).read_text(encoding="utf-8"), text))
     except (OSError, UnicodeDecodeError):
@@ -152,6 +153,35 @@ def _offsets(text: str, source: str) -> dict[Partition, int]:
     if not result or not all(type(offset) is int and offset >= 0 for offset in result.values()):
         raise wrong
     return result
+
+
+def add_appending(parser: argparse.ArgumentParser) -> None:
+    """Add what jobs that write to topics share: `--map`, `--rate`, `--chunk`."""
+    parser.add_argument("--map", metavar="OLD=NEW", action="append", default=[], help="write topic OLD to topic NEW")
+    parser.add_argument("--rate", metavar="N", type=int, help="at most so many records a second")
+    parser.add_argument("--chunk", metavar="N", type=int, default=1_000_000, help="records between checks, about")
+
+
+def topic_names(arguments: argparse.Namespace, topics: Iterable[str]) -> dict[str, str]:
+    """The target topic of each source topic, as `--map` has it."""
+    names = {topic: topic for topic in topics}
+    for pair in arguments.map:
+        old, equals, new = pair.partition("=")
+        if not equals or not new or old not in names:
+            raise Usage(f"--map {pair}: OLD=NEW is wanted, and OLD among the topics chosen")
+        names[old] = new
+    if len(set(names.values())) < len(names):
+        raise Usage("two topics would be written to one, whose order nobody could go on from")
+    return names
+
+
+def chunk_size(arguments: argparse.Namespace) -> int:
+    """How many offsets to write at once: no more than a few seconds' worth where the rate is limited."""
+    chunk: int = arguments.chunk
+    rate: int | None = arguments.rate
+    if chunk < 1 or (rate is not None and rate < 1):
+        raise Usage("--chunk and --rate must be positive")
+    return chunk if rate is None else min(chunk, _SECONDS_AT_ONCE * rate)
 
 
 def read_properties(path: Path) -> dict[str, str]:

@@ -41,3 +41,11 @@ class TopicRange:
 def total(ranges: Iterable[TopicRange]) -> int:
     """How many offsets some ranges span together."""
     return sum(each.size for each in ranges)
+
+
+def partition_counts(keys: Iterable[Partition]) -> dict[str, int]:
+    """How many partitions each topic has, of all its partitions."""
+    counts: dict[str, int] = {}
+    for key in keys:
+        counts[key.topic] = max(counts.get(key.topic, 0), key.number + 1)
+    return counts

@@ -18,7 +18,7 @@ from pipeline.errors import OK, DataLoss, Usage
 from pipeline.files import Files
 from pipeline.frames import kafka_frame
 from pipeline.plan import Bounds, chunks, continued, describe
-from pipeline.ranges import Partition, TopicRange, total
+from pipeline.ranges import Partition, TopicRange, partition_counts, total
 from pipeline.sums import batch_digest, batch_sums
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class _Job:
         left = continued(asked, done, bounds)
         self._context.progress.begin(total(left))
         for ranges in chunks(left, self._arguments.batch):
-            archive.plan(number, ranges)
+            archive.plan(number, ranges, partition_counts(bounds))
             self._batch(archive, number, ranges)
             number += 1
 
