@@ -60,7 +60,7 @@ class Server:
         self._offsets: Offsets | None = None
         groups = settings.groups
         self._lag = LagTable(self.store, self.topics, self.metrics.groups, groups.max_groups_in_metrics)
-        self._mirror = Mirror(self.store, self.topics, self.client, groups.mirror_pattern, self.metrics.groups)
+        self._mirror = Mirror(self.store, self.topics, self.client, self.admin, settings, self.metrics.groups)
         self.kafka_port = 0
         self._http = HttpServer(
             settings.http,

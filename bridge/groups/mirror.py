@@ -8,20 +8,25 @@ A subscription holds what it has not acknowledged, beyond all retention: a group
 it expires. And nobody else may use a subscription of that name: a Pulsar consumer there takes the place of the mirror.
 
 The mirror lags: each partition is brought up to date at most every few seconds, with the latest offset. What Pulsar
-refuses is tried again; a mirror that fails holds up no commit.
+refuses is tried again; a mirror that fails holds up no commit. What a killed process leaves behind, the next one mends:
+it shows all offsets anew, and takes away the subscriptions of its mark that have none.
 """
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final, Protocol
 
 from bridge import log
-from bridge.errors import BridgeError
+from bridge.config import Settings
+from bridge.errors import BridgeError, KafkaError
 from bridge.groups.records import Key, StoredOffset
 from bridge.metrics import GroupMetrics
+from bridge.pulsar.admin import Admin
+from bridge.pulsar.attachment import Backoff
 from bridge.pulsar.client import PulsarClient
-from bridge.pulsar.types import EARLIEST
+from bridge.pulsar.types import EARLIEST, Position
+from bridge.storage.names import Names
 from bridge.storage.partition import PartitionLog
 from bridge.storage.topics import Topics
 
@@ -30,6 +35,8 @@ _log = log.get("groups.mirror")
 _INTERVAL: Final = 2.0
 _AT_ONCE: Final = 4
 _MOST_TRIES: Final = 30
+_MARK: Final = {"kafka.group": "mirror"}
+"""The property of our subscriptions, that others of a group's name are left alone."""
 
 _Where = tuple[str, str, int]  # group, topic, partition
 
@@ -38,17 +45,37 @@ class Keeper(Protocol):
     """What is asked of the store."""
 
     on_stored: list[Callable[[Key, StoredOffset | None], None]]
+    on_lost: list[Callable[[Callable[[str], bool]], None]]
+
+    async def ready(self) -> None:
+        """Wait until `groups` is complete; raises KafkaError where that takes long."""
+
+    def groups(self) -> Iterable[str]:
+        """Every group that has anything stored."""
+
+    def stored(self, group_id: str) -> Mapping[tuple[str, int], StoredOffset]:
+        """The committed offsets of a group."""
 
 
 class Mirror:
     """The mirrored groups of this node."""
 
     def __init__(
-        self, store: Keeper, topics: Topics, client: PulsarClient, pattern: str, metrics: GroupMetrics
+        self,
+        store: Keeper,
+        topics: Topics,
+        client: PulsarClient,
+        admin: Admin,
+        settings: Settings,
+        metrics: GroupMetrics,
     ) -> None:
+        self._store = store
         self._topics = topics
         self._client = client
+        self._admin = admin
+        self._names = Names(settings.pulsar.full_namespace)
         self._metrics = metrics
+        pattern = settings.groups.mirror_pattern
         self._pattern = re.compile(pattern) if pattern else None
         self._wanted: dict[_Where, int | None] = {}  # the offset to show; None: no subscription
         self._shown: dict[_Where, int] = {}
@@ -57,6 +84,7 @@ class Mirror:
         self._task: asyncio.Task[None] | None = None
         if self._pattern is not None:
             store.on_stored.append(self._stored)
+            store.on_lost.append(self._lost)
 
     async def start(self) -> None:
         """Mirror from now on."""
@@ -79,11 +107,44 @@ class Mirror:
         wanted, self._wanted = self._wanted, {}
         await asyncio.gather(*(self._bring(where, offset) for where, offset in wanted.items()))
 
+    async def take_up(self) -> None:
+        """Have all stored offsets shown, whatever was shown before; KafkaError where they are not known."""
+        await self._store.ready()
+        for group in filter(self._mirrors, list(self._store.groups())):
+            for place, offset in self._store.stored(group).items():
+                self._wanted.setdefault((group, *place), offset.offset)
+
+    async def take_away(self) -> None:
+        """Have subscriptions of ours taken away whose offsets are gone; KafkaError where topics cannot be listed."""
+        for topic in await self._topics.all():
+            for partition in range(topic.partitions):
+                full = self._names.partition(topic.name, partition, partitioned=topic.partitioned)
+                try:
+                    found = await self._admin.subscriptions(full)
+                except BridgeError as error:  # gone meanwhile, or forbidden
+                    _log.warning("! subscriptions not seen", extra={"topic": full, "reason": str(error)})
+                    continue
+                for group in (name for name, marks in found.items() if marks == _MARK and self._mirrors(name)):
+                    if (topic.name, partition) not in self._store.stored(group):
+                        self._wanted.setdefault((group, topic.name, partition), None)
+
+    def _mirrors(self, group: str) -> bool:
+        return self._pattern is not None and bool(group) and self._pattern.fullmatch(group) is not None
+
     def _stored(self, key: Key, offset: StoredOffset | None) -> None:
-        if key[0] == "offset" and self._pattern is not None and key[1] and self._pattern.fullmatch(key[1]):
+        if key[0] == "offset" and self._mirrors(key[1]):
             self._wanted[key[1:]] = None if offset is None else offset.offset
 
+    def _lost(self, lost: Callable[[str], bool]) -> None:
+        """Another node shows these groups' offsets now."""
+        for where in [one for one in self._shown if lost(one[0])]:
+            del self._shown[where]
+
     async def _keep_mirroring(self) -> None:
+        await _until_done(self.take_up)
+        await asyncio.gather(self._keep_flushing(), _until_done(self.take_away))
+
+    async def _keep_flushing(self) -> None:
         while True:
             await asyncio.sleep(_INTERVAL)
             await self.flush()
@@ -121,10 +182,9 @@ class Mirror:
         if partition is None:
             return
         position = await partition.consumed_before(offset)
-        consumer = await self._client.consumer(partition.topic, where[0], permits=1)
+        consumer = await self._client.consumer(partition.topic, where[0], permits=1, properties=_MARK)
         try:
-            before = self._shown.get(where)
-            if before is not None and offset < before:  # reset by an operator: acknowledgements only go forward
+            if await self._is_beyond(partition.topic, where, offset, position):  # acknowledgements only go forward
                 await consumer.seek(EARLIEST if position is None else position.after)
             elif position is not None:
                 await consumer.ack_cumulative(position)
@@ -133,9 +193,28 @@ class Mirror:
         finally:
             await consumer.close()
 
+    async def _is_beyond(self, topic: str, where: _Where, offset: int, position: Position | None) -> bool:
+        """Whether the subscription is to go back: an operator has reset the group."""
+        before = self._shown.get(where)
+        if before is not None:
+            return offset < before
+        acknowledged = await self._admin.acknowledged(topic, where[0])  # wherever another process has left it
+        return acknowledged is not None and (position is None or acknowledged > position)
+
     async def _remove(self, where: _Where) -> None:
         self._shown.pop(where, None)
         partition = await self._log(where)
         if partition is not None:
             consumer = await self._client.consumer(partition.topic, where[0], permits=1)
             await consumer.unsubscribe()
+
+
+async def _until_done(what: Callable[[], Awaitable[None]]) -> None:
+    """Try until Pulsar is there."""
+    backoff = Backoff()
+    while True:
+        try:
+            return await what()
+        except KafkaError as error:
+            _log.info("= mirror waits", extra={"reason": str(error)})
+            await asyncio.sleep(backoff.next())

@@ -131,6 +131,17 @@ class Admin(Rest):
             cursors=dict(stats.get("cursors") or {}),
         )
 
+    async def subscriptions(self, topic: str) -> dict[str, dict[str, str]]:
+        """The subscriptions of a topic that is no partitioned one, or of one partition, each with its properties."""
+        stats = _object(await self.get(f"{topic_path(topic)}/stats"))
+        found = stats.get("subscriptions") or {}
+        return {name: dict(one.get("subscriptionProperties") or {}) for name, one in found.items()}
+
+    async def acknowledged(self, topic: str, subscription: str) -> Position | None:
+        """Up to where a subscription has acknowledged everything; None: there is none of that name."""
+        cursor = (await self.internal_stats(topic)).cursors.get(subscription)
+        return None if cursor is None else _position(str(cursor["markDeletePosition"]))
+
     async def internal_info(self, topic: str) -> dict[str, Any]:
         """The managed ledger's stored metadata: closed ledgers, cursors, properties (refreshed at roll-over only)."""
         # Answered as text/plain in some versions.

@@ -182,7 +182,8 @@ def subscribe(
 
     `start` is the first entry wanted, for non-durable subscriptions (the broker's NonDurableCursorImpl takes it so as
     long as it has no batch index). `earliest` is where a durable subscription begins when it is new. The topic must
-    exist: subscribing never creates it.
+    exist: subscribing never creates it. `properties` are the consumer's, and those of a durable subscription that is
+    new.
     """
     types = pb.CommandSubscribe
     command = pb.CommandSubscribe(
@@ -197,6 +198,7 @@ def subscribe(
         read_compacted=read_compacted,
         force_topic_creation=False,
         metadata=_pairs(properties or {}),
+        subscription_properties=_pairs(properties or {}) if durable else (),
     )
     return _frame(pb.BaseCommand(type=Type.SUBSCRIBE, subscribe=command))
 

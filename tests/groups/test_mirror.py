@@ -1,7 +1,7 @@
 """The mirror on a real Pulsar: its subscriptions stand where the groups do."""
 
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ import pytest_asyncio
 from bridge.config import Settings
 from bridge.groups.mirror import Mirror
 from bridge.groups.records import OffsetKey, StoredOffset
-from bridge.groups.store import Stored
+from bridge.groups.store import Lost, Stored
 from bridge.metrics import Metrics
 from bridge.pulsar import Admin, PulsarClient
 from bridge.storage.catchup import CatchUps
@@ -29,8 +29,24 @@ class Keeper:
 
     def __init__(self) -> None:
         self.on_stored: list[Stored] = []
+        self.on_lost: list[Lost] = []
+        self.offsets: dict[str, dict[tuple[str, int], StoredOffset]] = {}
+
+    async def ready(self) -> None:
+        """It always is."""
+
+    def groups(self) -> Iterable[str]:
+        return self.offsets
+
+    def stored(self, group_id: str) -> Mapping[tuple[str, int], StoredOffset]:
+        return self.offsets.get(group_id, {})
 
     def tell(self, key: OffsetKey, offset: int | None) -> None:
+        _, group, topic, partition = key
+        if offset is None:
+            self.offsets.get(group, {}).pop((topic, partition), None)
+        else:
+            self.offsets.setdefault(group, {})[topic, partition] = StoredOffset(offset)
         for callback in self.on_stored:
             callback(key, None if offset is None else StoredOffset(offset))
 
@@ -38,6 +54,7 @@ class Keeper:
 @dataclass
 class Bench:
     settings: Settings
+    client: PulsarClient
     admin: Admin
     topics: Topics
     metrics: Metrics
@@ -60,6 +77,18 @@ class Bench:
         await self.mirror.flush()
         assert self.metrics.groups.mirror_errors.value == 0
 
+    def restarted(self) -> None:
+        """The process is killed, and the next one knows only what is stored."""
+        self.keeper.on_stored.clear()
+        self.keeper.on_lost.clear()
+        self.mirror = Mirror(self.keeper, self.topics, self.client, self.admin, self.settings, self.metrics.groups)
+
+    async def take_up(self) -> None:
+        await self.mirror.take_up()
+        await self.mirror.take_away()
+        await self.mirror.flush()
+        assert self.metrics.groups.mirror_errors.value == 0
+
     async def consumed(self, group: str = "mirrored-1") -> int | None:
         """How many entries the subscription has behind it; None: there is none."""
         stats = await self.admin.internal_stats(self.pulsar_topic)
@@ -72,7 +101,8 @@ class Bench:
 
 @pytest_asyncio.fixture
 async def bench(pulsar: PulsarAddress, namespace: str) -> AsyncIterator[Bench]:
-    settings, metrics, keeper = settings_for(pulsar, namespace), Metrics(), Keeper()
+    settings = settings_for(pulsar, namespace, {"groups": {"mirror_pattern": "mirrored-.*"}})
+    metrics, keeper = Metrics(), Keeper()
     async with AsyncExitStack() as stack:
         client, admin = PulsarClient(settings.pulsar, metrics.pulsar), Admin(settings.pulsar)
         await admin.start()
@@ -94,8 +124,8 @@ async def bench(pulsar: PulsarAddress, namespace: str) -> AsyncIterator[Bench]:
         stack.push_async_callback(topics.close)
         name = f"mirror-{uuid.uuid4().hex[:8]}"
         await topics.create(name, 1)
-        mirror = Mirror(keeper, topics, client, "mirrored-.*", metrics.groups)
-        yield Bench(settings, admin, topics, metrics, keeper, mirror, name)
+        mirror = Mirror(keeper, topics, client, admin, settings, metrics.groups)
+        yield Bench(settings, client, admin, topics, metrics, keeper, mirror, name)
 
 
 async def test_the_subscription_follows_the_commits(bench: Bench) -> None:
@@ -134,6 +164,75 @@ async def test_other_groups_are_not_mirrored(bench: Bench, group: str) -> None:
     assert await bench.consumed(group) is None
 
 
+async def test_an_offset_committed_and_not_mirrored_before_a_kill_is_shown_after_it(bench: Bench) -> None:
+    await bench.append(1, 1, 1)
+    await bench.commit(1)
+    bench.keeper.tell(("offset", "mirrored-1", bench.topic, 0), 3)
+    bench.restarted()
+    await bench.take_up()
+    assert await bench.consumed() == 3
+
+
+@pytest.mark.parametrize("offset", [0, 1, 2])
+async def test_a_group_reset_before_a_kill_goes_back_after_it(bench: Bench, offset: int) -> None:
+    await bench.append(1, 1, 1)
+    await bench.commit(3)
+    bench.keeper.tell(("offset", "mirrored-1", bench.topic, 0), offset)
+    bench.restarted()
+    await bench.take_up()
+    assert await bench.consumed() == offset
+
+
+async def test_a_group_reset_after_a_kill_goes_back(bench: Bench) -> None:
+    await bench.append(1, 1, 1)
+    await bench.commit(3)
+    bench.restarted()
+    await bench.commit(1)
+    assert await bench.consumed() == 1
+
+
+async def test_a_restart_moves_nothing(bench: Bench) -> None:
+    await bench.append(3, 3, 3)
+    await bench.commit(7)
+    for _ in range(2):
+        bench.restarted()
+        await bench.take_up()
+        assert await bench.consumed() == 2
+
+
+async def test_an_offset_deleted_just_before_a_kill_leaves_no_subscription(bench: Bench) -> None:
+    await bench.append(1)
+    await bench.commit(1)
+    await bench.commit(1, "mirrored-2")
+    bench.keeper.tell(("offset", "mirrored-1", bench.topic, 0), None)
+    bench.restarted()
+    await bench.take_up()
+    assert await bench.consumed() is None
+    assert await bench.consumed("mirrored-2") == 1
+
+
+async def test_subscriptions_of_others_are_left_alone(bench: Bench) -> None:
+    await bench.append(1)
+    consumer = await bench.client.consumer(bench.pulsar_topic, "mirrored-by-name")
+    await consumer.close()
+    await bench.take_up()
+    assert await bench.consumed("mirrored-by-name") == 0
+
+
+async def test_where_another_node_has_left_a_subscription_is_asked_for(bench: Bench) -> None:
+    await bench.append(1, 1, 1)
+    await bench.commit(1)
+    consumer = await bench.client.consumer(bench.pulsar_topic, "mirrored-1")
+    for _ in range(2):
+        last = (await consumer.receive()).position
+    await consumer.ack_cumulative(last)
+    await consumer.close()
+    for lost in bench.keeper.on_lost:
+        lost(lambda group: True)
+    await bench.commit(2)
+    assert await bench.consumed() == 2
+
+
 async def test_an_empty_topic_is_mirrored(bench: Bench) -> None:
     await bench.commit(0)
     assert await bench.consumed() == 0
@@ -149,5 +248,6 @@ async def test_a_topic_that_is_gone_is_no_error(bench: Bench) -> None:
 
 async def test_the_pattern_is_off_by_default(bench: Bench) -> None:
     before = len(bench.keeper.on_stored)
-    Mirror(bench.keeper, bench.topics, None, bench.settings.groups.mirror_pattern, bench.metrics.groups)  # type: ignore[arg-type]
+    settings = bench.settings.with_values(groups={"mirror_pattern": Settings().groups.mirror_pattern})
+    Mirror(bench.keeper, bench.topics, bench.client, bench.admin, settings, bench.metrics.groups)
     assert len(bench.keeper.on_stored) == before
