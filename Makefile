@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 ARGS ?=
 
 .DEFAULT_GOAL := setup
-.PHONY: setup run test test-clients check proto clean
+.PHONY: setup run test test-clients check bench proto clean
 
 # Set-up for developing: every tool, from the lock with its hashes.
 setup: $(VENV)/.dev
@@ -31,6 +31,12 @@ check: $(VENV)/.dev
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Beside a native Pulsar client and a real Kafka, on an otherwise idle machine, about 25 minutes; docs/benchmarks.md and its
+# plots are written anew. `make bench ARGS=--quick` takes 5 and writes none, `ARGS="--only produce fetch"` runs parts.
+bench: $(VENV)/.bench
+	$(BIN)/python -m bridge.standalone.jars
+	$(BIN)/python -m bench $(ARGS)
 
 # The Pulsar protocol's Python code, from our own description of it. The generator has an environment of its own: newer
 # ones write code that the oldest protobuf we allow refuses.
@@ -66,6 +72,10 @@ $(VENV)/.dev: requirements/dev.lock pyproject.toml $(NATIVE) | $(BIN)/python
 	$(INSTALL_BRIDGE)
 	@$(BIN)/bridge --version
 	@touch $@ $(VENV)/.run
+
+$(VENV)/.bench: requirements/bench.lock | $(VENV)/.dev
+	$(PIP) install --require-hashes -r requirements/bench.lock
+	@touch $@
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo "bridge: Python 3.11 or newer \

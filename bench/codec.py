@@ -1,21 +1,25 @@
-"""How fast the codec's twins are: `python -m bench.codec [--seconds S]` prints a table, for one core.
+"""How fast the codec's twins are.
 
 K→P is `encode_payload` with the `read_header` before it, P→K is `decode_payload`, as a produce and a fetch have them.
 CPU time of the thread is counted; each figure is the best of rounds that alternate between the twins.
 """
 
-import argparse
 import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+from bench.results import Cell, Part, Table
 from bridge.codec import HEADER_SIZE, Rebuild, Record, Twin, choose
-from bridge.errors import StartupError
 
 NOW = 1_790_000_000_000
 SIZES = [(100, 0), (100, 2), (1024, 0), (1024, 2)]  # bytes of a value, headers
 BATCHES = [16 * 1024, 128 * 1024, 1024 * 1024]
 ROUNDS = 5
+COLUMNS = [
+    "values",
+    "twin",
+    *(f"{way} {what}" for way in ("K→P", "P→K") for what in ("ns/record", "M records/s", "GB/s")),
+]
 
 
 class Load(NamedTuple):
@@ -36,7 +40,7 @@ def load(python: Twin, size: int, headers: int, batch_size: int) -> Load:
     ]
     batch = python.build_batch(records, Rebuild(0, count, NOW, own=True))
     payload = python.encode_payload(batch[HEADER_SIZE:], count, NOW)
-    name = f"{size:>5} B {headers} headers {batch_size // 1024:>5} KB"
+    name = f"{size} B, {headers} headers, {batch_size // 1024} KB batches"
     return Load(name, batch, payload.data, count)
 
 
@@ -71,18 +75,10 @@ def seconds_a_call(call: Callable[[], object], seconds: float) -> float:
         calls *= 2
 
 
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description="Measure the codec's twins.")
-    parser.add_argument("--seconds", type=float, default=0.1, help="CPU time of one figure's round (0.1)")
-    seconds: float = parser.parse_args().seconds
-    twins = {"python": choose("python")[1]}
-    try:
-        twins["native"] = choose("native")[1]
-    except StartupError as error:
-        print(error)
-    print(f"{'values, headers, batch':<28}{'twin':<8}" + "".join(f"{way:>12}{'':>24}" for way in ("K→P", "P→K")))
-    print(f"{'':<36}" + f"{'ns/record':>12}{'M records/s':>13}{'GB/s':>11}" * 2)
+def part(seconds: float) -> Part:
+    """The table, each figure made of rounds of so many CPU seconds; raises where there is no native twin to measure."""
+    twins = {name: choose(name)[1] for name in ("python", "native")}
+    table = Table("Codec, one core", COLUMNS, [])
     for size, headers in SIZES:
         for batch_size in BATCHES:
             one = load(twins["python"], size, headers, batch_size)
@@ -92,15 +88,12 @@ def main() -> None:
                 for key, call in calls.items():
                     best[key] = min(best[key], seconds_a_call(call, seconds))
             for name in twins:
-                both = "".join(figures(best[name, way], one) for way in (encoding, decoding))
-                print(f"{one.name:<28}{name:<8}{both}")
+                cells = [cell for way in (encoding, decoding) for cell in figures(best[name, way], one)]
+                table.rows.append([one.name, name, *cells])
+    return Part("codec", "Codec", __doc__.partition("\n\n")[2].strip().replace("\n", " "), [table])
 
 
-def figures(seconds: float, load: Load) -> str:
+def figures(seconds: float, load: Load) -> list[Cell]:
     """ns a record, millions of records and gigabytes of Kafka batch a second."""
     each = seconds / load.records
-    return f"{each * 1e9:>12.0f}{1e-6 / each:>13.2f}{len(load.batch) / seconds / 1e9:>11.2f}"
-
-
-if __name__ == "__main__":
-    main()
+    return [round(each * 1e9), round(1e-6 / each, 2), round(len(load.batch) / seconds / 1e9, 2)]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from bench.loads import LINGER_MS, Load
 from bench.measure import paired_ratio
+from bench.results import Cell
 from bench.stack import SYSTEMS, Stack
 from bench.tools import consumed, produced_seconds
 
@@ -33,8 +34,8 @@ Runs = dict[str, list[Run]]
 """Of each system, in the order of the rounds."""
 
 
-def produce(stack: Stack, system: str, load: Load, topic: str) -> Run:
-    """Send the load once."""
+def produce(stack: Stack, system: str, load: Load, topic: str, rate: int = -1) -> Run:
+    """Send the load once; at a rate in records a second by Kafka's client alone."""
     payloads = stack.payloads.of(load.size)
     cpu = stack.cpu(system)
     if system == "pulsar":
@@ -47,7 +48,7 @@ def produce(stack: Stack, system: str, load: Load, topic: str) -> Run:
         )
     else:
         settings = load.producer_settings(stack.bootstrap(system))
-        arguments = ["--topic", topic, "--num-records", str(load.records), "--throughput", "-1"]
+        arguments = ["--topic", topic, "--num-records", str(load.records), "--throughput", str(rate)]
         arguments += ["--payload-file", str(payloads), "--producer-props"]
         arguments += [f"{name}={value}" for name, value in settings.items()]
         seconds = produced_seconds(stack.kafka_client.call("produce", arguments=arguments), load.records)
@@ -135,10 +136,10 @@ COLUMNS = [
 ]
 
 
-def row(name: str, runs: Runs) -> list[str | float]:
+def row(name: str, runs: Runs) -> list[Cell]:
     """A line of the table of `COLUMNS`."""
     rates = {system: [run.rate for run in runs[system]] for system in SYSTEMS}
-    cells: list[str | float] = [name]
+    cells: list[Cell] = [name]
     cells += [round(statistics.median(rates[system]), 1) for system in SYSTEMS]
     cells += [round(paired_ratio(rates["bridge"], rates[other]), 2) for other in ("pulsar", "kafka")]
     cells.append(round(_cpu(runs["bridge"], "bridge"), 2))

@@ -1,0 +1,114 @@
+"""`make bench`: the bridge beside native Pulsar and Kafka on one machine; tables here, JSON and plots in docs/.
+
+A part that fails is told of, the others run all the same, and the exit code is 1.
+"""
+
+import argparse
+import os
+import platform
+import resource
+import shutil
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from bench import codec, report, results
+from bench.parts import FULL, PARTS, QUICK, Plan
+from bench.results import Part
+from bench.stack import Stack, running
+
+_ROOT = Path(__file__).parent.parent
+_RESULTS = _ROOT / "bench" / "results"
+_QUICK_RESULTS = _ROOT / "build" / "bench"
+_CODEC = "codec"
+
+
+def main() -> int:
+    """Run what was asked for; 0 when every part was done."""
+    options = _options()
+    wanted = options.only or [_CODEC, *PARTS]
+    plan = QUICK if options.quick else FULL
+    directory = _QUICK_RESULTS if options.quick else _RESULTS
+    os.environ.setdefault("BRIDGE_CODEC", "native")
+    _raise_file_limit()
+    failed = []
+    if _CODEC in wanted:
+        failed += _run(_CODEC, lambda: codec.part(0.02 if options.quick else 0.1), directory)
+    servers = [name for name in PARTS if name in wanted]
+    if servers:
+        failed += _with_servers(servers, plan, directory)
+    if not options.quick:
+        report.render(_ROOT, _RESULTS)
+    print(f"results are in {directory}", flush=True)
+    if failed:
+        print(f"FAILED: {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def _with_servers(names: Sequence[str], plan: Plan, directory: Path) -> list[str]:
+    work = Path(tempfile.mkdtemp(prefix="bridge-bench-"))
+    try:
+        started = time.monotonic()
+        with running(work) as stack:
+            print(f"Pulsar, the bridge and Kafka are up after {time.monotonic() - started:.0f} s\n", flush=True)
+            return [failed for name in names for failed in _run(name, _bound(stack, plan, name), directory)]
+    except Exception:  # noqa: BLE001 - told, and the exit code says it
+        traceback.print_exc()
+        return list(names)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _bound(stack: Stack, plan: Plan, name: str) -> Callable[[], Part]:
+    return lambda: PARTS[name](stack, plan)
+
+
+def _run(name: str, part: Callable[[], Part], directory: Path) -> list[str]:
+    """Run a part, show and keep its tables; its name again if it failed."""
+    started = time.monotonic()
+    try:
+        found = part()
+    except Exception:  # noqa: BLE001 - told, and the exit code says it
+        print(f"{name} failed after {time.monotonic() - started:.0f} s", flush=True)
+        traceback.print_exc()
+        return [name]
+    found.machine = _machine()
+    found.write(directory)
+    for table in found.tables:
+        print(results.plain(table), end="\n\n")
+    print(f"({name}: {time.monotonic() - started:.0f} s)\n", flush=True)
+    return []
+
+
+def _machine() -> str:
+    model = next(
+        (line.partition(":")[2].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), "?"
+    )
+    load = os.getloadavg()[0]
+    return f"{os.cpu_count()} × {model}, {platform.system()}, Python {platform.python_version()}, load {load:.1f}"
+
+
+def _lines(path: str) -> list[str]:
+    return Path(path).read_text(encoding="utf-8").splitlines()
+
+
+def _raise_file_limit() -> None:
+    """The bridge inherits it, and a thousand clients are a thousand files."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="make bench ARGS=…", description="Measure the bridge beside Pulsar and Kafka."
+    )
+    parser.add_argument("--quick", action="store_true", help="5 minutes instead of 25; docs/ is left as it is")
+    parser.add_argument("--only", nargs="+", choices=[_CODEC, *PARTS], metavar="PART", help=", ".join([_CODEC, *PARTS]))
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

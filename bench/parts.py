@@ -1,0 +1,278 @@
+"""The parts of the benchmark: what each runs and the tables it makes of it."""
+
+import statistics
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from bench import apart, throughput
+from bench.loads import Load
+from bench.measure import memory, paired_ratio
+from bench.results import Cell, Part, Table
+from bench.stack import SYSTEMS, Stack
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How much of everything."""
+
+    rounds: int
+    megabytes: int
+    seconds: float
+    memory_seconds: float
+    groups: int
+
+    def scaled(self, share: float) -> int:
+        """A part of the megabytes, not too small to be measured."""
+        return max(10, int(self.megabytes * share))
+
+
+FULL = Plan(rounds=5, megabytes=80, seconds=4.0, memory_seconds=90.0, groups=1000)
+QUICK = Plan(rounds=2, megabytes=24, seconds=2.0, memory_seconds=10.0, groups=100)
+
+
+def produce(stack: Stack, plan: Plan) -> Part:
+    """Both sizes, one and four partitions, both batch sizes."""
+    table = Table("Produce", throughput.COLUMNS, [])
+    for size, share in ((1024, 1.0), (100, 0.5)):
+        for batch in (16 * 1024, 128 * 1024):
+            for partitions in (1, 4):
+                load = Load(size, partitions, batch, plan.scaled(share * (0.5 if batch < 20_000 else 1)))
+                table.rows.append(throughput.row(load.name, throughput.produce_rounds(stack, load, plan.rounds)))
+    return Part("produce", "Produce", throughput.SETTINGS, [table])
+
+
+def fetch(stack: Stack, plan: Plan) -> Part:
+    """From Pulsar's storage, and from memory."""
+    old = Table("Fetch of older records, from the start of the topic", throughput.COLUMNS, [])
+    recent = Table("Fetch of what was written a moment ago", throughput.COLUMNS, [])
+    for size, share in ((1024, 1.0), (100, 0.5)):
+        for partitions in (1, 4):
+            load = Load(size, partitions, 128 * 1024, plan.scaled(share))
+            old.rows.append(throughput.row(load.name, throughput.fetch_rounds(stack, load, plan.rounds)))
+        load = Load(size, 1, 128 * 1024, plan.scaled(share / 2))
+        recent.rows.append(throughput.row(load.name, throughput.recent_rounds(stack, load, plan.rounds)))
+    return Part("fetch", "Fetch", throughput.SETTINGS, [old, recent])
+
+
+def compressed(stack: Stack, plan: Plan) -> Part:
+    """Every codec, the same on all sides; MB are of values before compression."""
+    table = Table("Produce, compressed", throughput.COLUMNS, [])
+    for codec in ("lz4", "zstd", "snappy", "gzip"):
+        load = Load(1024, 1, 128 * 1024, plan.scaled(0.5), codec)
+        table.rows.append(throughput.row(load.name, throughput.produce_rounds(stack, load, min(plan.rounds, 3))))
+    return Part("compressed", "Compression", throughput.SETTINGS, [table])
+
+
+def partitions(stack: Stack, plan: Plan) -> Part:
+    """The same records over more and more partitions."""
+    table = Table("Produce to many partitions", throughput.COLUMNS, [])
+    for count in (1, 100, 1000):
+        load = Load(1024, count, 16 * 1024, plan.scaled(0.3))
+        table.rows.append(throughput.row(load.name, throughput.produce_rounds(stack, load, min(plan.rounds, 2))))
+    return Part("partitions", "Partitions", throughput.SETTINGS, [table])
+
+
+def latency(stack: Stack, plan: Plan) -> Part:
+    """From `send` to the acknowledgement, at a rate that leaves every side time."""
+    rate, linger = 5000, 1
+    load = Load(1024, 1, 16 * 1024, 1)
+    topics = {system: stack.topic(system, 1) for system in SYSTEMS}
+    common = {"payloads": str(stack.payloads.of(1024)), "rate": rate, "warm_seconds": 1, "seconds": plan.seconds}
+    found: dict[str, list[dict[str, float]]] = {system: [] for system in SYSTEMS}
+    for number in range(plan.rounds + 1):
+        for system in (*SYSTEMS[number % 3 :], *SYSTEMS[: number % 3]):
+            if system == "pulsar":
+                settings = load.pulsar_producer() | {"linger_ms": linger, "pending": 10_000}
+                one = stack.pulsar_client.call("latency", topic=stack.native(topics[system]), **common, **settings)
+            else:
+                settings = load.producer_settings(stack.bootstrap(system)) | {"linger.ms": str(linger)}
+                one = stack.kafka_client.call("latency", topic=topics[system], settings=settings, **common)
+            if number:
+                found[system].append(one)
+    rows: list[list[Cell]] = []
+    for percent in ("p50", "p99"):
+        cells = {system: [one[percent] for one in found[system]] for system in SYSTEMS}
+        added = statistics.median(ours - theirs for ours, theirs in zip(cells["bridge"], cells["pulsar"], strict=True))
+        rows.append([percent, *(round(statistics.median(cells[system]), 2) for system in SYSTEMS), round(added, 2)])
+    columns = ["", "bridge ms", "Pulsar ms", "Kafka ms", "bridge − Pulsar ms"]
+    method = (
+        f"{rate} records of 1 KB a second, sent evenly; linger and Pulsar's batchingMaxPublishDelay {linger} ms; "
+        "time from send to acknowledgement; medians over the rounds, the last column of the rounds' differences."
+    )
+    return Part("latency", "Latency", method, [Table("Latency of produce", columns, rows)])
+
+
+def consumers(stack: Stack, plan: Plan) -> Part:
+    """Consumers that follow one partition while it is written, at a rate that is easy to take and at full speed."""
+    tables = []
+    for name, rate in (("20 MB/s", 20_000_000 // 1024), ("at full speed", -1)):
+        columns = ["consumers", "bridge MB/s", "× of one", "Kafka MB/s", "× of one", "bridge CPU s per 100 MB"]
+        tables.append(Table(f"Fan-out of what is written {name}", columns, _fan_out(stack, plan, rate)))
+    method = (
+        "Consumers of one partition follow it from its beginning while 1 KB records are produced. MB/s is of all "
+        "consumers together, until the slowest has everything, and so is the processor time; they are asyncio clients "
+        "that read and throw away, in one process of their own."
+    )
+    return Part("consumers", "Many consumers of one partition", method, tables)
+
+
+def _fan_out(stack: Stack, plan: Plan, rate: int) -> list[list[Cell]]:
+    load = Load(1024, 1, 128 * 1024, plan.scaled(0.6))
+    rows: list[list[Cell]] = []
+    ones: dict[str, list[float]] = {}
+    for count in (1, 10, 50):
+        rates: dict[str, list[float]] = {"bridge": [], "kafka": []}
+        cpu: list[float] = []
+        for number in range(min(plan.rounds, 3) + 1):
+            for system, found in rates.items():
+                run, used = _followed(stack, system, load, count, rate)
+                if number:
+                    found.append(run)
+                    if system == "bridge":
+                        cpu.append(used)
+        if count == 1:
+            ones = rates
+        row: list[Cell] = [count]
+        for system, found in rates.items():
+            row += [round(statistics.median(found), 1), round(paired_ratio(found, ones[system]), 1)]
+        rows.append([*row, round(statistics.median(cpu), 2)])
+    return rows
+
+
+def _followed(stack: Stack, system: str, load: Load, count: int, rate: int) -> tuple[float, float]:
+    topic = stack.topic(system, 1)
+    cpu = stack.cpu(system)
+    with apart.started(
+        "followers", bootstrap=stack.bootstrap(system), topic=topic, records=load.records, consumers=count
+    ) as followers:
+        throughput.produce(stack, system, load, topic, rate)
+        result = followers.result()
+    return result["megabytes"] / result["seconds"], cpu.used().get("bridge", 0.0) / result["megabytes"] * 100
+
+
+def connections(stack: Stack, plan: Plan) -> Part:
+    """Many connections that each send one record after another."""
+    rows: list[list[Cell]] = []
+    topics = {system: stack.topic(system, 16) for system in ("bridge", "kafka")}
+    for count in (1, 100, 1000):
+        found: dict[str, list[dict[str, float]]] = {"bridge": [], "kafka": []}
+        for number in range(min(plan.rounds, 3) + 1):
+            for system, runs in found.items():
+                with apart.started(
+                    "crowd", bootstrap=stack.bootstrap(system), topic=topics[system], connections=count,
+                    partitions=16, size=1024, seconds=plan.seconds / 2,
+                ) as crowd:  # fmt: skip
+                    one = crowd.result()
+                if number:
+                    runs.append(one)
+        row: list[Cell] = [count]
+        for system in found:
+            row += [round(statistics.median(one[key] for one in found[system]), 1) for key in ("rate", "p50", "p99")]
+        rows.append([*row, round(memory(stack.bridge.pid), 0)])
+    columns = ["connections"]
+    columns += [f"{system} {what}" for system in ("bridge", "Kafka") for what in ("requests/s", "p50 ms", "p99 ms")]
+    columns.append("bridge's memory MB")
+    method = (
+        "Each connection sends one record of 1 KB (acks=all, no batching) after the answer to the last, over 16 "
+        "partitions; asyncio clients in one process of their own."
+    )
+    return Part("connections", "Many connections", method, [Table("Connections", columns, rows)])
+
+
+def groups(stack: Stack, plan: Plan) -> Part:
+    """Consumer groups, each of three members on connections of their own."""
+    topic = stack.topic("bridge", 3)
+    seconds = max(3.0, plan.seconds * 2)
+    cpu = stack.cpu("bridge")
+    with (
+        sampled(stack.bridge.pid) as samples,
+        apart.started(
+            "groups", bootstrap=stack.bootstrap("bridge"), topic=topic, groups=plan.groups, rate=5000, seconds=seconds
+        ) as process,
+    ):
+        found = process.result()
+    used = cpu.used()
+    cells: list[list[Cell]] = [
+        ["groups × members", f"{plan.groups} × 3"],
+        ["all formed after, s", round(found["formed_seconds"], 1)],
+        ["commits begun at 5,000/s: answered a second", round(found["commit_rate"])],
+        ["  p50, p99 ms", f"{found['commit_p50']:.1f}, {found['commit_p99']:.1f}"],
+        ["heartbeats beside them, p50, p99 ms", f"{found['heartbeat_p50']:.1f}, {found['heartbeat_p99']:.1f}"],
+        ["most commits a second (64 at once)", round(found["most_commits"])],
+        ["CPU seconds in all this: bridge, Pulsar", f"{used['bridge']:.1f}, {used['pulsar']:.1f}"],
+        ["commits, heartbeats in all this", f"{found['commits']:.0f}, {found['heartbeats']:.0f}"],
+        ["bridge's memory, MB: at the start, at the end", f"{samples[0][1]:.0f}, {samples[-1][1]:.0f}"],
+    ]
+    method = "Real sockets from a process of their own; a commit is one offset, stored in Pulsar before the answer."
+    part = Part("groups", "Consumer groups", method, [Table("Groups", ["", "bridge"], cells)])
+    part.series["resident MB"] = samples
+    return part
+
+
+def memory_over_time(stack: Stack, plan: Plan) -> Part:
+    """Full load in both directions with a thousand connections held open."""
+    load = Load(1024, 4, 128 * 1024, plan.scaled(1.0))
+    topic = stack.topic("bridge", 4)
+    idle = stack.topic("bridge", 16)
+    with (
+        sampled(stack.bridge.pid) as samples,
+        apart.started(
+            "crowd", bootstrap=stack.bootstrap("bridge"), topic=idle, connections=500, partitions=16, size=1024,
+            seconds=plan.memory_seconds,
+        ) as crowd,
+    ):  # fmt: skip
+        until = time.monotonic() + plan.memory_seconds
+        while time.monotonic() < until:
+            throughput.produce(stack, "bridge", load, topic)
+            throughput.fetch(stack, "bridge", load, topic)
+        crowd.result()
+    settled = [megabytes for second, megabytes in samples if second > samples[-1][0] / 4]
+    rows: list[list[Cell]] = [
+        ["seconds", round(samples[-1][0])],
+        ["resident MB at the start", round(samples[0][1])],
+        ["least and most after the first quarter", f"{min(settled):.0f}, {max(settled):.0f}"],
+        ["spread around the middle", f"± {(max(settled) - min(settled)) / (max(settled) + min(settled)):.0%}"],
+    ]
+    method = (
+        "Produce and fetch of 1 KB records in turns on 4 partitions, beside 500 connections that send single records. "
+        "The tail's memory is 128 MiB at most, requests' 256 MiB (the defaults)."
+    )
+    part = Part("memory", "Memory", method, [Table("Memory under full load", ["", "bridge"], rows)])
+    part.series["resident MB"] = samples
+    return part
+
+
+@contextmanager
+def sampled(pid: int) -> Iterator[list[list[float]]]:
+    """A process's resident megabytes, each second: [seconds, MB]; whole when the block ends."""
+    start = time.monotonic()
+    samples = [[0.0, memory(pid)]]
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(1.0):
+            samples.append([round(time.monotonic() - start, 1), round(memory(pid), 1)])
+
+    watcher = threading.Thread(target=watch, name="memory")
+    watcher.start()
+    try:
+        yield samples
+    finally:
+        over.set()
+        watcher.join()
+
+
+PARTS: dict[str, Callable[[Stack, Plan], Part]] = {
+    "produce": produce,
+    "fetch": fetch,
+    "latency": latency,
+    "consumers": consumers,
+    "connections": connections,
+    "partitions": partitions,
+    "compressed": compressed,
+    "groups": groups,
+    "memory": memory_over_time,
+}

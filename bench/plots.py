@@ -1,0 +1,65 @@
+"""Draws the parts' figures as SVG."""
+
+from pathlib import Path
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+from bench.results import Part, Table
+
+_COLOURS = {"bridge": "#2563eb", "Pulsar": "#94a3b8", "Kafka": "#f59e0b"}
+_RATE = " MB/s"
+# the same file for the same figures: no date, no random ids; text stays text
+_STYLE = {"svg.hashsalt": "bridge", "svg.fonttype": "none", "font.size": 9}
+
+
+def draw(parts: list[Part], directory: Path) -> dict[str, list[str]]:
+    """Every plot there is; the file names of each part."""
+    directory.mkdir(parents=True, exist_ok=True)
+    drawn: dict[str, list[str]] = {}
+    with mpl.rc_context(_STYLE):
+        for part in parts:
+            names = drawn[part.name] = []
+            for number, table in enumerate(part.tables, 1):
+                if f"bridge{_RATE}" in table.columns and isinstance(table.rows[0][0], str):
+                    names.append(f"{part.name}-{number}.svg" if len(part.tables) > 1 else f"{part.name}.svg")
+                    _save(_bars(table), directory / names[-1])
+            for name, points in part.series.items():
+                names.append(f"{part.name}-{name.replace(' ', '-').lower()}.svg")
+                _save(_line(part.title, name, points), directory / names[-1])
+    return drawn
+
+
+def _bars(table: Table) -> Figure:
+    """A group of bars for each load: how fast each system took it."""
+    systems = [column.removesuffix(_RATE) for column in table.columns if column.endswith(_RATE)]
+    figure = Figure(figsize=(8, 0.9 + 0.42 * len(table.rows)), layout="constrained")
+    axes = figure.add_subplot()
+    height = 0.8 / len(systems)
+    for place, system in enumerate(systems):
+        at = table.columns.index(system + _RATE)
+        widths = [float(row[at] or 0) for row in table.rows]
+        bars = axes.barh([y + place * height for y in range(len(widths))], widths, height, label=system)
+        for bar in bars:
+            bar.set_color(_COLOURS.get(system, "#10b981"))
+    axes.set_yticks([y + 0.4 - height / 2 for y in range(len(table.rows))], [str(row[0]) for row in table.rows])
+    axes.invert_yaxis()
+    axes.set_xlabel("MB/s")
+    axes.set_title(table.title)
+    axes.legend()
+    return figure
+
+
+def _line(title: str, name: str, points: list[list[float]]) -> Figure:
+    figure = Figure(figsize=(8, 2.6), layout="constrained")
+    axes = figure.add_subplot()
+    axes.plot([x for x, _ in points], [y for _, y in points], color=_COLOURS["bridge"])
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("seconds")
+    axes.set_ylabel(name)
+    axes.set_title(title)
+    return figure
+
+
+def _save(figure: Figure, path: Path) -> None:
+    figure.savefig(path, format="svg", metadata={"Date": None})

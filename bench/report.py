@@ -1,0 +1,50 @@
+"""Writes what is in bench/results into docs/benchmarks.md and README.md, between their marks, and draws the plots."""
+
+import re
+from pathlib import Path
+
+from bench import plots, results
+from bench.results import Part
+
+ORDER = (
+    "produce", "fetch", "latency", "consumers", "connections", "partitions", "compressed", "groups", "memory", "codec",
+)  # fmt: skip
+_BEGIN, _END = "<!-- bench: begin, written by `make bench` -->", "<!-- bench: end -->"
+_RATIOS = ("load", "bridge MB/s", "bridge / Pulsar", "bridge / Kafka", "bridge CPU s per 100 MB")
+
+
+def render(root: Path, directory: Path) -> None:
+    """Write the documents anew from all results there are."""
+    parts = [results.read(directory / f"{name}.json") for name in ORDER if (directory / f"{name}.json").exists()]
+    drawn = plots.draw(parts, root / "docs" / "plots")
+    text = "\n\n".join(_section(part, drawn.get(part.name, [])) for part in parts)
+    _replace(root / "docs" / "benchmarks.md", text)
+    _replace(root / "README.md", _summary(parts, drawn))
+
+
+def _section(part: Part, drawn: list[str]) -> str:
+    lines = [f"## {part.title}", part.method]
+    lines += [f"![{part.title}](plots/{name})" for name in drawn]
+    lines += [results.markdown(table) for table in part.tables]
+    lines.append(f"<sub>{part.machine}</sub>")
+    return "\n\n".join(lines)
+
+
+def _summary(parts: list[Part], drawn: dict[str, list[str]]) -> str:
+    shown = []
+    for part in parts:
+        if part.name in ("produce", "fetch"):
+            shown += [f"![{part.title}](docs/plots/{name})" for name in drawn.get(part.name, [])]
+            for table in part.tables:
+                shown.append(results.markdown(table.only(_RATIOS)))
+    return "\n\n".join(shown)
+
+
+def _replace(path: Path, text: str) -> None:
+    """Put the text between the marks of a document."""
+    old = path.read_text(encoding="utf-8")
+    pattern = re.compile(re.escape(_BEGIN) + ".*" + re.escape(_END), re.DOTALL)
+    if not pattern.search(old):
+        raise ValueError(f"{path} has no place for figures: {_BEGIN} … {_END}")
+    new = pattern.sub(lambda _: f"{_BEGIN}\n\n{text}\n\n{_END}", old)
+    path.write_text(new, encoding="utf-8")

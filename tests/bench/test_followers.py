@@ -1,0 +1,40 @@
+import pytest
+
+from bench.followers import after
+from bridge.codec import Rebuild, Record, build_batch
+from bridge.kafka import fetch_wire
+from bridge.kafka.fetch_wire import Response, ResponsePartition, ResponseTopic
+
+NOW = 1_790_000_000_000
+
+
+def answer(records: list[bytes], error: int = 0) -> bytes:
+    partition = ResponsePartition(
+        partition_index=0, error_code=error, high_watermark=9, records=records, aborted_transactions=None
+    )
+    response = Response(responses=[ResponseTopic(topic="topic", partitions=[partition])])
+    return b"".join(bytes(buffer) for buffer in fetch_wire.write(response, 11))
+
+
+def batch(base: int, count: int) -> bytes:
+    records = [Record(base + at, NOW, None, b"value", []) for at in range(count)]
+    return build_batch(records, Rebuild(base, count, NOW, own=True))
+
+
+def test_a_follower_goes_on_behind_the_last_batch() -> None:
+    batches = [batch(5, 2), batch(7, 3)]
+    assert after(answer(batches), "topic", 5) == (10, sum(map(len, batches)))
+
+
+def test_a_follower_stays_where_it_is_when_nothing_came() -> None:
+    assert after(answer([]), "topic", 5) == (5, 0)
+
+
+def test_a_batch_that_was_cut_off_does_not_count() -> None:
+    whole, part = batch(5, 2), batch(7, 3)[:40]
+    assert after(answer([whole, part]), "topic", 5) == (7, len(whole) + 40)
+
+
+def test_an_error_stops_it() -> None:
+    with pytest.raises(ValueError, match="error 1"):
+        after(answer([], error=1), "topic", 5)
