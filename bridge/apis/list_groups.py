@@ -1,21 +1,26 @@
 """ListGroups: the groups that this node coordinates, also those that only have committed offsets.
 
-v1 adds throttle_time_ms; v3 is flexible; v4 shows states and chooses by them (KIP-518).
+v1 adds throttle_time_ms; v3 is flexible; v4 shows states and chooses by them (KIP-518); v5 does so with types
+(KIP-848).
 """
 
 from dataclasses import field
 from typing import Annotated
 
 from bridge.api import Api, Broker, Session
+from bridge.groups.subscription import CONSUMER
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message, since
+
+CLASSIC_TYPE, CONSUMER_TYPE = "classic", "consumer"
 
 
 @message
 class Request:
-    """States by name in any case; none: all."""
+    """States and types by name in any case; none: all."""
 
     states_filter: Annotated[list[str], since(4)] = field(default_factory=list)
+    types_filter: Annotated[list[str], since(5)] = field(default_factory=list)
 
 
 @message
@@ -25,6 +30,7 @@ class Group:
     group_id: str
     protocol_type: str
     group_state: Annotated[str, since(4)] = ""
+    group_type: Annotated[str, since(5)] = ""
 
 
 @message
@@ -37,14 +43,17 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """List the groups in one of these states."""
+    """List the groups in one of these states and of one of these types."""
     states = {state.lower() for state in request.states_filter}
+    types = {name.lower() for name in request.types_filter}
+    classic = [(one.id, one.protocol_type or "", one.state.value, CLASSIC_TYPE) for one in await broker.groups.all()]
+    consumer = [(name, CONSUMER, state.value, CONSUMER_TYPE) for name, state in await broker.groups.consumers.all()]
     return Response(
         error_code=ErrorCode.NONE,
         groups=[
-            Group(group_id=one.id, protocol_type=one.protocol_type or "", group_state=one.state.value)
-            for one in await broker.groups.all()
-            if not states or one.state.value.lower() in states
+            Group(group_id=group_id, protocol_type=protocol_type, group_state=state, group_type=group_type)
+            for group_id, protocol_type, state, group_type in (*classic, *consumer)
+            if (not states or state.lower() in states) and (not types or group_type in types)
         ],
     )
 
@@ -53,7 +62,7 @@ API = Api(
     key=16,
     name="ListGroups",
     min_version=0,
-    max_version=4,
+    max_version=5,
     flexible=3,
     handle=handle,
     request=Request,

@@ -1,7 +1,8 @@
 """OffsetCommit: a group's members, or somebody without any, say how far they have read.
 
 v1 has a commit_timestamp, which moved the expiry and is ignored here; v2 has retention_time_ms in its place, until v4;
-v3 adds throttle_time_ms; v6 adds committed_leader_epoch (KIP-320); v7 adds group_instance_id (KIP-345); v8 is flexible.
+v3 adds throttle_time_ms; v6 adds committed_leader_epoch (KIP-320); v7 adds group_instance_id (KIP-345); v8 is
+flexible; v9 is for members of the new consumer protocol as well (KIP-848), who name their epoch.
 """
 
 import asyncio
@@ -75,7 +76,8 @@ class Response:
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response | Later[Response]:
     """Have the offsets stored; the connection's next request need not wait for it."""
-    member = Member(request.member_id, request.group_instance_id, request.generation_id_or_member_epoch)
+    generation = request.generation_id_or_member_epoch
+    member = Member(request.member_id, request.group_instance_id, generation, session.api_version)
     try:
         stored = await broker.offsets.commit(request.group_id, member, _wanted(request))
     except KafkaError as error:
@@ -124,7 +126,7 @@ API = Api(
     key=8,
     name="OffsetCommit",
     min_version=1,
-    max_version=8,
+    max_version=9,
     flexible=8,
     handle=handle,
     request=Request,

@@ -2,7 +2,7 @@
 
 v2 takes null for all topics, and adds an error_code; v3 adds throttle_time_ms; v5 adds committed_leader_epoch
 (KIP-320); v6 is flexible; v7 adds require_stable (KIP-447: without transactions every offset is stable); v8 takes and
-answers several groups (KIP-709).
+answers several groups (KIP-709); v9 lets members of the new consumer protocol name their epoch (KIP-848).
 """
 
 from collections.abc import Iterable, Mapping
@@ -32,6 +32,8 @@ class RequestGroup:
     """A group; no topics: all it has committed to."""
 
     group_id: str
+    member_id: Annotated[str | None, since(9), nullable_since(9)] = None
+    member_epoch: Annotated[Int32, since(9)] = -1
     topics: list[Topic] | None = None
 
 
@@ -86,21 +88,23 @@ class Response:
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Answer from memory, which holds what Pulsar has acknowledged."""
     if request.groups:
-        return Response(groups=[await _group(one.group_id, one.topics, broker) for one in request.groups])
-    one = await _group(request.group_id, request.topics, broker)
+        return Response(groups=[await _group(one, broker) for one in request.groups])
+    one = await _group(RequestGroup(group_id=request.group_id, topics=request.topics), broker)
     if one.error_code:
         # v0 and v1 have no place for the error but the partitions
         one.topics = _named(request.topics or (), {}, ErrorCode(one.error_code))
     return Response(topics=one.topics, error_code=one.error_code)
 
 
-async def _group(group_id: str, topics: list[Topic] | None, broker: Broker) -> ResponseGroup:
+async def _group(group: RequestGroup, broker: Broker) -> ResponseGroup:
     try:
-        offsets = await broker.offsets.fetch(group_id)
+        if group.member_id is not None or group.member_epoch >= 0:
+            await broker.groups.check_fetch(group.group_id, group.member_id, group.member_epoch)
+        offsets = await broker.offsets.fetch(group.group_id)
     except KafkaError as error:
-        return ResponseGroup(group_id=group_id, error_code=error.code)
-    found = _all(offsets) if topics is None else _named(topics, offsets, ErrorCode.NONE)
-    return ResponseGroup(group_id=group_id, topics=found)
+        return ResponseGroup(group_id=group.group_id, error_code=error.code)
+    found = _all(offsets) if group.topics is None else _named(group.topics, offsets, ErrorCode.NONE)
+    return ResponseGroup(group_id=group.group_id, topics=found)
 
 
 def _named(topics: Iterable[Topic], offsets: Mapping[Where, StoredOffset], error: ErrorCode) -> list[ResponseTopic]:
@@ -137,7 +141,7 @@ API = Api(
     key=9,
     name="OffsetFetch",
     min_version=1,
-    max_version=8,
+    max_version=9,
     flexible=6,
     handle=handle,
     request=Request,

@@ -33,7 +33,7 @@ def _assert_same(ours: Any, theirs: Any, version: int) -> None:
         if field.type.name == "array" and field.type.element and field.type.element.message and mine is not None:
             for one, another in zip(mine, other, strict=True):
                 _assert_same(one, another, version)
-        elif field.type.message is not None:
+        elif field.type.message is not None and mine is not None:
             _assert_same(mine, other, version)
         elif field.type.name == "records" and field.type.element is not None and mine is not None:
             assert b"".join(mine) == other

@@ -122,7 +122,7 @@ async def test_a_commit_is_answered_later_for_each_partition() -> None:
     errors = [(topic.name, one.error_code) for topic in (await answer.future).topics for one in topic.partitions]
     assert errors == [("t", 0), ("u", 3)]
     _, member, wanted = cast(Offsets, where.offsets).committed[0]
-    assert member == Member("m", None, 3)
+    assert member == Member("m", None, 3, SESSION.api_version)
     assert wanted["t", 1] == StoredOffset(5)
 
 

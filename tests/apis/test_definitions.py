@@ -81,7 +81,7 @@ def test_fields_are_kafkas(api: Api, cls: type, name: str, version: int) -> None
 _LITERALS = {"null": None, "true": True, "false": False}
 
 
-def _defaults(fields: list[dict[str, Any]], cls: type) -> list[tuple[str, Any, Any]]:
+def _defaults(fields: list[dict[str, Any]], cls: type, structs: dict[str, Any]) -> list[tuple[str, Any, Any]]:
     """(field, Kafka's default, ours) wherever both name one."""
     ours = {field.name: field for field in fields_of(cls)}
     result = []
@@ -96,15 +96,17 @@ def _defaults(fields: list[dict[str, Any]], cls: type) -> list[tuple[str, Any, A
             result.append((mine.name, _LITERALS.get(default, default), mine.default()))
         inner = mine.type.message or (mine.type.element.message if mine.type.element else None)
         if inner is not None:
-            result += _defaults(field["fields"], inner)
+            common = structs.get(field["type"].removeprefix("[]"), {})
+            result += _defaults(field.get("fields") or common["fields"], inner, structs)
     return result
 
 
 @pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
 @pytest.mark.parametrize("side", ["request", "response"])
 def test_defaults_are_kafkas(api: Api, side: str) -> None:
-    fields = judge.definition(f"{api.name}{side.capitalize()}")["fields"]
-    for name, theirs, ours in _defaults(fields, getattr(api, side)):
+    definition = judge.definition(f"{api.name}{side.capitalize()}")
+    structs = {struct["name"]: struct for struct in definition.get("commonStructs", ())}
+    for name, theirs, ours in _defaults(definition["fields"], getattr(api, side), structs):
         assert ours == theirs, name
 
 

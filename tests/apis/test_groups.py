@@ -33,11 +33,11 @@ TABLE = load()
 class Bench:
     """A node without sockets."""
 
-    def __init__(self) -> None:
+    def __init__(self, topics: FakeTopics | None = None) -> None:
         self.store = FakeStore()
         self.clock = FakeClock()
         metrics = Metrics()
-        self.groups = Coordinator(self.store, Settings().groups, metrics.groups, FakeTopics(), self.clock)
+        self.groups = Coordinator(self.store, Settings().groups, metrics.groups, topics or FakeTopics(), self.clock)
         none = cast(Any, None)
         self.broker = Broker(Settings(), none, none, metrics, TABLE, self.groups, none)
 
@@ -76,8 +76,8 @@ class Bench:
         assert joined.error_code == 0
         assignments = [sync_group.Assignment(member_id=joined.member_id, assignment=b"mine")]
         answer = await self.call(
-            sync_group, 5, group_id="g", generation_id=joined.generation_id, member_id=joined.member_id,
-            group_instance_id=changes.get("group_instance_id"), assignments=assignments,
+            sync_group, 5, group_id=changes.get("group_id", "g"), generation_id=joined.generation_id,
+            member_id=joined.member_id, group_instance_id=changes.get("group_instance_id"), assignments=assignments,
         )  # fmt: skip
         synced = await answer if isinstance(answer, asyncio.Future) else answer
         assert (synced.error_code, synced.assignment) == (0, b"mine")

@@ -16,11 +16,16 @@ def unique(prefix: str) -> str:
 
 def ask(bridge: BridgeThread, api: Api, request: Any, version: int | None = None) -> Any:
     """Send a request in this version, the newest by default, and return the answer."""
+    return ask_at(bridge.kafka, api, request, version)
+
+
+def ask_at(address: str, api: Api, request: Any, version: int | None = None) -> Any:
+    """The same, of any server."""
     version = api.max_version if version is None else version
     flexible = api.is_flexible(version)
     header = struct.pack(">hhih", api.key, version, 7, -1) + (b"\0" if flexible else b"")
     frame = header + bytes(message.encode(request, version, flexible))
-    host, _, port = bridge.kafka.rpartition(":")
+    host, _, port = address.rpartition(":")
     with socket.create_connection((host, int(port)), timeout=30) as connection, connection.makefile("rb") as answers:
         connection.sendall(struct.pack(">i", len(frame)) + frame)
         size = struct.unpack(">i", answers.read(4))[0]

@@ -43,7 +43,8 @@ def endpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     if request.param == "bridge":
         # a process of its own: the Python clients and the bridge would otherwise share one interpreter lock
         pulsar_address = request.getfixturevalue("pulsar")
-        settings = settings_for(pulsar_address, pulsar_address.create_namespace())
+        overrides = {"groups": {"consumer_heartbeat_interval_ms": 200}}
+        settings = settings_for(pulsar_address, pulsar_address.create_namespace(), overrides)
         bridge = BridgeChild(settings, tmp_path_factory.mktemp("bridge"), request.getfixturevalue("guard"))
         bridge.start()
         try:

@@ -1,14 +1,19 @@
 """Kafka's own message definitions, and kafka-python's codec for them: the judges of our messages.
 
-Both come with kafka-python; its traps for a server are avoided here (the compiled functions are called directly).
+Both come with kafka-python; its traps for a server are avoided here (the compiled functions are called directly). The
+definitions that it lacks are in the jar of Kafka's own client.
 """
 
+import copy
 import functools
 import json
 import re
 import warnings
+import zipfile
 from importlib import import_module, resources
-from typing import Any
+from typing import Any, cast
+
+from tests.support.java import KAFKA, KAFKA_VERSION, jars_directory
 
 with warnings.catch_warnings():  # it loads its definitions by a deprecated function
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -19,8 +24,14 @@ with warnings.catch_warnings():  # it loads its definitions by a deprecated func
 @functools.cache
 def definition(name: str) -> dict[str, Any]:
     """Kafka's JSON definition, such as `MetadataRequest`."""
-    text = resources.files("kafka.protocol.schemas.resources").joinpath(f"{name}.json").read_text("utf-8")
+    own = resources.files("kafka.protocol.schemas.resources").joinpath(f"{name}.json")
+    text = own.read_text("utf-8") if own.is_file() else _from_the_jar(name)
     return dict(json.loads(re.sub(r"^\s*//.*$", "", text, flags=re.MULTILINE)))
+
+
+def _from_the_jar(name: str) -> str:
+    with zipfile.ZipFile(jars_directory(KAFKA) / f"kafka-clients-{KAFKA_VERSION}.jar") as jar:
+        return jar.read(f"common/message/{name}.json").decode()
 
 
 def versions(text: str | None) -> range:
@@ -44,7 +55,24 @@ def _class(name: str) -> Any:
         found = getattr(module, name, None)
         if found is not None:
             return found
-    raise LookupError(name)
+    return _made(name)
+
+
+def _made(name: str) -> Any:
+    """A class as kafka-python makes them, of a definition that it does not have."""
+    messages, data, loading = (
+        cast(Any, import_module(f"kafka.protocol.{module}"))
+        for module in ("api_message", "api_data", "schemas.load_json")
+    )
+    json_of = copy.deepcopy(definition(name))
+    loading._resolve_common_structs(
+        json_of["fields"], {one["name"]: one["fields"] for one in json_of.get("commonStructs", ())}
+    )
+    load, data.load_json = data.load_json, lambda *_, **__: json_of
+    try:
+        return type(messages.ApiMessage)(name, (messages.ApiMessage,), {})
+    finally:
+        data.load_json = load
 
 
 def decode(name: str, data: bytes, version: int) -> Any:

@@ -85,6 +85,9 @@ class KafkaBroker:
             "transaction.state.log.min.isr": "1",
             # as long as the bridge's own default
             "group.initial.rebalance.delay.ms": "100",
+            # short, as the tests' bridge: it is what tells members of a rebalance
+            "group.consumer.min.heartbeat.interval.ms": "200",
+            "group.consumer.heartbeat.interval.ms": "200",
             "share.coordinator.state.topic.replication.factor": "1",
         }
         return "".join(f"{name}={value}\n" for name, value in lines.items())

@@ -1,0 +1,147 @@
+"""ConsumerGroupDescribe: groups of the new consumer protocol, their members and assignments (KIP-848).
+
+v1 adds member_type (KIP-1099). A classic group is not found here; clients then ask DescribeGroups. Every version is
+flexible.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated
+from uuid import UUID
+
+from bridge.api import Api, Broker, Session
+from bridge.errors import KafkaError
+from bridge.groups.consumer_model import NOTHING, Assignment, ConsumerMember, GroupSnapshot
+from bridge.kafka.error_codes import ErrorCode
+from bridge.kafka.message import Int8, Int16, Int32, Uuid, message, since
+
+NO_OPERATIONS = -(2**31)
+CONSUMER_MEMBER = 1
+
+
+@message
+class Request:
+    """Groups by name."""
+
+    group_ids: list[str]
+    include_authorized_operations: bool
+
+
+@message
+class TopicPartitions:
+    """Partitions of a topic."""
+
+    topic_id: Uuid
+    topic_name: str
+    partitions: list[Int32]
+
+
+@message
+class Assigned:
+    """What a member has, or should have."""
+
+    topic_partitions: list[TopicPartitions]
+
+
+@message
+class Member:
+    """A member."""
+
+    member_id: str
+    instance_id: str | None = None
+    rack_id: str | None = None
+    member_epoch: Int32
+    client_id: str
+    client_host: str
+    subscribed_topic_names: list[str]
+    subscribed_topic_regex: str | None = None
+    assignment: Assigned
+    target_assignment: Assigned
+    member_type: Annotated[Int8, since(1)] = -1
+
+
+@message
+class Group:
+    """A group, or why it is not described."""
+
+    error_code: Int16
+    error_message: str | None = None
+    group_id: str
+    group_state: str = ""
+    group_epoch: Int32 = 0
+    assignment_epoch: Int32 = 0
+    assignor_name: str = ""
+    members: list[Member]
+    authorized_operations: Int32 = NO_OPERATIONS
+
+
+@message
+class Response:
+    """The groups in the order asked for."""
+
+    throttle_time_ms: Int32 = 0
+    groups: list[Group]
+
+
+async def handle(request: Request, broker: Broker, session: Session) -> Response:
+    """Describe each group as it is stored."""
+    return Response(groups=[await _describe(group_id, broker) for group_id in request.group_ids])
+
+
+async def _describe(group_id: str, broker: Broker) -> Group:
+    if not group_id:
+        return Group(error_code=ErrorCode.INVALID_GROUP_ID, group_id=group_id, members=[])
+    try:
+        group = await broker.groups.consumers.stored(group_id)
+        if group is None:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+    except KafkaError as error:
+        return Group(error_code=error.code, error_message=error.message or None, group_id=group_id, members=[])
+    names = {topic.id: name for name, topic in group.view.topics.items()}
+    return Group(
+        error_code=ErrorCode.NONE,
+        group_id=group_id,
+        group_state=group.state.value,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=group.assignor(),
+        members=[_member(one, group, names) for one in group.members.values()],
+    )
+
+
+def _member(member: ConsumerMember, group: GroupSnapshot, names: Mapping[UUID, str]) -> Member:
+    return Member(
+        member_id=member.id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=member.epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=sorted(member.topics),
+        subscribed_topic_regex=member.regex,
+        assignment=_assigned(member.assigned, names),
+        target_assignment=_assigned(group.targets.get(member.id, NOTHING), names),
+        member_type=CONSUMER_MEMBER,
+    )
+
+
+def _assigned(assigned: Assignment, names: Mapping[UUID, str]) -> Assigned:
+    """Topics that are no more have no name, and are left out."""
+    return Assigned(
+        topic_partitions=[
+            TopicPartitions(topic_id=topic, topic_name=names[topic], partitions=sorted(numbers))
+            for topic, numbers in assigned.items()
+            if topic in names
+        ]
+    )
+
+
+API = Api(
+    key=69,
+    name="ConsumerGroupDescribe",
+    min_version=0,
+    max_version=1,
+    flexible=0,
+    handle=handle,
+    request=Request,
+    response=Response,
+)

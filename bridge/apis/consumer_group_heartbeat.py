@@ -1,0 +1,150 @@
+"""ConsumerGroupHeartbeat: join, stay in and leave a group of the new consumer protocol (KIP-848).
+
+v1 adds subscribed_topic_regex, and members choose their own ids (KIP-1082). Every version is flexible.
+"""
+
+import asyncio
+import uuid
+from typing import Annotated
+
+from bridge.api import Api, Broker, Later, Session
+from bridge.errors import KafkaError
+from bridge.groups.consumer_assignors import ASSIGNORS
+from bridge.groups.consumer_model import JOINING, LEAVING, LEAVING_STATIC, Assignment, assignment
+from bridge.groups.consumer_state import Beat, Heartbeat
+from bridge.kafka.error_codes import ErrorCode
+from bridge.kafka.message import Int16, Int32, Uuid, message, since
+
+
+@message
+class TopicPartitions:
+    """Partitions of a topic."""
+
+    topic_id: Uuid
+    partitions: list[Int32]
+
+
+@message
+class Request:
+    """A member; null, and −1 for the timeout, for what is as before."""
+
+    group_id: str
+    member_id: str
+    member_epoch: Int32
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: Int32 = -1
+    subscribed_topic_names: list[str] | None = None
+    subscribed_topic_regex: Annotated[str | None, since(1)] = None
+    server_assignor: str | None = None
+    topic_partitions: list[TopicPartitions] | None = None
+
+
+@message
+class Assigned:
+    """What the member may read, as soon as it has given back everything else."""
+
+    topic_partitions: list[TopicPartitions]
+
+
+@message
+class Response:
+    """The member's epoch, and its assignment where there is news."""
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16
+    error_message: str | None = None
+    member_id: str | None = None
+    member_epoch: Int32
+    heartbeat_interval_ms: Int32
+    assignment: Assigned | None = None
+
+
+async def handle(request: Request, broker: Broker, session: Session) -> Response | Later[Response]:
+    """Take the heartbeat to its group; the answer comes when what it says is stored."""
+    interval = 0 if request.member_epoch < JOINING else broker.settings.groups.consumer_heartbeat_interval_ms
+    try:
+        _check(request, session.api_version)
+        beat = await broker.groups.consumers.heartbeat(request.group_id, _heartbeat(request, session))
+    except KafkaError as error:
+        return _refused(error)
+    return await _answer(beat, interval) if beat.done() else Later(_answer(beat, interval))
+
+
+async def _answer(beat: "asyncio.Future[Beat]", interval: int) -> Response:
+    try:
+        return _response(await beat, interval)
+    except KafkaError as error:
+        return _refused(error)
+
+
+def _check(request: Request, version: int) -> None:
+    """What Kafka's GroupCoordinatorService looks at first, in its order."""
+    epoch = request.member_epoch
+    named = version >= 1 or epoch > JOINING or epoch == LEAVING
+    texts = {"GroupId": request.group_id, "InstanceId": request.instance_id, "RackId": request.rack_id}
+    for name, text in (({"MemberId": request.member_id} if named else {}) | texts).items():
+        _require(text is None or bool(text.strip()), f"{name} can't be empty.")
+    if epoch == JOINING:
+        _require(request.rebalance_timeout_ms != -1, "RebalanceTimeoutMs must be provided in first request.")
+        _require(request.topic_partitions == [], "TopicPartitions must be empty when (re-)joining.")
+        subscribes = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
+        _require(subscribes, "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.")
+    _require(epoch != LEAVING_STATIC or request.instance_id is not None, "InstanceId can't be null.")
+    _require(epoch >= LEAVING_STATIC, "MemberEpoch is invalid.")
+    assignor = request.server_assignor
+    if assignor is not None and assignor not in ASSIGNORS:
+        text = f"ServerAssignor {assignor} is not supported. Supported assignors: {', '.join(ASSIGNORS)}."
+        raise KafkaError(ErrorCode.UNSUPPORTED_ASSIGNOR, text)
+
+
+def _require(holds: bool, text: str) -> None:
+    if not holds:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, text)
+
+
+def _heartbeat(request: Request, session: Session) -> Heartbeat:
+    names, owned = request.subscribed_topic_names, request.topic_partitions
+    return Heartbeat(
+        member_id=request.member_id or str(uuid.uuid4()),
+        epoch=request.member_epoch,
+        instance_id=request.instance_id,
+        rack_id=request.rack_id,
+        rebalance_timeout_ms=request.rebalance_timeout_ms,
+        topics=None if names is None else frozenset(names),
+        regex=request.subscribed_topic_regex,
+        assignor=request.server_assignor,
+        owned=None if owned is None else assignment((one.topic_id, part) for one in owned for part in one.partitions),
+        client_id=session.client_id,
+        client_host=session.host,
+    )
+
+
+def _response(beat: Beat, interval: int) -> Response:
+    return Response(
+        error_code=ErrorCode.NONE,
+        member_id=beat.member_id,
+        member_epoch=beat.epoch,
+        heartbeat_interval_ms=interval,
+        assignment=None if beat.assignment is None else Assigned(topic_partitions=_partitions(beat.assignment)),
+    )
+
+
+def _partitions(assigned: Assignment) -> list[TopicPartitions]:
+    return [TopicPartitions(topic_id=topic, partitions=sorted(numbers)) for topic, numbers in assigned.items()]
+
+
+def _refused(error: KafkaError) -> Response:
+    return Response(error_code=error.code, error_message=error.message or None, member_epoch=0, heartbeat_interval_ms=0)
+
+
+API = Api(
+    key=68,
+    name="ConsumerGroupHeartbeat",
+    min_version=0,
+    max_version=1,
+    flexible=0,
+    handle=handle,
+    request=Request,
+    response=Response,
+)
