@@ -4,13 +4,13 @@ v2 is flexible. IncrementalAlterConfigs has taken its place; older clients know 
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 from bridge.api import Api, Broker, Session
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message
-from bridge.storage.configs import Facts
+from bridge.storage.administration import Change
 
 
 @message
@@ -58,30 +58,29 @@ class Response:
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Change each topic; the answer comes when Pulsar goes by it."""
-    changed = (_alter(resource, request.validate_only, broker) for resource in request.resources)
-    return Response(responses=list(await asyncio.gather(*changed)))
+
+    async def alter(resource: Resource) -> Result:
+        asked = {config.name: config.value for config in resource.configs}
+        names = [config.name for config in resource.configs]
+        where = resource.resource_type, resource.resource_name
+        return await change_configs(where, names, lambda present, facts: asked, request.validate_only, broker)
+
+    return Response(responses=list(await asyncio.gather(*map(alter, request.resources))))
 
 
-async def _alter(resource: Resource, validate_only: bool, broker: Broker) -> Result:
-    asked = {config.name: config.value for config in resource.configs}
-
-    def change(present: dict[str, str], facts: Facts) -> Mapping[str, str | None]:
-        return asked
-
+async def change_configs(
+    where: tuple[int, str], names: Sequence[str], change: Change, validate_only: bool, broker: Broker
+) -> Result:
+    """Change the configs of these names of one resource, given by its type and name: all or none."""
     code, text = int(ErrorCode.NONE), None
     try:
-        if len(asked) < len(resource.configs):
+        if len(set(names)) < len(names):
             raise KafkaError(ErrorCode.INVALID_REQUEST, "a config is named twice for one resource")
-        topic = await broker.topics.configurable(resource.resource_type, resource.resource_name)
+        topic = await broker.topics.configurable(*where)
         await broker.topics.administration.alter(topic, change, validate_only=validate_only)
     except KafkaError as error:
         code, text = error.code, error.message or None
-    return Result(
-        error_code=code,
-        error_message=text,
-        resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
-    )
+    return Result(error_code=code, error_message=text, resource_type=where[0], resource_name=where[1])
 
 
 API = Api(

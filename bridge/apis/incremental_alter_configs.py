@@ -4,13 +4,11 @@ v1 is flexible. Either all changes of a resource are made or none.
 """
 
 import asyncio
-from collections.abc import Mapping
 
 from bridge.api import Api, Broker, Session
-from bridge.errors import KafkaError
-from bridge.kafka.error_codes import ErrorCode
-from bridge.kafka.message import Int8, Int16, Int32, message
-from bridge.storage.configs import Facts, altered
+from bridge.apis.alter_configs import Response, Result, change_configs
+from bridge.kafka.message import Int8, message
+from bridge.storage.configs import altered
 
 
 @message
@@ -39,50 +37,18 @@ class Request:
     validate_only: bool
 
 
-@message
-class Result:
-    """What became of one resource."""
-
-    error_code: Int16
-    error_message: str | None
-    resource_type: Int8
-    resource_name: str
-
-
-@message
-class Response:
-    """What became of each resource."""
-
-    throttle_time_ms: Int32 = 0
-    responses: list[Result]
-
-
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Change each topic; the answer comes when Pulsar goes by it."""
-    changed = (_alter(resource, request.validate_only, broker) for resource in request.resources)
-    return Response(responses=list(await asyncio.gather(*changed)))
 
+    async def alter(resource: Resource) -> Result:
+        changes = [(config.name, config.config_operation, config.value) for config in resource.configs]
+        names = [config.name for config in resource.configs]
+        where = resource.resource_type, resource.resource_name
+        return await change_configs(
+            where, names, lambda present, facts: altered(present, changes, facts), request.validate_only, broker
+        )
 
-async def _alter(resource: Resource, validate_only: bool, broker: Broker) -> Result:
-    changes = [(config.name, config.config_operation, config.value) for config in resource.configs]
-
-    def change(present: dict[str, str], facts: Facts) -> Mapping[str, str | None]:
-        return altered(present, changes, facts)
-
-    code, text = int(ErrorCode.NONE), None
-    try:
-        if len({name for name, _, _ in changes}) < len(changes):
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "a config is named twice for one resource")
-        topic = await broker.topics.configurable(resource.resource_type, resource.resource_name)
-        await broker.topics.administration.alter(topic, change, validate_only=validate_only)
-    except KafkaError as error:
-        code, text = error.code, error.message or None
-    return Result(
-        error_code=code,
-        error_message=text,
-        resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
-    )
+    return Response(responses=list(await asyncio.gather(*map(alter, request.resources))))
 
 
 API = Api(

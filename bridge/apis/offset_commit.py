@@ -7,7 +7,7 @@ flexible; v9 is for members of the new consumer protocol as well (KIP-848), who 
 
 import asyncio
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import field
 from typing import Annotated
 
@@ -81,8 +81,12 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     try:
         stored = await broker.offsets.commit(request.group_id, member, _wanted(request))
     except KafkaError as error:
-        return _response(request, {}, ErrorCode(error.code))
+        return Response(topics=told(_asked(request), {}, ErrorCode(error.code)))
     return Later(asyncio.ensure_future(_answer(request, stored)))
+
+
+def _asked(request: Request) -> list[tuple[str, list[int]]]:
+    return [(topic.name, [one.partition_index for one in topic.partitions]) for topic in request.topics]
 
 
 def _wanted(request: Request) -> dict[Where, StoredOffset]:
@@ -101,25 +105,23 @@ def _wanted(request: Request) -> dict[Where, StoredOffset]:
 
 
 async def _answer(request: Request, stored: Awaitable[dict[Where, ErrorCode]]) -> Response:
-    return _response(request, await stored, ErrorCode.NONE)
+    return Response(topics=told(_asked(request), await stored))
 
 
-def _response(request: Request, errors: dict[Where, ErrorCode], otherwise: ErrorCode) -> Response:
-    return Response(
-        topics=[
-            ResponseTopic(
-                name=topic.name,
-                partitions=[
-                    ResponsePartition(
-                        partition_index=one.partition_index,
-                        error_code=errors.get((topic.name, one.partition_index), otherwise),
-                    )
-                    for one in topic.partitions
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
+def told(
+    asked: Iterable[tuple[str, list[int]]], errors: Mapping[Where, ErrorCode], otherwise: ErrorCode = ErrorCode.NONE
+) -> list[ResponseTopic]:
+    """The errors of topics and their partitions, in the order asked for."""
+    return [
+        ResponseTopic(
+            name=name,
+            partitions=[
+                ResponsePartition(partition_index=index, error_code=errors.get((name, index), otherwise))
+                for index in indexes
+            ],
+        )
+        for name, indexes in asked
+    ]
 
 
 API = Api(

@@ -1,11 +1,10 @@
 """OffsetDelete: forget committed offsets of a group (KIP-496)."""
 
-from collections.abc import Mapping
 from dataclasses import field
 
 from bridge.api import Api, Broker, Session
+from bridge.apis.offset_commit import ResponseTopic, told
 from bridge.errors import KafkaError
-from bridge.groups.offsets import Where
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message
 
@@ -34,22 +33,6 @@ class Request:
 
 
 @message
-class ResponsePartition:
-    """How one went."""
-
-    partition_index: Int32
-    error_code: Int16
-
-
-@message
-class ResponseTopic:
-    """Partitions of a topic."""
-
-    name: str
-    partitions: list[ResponsePartition] = field(default_factory=list)
-
-
-@message
 class Response:
     """How it went."""
 
@@ -60,22 +43,13 @@ class Response:
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Forget them, unless members of the group subscribe to the topic."""
-    unwanted = [(topic.name, one.partition_index) for topic in request.topics for one in topic.partitions]
+    asked = [(topic.name, [one.partition_index for one in topic.partitions]) for topic in request.topics]
+    unwanted = [(name, index) for name, indexes in asked for index in indexes]
     try:
         errors = await broker.offsets.delete(request.group_id, unwanted)
     except KafkaError as error:
         return Response(error_code=error.code)
-    return Response(error_code=ErrorCode.NONE, topics=[_topic(topic, errors) for topic in request.topics])
-
-
-def _topic(topic: RequestTopic, errors: Mapping[Where, ErrorCode]) -> ResponseTopic:
-    return ResponseTopic(
-        name=topic.name,
-        partitions=[
-            ResponsePartition(partition_index=one.partition_index, error_code=errors[topic.name, one.partition_index])
-            for one in topic.partitions
-        ],
-    )
+    return Response(error_code=ErrorCode.NONE, topics=told(asked, errors))
 
 
 API = Api(
