@@ -1,6 +1,6 @@
 """Compares two sides partition by partition: sums of hashes first, then record by record where they differ."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -8,10 +8,10 @@ from pipeline.digest import PARTITION, content_sums, place_sums
 from pipeline.ranges import Partition, TopicRange
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 EXAMPLES = 10
-MOST_RANGES = 100_000  # of missing records that a report holds
+MOST_RANGES = 100_000  # of missing records that a report holds; it then has fewer of them than it counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +60,6 @@ def differing(a: Mapping[Partition, Digest], b: Mapping[Partition, Digest]) -> l
     return sorted(key for key in a.keys() | b.keys() if a.get(key, Digest()) != b.get(key, Digest()))
 
 
-def among(keys: Iterable[Partition]) -> "Column":
-    """Whether a row belongs to one of these partitions."""
-    from pyspark.sql import functions as f
-
-    return f.struct(*PARTITION).isin([f.struct(f.lit(key.topic), f.lit(key.number)) for key in keys])
-
-
 def verdicts(findings: "DataFrame") -> dict[Partition, Verdict]:
     """What `drilldown.findings` found, by partition; those in which it found nothing are not named."""
     findings = findings.persist()
@@ -81,7 +74,7 @@ def verdicts(findings: "DataFrame") -> dict[Partition, Verdict]:
         facts = {"a_offset": row.a_offset, "b_offset": row.b_offset, "fields": row.fields}
         example = {name: value for name, value in facts.items() if value is not None}
         of(row).examples.setdefault(row.kind, []).append(example)
-    for row in _missing(findings).limit(MOST_RANGES + 1).collect():
+    for row in _missing(findings).limit(MOST_RANGES).collect():
         of(row).missing.append((row.start, row.until))
     return found
 
