@@ -30,6 +30,7 @@ class KafkaEndpoint:
 
         self.options = options
         settings = client_settings(options.properties)
+        self._isolation = 1 if options.isolation == "read_committed" else 0
         # its traces say what the one line that the user gets says, at length
         logging.getLogger("kafka").setLevel(logging.CRITICAL + 1)
         with self._one_line():
@@ -128,7 +129,7 @@ class KafkaEndpoint:
         if not keys:
             return {}
         with self._one_line():
-            found = self._admin.list_partition_offsets({TopicPartition(*key): at for key in keys})
+            found = self._admin.list_partition_offsets({TopicPartition(*key): at for key in keys}, self._isolation)
         offsets = {Partition(key.topic, key.partition): value.offset for key, value in found.items()}
         return {key: offset if offset >= 0 else None for key, offset in offsets.items()}
 

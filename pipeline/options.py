@@ -24,10 +24,15 @@ class EndpointOptions:
     bootstrap: str
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
 
+    @property
+    def isolation(self) -> str:
+        """What of transactions is read. A consumer's own default also gives what was aborted, which no job wants."""
+        return self.properties.get("isolation.level", "read_committed")
+
     def spark_options(self) -> dict[str, str]:
         """As options of Spark's Kafka source or sink."""
         given = {f"kafka.{name}": value for name, value in self.properties.items()}
-        return {**given, "kafka.bootstrap.servers": self.bootstrap}
+        return {**given, "kafka.bootstrap.servers": self.bootstrap, "kafka.isolation.level": self.isolation}
 
 
 @dataclass(frozen=True, slots=True)

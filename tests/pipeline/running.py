@@ -93,6 +93,10 @@ class JobProcess:
         os.killpg(self._process.pid, signal.SIGKILL)
         self._end()
 
+    def interrupt(self) -> None:
+        """SIGTERM, as an operator stops it."""
+        os.kill(self._process.pid, signal.SIGTERM)
+
     def finish(self) -> int:
         """Wait for the end and return the exit code."""
         code = self._process.wait(TIMEOUT)
