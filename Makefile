@@ -6,18 +6,22 @@ BIN := $(VENV)/bin
 ARGS ?=
 
 .DEFAULT_GOAL := setup
-.PHONY: setup run test test-clients check bench proto clean
+.PHONY: setup pipeline-setup run test test-clients check bench proto clean
 
 # Set-up for developing: every tool, from the lock with its hashes.
 setup: $(VENV)/.dev
+
+# The bridge with its Spark jobs: `.venv/bin/bridge-pipeline`. PySpark is a large download, built once.
+pipeline-setup: $(VENV)/.run $(VENV)/.pipeline
 
 # Start a Pulsar and the bridge here, show them at work, stay until Ctrl-C.
 run: $(VENV)/.run
 	@exec $(BIN)/bridge standalone $(ARGS)
 
 # Pulsar's jars first, with their progress shown: a test's time limit is no place for a download.
-test: $(VENV)/.dev
+test: $(VENV)/.dev $(VENV)/.pipeline
 	$(BIN)/python -m bridge.standalone.jars
+	$(BIN)/python -m pipeline.jars
 	$(BIN)/python -X dev -m pytest $(ARGS)
 
 # Every client against the bridge and, as the control, a real Apache Kafka; then the long run of kills under groups.
@@ -26,7 +30,7 @@ test-clients: $(VENV)/.dev
 	$(BIN)/python -X dev -m pytest tests/clients --control --matrix docs/clients.md $(ARGS)
 	$(BIN)/python -X dev -m pytest tests/faults/test_groups.py --group-kills 20 $(ARGS)
 
-check: $(VENV)/.dev
+check: $(VENV)/.dev $(VENV)/.pipeline
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
@@ -75,6 +79,10 @@ $(VENV)/.dev: requirements/dev.lock pyproject.toml $(NATIVE) | $(BIN)/python
 
 $(VENV)/.bench: requirements/bench.lock | $(VENV)/.dev
 	$(PIP) install --require-hashes -r requirements/bench.lock
+	@touch $@
+
+$(VENV)/.pipeline: requirements/pipeline.lock | $(BIN)/python
+	$(PIP) install --require-hashes -r requirements/pipeline.lock
 	@touch $@
 
 $(BIN)/python:
