@@ -1,0 +1,92 @@
+"""The command line: exit codes, one line of error, a report however the job ends."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+
+from pipeline import cli
+from pipeline.context import Context
+from pipeline.errors import DataLoss, Differences, Endpoint, PipelineError, Usage
+from pipeline.jobs import all_jobs
+from pipeline.progress import Progress
+from pipeline.report import Report
+from pipeline.session import SessionOptions, failure_of
+
+
+class Job:
+    NAME, HELP = "job", "a job"
+
+    def __init__(self, outcome: int | BaseException) -> None:
+        self._outcome = outcome
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """It has none."""
+
+    def run(self, arguments: argparse.Namespace, context: Context) -> int:
+        if isinstance(self._outcome, BaseException):
+            raise self._outcome
+        context.report.set(done=True)
+        return self._outcome
+
+
+def ended(outcome: int | BaseException, path: Path | None = None) -> int:
+    context = Context(SessionOptions(), Progress("quiet"), Report(path, "job"))
+    return cli.run(Job(outcome), argparse.Namespace(), context)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(Differences, 1), (Usage, 2), (DataLoss, 3), (Endpoint, 4), (PipelineError, 4)]
+)
+def test_what_ends_a_job_early_is_one_line_and_a_code(
+    error: type[PipelineError], code: int, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert ended(error("why"), tmp_path / "report.json") == code
+    assert capsys.readouterr().err == "bridge-pipeline: why\n"
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert (report["job"], report["exit_code"], report["error"]) == ("job", code, "why")
+
+
+def test_a_job_that_ends_well_leaves_its_facts(tmp_path: Path) -> None:
+    assert ended(1, tmp_path / "report.json") == 1
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert (report["done"], report["exit_code"]) == (True, 1)
+
+
+def test_a_bug_shows_its_trace() -> None:
+    with pytest.raises(ZeroDivisionError):
+        ended(ZeroDivisionError())
+
+
+def test_an_interruption_says_how_to_go_on(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ended(KeyboardInterrupt()) == 130
+    assert "goes on where this one stopped" in capsys.readouterr().err
+
+
+def test_what_spark_raises_tells_loss_from_failure() -> None:
+    lost = PySparkException("Job aborted\nCaused by: x.OffsetOutOfRangeException: Fetch position out of range\n")
+    failed = PySparkException("Job aborted\nCaused by: a.B: c\nCaused by: x.TimeoutException: no answer\n")
+    assert isinstance(failure_of(lost), DataLoss)
+    assert str(failure_of(failed)) == "x.TimeoutException: no answer"
+    assert failure_of(ValueError()) is None
+
+
+def test_every_job_has_help_and_the_common_options(capsys: pytest.CaptureFixture[str]) -> None:
+    jobs = all_jobs()
+    assert {"archive", "copy", "replay", "verify"} <= jobs.keys()
+    for name in jobs:
+        with pytest.raises(SystemExit) as ended_with:
+            cli.make_parser(jobs).parse_args([name, "--help"])
+        assert ended_with.value.code == 0
+        assert "--dry-run" in capsys.readouterr().out
+
+
+def test_a_word_that_is_no_job_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended_with:
+        cli.main(["nothing"])
+    assert ended_with.value.code == 2
+    assert "nothing" in capsys.readouterr().err

@@ -1,0 +1,57 @@
+"""Progress is a line that a person reads in place, plain lines elsewhere, or JSON."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+
+from pipeline.progress import Progress
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def clock(*times: float) -> Callable[[], float]:
+    left = iter(times)
+    return lambda: next(left)
+
+
+def test_json_lines_have_rate_and_time_left() -> None:
+    out = io.StringIO()
+    progress = Progress("json", out, clock(0.0, 10.0, 15.0))
+    progress.begin(1000)
+    progress.advance(250, batch=3)
+    progress.note("done", code=0)
+    assert [json.loads(line) for line in out.getvalue().splitlines()] == [
+        {"event": "progress", "records": 250, "total": 1000, "rate": 50, "eta": 15.0, "batch": 3},
+        {"event": "note", "text": "done", "code": 0},
+    ]
+
+
+def test_a_terminal_shows_one_line_that_changes() -> None:
+    out = Terminal()
+    progress = Progress("text", out, clock(0.0, 0.0, 2.0, 4.0))
+    progress.begin(4000)
+    progress.advance(1000)
+    progress.advance(1000, lag=12_000)
+    progress.note("done")
+    lines = out.getvalue().split("\r\x1b[K")
+    assert lines[1] == "1,000 records of 4,000 (25 %)  500/s  ETA 6 s"
+    assert lines[2] == "2,000 records of 4,000 (50 %)  500/s  ETA 4 s  lag 12,000\ndone\n"
+
+
+def test_where_nobody_looks_lines_follow_each_other() -> None:
+    out = io.StringIO()
+    progress = Progress("text", out, clock(0.0, 0.0, 1.0))
+    progress.begin(None)
+    progress.advance(10)
+    assert out.getvalue() == "10 records  10/s\n"
+
+
+def test_quiet_says_nothing() -> None:
+    out = io.StringIO()
+    Progress("quiet", out).note("anything")
+    assert out.getvalue() == ""
