@@ -126,9 +126,9 @@ def _is_message_set(records: Buffer) -> bool:
 def _seal_all(records: memoryview, version: int, log: PartitionLog) -> list[Sealed]:
     with translated():
         if _is_message_set(records):
-            largest = log.plan.largest_entry
-            limit = largest if log.max_batch_bytes is None else min(largest, log.max_batch_bytes)
-            records = memoryview(message_sets.to_batches(records, limit))
+            most = log.plan.largest_entry
+            most = most if log.max_batch_bytes is None else min(most, log.max_batch_bytes)
+            records = memoryview(message_sets.to_batches(records, log.plan.largest_batch, most))
         return [sealed for batch in entries.split(records) for sealed in _seal(batch, version, log)]
 
 

@@ -46,14 +46,14 @@ class _Message(NamedTuple):
     value: bytes | None
 
 
-def to_batches(messages: bytes | memoryview, limit: int) -> bytes:
+def to_batches(messages: bytes | memoryview, limit: int, batch_limit: int | None = None) -> bytes:
     """A whole message set as uncompressed record batches v2, one after another; their offsets are 0, 1, 2 …
 
-    `limit`: the most bytes that all compressed messages together may hold, and that a batch takes as an entry of
-    Pulsar. A set that fits becomes one batch; only a record that is larger by itself gets a larger one.
-    Magic 0 has no timestamps (−1). Offsets within the set say nothing: those of producers count from anywhere.
+    `limit`: the most bytes that all compressed messages together may hold; `batch_limit`, by default the same: that a
+    batch takes as an entry of Pulsar. A set that fits becomes one batch; only a record that is larger by itself gets a
+    larger one. Magic 0 has no timestamps (−1). The set's own offsets say nothing: producers count from anywhere.
     """
-    batches = _Batches(limit)
+    batches = _Batches(limit if batch_limit is None else batch_limit)
     left = limit
     for message in _read(bytes(messages)):
         if not message.attributes & _CODEC:

@@ -143,6 +143,15 @@ def test_a_large_set_becomes_several_batches() -> None:
     assert max(sizes) < 10_000
 
 
+def test_what_is_compressed_may_take_several_batches() -> None:
+    inner = b"".join(message(bytes([at]) * 3000) for at in range(9))
+    batches = to_batches(message(gzip_encode(inner), 1, GZIP), LIMIT, 10_000)
+    assert len(records_in(batches)) == 9
+    assert int.from_bytes(batches[8:12], "big") < 10_000
+    with pytest.raises(BatchTooLarge):
+        to_batches(message(gzip_encode(inner), 1, GZIP), 10_000, LIMIT)
+
+
 def test_a_record_above_the_limit_has_a_batch_of_its_own() -> None:
     batches = to_batches(message(b"a") + message(b"b" * 5000) + message(b"c"), 2000)
     assert [len(record.value or b"") for record in records_in(batches)] == [1, 5000, 1]
