@@ -7,6 +7,7 @@ be asked for by id.
 """
 
 import asyncio
+import uuid
 from dataclasses import field
 from typing import Annotated
 
@@ -19,13 +20,14 @@ from bridge.kafka.message import ZERO_UUID, Int16, Int32, Uuid, message, nullabl
 from bridge.storage.topics import Topic
 
 FLEXIBLE = 9
+BY_ID = 12
 NO_OPERATIONS = -(2**31)
 """Authorized operations that were not asked for."""
 
 
 @message
 class RequestTopic:
-    """A topic asked for, by name or, from v12 on, by id."""
+    """A topic asked for, by name or, from v12 on, by id: then the Java client names it "", others null."""
 
     topic_id: Annotated[Uuid, since(10)] = ZERO_UUID
     name: Annotated[str | None, nullable_since(10)]
@@ -102,7 +104,8 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         topics = [_describe(topic, broker) for topic in await broker.topics.all()]
     else:
         create = request.allow_auto_topic_creation and broker.settings.kafka.auto_create_topics
-        topics = list(await asyncio.gather(*(_find(wanted, create, broker) for wanted in request.topics)))
+        by_id = session.api_version >= BY_ID
+        topics = list(await asyncio.gather(*(_find(wanted, by_id, create, broker) for wanted in request.topics)))
     cluster = broker.cluster
     return Response(
         brokers=[ResponseBroker(node_id=node.id, host=node.host, port=node.port) for node in cluster.nodes],
@@ -112,20 +115,28 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     )
 
 
-async def _find(wanted: RequestTopic, create: bool, broker: Broker) -> ResponseTopic:
+async def _find(wanted: RequestTopic, by_id: bool, create: bool, broker: Broker) -> ResponseTopic:
+    if by_id and wanted.topic_id != ZERO_UUID:
+        return await _find_by_id(wanted.topic_id, broker)
+    name = wanted.name or ""
     try:
-        if wanted.name is None:
-            topic = await broker.topics.by_id(wanted.topic_id)
-            if topic is None:
-                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-            return _describe(topic, broker)
-        topic = await broker.topics.get(wanted.name)
+        topic = await broker.topics.get(name)
         if topic is None and create:
-            topic = await broker.topics.create_if_absent(wanted.name)
+            topic = await broker.topics.create_if_absent(name)
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     except KafkaError as error:
-        return ResponseTopic(error_code=error.code, name=wanted.name, topic_id=wanted.topic_id, partitions=[])
+        return ResponseTopic(error_code=error.code, name=name, partitions=[])
+    return _describe(topic, broker)
+
+
+async def _find_by_id(topic_id: uuid.UUID, broker: Broker) -> ResponseTopic:
+    try:
+        topic = await broker.topics.by_id(topic_id)
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+    except KafkaError as error:
+        return ResponseTopic(error_code=error.code, name=None, topic_id=topic_id, partitions=[])
     return _describe(topic, broker)
 
 

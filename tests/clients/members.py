@@ -32,6 +32,10 @@ class Joining:
     cooperative: bool = False
     heartbeat_ms: int = 200
     session_ms: int = 10_000
+    protocol: Literal["classic", "consumer"] = "classic"
+    """In the new one the server says how often heartbeats are sent, how long sessions are, and assigns."""
+    pattern: str | None = None
+    """Subscribe to the topics that it fits, as the server sees it (new protocol only)."""
 
 
 @dataclass(frozen=True, slots=True)

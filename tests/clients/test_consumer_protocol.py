@@ -386,3 +386,14 @@ def test_an_empty_group_becomes_of_the_other_kind_and_keeps_its_offsets(group: G
     assert group.classic_join().error_code == 0
     assert group.describe().error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert group.fetch(None, -1) == (0, [5])
+
+
+@pytest.mark.parametrize("name", [None, ""])
+def test_members_find_their_topics_by_id(group: Group, name: str | None) -> None:
+    topic_id = group.ids[group.topics[0]]
+    asked = [metadata.RequestTopic(name=name, topic_id=one) for one in (topic_id, UUID(int=7))]
+    answers = group.ask(metadata, metadata.Request(topics=asked), 12).topics
+    assert {(one.error_code, one.name, one.topic_id) for one in answers} == {
+        (0, group.topics[0], topic_id),
+        (ErrorCode.UNKNOWN_TOPIC_ID, None, UUID(int=7)),
+    }

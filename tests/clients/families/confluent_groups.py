@@ -32,15 +32,19 @@ class ConfluentMember(ThreadMember):
             "group.id": joining.group,
             "auto.offset.reset": joining.reset,
             "enable.auto.commit": False,
-            "heartbeat.interval.ms": joining.heartbeat_ms,
-            "session.timeout.ms": joining.session_ms,
         }
+        if joining.protocol == "consumer":
+            config["group.protocol"] = "consumer"
+        else:
+            config |= {"heartbeat.interval.ms": joining.heartbeat_ms, "session.timeout.ms": joining.session_ms}
         if joining.instance is not None:
             config["group.instance.id"] = joining.instance
         if joining.cooperative:
             config["partition.assignment.strategy"] = "cooperative-sticky"
         self._consumer = Consumer(config)
-        self._consumer.subscribe([joining.topic], on_assign=self._on_assign, on_revoke=self._on_revoke)
+        # librdkafka takes a name that begins with ^ for a pattern
+        topic = joining.topic if joining.pattern is None else f"^{joining.pattern}"
+        self._consumer.subscribe([topic], on_assign=self._on_assign, on_revoke=self._on_revoke)
 
     def poll(self, seconds: float) -> None:
         message = self._consumer.poll(seconds)

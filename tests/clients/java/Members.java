@@ -71,8 +71,12 @@ final class Members {
             config.put("group.id", joining.get("group").asText());
             config.put("auto.offset.reset", joining.get("reset").asText());
             config.put("enable.auto.commit", false);
-            config.put("heartbeat.interval.ms", joining.get("heartbeat_ms").asInt());
-            config.put("session.timeout.ms", joining.get("session_ms").asInt());
+            if (joining.get("protocol").asText().equals("consumer")) {
+                config.put("group.protocol", "consumer");
+            } else {
+                config.put("heartbeat.interval.ms", joining.get("heartbeat_ms").asInt());
+                config.put("session.timeout.ms", joining.get("session_ms").asInt());
+            }
             if (!joining.get("instance").isNull()) {
                 config.put("group.instance.id", joining.get("instance").asText());
             }
@@ -80,9 +84,24 @@ final class Members {
                 config.put("partition.assignment.strategy", CooperativeStickyAssignor.class.getName());
             }
             consumer = new KafkaConsumer<>(config, new StringDeserializer(), new StringDeserializer());
-            consumer.subscribe(List.of(joining.get("topic").asText()), this);
+            if (joining.get("pattern").isNull()) {
+                consumer.subscribe(List.of(joining.get("topic").asText()), this);
+            } else {
+                subscribe(joining.get("pattern").asText());
+            }
             thread = new Thread(this, name);
             thread.start();
+        }
+
+        /** As clients of version 4 do; those of 3.9 have no such class. */
+        private void subscribe(String pattern) {
+            try {
+                Class<?> type = Class.forName("org.apache.kafka.clients.consumer.SubscriptionPattern");
+                Object made = type.getConstructor(String.class).newInstance(pattern);
+                KafkaConsumer.class.getMethod("subscribe", type, ConsumerRebalanceListener.class).invoke(consumer, made, this);
+            } catch (ReflectiveOperationException error) {
+                throw new IllegalStateException(error);
+            }
         }
 
         void leave() throws InterruptedException {
