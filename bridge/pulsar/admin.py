@@ -151,6 +151,13 @@ class Admin(Rest):
         """The topic's ledgers, oldest first, the open one with its present count."""
         return (await self.internal_stats(topic)).ledgers
 
+    async def marker_index(self, topic: str, position: Position) -> int | None:
+        """The index of an entry that the broker keeps from readers; None for one that they get."""
+        headers = await self.headers(f"{topic_path(topic)}/ledger/{position.ledger}/entry/{position.entry}")
+        if "X-Pulsar-marker-type" not in headers:
+            return None
+        return int(headers.get("X-Pulsar-Broker-Entry-METADATA-index", -1))
+
     async def position_at(self, topic: str, timestamp: int) -> Position:
         """The first entry published at or after the timestamp (milliseconds), as far as publish times are in order."""
         found = _object(await self.get(f"{topic_path(topic)}/messageid/{timestamp}"))

@@ -10,7 +10,7 @@ from bridge.config import PulsarSettings
 from bridge.metrics import PulsarMetrics
 from bridge.pulsar import commands, protocol
 from bridge.pulsar.consumer import Consumer, Reader
-from bridge.pulsar.fetch import EntryFetch
+from bridge.pulsar.fetch import EntryFetch, Hidden
 from bridge.pulsar.lookup import Lookup
 from bridge.pulsar.pool import Pool
 from bridge.pulsar.producer import Producer
@@ -117,9 +117,12 @@ class PulsarClient:
         )
         return await self._opened(Consumer(topic, self._access, options))
 
-    async def read_entry(self, topic: str, position: Position) -> Entry | None:
-        """The first entry at or after the position; None when the topic ends before it; raises CorruptEntry."""
-        return await self._fetch.read(topic, position)
+    async def read_entry(self, topic: str, position: Position, hidden: Hidden | None = None) -> Entry | None:
+        """The first entry at or after the position; None when the topic ends before it; raises CorruptEntry.
+
+        `hidden` tells whether an entry that does not come is one that never will.
+        """
+        return await self._fetch.read(topic, position, hidden)
 
     async def partitions(self, topic: str) -> int:
         """How many partitions; 0 = not partitioned; PulsarError(TopicNotFound) when there is no such topic.

@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 from collections import OrderedDict
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from bridge.errors import CorruptEntry
@@ -15,6 +16,9 @@ from bridge.pulsar.types import EARLIEST, ConnectionLost, Entry, OperationTimeou
 
 # How long an entry may take to come before the broker is asked whether there is one.
 _PATIENCE: Final = 0.1
+
+Hidden = Callable[[Position, Position], Awaitable[bool]]
+"""Whether all entries from one position to another are kept from readers."""
 _REMEMBERED: Final = 10_000
 
 
@@ -47,7 +51,7 @@ class EntryFetch:
         self._known: OrderedDict[str, Address] = OrderedDict()
         self._name = f"bridge-fetch-{secrets.token_hex(6)}"
 
-    async def read(self, topic: str, position: Position) -> Entry | None:
+    async def read(self, topic: str, position: Position, hidden: Hidden | None = None) -> Entry | None:
         """The first entry at or after the position; None when the topic ends before it; raises CorruptEntry."""
         backoff = Backoff()
         last: PulsarError = OperationTimeout(f"{topic}: no entry in time")
@@ -56,7 +60,7 @@ class EntryFetch:
                 while True:
                     fresh = topic not in self._known
                     try:
-                        return await self._read(await self._connection(topic), topic, position)
+                        return await self._read(await self._connection(topic), topic, position, hidden)
                     except PulsarError as error:
                         self._known.pop(topic, None)
                         last = error
@@ -76,7 +80,9 @@ class EntryFetch:
                 self._known.popitem(last=False)
         return await self._access.pool.get(address)
 
-    async def _read(self, connection: Connection, topic: str, position: Position) -> Entry | None:
+    async def _read(
+        self, connection: Connection, topic: str, position: Position, hidden: Hidden | None
+    ) -> Entry | None:
         session = next(self._access.ids)
         future: asyncio.Future[Entry | CorruptEntry] = asyncio.get_running_loop().create_future()
         connection.consumers[session] = _OneEntry(future)
@@ -87,7 +93,7 @@ class EntryFetch:
                 )
             )
             connection.write([commands.flow(session, 1)])
-            entry = await self._wait(connection, session, future, position)
+            entry = await self._wait(connection, session, future, position, hidden)
         finally:
             future.cancel()
             if connection.consumers.pop(session, None) is not None:
@@ -106,6 +112,7 @@ class EntryFetch:
         session: int,
         future: "asyncio.Future[Entry | CorruptEntry]",
         position: Position,
+        hidden: Hidden | None,
     ) -> Entry | CorruptEntry | None:
         """Silence alone proves nothing: a topic just loaded may take its time. The broker is asked for the end."""
         done, _ = await asyncio.wait((future,), timeout=_PATIENCE)
@@ -114,4 +121,6 @@ class EntryFetch:
             end = Position.of(answer.get_last_message_id_response.last_message_id)
             if end < position or end == EARLIEST:
                 return future.result() if future.done() else None
+            if hidden is not None and not future.done() and await hidden(position, end):
+                return None
         return await future

@@ -2,9 +2,9 @@
 
 import json
 import ssl
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import quote, urlsplit
 
 import aiohttp
@@ -17,6 +17,8 @@ from bridge.pulsar.auth import Token, tls_context
 LOST: Final = 0
 """The status of an answer that never came."""
 _MAX_REDIRECTS: Final = 10
+
+_Answer = TypeVar("_Answer")
 
 
 class AdminError(BridgeError):
@@ -86,6 +88,21 @@ class Rest:
         query: Mapping[str, str] | None = None,
     ) -> Any:
         """The answer's JSON, or its text where it is none; AdminError otherwise."""
+        return _json(await self._ask(method, path, _text, body, content_type, query))
+
+    async def headers(self, path: str) -> Mapping[str, str]:
+        """What comes before the answer to a GET, which may be large and is not read."""
+        return await self._ask("GET", path, _headers)
+
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        read: Callable[[aiohttp.ClientResponse], Awaitable[_Answer]],
+        body: str | None = None,
+        content_type: str = "application/json",
+        query: Mapping[str, str] | None = None,
+    ) -> _Answer:
         if self._session is None:
             raise AdminError(LOST, "the admin client is not started")
         headers = self._token.http_headers()
@@ -97,13 +114,14 @@ class Rest:
                 async with self._session.request(
                     method, url, data=body, headers=headers, allow_redirects=False
                 ) as response:
-                    text = await response.text(errors="replace")
                     if response.status == HTTPStatus.TEMPORARY_REDIRECT:
+                        await response.read()
                         url = self._redirected(response.headers.get("Location", ""))
                         continue
                     if response.status >= 300:
-                        raise _ERRORS.get(response.status, AdminError)(response.status, _reason(text, response.reason))
-                    return _json(text)
+                        reason = _reason(await _text(response), response.reason)
+                        raise _ERRORS.get(response.status, AdminError)(response.status, reason)
+                    return await read(response)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise AdminError(LOST, f"{method} {self._url}: {error or type(error).__name__}") from error
         raise AdminError(HTTPStatus.TEMPORARY_REDIRECT, f"more than {_MAX_REDIRECTS} redirects for {path}")
@@ -114,6 +132,14 @@ class Rest:
         if not url.host or url.scheme != urlsplit(self._url).scheme:
             raise AdminError(HTTPStatus.TEMPORARY_REDIRECT, f"redirected to an unfit place: {location!r}")
         return url
+
+
+async def _text(response: aiohttp.ClientResponse) -> str:
+    return await response.text(errors="replace")
+
+
+async def _headers(response: aiohttp.ClientResponse) -> Mapping[str, str]:
+    return response.headers
 
 
 def path_of(name: str) -> str:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from bridge import log
 from bridge.errors import BridgeError, KafkaError
 from bridge.kafka.error_codes import ErrorCode
+from bridge.pulsar.consumer import Reader
 from bridge.pulsar.types import EARLIEST, LATEST, Position, PulsarError
 from bridge.storage import entries, kept
 from bridge.storage.appender import Appender
@@ -27,6 +28,7 @@ _log = log.get(__name__)
 
 _START_IS_FRESH = 10.0  # seconds that a known log start is taken for true; it only ever moves up
 _SCAN_BYTES = 1 << 20
+_SILENCE = 0.5  # seconds that the tail may take before it is asked whether what it waits for will ever come
 
 
 class TimeOffset(NamedTuple):
@@ -220,7 +222,7 @@ class PartitionLog:
         """The record with the highest timestamp (KIP-734); None in an empty log."""
         with translated():
             await self._open_tail()
-            last = await self._search.read(await self._last_position()) if self.end.offset else None
+            last = await self._search.last(await self._last_position()) if self.end.offset else None
             return None if last is None else await self.at_time(last.newest_timestamp())
 
     async def consumed_before(self, offset: int) -> Position | None:
@@ -267,7 +269,7 @@ class PartitionLog:
         if offset > self.end.offset:  # another node or a native producer may have got there first
             await self._reach_end()
         start = await self.earliest()
-        if not start <= offset <= self.end.offset:
+        if not start <= offset <= max(self.end.offset, self._search.markers.end):
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is not in {start} … {self.end.offset}")
 
     async def _batches(self, offset: int, max_bytes: int, patience: float) -> list[Batch]:
@@ -292,11 +294,13 @@ class PartitionLog:
             position = batch.position
             if batch.is_chunk:
                 position = await self._search.chunks_start(position)
+        return Cursor(await self._reader(position), offset, self._storage.maker())
+
+    async def _reader(self, position: Position) -> Reader:
         settings = self._storage.settings.storage
-        reader = await self._storage.client.reader(
+        return await self._storage.client.reader(
             self.topic, position, permits=settings.reader_queue_messages, max_buffer=settings.reader_buffer_bytes
         )
-        return Cursor(reader, offset, self._storage.maker())
 
     async def _open_tail(self) -> Tail:
         self._used_at = _now()
@@ -309,15 +313,10 @@ class PartitionLog:
                 await self._tail.close()
                 self._tail = None
             await self._load()
-            settings = self._storage.settings.storage
             last = await self._last_position()
-            reader = await self._storage.client.reader(
-                self.topic,
-                EARLIEST if last == EARLIEST else last,
-                permits=settings.reader_queue_messages,
-                max_buffer=settings.reader_buffer_bytes,
-            )
+            reader = await self._reader(last)
             tail = Tail(reader, self.end, self._storage.cache, self._storage.maker(), self._tail_failed)
+            tail.reached = max(last.before, EARLIEST)
             self._tail = tail
         await self._reach(tail, last)
         return tail
@@ -341,11 +340,14 @@ class PartitionLog:
 
     async def _reach(self, tail: Tail, position: Position) -> None:
         """Wait until the tail has met the entry at `position`."""
+        markers = self._search.markers
         async with asyncio.timeout(self._patience):
-            while tail.live and tail.reached < position:
+            while tail.live and tail.reached < position and not markers.known(tail.reached.after, position):
                 grown: asyncio.Future[None] = asyncio.get_running_loop().create_future()
                 tail.notify(grown)
-                await grown
+                done, _ = await asyncio.wait((grown,), timeout=_SILENCE)
+                if not done:
+                    await markers.only(tail.reached.after, position)
         if not tail.live:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the reader at the tail ended")
 
@@ -354,7 +356,7 @@ class PartitionLog:
         if self._loaded:
             return
         last = await self._last_position()
-        batch = None if last == EARLIEST else await self._search.read(last)
+        batch = None if last == EARLIEST else await self._search.last(last)
         if batch is None:
             self.end.advance(max(await self._offset_of_empty(), self._start))  # all that was before is deleted
         else:

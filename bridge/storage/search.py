@@ -12,6 +12,7 @@ from bridge.pulsar.client import PulsarClient
 from bridge.pulsar.types import EARLIEST, Position
 from bridge.storage.batches import Batch
 from bridge.storage.chunks import is_chunk
+from bridge.storage.markers import Markers
 from bridge.storage.offsets import OffsetIndex
 
 _MAX_CHUNKS_BACK = 10_000
@@ -38,6 +39,7 @@ class Search:
         self._metrics = metrics
         self._limit = limit
         self._index = index
+        self.markers = Markers(topic, admin)
 
     async def offset(self, offset: int) -> Batch | None:
         """The entry that holds `offset`, or the first after it; None beyond the end."""
@@ -53,13 +55,21 @@ class Search:
 
         Another than the one asked for comes where the asked one is trimmed, or is a marker that the broker keeps.
         """
-        entry = await self._client.read_entry(self._topic, position)
+        entry = await self._client.read_entry(self._topic, position, self.markers.only)
         if entry is None:
             return None
         # alone, a chunk of a large message has no record; it still tells its offsets
         payload = None if is_chunk(entry.metadata) else entry.payload
         batch = Batch(entry, payload, self._limit)
         self._index.add(batch.base, (batch.position.ledger, batch.position.entry))
+        return batch
+
+    async def last(self, position: Position) -> Batch | None:
+        """The last entry, of which this is the position; the last that is no marker; None if there is none."""
+        batch = await self.read(position)
+        if batch is None:
+            visible = await self.markers.visible(position)
+            batch = None if visible == EARLIEST else await self.read(visible)
         return batch
 
     async def back(self, count: int) -> Position:
