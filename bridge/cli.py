@@ -38,8 +38,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> int:
     settings = load(options.config)
     log.configure(settings.log)
+    from bridge.allocator import keep_freed_memory
     from bridge.server import run
 
+    keep_freed_memory()
     _run_async(run(settings))
     return 0
 

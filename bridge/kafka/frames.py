@@ -18,6 +18,7 @@ MIN_FRAME = 10
 """A request header with an empty client id: nothing shorter is a request."""
 
 _FIRST_CAPACITY = 4096
+_GROWTH = 4  # times what has been received: each step is a copy of it
 _API_VERSIONS = 18
 
 _int32 = struct.Struct(">i")
@@ -38,7 +39,7 @@ class FrameReceiver:
     """Collects one connection's bytes into frames, in memory that follows the bytes received, not the length claimed.
 
     Between frames bytes go into a scratch buffer, which all connections may share since nothing stays in it. A frame
-    that does not end there gets memory of its own, first for what is there already, then doubled each time it is full,
+    that does not end there gets memory of its own, a few times what is there already, and again each time it is full,
     but only after `grow`: so the owner decides when (`wanted`) a frame may take more.
     """
 
@@ -82,7 +83,7 @@ class FrameReceiver:
         """How many more bytes of memory the begun frame needs before it can take anything."""
         if self._frame is None or self._filled < self._capacity:
             return 0
-        return min(self._size, 2 * self._filled) - self._capacity
+        return min(self._size, _GROWTH * self._filled) - self._capacity
 
     def grow(self, count: int) -> None:
         """Let the frame take so many more bytes."""
@@ -120,7 +121,7 @@ class FrameReceiver:
 
     def _begin(self, size: int, data: memoryview) -> None:
         self._size, self._filled = size, len(data)
-        self._capacity = min(size, max(_FIRST_CAPACITY, 2 * len(data)))
+        self._capacity = min(size, max(_FIRST_CAPACITY, _GROWTH * len(data)))
         self._frame = bytearray(self._capacity)
         self._frame[: len(data)] = data
 
