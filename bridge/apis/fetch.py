@@ -24,6 +24,7 @@ from bridge.storage.faults import translated
 from bridge.storage.partition import PartitionLog
 
 _READ_COMMITTED = 1
+_MOST_BYTES = 1 << 27  # of one batch, uncompressed
 _WHOLE_MESSAGE, _BATCHES, _ZSTD = 3, 4, 10
 """The versions from which on the first message is whole whatever its size, records come in batches, and may be zstd."""
 
@@ -150,8 +151,8 @@ def _refuse_zstd(parts: list[_Part]) -> None:
 
 
 def _messages(batches: list[bytes], version: int, offset: int, limit: int) -> bytes:
-    records = (record for batch in batches for record in entries.records_of(batch))
-    return message_sets.from_records(records, 0 if version < 2 else 1, offset, max(limit, 1))
+    magic = 0 if version < 2 else 1
+    return message_sets.from_batches(b"".join(batches), magic, offset, max(limit, 1), _MOST_BYTES)
 
 
 def _response(request: Request, parts: list[_Part], max_bytes: int) -> Response:

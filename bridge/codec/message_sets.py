@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import crc32c
 
-from bridge.codec._records import append_record
+from bridge.codec._records import append_record, read_record, wrapped
 from bridge.codec.compression import KafkaCodec, decompress_kafka
-from bridge.codec.types import HEADER_SIZE, NO_PRODUCER, NO_TIMESTAMP, Record
+from bridge.codec.types import HEADER_SIZE, NO_PRODUCER, NO_TIMESTAMP, BatchHeader, Record
 from bridge.errors import CorruptBatch, InvalidRecord
 
 MAGIC_AT = 16
@@ -66,6 +66,15 @@ def to_batches(messages: bytes | memoryview, limit: int, batch_limit: int | None
     return batches.finish()
 
 
+def from_batches(batches: bytes | memoryview, magic: int, offset: int, limit: int, plain_limit: int) -> bytes:
+    """The records of whole batches v2 as `from_records` writes them; `plain_limit`: the most bytes of one uncompressed.
+
+    They are read one by one: all at once they would take many times the memory of their bytes. Raises as `to_batches`:
+    what a compressed batch holds may never have been looked at.
+    """
+    return from_records(_records(memoryview(batches), plain_limit), magic, offset, limit)
+
+
 def from_records(records: Iterable[Record], magic: int, offset: int, limit: int) -> bytes:
     """Records from `offset` on as uncompressed messages, as many as it takes to reach `limit` bytes.
 
@@ -79,6 +88,22 @@ def from_records(records: Iterable[Record], magic: int, offset: int, limit: int)
         if record.offset >= offset:
             _append(out, magic, record)
     return bytes(out)
+
+
+def _records(batches: memoryview, limit: int) -> Iterator[Record]:
+    while len(batches):
+        header = BatchHeader(*_BATCH.unpack_from(batches))
+        end = _ENVELOPE.size + header.length
+        data = bytes(decompress_kafka(header.attributes, batches[HEADER_SIZE:end], limit))
+        pos = 0
+        for _ in range(header.record_count):
+            try:
+                pos, delta, moved, key, value, headers = read_record(data, pos)
+            except IndexError as error:
+                raise InvalidRecord("a record ends in the middle") from error
+            offset, timestamp = wrapped(header.base_offset + delta), wrapped(header.base_timestamp + moved)
+            yield Record(offset, timestamp, key, value, headers)
+        batches = batches[end:]
 
 
 def size_of_first(messages: bytes) -> int:

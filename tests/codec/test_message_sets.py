@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.codec import gzip_encode, lz4_encode, snappy_encode
+from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.legacy_records import LegacyRecordBatch, LegacyRecordBatchBuilder
 
-from bridge.codec import Record, read_header, read_records
-from bridge.codec.message_sets import from_records, to_batches
+from bridge.codec import Rebuild, Record, build_batch, read_header, read_records
+from bridge.codec.message_sets import from_batches, from_records, to_batches
 from bridge.errors import BatchTooLarge, CorruptBatch, InvalidRecord
 from tests.codec.samples import NOW
 
@@ -71,7 +72,8 @@ def test_what_kafka_python_writes(magic: int, compression: int) -> None:
 @pytest.mark.parametrize("magic", [0, 1])
 def test_what_kafka_python_reads(magic: int) -> None:
     records = [record._replace(offset=record.offset + 1000) for record in RECORDS]
-    sets = from_records(records, magic, 1000, LIMIT)
+    sets = from_batches(build_batch(records, Rebuild(1000, len(records), 0)), magic, 1000, LIMIT, LIMIT)
+    assert sets == from_records(records, magic, 1000, LIMIT)
     found = []
     while sets:
         size = int.from_bytes(sets[8:12], "big") + 12
@@ -101,6 +103,38 @@ def test_there_and_back(records: list[Record], magic: int) -> None:
     records = [record._replace(offset=at) for at, record in enumerate(records)]
     there = from_records(records, magic, 0, LIMIT)
     assert records_in(to_batches(there, LIMIT)) == (records if magic else without_times(records))
+
+
+@pytest.mark.parametrize("compression", [*CODECS, ZSTD])
+def test_batches_of_every_codec_are_read(compression: int) -> None:
+    builder = DefaultRecordBatchBuilder(2, compression, False, -1, -1, -1, 1 << 20)
+    for record in RECORDS:
+        builder.append(record.offset, record.timestamp, record.key, record.value, [("name", b"text")])
+    batch = bytes(builder.build())
+    assert from_batches(batch, 1, 0, LIMIT, LIMIT) == from_records(RECORDS, 1, 0, LIMIT)
+    twice = batch + (len(RECORDS)).to_bytes(8, "big") + batch[8:]
+    again = [record._replace(offset=record.offset + len(RECORDS)) for record in RECORDS]
+    assert from_batches(twice, 0, 150, LIMIT, LIMIT) == from_records(RECORDS + again, 0, 150, LIMIT)
+    if compression:
+        with pytest.raises(BatchTooLarge):
+            from_batches(batch, 1, 0, LIMIT, 1000)
+
+
+def test_a_batch_whose_records_are_damaged() -> None:
+    batch = build_batch(RECORDS, Rebuild(0, len(RECORDS), 0))
+    for hurt in (batch[:57] + b"\x7f\xff\xff\xff" + batch[61:], batch[:61] + b"\x7f" + batch[62:]):
+        with pytest.raises(InvalidRecord):
+            from_batches(hurt, 1, 0, LIMIT, LIMIT)
+
+
+def test_dense_batches_take_no_memory_beyond_what_is_asked_for() -> None:
+    batch = build_batch([Record(at, NOW, None, None, []) for at in range(100_000)], Rebuild(0, 100_000, 0))
+    tracemalloc.start()
+    try:
+        assert len(from_batches(batch, 1, 99_000, 10_000, LIMIT)) >= 10_000
+        assert tracemalloc.get_traced_memory()[1] < 3 * len(batch)
+    finally:
+        tracemalloc.stop()
 
 
 def test_headers_are_left_out() -> None:
