@@ -12,7 +12,7 @@ it comes back as it was given; where Pulsar's own policy says otherwise since, t
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
 from typing import Final, NamedTuple
 
@@ -20,7 +20,7 @@ from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.admin import Retention
 from bridge.storage.entries import KAFKA, PULSAR
-from bridge.storage.kept import CODECS
+from bridge.storage.kept import CODECS, entry_format, is_compacted
 
 COMPACTION_THRESHOLD: Final = 64 * 1024 * 1024
 """The bytes of new data after which Pulsar compacts a topic with cleanup.policy=compact."""
@@ -213,6 +213,10 @@ def checked(asked: Mapping[str, str | None], facts: Facts) -> dict[str, str]:
             _check_fixed(config, value, facts)
         else:
             kept[name] = _normal(config, value)
+    if is_compacted(kept) and kept.get("entry.format") == KAFKA:
+        raise _invalid(
+            "entry.format is pulsar where cleanup.policy says compact: Pulsar cannot compact Kafka's batches"
+        )
     largest = int(kept.get("max.message.bytes", 0))
     if largest > facts.max_message_bytes:
         text = f"max.message.bytes {largest} is above kafka.max_request_bytes, {facts.max_message_bytes}"
@@ -259,6 +263,7 @@ def current(configs: Mapping[str, str], actual: Policies, facts: Facts) -> dict[
 def describe(configs: Mapping[str, str], actual: Policies, facts: Facts) -> list[Entry]:
     """Every config with its true value, by name."""
     shown = current(configs, actual, facts)
+    facts = replace(facts, entry_format=entry_format(shown, facts.entry_format))
     found = (_entry(config, shown.get(config.name), facts) for config in TABLE.values())
     return sorted(entry for entry in found if entry is not None)
 

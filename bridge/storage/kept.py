@@ -35,9 +35,8 @@ def configs(properties: Mapping[str, str]) -> dict[str, str]:
     except ValueError:
         found = {}
     result = {str(name): str(value) for name, value in found.items()} if isinstance(found, dict) else {}
-    if (entry_format := _OF_KOP.get(properties.get(_KOP_FORMAT, ""))) is not None:
-        result.setdefault("entry.format", entry_format)
-    return result
+    kop_s = _OF_KOP.get(properties.get(_KOP_FORMAT, ""))
+    return result if kop_s is None or is_compacted(result) else {"entry.format": kop_s, **result}
 
 
 def max_message_bytes(configs: Mapping[str, str]) -> int | None:
@@ -49,6 +48,11 @@ def max_message_bytes(configs: Mapping[str, str]) -> int | None:
 def is_compacted(configs: Mapping[str, str]) -> bool:
     """Whether the cleanup.policy that clients have set says compact, alone or not."""
     return "compact" in configs.get("cleanup.policy", "").split(",")
+
+
+def entry_format(configs: Mapping[str, str], default: str) -> str:
+    """How new batches are stored. Pulsar compacts messages, which entries of format kafka are none of."""
+    return PULSAR if is_compacted(configs) else configs.get("entry.format", default)
 
 
 def codec(configs: Mapping[str, str]) -> KafkaCodec | None:

@@ -74,7 +74,7 @@ class PartitionLog:
         self.max_batch_bytes = kept.max_message_bytes(configs)
         self.plan = Plan(
             self._storage.largest_entry,
-            configs.get("entry.format", self._storage.settings.storage.entry_format),
+            kept.entry_format(configs, self._storage.settings.storage.entry_format),
             kept.codec(configs),
             kept.is_compacted(configs),
         )

@@ -44,7 +44,7 @@ class Plan:
     codec: KafkaCodec | None = None
     """What batches are compressed with; None: as their producer did it."""
     keyed: bool = False
-    """Whether every record must have a key, as in compacted topics."""
+    """Whether every record must have a key, as in compacted topics, which are never of format kafka."""
 
     @property
     def largest_batch(self) -> int:
@@ -95,7 +95,7 @@ def seal(batch: memoryview, plan: Plan) -> list[Sealed]:
     wanted = theirs if plan.codec is None else plan.codec
     if plan.entry_format == KAFKA:
         if wanted == theirs and len(batch) <= plan.largest_entry:
-            return [_verbatim(batch, header, plan)]
+            return [_verbatim(batch, header)]
         sealed = [_rewritten(payload, producer, wanted) for payload, producer in _parts(batch, header, plan, _SMALLER)]
     else:
         sealed = [_encoded(payload, producer, wanted) for payload, producer in _parts(batch, header, plan, 1)]
@@ -129,27 +129,18 @@ def _producer(header: BatchHeader, first: int = 0) -> tuple[int, int, int]:
     return header.producer_id, header.producer_epoch, (header.base_sequence + first) % _SEQUENCES
 
 
-def _verbatim(batch: memoryview, header: BatchHeader, plan: Plan) -> Sealed:
+def _verbatim(batch: memoryview, header: BatchHeader) -> Sealed:
     """The batch as it is.
 
     The records of an uncompressed batch are looked at, as Kafka does: it is soon done, and nobody could read behind a
-    damaged one. Those of a compressed one are not, unless their keys are asked for: not to decompress it is what this
-    format is for, and the checksum says that they are what their producer wrote.
+    damaged one. Those of a compressed one are not: not to decompress it is what this format is for, and the checksum
+    says that they are what their producer wrote.
     """
     newest = header.max_timestamp
-    if plan.keyed or not header.attributes & CODEC_MASK:
-        plain = decompress_kafka(header.attributes, batch[HEADER_SIZE:], plan.largest_batch)
-        newest = _check(plain, header, plan)
+    if not header.attributes & CODEC_MASK:
+        newest = codec.check_records(batch[HEADER_SIZE:], header.record_count, header.base_timestamp).max_timestamp
     data = bytes(batch)  # not to hold the whole request while it is under way
     return Sealed(data, header.record_count, _producer(header), newest, verbatim=True)
-
-
-def _check(plain: bytes | memoryview, header: BatchHeader, plan: Plan) -> int:
-    """Raise InvalidRecord unless the records are sound; their newest timestamp."""
-    checked = codec.check_records(plain, header.record_count, header.base_timestamp)
-    if plan.keyed and not checked.keyed:
-        raise InvalidRecord("a record has no key, and the topic's cleanup.policy is to compact")
-    return checked.max_timestamp
 
 
 def _parts(
@@ -162,8 +153,8 @@ def _parts(
     `smaller`: so many times smaller than an entry.
     """
     plain = decompress_kafka(header.attributes, batch[HEADER_SIZE:], plan.largest_batch)
-    if plan.keyed:
-        _check(plain, header, plan)
+    if plan.keyed and not codec.check_records(plain, header.record_count, header.base_timestamp).keyed:
+        raise InvalidRecord("a record has no key, and the topic's cleanup.policy is to compact")
     if takes_long(batch):
         plain = bytes(plain)  # other threads run meanwhile only if nobody can change it
     limit = plan.largest_entry // smaller

@@ -1,5 +1,7 @@
 """Topic configs: what is kept, what it becomes in Pulsar, what is shown, and what is refused by name."""
 
+from dataclasses import replace
+
 import pytest
 
 from bridge.errors import KafkaError
@@ -90,6 +92,14 @@ def test_how_batches_are_stored_is_chosen(name: str, value: str) -> None:
     assert shown({name: value})[name] == value
     assert shown({})["compression.type"] == "producer"
     assert shown({})["entry.format"] == "pulsar"
+
+
+def test_compacted_topics_are_of_format_pulsar() -> None:
+    with pytest.raises(KafkaError, match=r"entry\.format") as raised:
+        checked({"entry.format": "kafka", "cleanup.policy": "compact"}, FACTS)
+    assert raised.value.code == ErrorCode.INVALID_CONFIG
+    found = describe({"cleanup.policy": "compact"}, Policies(FOREVER, 1000), replace(FACTS, entry_format="kafka"))
+    assert {one.name: one.value for one in found}["entry.format"] == "pulsar"
 
 
 def test_asking_for_less_safety_than_there_is_is_granted() -> None:

@@ -31,6 +31,14 @@ def test_the_format_of_kop_s_topics_is_theirs_until_a_client_says_otherwise(kop:
     assert kept.configs({"kafkaEntryFormat": "avro"}) == {}
 
 
+def test_compacted_topics_are_of_format_pulsar() -> None:
+    compacted = {"cleanup.policy": "compact,delete"}
+    assert kept.entry_format(compacted, "kafka") == "pulsar"
+    assert kept.configs({"kafkaEntryFormat": "kafka", **kept.with_configs(compacted)}) == compacted
+    assert kept.entry_format({}, "kafka") == "kafka"
+    assert kept.entry_format({"entry.format": "pulsar"}, "kafka") == "pulsar"
+
+
 @pytest.mark.parametrize(
     ("value", "codec"),
     [("producer", None), ("uncompressed", KafkaCodec.NONE), ("gzip", KafkaCodec.GZIP), ("zstd", KafkaCodec.ZSTD),

@@ -242,10 +242,9 @@ def test_transactional_batches_are_refused(entry_format: str) -> None:
     assert raised.value.code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
-@pytest.mark.parametrize("entry_format", FORMATS)
 @pytest.mark.parametrize("of_client", KafkaCodec)
-def test_compacted_topics_take_records_with_keys_only(of_client: KafkaCodec, entry_format: str) -> None:
-    plan = Plan(LIMIT, entry_format, keyed=True)
+def test_compacted_topics_take_records_with_keys_only(of_client: KafkaCodec) -> None:
+    plan = Plan(LIMIT, keyed=True)
     assert seal(batch_of(numbered(50), of_client), plan)
     keyless = [*numbered(50), Record(50, NOW, None, b"v", [])]
     with pytest.raises(InvalidRecord, match="no key"):
