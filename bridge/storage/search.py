@@ -44,6 +44,11 @@ class Search:
     async def offset(self, offset: int) -> Batch | None:
         """The entry that holds `offset`, or the first after it; None beyond the end."""
         before, after = self._index.around(offset)
+        if before is not None:
+            # most start where somebody has been: at the log's beginning, or where another consumer went on
+            near = await self.read(Position(*before))
+            if near is not None and near.base <= offset < near.next:
+                return near
         return await self._first(lambda batch: batch.next > offset, before, after)
 
     async def time(self, timestamp: int) -> Batch | None:
