@@ -1,5 +1,6 @@
 """Keeps the offset map of a copy: read from the headers of the target's records, kept as Parquet."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from pipeline.options import EndpointOptions
 from pipeline.ranges import Partition, TopicRange
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _ABOUT = "offset-map.json"
 _OFFSETS = "offsets"
@@ -66,8 +67,15 @@ class KeptMap:
             return
         if _ABOUT not in self._files.names():
             self._files.write(_ABOUT, about)
-        frame = self._spark.createDataFrame(rows(self.offsets, self._names), SCHEMA)
+        frame = self._frame()
         frame.coalesce(1).write.mode("overwrite").parquet(f"{self._files}/{_OFFSETS}")
+
+    def _frame(self) -> "DataFrame":
+        """The rows, by way of JSON: from tuples Spark would make them in Python workers, as if they were many."""
+        from pyspark.sql import functions as f
+
+        told = f.from_json(f.lit(json.dumps(rows(self.offsets, self._names))), f"array<struct<{SCHEMA}>>")
+        return self._spark.range(1).select(f.inline(told))
 
     def _read(self, target: EndpointOptions, ranges: Sequence[TopicRange]) -> dict[Partition, list[Segment]]:
         from pyspark.sql import functions as f

@@ -72,9 +72,17 @@ SCHEMA = (
 )
 
 
-def rows(offsets: OffsetMap, names: Mapping[str, str]) -> list[tuple[str, int, int, int, str, int, int]]:
+def rows(offsets: OffsetMap, names: Mapping[str, str]) -> list[dict[str, str | int]]:
     """As rows of `SCHEMA`."""
     return [
-        (key.topic, key.number, segment.start, segment.until, names[key.topic], key.number, segment.target_start)
+        {
+            "source_topic": key.topic,
+            "source_partition": key.number,
+            "source_start": segment.start,
+            "source_until": segment.until,
+            "target_topic": names[key.topic],
+            "target_partition": key.number,
+            "target_start": segment.target_start,
+        }
         for key, segment in offsets
     ]

@@ -30,6 +30,7 @@ _SETTINGS = {
     "spark.task.maxFailures": "1",
     "spark.stage.maxConsecutiveAttempts": "1",
 }
+_LOGGING = Path(__file__).with_name("log4j2.properties")
 _LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
@@ -59,6 +60,7 @@ def create_session(options: SessionOptions) -> "SparkSession":
         master = options.master or "local[*]"
         settings["spark.master"] = master
         settings["spark.driver.memory"] = options.driver_memory
+        settings["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"
         settings["spark.jars"] = ",".join(str(jar) for jar in connector_jars(options.jars))
         if master.startswith("local"):
             settings.update(_LOCAL)

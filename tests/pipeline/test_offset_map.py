@@ -40,7 +40,7 @@ def test_segments_without_a_gap_become_one() -> None:
     assert [segment for _, segment in offsets] == [Segment(0, 9, 0), Segment(10, 11, 9)]
     assert offsets.end(KEY) == 10
     assert offsets.end(Partition("t", 1)) is None
-    assert rows(offsets, {"t": "new"})[1] == ("t", 0, 10, 11, "new", 0, 9)
+    assert [*rows(offsets, {"t": "new"})[1].values()] == ["t", 0, 10, 11, "new", 0, 9]
 
 
 @pytest.mark.parametrize("wrong", [Segment(4, 6, 5), Segment(5, 6, 4), Segment(5, 6, 6)])
