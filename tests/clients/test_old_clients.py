@@ -13,11 +13,12 @@ from typing import Any
 
 import pulsar
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
 
 from tests.clients import drafts
 from tests.clients.endpoint import Clients, Endpoint, unique
 from tests.clients.families.remote import decode, encode
-from tests.clients.model import CODECS, Codec, Draft, Record
+from tests.clients.model import CODECS, PATIENCE, Codec, Draft, Record
 from tests.support.driver import Driver, DriverError
 from tests.support.old_kafka_python import ROOT, old_kafka_python
 
@@ -141,6 +142,37 @@ def test_a_message_above_the_limit(clients: Clients, old: Driver, release: tuple
     else:
         with pytest.raises(DriverError, match="RecordTooLarge"):
             read(old, release, topic, most=1000)
+
+
+@pytest.mark.parametrize("release", ["0.8.2", "0.9.0"])
+def test_librdkafka_reads_what_it_and_others_write(
+    clients: Clients, endpoint: Endpoint, native: Any, release: str
+) -> None:
+    topic = unique("old-" + "x" * 200)  # it makes too little room for short answers of Metadata v0
+    clients["confluent"].create_topic(topic, 1)
+    settings = {
+        "bootstrap.servers": endpoint.kafka, "api.version.request": "false", "broker.version.fallback": release,
+    }  # fmt: skip
+    for codec in OLD_CODECS:
+        producer = Producer({**settings, "compression.type": codec or "none", "linger.ms": 50})
+        for draft in COMPRESSIBLE:
+            producer.produce(topic, draft.value, draft.key, 0)
+        assert producer.flush(PATIENCE) == 0
+    count = len(OLD_CODECS) * len(COMPRESSIBLE)
+    clients["kafka-python"].write(topic, COMPRESSIBLE)
+    consumer = Consumer({**settings, "group.id": unique("group"), "check.crcs": True})
+    try:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        found = [consumer.consume(1, PATIENCE)[0] for _ in range(count + len(COMPRESSIBLE))]
+    finally:
+        consumer.close()
+    assert [message.error() for message in found] == [None] * len(found)
+    assert [message.offset() for message in found] == list(range(len(found)))
+    written = [(draft.key, draft.value) for draft in COMPRESSIBLE] * (len(OLD_CODECS) + 1)
+    assert [(message.key(), message.value()) for message in found] == written
+    others = clients["kafka-python"].read(topic, {0: "beginning"})
+    assert [(record.key, record.value) for record in others] == written
+    assert {record.timestamp for record in others[:count]} == {-1}
 
 
 @pytest.mark.parametrize("release", RELEASES)
