@@ -47,6 +47,26 @@ async def test_offsets_are_dense_and_stay_after_a_restart(bench: Bench) -> None:
     assert [record.offset for record in await read_all(log)] == list(range(11))
 
 
+async def test_a_log_is_ready_when_preparing_it_would_wait_for_nothing(bench: Bench) -> None:
+    log = bench.log(await bench.topic())
+    assert not log.is_ready({-1})
+    await log.prepare()
+    assert log.is_ready({-1})
+    assert not log.is_ready({-1, 4711})  # nothing is known of this producer
+    await log.prepare({4711})
+    assert log.is_ready({-1, 4711})
+
+
+async def test_the_beginning_of_a_log_is_found_without_a_search(bench: Bench) -> None:
+    topic = await bench.topic()
+    await bench.append(bench.log(topic), *(sealed(2) for _ in range(20)))
+    log = bench.log(topic)
+    assert [record.offset for record in await read(log, 0)] == list(range(40))
+    assert bench.metrics.storage.cold_lookups.value == 0
+    await read(bench.log(topic), 21)
+    assert bench.metrics.storage.cold_lookups.value == 1
+
+
 async def test_many_appends_keep_their_order(bench: Bench) -> None:
     log = bench.log(await bench.topic())
     await log.prepare()
