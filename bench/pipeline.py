@@ -37,6 +37,7 @@ SYSTEMS = ("bridge", "kafka")
 PARTITIONS = 4
 RESULTS = Path(__file__).parent / "results"
 _ASKED = 5000
+_LIST_OFFSETS_P99 = 1.0
 # what each job is to reach, bridge ÷ Kafka
 TARGETS = {
     "scan, 5,000 records a poll": 0.8,
@@ -231,9 +232,10 @@ def asking(bench: Bench, count: int) -> Table:
             found[system].append(list_offsets(bench.stack.bootstrap(system), bench.topics[system]))
     rows: list[list[Cell]] = []
     for system in SYSTEMS:
-        medians = [statistics.median(percentile(each, at) for each in found[system]) for at in (50, 99)]
-        rows.append([system, *(f"{each:.3f}" for each in medians)])
-    return Table("ListOffsets of one partition's end, ms (p99 is to be below 1)", ["", "p50", "p99"], rows)
+        half, most = (statistics.median(percentile(each, at) for each in found[system]) for at in (50, 99))
+        rows.append([system, f"{half:.3f}", f"{most:.3f}", "yes" if most <= _LIST_OFFSETS_P99 else "NO"])
+    title = f"ListOffsets of one partition's end, ms; the bridge's p99 is to be {_LIST_OFFSETS_P99} at most"
+    return Table(title, ["", "p50", "p99", "met"], rows)
 
 
 @contextmanager
@@ -273,7 +275,8 @@ def main() -> int:
     part = Part("pipeline", "Spark jobs", (__doc__ or "").partition("\n\n")[2], [table, asked])
     part.write(arguments.out)
     print("\n\n".join(plain(each) for each in part.tables))
-    return 0 if all(line[5] == "yes" for line in table.rows) else 1
+    met = [line[5] for line in table.rows] + [line[3] for line in asked.rows if line[0] == "bridge"]
+    return 0 if set(met) == {"yes"} else 1
 
 
 if __name__ == "__main__":

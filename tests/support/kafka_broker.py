@@ -49,7 +49,8 @@ class KafkaBroker:
         config = self._directory / "server.properties"
         config.write_text(self._properties(controller), encoding="utf-8")
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        run_tool("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(config))
+        # with =, for one id in 64 begins with a dash
+        run_tool("kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", str(config))
         self._child.start(
             java_command("kafka.Kafka", str(config), heap=self._heap, options=self._options, log_level="info")
         )
