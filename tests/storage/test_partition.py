@@ -61,7 +61,7 @@ async def test_the_beginning_of_a_log_is_found_without_a_search(bench: Bench) ->
     topic = await bench.topic()
     await bench.append(bench.log(topic), *(sealed(2) for _ in range(20)))
     log = bench.log(topic)
-    assert [record.offset for record in await read(log, 0)] == list(range(40))
+    assert (await read(log, 0))[0].offset == 0
     assert bench.metrics.storage.cold_lookups.value == 0
     await read(bench.log(topic), 21)
     assert bench.metrics.storage.cold_lookups.value == 1
