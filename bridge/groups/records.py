@@ -91,12 +91,12 @@ def decode_key(text: str) -> Key | None:
 
 def encode_offset(stored: StoredOffset) -> bytes:
     """The value of a committed offset."""
-    value: dict[str, int | str] = {
-        "v": _VERSION, "o": stored.offset, "e": stored.leader_epoch, "m": stored.metadata, "t": stored.committed_at_ms,
-    }  # fmt: skip
-    if stored.expires_at_ms >= 0:
-        value["x"] = stored.expires_at_ms
-    return json.dumps(value, separators=(",", ":")).encode()
+    # by hand, for each commit has one: json's encoder takes a tenth of a commit's time
+    expiry = f',"x":{stored.expires_at_ms}' if stored.expires_at_ms >= 0 else ""
+    note = json.dumps(stored.metadata)
+    return (
+        f'{{"v":{_VERSION},"o":{stored.offset},"e":{stored.leader_epoch},"m":{note},"t":{stored.committed_at_ms}{expiry}}}'
+    ).encode()
 
 
 def decode_offset(data: bytes) -> StoredOffset | None:
