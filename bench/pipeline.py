@@ -187,13 +187,13 @@ def row(name: str, found: Mapping[str, Sequence[Run]], records: int) -> list[Cel
     return [name, *speeds, f"{ratio:.2f}", f"{TARGETS[name]:.2f}", met, *(f"{each:.1f}" for each in (*cpu, *spark))]
 
 
-def list_offsets(address: str, topic: str) -> list[float]:
+def list_offsets(address: str, topic: str, count: int) -> list[float]:
     """Milliseconds of single questions for a partition's ends, one after another on one connection."""
     host, _, port = address.rpartition(":")
     took = []
     with socket.create_connection((host, int(port)), 30) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for number in range(_ASKED + _ASKED // 10):
+        for number in range(count + count // 10):
             request = _list_offsets_request(topic, number, -1 - number % 2)
             began = time.perf_counter()
             connection.sendall(request)
@@ -204,7 +204,7 @@ def list_offsets(address: str, topic: str) -> list[float]:
             (error,) = struct.unpack_from(">h", answer, 4 + 4 + 2 + len(topic) + 4 + 4)
             if error:
                 raise RuntimeError(f"ListOffsets: error {error}")
-    return took[_ASKED // 10 :]
+    return took[count // 10 :]
 
 
 def _list_offsets_request(topic: str, correlation: int, timestamp: int) -> bytes:
@@ -229,7 +229,7 @@ def asking(bench: Bench, count: int) -> Table:
     found: dict[str, list[list[float]]] = {system: [] for system in SYSTEMS}
     for number in range(count):
         for system in SYSTEMS if number % 2 else reversed(SYSTEMS):
-            found[system].append(list_offsets(bench.stack.bootstrap(system), bench.topics[system]))
+            found[system].append(list_offsets(bench.stack.bootstrap(system), bench.topics[system], _ASKED))
     rows: list[list[Cell]] = []
     for system in SYSTEMS:
         half, most = (statistics.median(percentile(each, at) for each in found[system]) for at in (50, 99))
