@@ -4,12 +4,18 @@ v2 is flexible; v3 lets a producer bring its id and epoch along to go on with th
 PRODUCER_FENCED.
 """
 
-import secrets
+import asyncio
 from typing import Annotated
 
+from bridge import log
 from bridge.api import Api, Broker, Session
+from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message, since
+
+_log = log.get(__name__)
+
+_PATIENCE = 10.0  # seconds; whatever keeps Pulsar from answering, clients are to ask again, as code 14 has them do
 
 
 @message
@@ -35,12 +41,18 @@ class Response:
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Give out an id; transactions are refused.
 
-    62 random bits: unique over nodes and restarts without asking anybody. A producer that brings its id along
-    (KIP-360: it has met an error it cannot order its records after) gets a new one, as from a broker that forgot it.
+    A producer that brings its id along (KIP-360: it has met an error it cannot order its records after) gets a new one,
+    as from a broker that forgot it.
     """
     if request.transactional_id is not None:
         return Response(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, producer_epoch=-1)
-    return Response(error_code=ErrorCode.NONE, producer_id=secrets.randbits(62), producer_epoch=0)
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            producer_id = await broker.topics.producer_ids.next()
+    except (KafkaError, TimeoutError) as error:
+        _log.warning("! no producer id", extra={"error": str(error) or "Pulsar does not answer"})
+        return Response(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, producer_epoch=-1)
+    return Response(error_code=ErrorCode.NONE, producer_id=producer_id, producer_epoch=0)
 
 
 API = Api(

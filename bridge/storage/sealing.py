@@ -31,7 +31,7 @@ _SEQUENCES = 1 << 31
 _ENTRIES_UNCOMPRESSED = 4
 _SMALLER = 4  # a record as Kafka writes it is less than so many times its message, which has 6 bytes at least
 _MANY_RECORDS = 20_000
-_MUCH_COMPRESSED = 32 * 1024  # bytes; gzip's may take 10 ms
+_MUCH, _MUCH_COMPRESSED = 4 << 20, 32 * 1024  # bytes; those of gzip may take 10 ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Sealed(NamedTuple):
 
 def takes_long(batch: memoryview) -> bool:
     """Whether sealing this batch is better done in a thread, so that other clients get their turns meanwhile."""
-    if batch[ATTRIBUTES_AT] & CODEC_MASK and len(batch) > _MUCH_COMPRESSED:
+    if len(batch) > (_MUCH_COMPRESSED if batch[ATTRIBUTES_AT] & CODEC_MASK else _MUCH):
         return True
     return int.from_bytes(batch[HEADER_SIZE - 4 : HEADER_SIZE], "big") > _MANY_RECORDS
 

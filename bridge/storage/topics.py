@@ -15,6 +15,7 @@ from bridge.storage.administration import Administration
 from bridge.storage.faults import translated
 from bridge.storage.names import Names
 from bridge.storage.partition import PartitionLog
+from bridge.storage.producer_ids import ProducerIds
 from bridge.storage.services import Storage
 
 _log = log.get(__name__)
@@ -67,6 +68,7 @@ class Topics:
         self._sweeper: asyncio.Task[None] | None = None
         self._closing: set[asyncio.Task[None]] = set()
         self.administration = Administration(storage, self._names)
+        self.producer_ids = ProducerIds(storage.client, storage.admin, self._names)
 
     async def start(self) -> None:
         """Watch the namespace where the broker offers it, and close what nobody uses."""
@@ -79,6 +81,7 @@ class Topics:
             self._sweeper.cancel()
         for name in list(self._known):
             self._forget(name, flush=False)
+        await self.producer_ids.close()
         await self._storage.catchups.close()
         while self._closing:
             await asyncio.wait(self._closing)
