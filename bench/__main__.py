@@ -8,6 +8,7 @@ import os
 import platform
 import resource
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -34,6 +35,7 @@ def main() -> int:
     directory = _QUICK_RESULTS if options.quick else _RESULTS
     os.environ.setdefault("BRIDGE_CODEC", "native")
     _raise_file_limit()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # in order, as Ctrl-C does
     failed = []
     if _CODEC in wanted:
         failed += _run(_CODEC, lambda: codec.part(0.02 if options.quick else 0.1), directory)
@@ -49,17 +51,32 @@ def main() -> int:
 
 
 def _with_servers(names: Sequence[str], plan: Plan, directory: Path) -> list[str]:
-    work = Path(tempfile.mkdtemp(prefix="bridge-bench-"))
-    try:
-        started = time.monotonic()
-        with running(work) as stack:
-            print(f"Pulsar, the bridge and Kafka are up after {time.monotonic() - started:.0f} s\n", flush=True)
-            return [failed for name in names for failed in _run(name, _bound(stack, plan, name), directory)]
-    except Exception:  # noqa: BLE001 - told, and the exit code says it
-        traceback.print_exc()
-        return list(names)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+    """Run the parts; the names of those that failed."""
+    left = list(names)
+    failed: list[str] = []
+    while left:
+        work = Path(tempfile.mkdtemp(prefix="bridge-bench-"))
+        try:
+            started = time.monotonic()
+            with running(work) as stack:
+                print(f"Pulsar, the bridge and Kafka are up after {time.monotonic() - started:.0f} s\n", flush=True)
+                failed += _until_one_fails(left, stack, plan, directory)
+        except Exception:  # noqa: BLE001 - told, and the exit code says it
+            traceback.print_exc()
+            return [*failed, *left]
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+    return failed
+
+
+def _until_one_fails(left: list[str], stack: Stack, plan: Plan, directory: Path) -> list[str]:
+    """Take parts from the list; what a failed one has left under way would disturb the next, so it is the last here."""
+    while left:
+        name = left.pop(0)
+        failed = _run(name, _bound(stack, plan, name), directory)
+        if failed:
+            return failed
+    return []
 
 
 def _bound(stack: Stack, plan: Plan, name: str) -> Callable[[], Part]:
