@@ -30,6 +30,8 @@ _WRITING = {
     "kafka.enable.idempotence": "true",
     "kafka.linger.ms": "20",
     "kafka.batch.size": "131072",
+    # the target says what is too large for it, not the client
+    "kafka.max.request.size": "16777216",
 }
 _TAIL = 100
 _LOOKS = 20

@@ -65,7 +65,9 @@ class Selection:
             raise Usage(f"no such topic: {', '.join(missing)}")
         if self.pattern is None:
             return list(dict.fromkeys(self.topics)) or sorted(existing)
-        matching = sorted(topic for topic in existing if re.fullmatch(self.pattern, topic))
+        # Kafka keeps its own affairs in topics too; whoever wants those says so
+        own = self.pattern.startswith("__")
+        matching = sorted(t for t in existing if re.fullmatch(self.pattern, t) and (own or not t.startswith("__")))
         if not matching:
             raise Usage(f"no topic matches {self.pattern}")
         return matching
@@ -123,6 +125,14 @@ def selection(arguments: argparse.Namespace) -> Selection:
         except re.error as error:
             raise Usage(f"--pattern {arguments.pattern}: {error}") from None
     return Selection(topics, arguments.pattern, position(arguments.start), position(arguments.until))
+
+
+def lasting_selection(arguments: argparse.Namespace) -> Selection:
+    """A selection for jobs that are started again to go on: it must mean the same then."""
+    chosen = selection(arguments)
+    if chosen.start.named == "latest":
+        raise Usage("--from latest would be another place at each start: give the time instead")
+    return chosen
 
 
 def position(text: str) -> Position:

@@ -65,7 +65,7 @@ class _Job:
         self._arguments = arguments
         self._context = context
         self._endpoint = options.endpoint_options(arguments)
-        self._selection = options.selection(arguments)
+        self._selection = options.lasting_selection(arguments)
         if arguments.batch < 1:
             raise Usage("--batch must be positive")
         self._written = {"records": 0, "bytes": 0, "batches": 0}

@@ -65,7 +65,7 @@ class _Copy:
         self._context = context
         self._source = options.endpoint_options(arguments, "source")
         self._target = options.endpoint_options(arguments, "target")
-        self._selection = options.selection(arguments)
+        self._selection = options.lasting_selection(arguments)
         self._chunk = options.chunk_size(arguments)
         self._groups = [group.strip() for group in (arguments.groups or "").split(",") if group.strip()]
         asked, self._bounds = self._look()
@@ -108,7 +108,8 @@ class _Copy:
 
     def _remember(self, asked: list[TopicRange], bounds: Mapping[Partition, Bounds]) -> None:
         """All that was asked for is copied, also where it held nothing."""
-        nothing = {} if self._selection.until.named != "latest" else {key: held.latest for key, held in bounds.items()}
+        everything = (self._selection.start.named, self._selection.until.named) == ("earliest", "latest")
+        nothing = {key: held.latest for key, held in bounds.items()} if everything else {}
         for key, until in {**nothing, **{each.key: each.until for each in asked}}.items():
             self._copied[key] = max(until, self._copied.get(key, 0))
 

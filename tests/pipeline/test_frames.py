@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
 
+from pipeline.errors import DataLoss
 from pipeline.frames import COLUMNS, archive_frame, kafka_frame
 from pipeline.options import EndpointOptions
 from pipeline.ranges import TopicRange
+from pipeline.session import failure_of
 from tests.pipeline.samples import Sample, filled, varied
 
 if TYPE_CHECKING:
@@ -66,3 +70,12 @@ def test_an_archive_gives_the_same_columns(
     back = archive_frame(spark, f"{tmp_path}/archive", [TopicRange(topic, 1, 50, 90)])
     assert tuple(back.columns) == COLUMNS
     assert as_samples(back.orderBy("offset")) == expected(1, 50, 90)
+
+
+def test_records_that_are_gone_are_a_loss_not_a_gap(spark: SparkSession, endpoint: EndpointOptions) -> None:
+    topic = filled(endpoint.bootstrap, SAMPLES[:90])
+    admin = AdminClient({"bootstrap.servers": endpoint.bootstrap})
+    admin.delete_records([TopicPartition(topic, 0, 10)])[TopicPartition(topic, 0)].result(30)
+    with pytest.raises(Exception) as gone:
+        kafka_frame(spark, endpoint, [TopicRange(topic, 0, 5, 30)]).collect()
+    assert isinstance(failure_of(gone.value), DataLoss)

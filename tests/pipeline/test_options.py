@@ -58,6 +58,8 @@ def test_a_selection_names_topics_that_exist() -> None:
     assert Selection(("people", "orders", "people"), None, *ALL).chosen(existing) == ["people", "orders"]
     assert Selection((), "orders.*", *ALL).chosen(existing) == ["orders", "orders-2"]
     assert Selection((), None, *ALL).chosen(existing) == sorted(existing)
+    assert Selection((), ".*", *ALL).chosen(existing | {"__consumer_offsets"}) == sorted(existing)
+    assert Selection((), "__.*", *ALL).chosen(existing | {"__consumer_offsets"}) == ["__consumer_offsets"]
     with pytest.raises(Usage, match="no such topic: nobody"):
         Selection(("orders", "nobody"), None, *ALL).chosen(existing)
     with pytest.raises(Usage, match="no topic matches order"):
@@ -68,6 +70,12 @@ def test_a_selection_names_topics_that_exist() -> None:
 def test_a_selection_that_says_nothing_is_refused(words: list[str]) -> None:
     with pytest.raises(Usage):
         options.selection(parsed(*words))
+
+
+def test_a_job_that_goes_on_begins_at_a_place_that_stays() -> None:
+    with pytest.raises(Usage, match="give the time"):
+        options.lasting_selection(parsed("--topics", "t", "--from", "latest"))
+    assert options.lasting_selection(parsed("--topics", "t")).start.named == "earliest"
 
 
 def test_topics_and_a_pattern_exclude_each_other() -> None:
