@@ -21,7 +21,7 @@ def draw(parts: list[Part], directory: Path) -> dict[str, list[str]]:
         for part in parts:
             names = drawn[part.name] = []
             for number, table in enumerate(part.tables, 1):
-                if f"bridge{_RATE}" in table.columns and isinstance(table.rows[0][0], str):
+                if f"bridge{_RATE}" in table.columns:
                     names.append(f"{part.name}-{number}.svg" if len(part.tables) > 1 else f"{part.name}.svg")
                     _save(_bars(table), directory / names[-1])
             for name, points in part.series.items():
