@@ -51,6 +51,7 @@ def _svg(draw: Callable[["Axes"], None], title: str, unit: str) -> str:
         axes.set_title(title, fontsize="medium", loc="left")
         axes.set_ylabel(unit)
         axes.grid(axis="y", linewidth=0.4)
+        axes.set_axisbelow(True)
         axes.spines[["top", "right"]].set_visible(False)
         out = io.StringIO()
         figure.savefig(out, format="svg", metadata={"Date": None})

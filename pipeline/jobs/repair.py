@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     _refuse_stale(endpoint, damages)
     whole = sum(total(damage.missing) for damage in damages)
     for damage in damages:
-        context.progress.note(f"{damage.target}: {total(damage.missing):,} records are missing")
+        context.progress.note(f"{damage.target}: {total(damage.missing):,} missing")
     context.progress.note(_ORDER)
     if arguments.dry_run:
         return OK
