@@ -34,9 +34,9 @@ class Batch:
             raise CorruptEntry(f"the entry at {entry.position} has no index: the broker does not expose it")
         self.base, self.next = span(entry.index, entries.message_count(entry.metadata))
         self.position: Position = entry.position
-        self.size = entry.size  # about what it takes in memory
+        self.size = entry.size if payload is None else max(entry.size, len(payload))  # about what it takes in memory
         if not compress and entry.metadata.compression:
-            self.size = max(entry.size, min(entry.metadata.uncompressed_size, limit))
+            self.size = max(self.size, min(entry.metadata.uncompressed_size, limit))
         self.published_at = entry.broker_timestamp or entry.metadata.publish_time  # ms, of Pulsar's clock if it tells
         self._entry: Entry | None = entry
         self._payload = payload

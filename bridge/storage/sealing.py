@@ -6,7 +6,7 @@ a repetition of an idempotent batch is cut as the original was, so that each par
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from bridge import codec
 from bridge.codec import HEADER_SIZE, NO_PRODUCER, BatchHeader, Payload, Rebuild
@@ -26,6 +26,7 @@ from bridge.storage.entries import ATTRIBUTES_AT, FORMAT_PROPERTY, KAFKA, PROPER
 
 METADATA_BYTES = 512
 """What an entry's metadata may take, which counts for the broker's limit as well."""
+_CODECS = tuple(KafkaCodec)
 _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x08, 0x10, 0x20
 _SEQUENCES = 1 << 31
 _ENTRIES_UNCOMPRESSED = 4
@@ -91,7 +92,7 @@ def takes_long(batch: memoryview) -> bool:
 def seal(batch: memoryview, plan: Plan) -> list[Sealed]:
     """Validate one batch v2 and turn it into entries; raises CorruptBatch, BatchTooLarge, InvalidRecord, KafkaError."""
     header = _header(batch)
-    theirs = KafkaCodec(header.attributes & CODEC_MASK)
+    theirs = _CODECS[header.attributes & CODEC_MASK]
     wanted = theirs if plan.codec is None else plan.codec
     if plan.entry_format == KAFKA:
         if wanted == theirs and len(batch) <= plan.largest_entry:
@@ -107,19 +108,24 @@ def seal(batch: memoryview, plan: Plan) -> list[Sealed]:
 
 def _header(batch: memoryview) -> BatchHeader:
     header = codec.read_header(batch)
-    if header.attributes & CODEC_MASK > max(KafkaCodec):
+    if header.attributes & CODEC_MASK >= len(_CODECS):
         raise CorruptBatch(f"compression codec {header.attributes & CODEC_MASK} is unknown")
-    if header.attributes & _LOG_APPEND_TIME:
-        raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "only a broker may write log append times")
-    if header.attributes & _CONTROL:
-        raise InvalidRecord("clients may not write control batches")
-    if header.attributes & _TRANSACTIONAL:
-        raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not offered")
+    if header.attributes & (_LOG_APPEND_TIME | _CONTROL | _TRANSACTIONAL):
+        _refuse(header.attributes)
     if header.record_count < 1 or header.last_offset_delta != header.record_count - 1:
         raise InvalidRecord(f"last offset delta {header.last_offset_delta} with {header.record_count} records")
     if header.producer_id >= 0 and (header.producer_epoch < 0 or header.base_sequence < 0):
         raise InvalidRecord(f"producer id {header.producer_id} without an epoch or a sequence")
     return header
+
+
+def _refuse(attributes: int) -> NoReturn:
+    """Say why a client may not send such a batch."""
+    if attributes & _LOG_APPEND_TIME:
+        raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "only a broker may write log append times")
+    if attributes & _CONTROL:
+        raise InvalidRecord("clients may not write control batches")
+    raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not offered")
 
 
 def _producer(header: BatchHeader, first: int = 0) -> tuple[int, int, int]:
@@ -168,14 +174,13 @@ def _parts(
 
 def _encoded(payload: Payload, producer: tuple[int, int, int], wanted: KafkaCodec) -> Sealed:
     """An entry of format `pulsar`; compressed unless that gains nothing."""
-    compression = PULSAR_OF[wanted]
-    size = len(payload.data)
-    data = compress_pulsar(compression, payload.data)
-    if len(data) >= size:
-        data, compression = payload.data, PulsarCodec.NONE
-    return Sealed(
-        data, payload.records, producer, payload.max_timestamp, payload.escaped, False, compression, size
-    )  # fmt: skip
+    data, newest, escaped, count, _ = payload
+    size = len(data)
+    if wanted != KafkaCodec.NONE:
+        packed = compress_pulsar(PULSAR_OF[wanted], data)
+        if len(packed) < size:
+            return Sealed(packed, count, producer, newest, escaped, False, PULSAR_OF[wanted], size)
+    return Sealed(data, count, producer, newest, escaped, uncompressed_size=size)
 
 
 def _rewritten(payload: Payload, producer: tuple[int, int, int], wanted: KafkaCodec) -> Sealed:
