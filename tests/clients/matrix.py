@@ -28,8 +28,8 @@ WHOLE = {
 OWN = "its own tests"
 _HEAD = """# Clients
 
-What `make test-clients` saw when it last wrote this file: how many tests each client passed on bridge / on Apache Kafka.
-Where the second number is missing the tests need Pulsar beside the bridge.
+What `make test-clients` saw when it last wrote this file: how many tests each client passed on bridge / on Apache
+Kafka. Where the second number is missing the tests need Pulsar beside the bridge.
 
 """
 Cell = tuple[str, str, str]
