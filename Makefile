@@ -27,7 +27,7 @@ test: $(VENV)/.dev $(VENV)/.pipeline
 # Every client against the bridge and, as the control, a real Apache Kafka; then the long run of kills under groups.
 test-clients: $(VENV)/.dev
 	$(BIN)/python -m bridge.standalone.jars
-	$(BIN)/python -X dev -m pytest tests/clients --control --matrix docs/clients.md $(ARGS)
+	$(BIN)/python -X dev -m pytest tests/clients tests/pipeline/test_spark_contract.py --control --matrix docs/clients.md $(ARGS)
 	$(BIN)/python -X dev -m pytest tests/faults/test_groups.py --group-kills 20 $(ARGS)
 
 check: $(VENV)/.dev $(VENV)/.pipeline

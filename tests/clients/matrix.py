@@ -23,9 +23,11 @@ WHOLE = {
     "test_admin_tools": "Java admin tools",
     "test_connect": "Kafka Connect",
     "test_streams": "Kafka Streams",
+    "test_spark_contract": "Spark's Kafka connector",
 }
 """Tests that are of one client as a whole; they are counted in the column of their own."""
 OWN = "its own tests"
+_ENDPOINTS = {"control": "control", "at_kafka": "control"}
 _HEAD = """# Clients
 
 What `make test-clients` saw when it last wrote this file: how many tests each client passed on bridge / on Apache
@@ -49,7 +51,7 @@ class Matrix:
         callspec = getattr(item, "callspec", None)
         params = {} if callspec is None else callspec.params
         family = params.get("reader") or params.get("family")
-        endpoint = str(params.get("endpoint", "bridge"))
+        endpoint = _ENDPOINTS.get(str(params.get("endpoint")), "bridge")
         if module in WHOLE:
             self.cells[item.nodeid] = (WHOLE[module], OWN, endpoint)
         elif module in AREAS and (family or params.get("writer")):
