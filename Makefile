@@ -25,8 +25,9 @@ test: $(VENV)/.dev $(VENV)/.pipeline
 	$(BIN)/python -X dev -m pytest $(ARGS)
 
 # Every client against the bridge and, as the control, a real Apache Kafka; then the long run of kills under groups.
-test-clients: $(VENV)/.dev
+test-clients: $(VENV)/.dev $(VENV)/.pipeline
 	$(BIN)/python -m bridge.standalone.jars
+	$(BIN)/python -m pipeline.jars
 	$(BIN)/python -X dev -m pytest tests/clients tests/pipeline/test_spark_contract.py --control --matrix docs/clients.md $(ARGS)
 	$(BIN)/python -X dev -m pytest tests/faults/test_groups.py --group-kills 20 $(ARGS)
 

@@ -15,6 +15,7 @@ AREAS = {
     "test_offsets": "seek",
     "test_groups": "groups",
     "test_rebalance": "groups",
+    "test_consumer_groups": "new groups (KIP-848)",
     "test_group_admin": "group admin",
     "test_administration": "configs, partitions, delete records",
 }
@@ -23,6 +24,7 @@ WHOLE = {
     "test_admin_tools": "Java admin tools",
     "test_connect": "Kafka Connect",
     "test_streams": "Kafka Streams",
+    "test_old_clients": "clients of Kafka 0.8.2 to 0.10.1",
     "test_spark_contract": "Spark's Kafka connector",
 }
 """Tests that are of one client as a whole; they are counted in the column of their own."""
