@@ -16,6 +16,8 @@ from bridge.pulsar.types import EARLIEST, ConnectionLost, Entry, OperationTimeou
 
 # How long an entry may take to come before the broker is asked whether there is one.
 _PATIENCE: Final = 0.1
+# And one that is there, before it is asked whether it is kept from readers.
+_LONG_SILENCE: Final = 1.0
 
 Hidden = Callable[[Position, Position], Awaitable[bool]]
 """Whether all entries from one position to another are kept from readers."""
@@ -121,6 +123,8 @@ class EntryFetch:
             end = Position.of(answer.get_last_message_id_response.last_message_id)
             if end < position or end == EARLIEST:
                 return future.result() if future.done() else None
-            if hidden is not None and not future.done() and await hidden(position, end):
-                return None
+            if hidden is not None:
+                done, _ = await asyncio.wait((future,), timeout=_LONG_SILENCE)
+                if not done and await hidden(position, end) and not future.done():
+                    return None
         return await future

@@ -28,7 +28,7 @@ _log = log.get(__name__)
 
 _START_IS_FRESH = 10.0  # seconds that a known log start is taken for true; it only ever moves up
 _SCAN_BYTES = 1 << 20
-_SILENCE = 0.5  # seconds that the tail may take before it is asked whether what it waits for will ever come
+_SILENCE = 1.0  # seconds that the tail may take before it is asked whether what it waits for will ever come
 
 
 class TimeOffset(NamedTuple):

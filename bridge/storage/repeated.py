@@ -16,7 +16,7 @@ from bridge.storage.search import Search
 
 _PATIENCE = 3.0  # seconds; a busy disk may take one or two to store what the broker has taken
 _PAUSE = 0.05
-_SILENCE = 0.5  # seconds that an entry may take before it is asked whether it will ever come
+_SILENCE = 1.0  # seconds that an entry may take before it is asked whether it will ever come
 _NEAR, _FURTHER, _FARTHEST = 32, 8, 2048  # entries looked back over: at first, times more each turn, at most
 
 
