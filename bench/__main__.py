@@ -14,6 +14,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from bench import codec, report, results
@@ -32,6 +33,8 @@ def main() -> int:
     options = _options()
     wanted = options.only or [_CODEC, *PARTS]
     plan = QUICK if options.quick else FULL
+    if options.memory_seconds:
+        plan = replace(plan, memory_seconds=options.memory_seconds)
     directory = _QUICK_RESULTS if options.quick else _RESULTS
     os.environ.setdefault("BRIDGE_CODEC", "native")
     _raise_file_limit()
@@ -124,6 +127,7 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("--quick", action="store_true", help="5 minutes instead of 25; docs/ is left as it is")
     parser.add_argument("--only", nargs="+", choices=[_CODEC, *PARTS], metavar="PART", help=", ".join([_CODEC, *PARTS]))
+    parser.add_argument("--memory-seconds", type=float, help="how long the memory is watched (90; 10 with --quick)")
     return parser.parse_args()
 
 

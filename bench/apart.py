@@ -24,6 +24,15 @@ class Apart:
         """Its process id."""
         return self._process.pid
 
+    def wait_for(self, word: str) -> None:
+        """Wait until it says so on standard error."""
+        said = []
+        for line in self._process.stderr or ():
+            if line.strip() == word:
+                return
+            said.append(line)
+        raise BridgeError(f"{self._module} ended before it was ready:\n{''.join(said)[-2000:]}")
+
     def result(self) -> Any:
         """Wait for its end."""
         printed, said = self._process.communicate(timeout=_SECONDS)

@@ -12,6 +12,7 @@ from bridge.apis import fetch
 from bridge.kafka.fetch_wire import Request, RequestPartition, RequestTopic
 from bridge.kafka.primitives import Buffer
 
+READY = "following"
 _VERSION = 11
 _FETCH_BYTES = 1024 * 1024
 _CAPACITY = 2 * _FETCH_BYTES
@@ -37,9 +38,8 @@ def after(answer: Buffer, topic: str, offset: int) -> tuple[int, int]:
     return offset, size
 
 
-async def follow(bootstrap: str, topic: str, records: int, begun: "asyncio.Event") -> int:
+async def follow(client: wire.Client, topic: str, records: int, begun: asyncio.Event) -> int:
     """One consumer; the bytes it had. `begun` is set when the first have come."""
-    client = await wire.Client.connect(bootstrap, _CAPACITY)
     wanted = RequestPartition(partition=0, fetch_offset=_SENTINEL, partition_max_bytes=_FETCH_BYTES)
     request = Request(
         max_wait_ms=500, min_bytes=1, max_bytes=_FETCH_BYTES, topics=[RequestTopic(topic=topic, partitions=[wanted])]
@@ -59,10 +59,9 @@ async def follow(bootstrap: str, topic: str, records: int, begun: "asyncio.Event
 async def main(options: argparse.Namespace) -> dict[str, float]:
     """All consumers; says on standard error when they are connected."""
     begun = asyncio.Event()
-    following = asyncio.gather(
-        *(follow(options.bootstrap, options.topic, options.records, begun) for _ in range(options.consumers))
-    )
-    print("following", file=sys.stderr, flush=True)
+    clients = [await wire.Client.connect(options.bootstrap, _CAPACITY) for _ in range(options.consumers)]
+    following = asyncio.gather(*(follow(client, options.topic, options.records, begun) for client in clients))
+    print(READY, file=sys.stderr, flush=True)
     async with asyncio.timeout(_PATIENCE):
         await begun.wait()
         start = time.perf_counter()

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from bench import apart, throughput
+from bench.followers import READY
 from bench.loads import Load
 from bench.measure import memory, paired_ratio
 from bench.results import Cell, Part, Table
@@ -148,6 +149,7 @@ def _followed(stack: Stack, system: str, load: Load, count: int, rate: int) -> t
     with apart.started(
         "followers", bootstrap=stack.bootstrap(system), topic=topic, records=load.records, consumers=count
     ) as followers:
+        followers.wait_for(READY)
         throughput.produce(stack, system, load, topic, rate)
         result = followers.result()
     return result["megabytes"] / result["seconds"], cpu.used().get("bridge", 0.0) / result["megabytes"] * 100
