@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.clients.model import attempts
+from bridge.apis import offset_fetch
+from tests.apis.wire import ask_at
+from tests.clients.families.confluent import Confluent
+from tests.clients.families.java import Java
+from tests.clients.members import Joining, Member, until, until_shared
+from tests.clients.model import Draft, attempts
 from tests.clients.raw_members import PARTITIONS, Group
 from tests.support.bridges import BridgeChild
+from tests.support.java import KAFKA
 
 pytestmark = pytest.mark.pulsar
+
+
+@pytest.fixture
+def bridge_child(start_bridge: Callable[..., BridgeChild]) -> BridgeChild:
+    """The bridge, with members that hear of a rebalance soon."""
+    return start_bridge(groups={"consumer_heartbeat_interval_ms": 300})
 
 
 @pytest.fixture
@@ -73,3 +86,46 @@ def test_a_static_member_away_keeps_its_place(group: Group, kill: Callable[[], N
     kill()
     group.join("m2", instance_id="i")
     assert (group.epochs["m2"], group.held["m2"]) == (1, group.held["m"])
+
+
+@pytest.fixture(params=["java", "confluent"])
+def client(request: pytest.FixtureRequest, bridge_child: BridgeChild, tmp_path: Path) -> Iterator[Java | Confluent]:
+    """A client that speaks the new protocol."""
+    address = bridge_child.kafka
+    made = Java("java", KAFKA, address, tmp_path / "java") if request.param == "java" else Confluent(address)
+    yield made
+    made.close()
+
+
+def committed(bridge: BridgeChild, name: str) -> dict[int, int]:
+    """The offsets of a group in the topic of its name, asked for anew: an old connection may be in its back-off."""
+    asked = offset_fetch.RequestGroup(group_id=name)
+    (group,) = ask_at(bridge.kafka, offset_fetch.API, offset_fetch.Request(groups=[asked])).groups
+    return {one.partition_index: one.committed_offset for topic in group.topics for one in topic.partitions}
+
+
+def until_all_read(members: Sequence[Member], values: set[str]) -> None:
+    until("all records", lambda: values <= {value for member in members for value in member.values}, *members)
+
+
+def test_members_come_to_share_though_the_bridge_is_killed_in_each_rebalance(
+    bridge_child: BridgeChild, client: Java | Confluent, topic: str
+) -> None:
+    client.create_topic(topic, PARTITIONS)
+    members = [client.join(Joining(topic, topic, protocol="consumer"))]
+    until_shared(members, PARTITIONS)
+    read = set()
+    for kill in range(PARTITIONS - 1):
+        batch = [Draft("", f"{kill}-{number}".encode(), None, partition=number % PARTITIONS) for number in range(40)]
+        ends = {one.partition: one.offset + 1 for one in client.write(topic, batch)}
+        read |= {(draft.value or b"").decode() for draft in batch}
+        until_all_read(members, read)
+        for member in members:
+            member.commit()
+        members.append(client.join(Joining(topic, topic, protocol="consumer")))
+        bridge_child.kill()
+        bridge_child.start()
+        until_shared(members, PARTITIONS)
+        assert committed(bridge_child, topic) == ends
+    for member in members:
+        member.leave()
