@@ -1,6 +1,7 @@
 """The command line: one sub-command a job, and exit codes that a script can act on."""
 
 import argparse
+import logging
 import signal
 import sys
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     jobs = all_jobs()
     arguments = make_parser(jobs).parse_args(argv)
     signal.signal(signal.SIGTERM, _as_interrupt)
+    logging.disable(logging.CRITICAL)  # what libraries trace at length is told in one line
     progress = Progress(arguments.progress)
     context = Context(session_options(arguments), progress, Report(arguments.report, arguments.job))
     try:

@@ -88,6 +88,8 @@ class _Copy:
         """Make the targets that are missing, and see how far the others are."""
         counts = partition_counts(self._bounds)
         create_targets(self._target, self.missing, {self._names[topic]: counts[topic] for topic in self._names})
+        if self.missing:
+            self._context.progress.note(f"created {', '.join(self.missing)}")
         self._copied = self.appender.resume(list(self._bounds))
         self._context.report.set(resumed={str(key): offset for key, offset in self._copied.items()})
 

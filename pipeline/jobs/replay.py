@@ -46,6 +46,8 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     appender = Appender(context.spark, endpoint, names)
     with appender.alone():
         create_targets(endpoint, missing, {names[topic]: counts[topic] for topic in names})
+        if missing:
+            context.progress.note(f"created {', '.join(missing)}")
         done = appender.resume(list(bounds))
         left = continued(asked, done, bounds)
 

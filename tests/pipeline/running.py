@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parent.parent.parent
-TIMEOUT = 120.0
+TIMEOUT = 240.0
 
 
 @dataclass(frozen=True, slots=True)

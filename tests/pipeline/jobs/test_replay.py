@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from bridge.standalone.guard import Guard
 from pipeline.endpoint import KafkaEndpoint
@@ -100,12 +102,18 @@ def test_a_process_killed_twice_writes_nothing_twice(
 
 
 def until_written(endpoint: EndpointOptions, topic: str, records: int, process: JobProcess) -> None:
+    """Return when so many records can be read; the job has created the topic, or found it."""
     with KafkaEndpoint(endpoint) as asked:
-        while True:
-            bounds = asked.bounds([topic]) if topic in asked.topics() else {}
-            if sum(held.latest for held in bounds.values()) >= records:
-                return
-            assert process.running, process.said
+        if topic not in asked.topics():
+            process.wait_for(lambda event: event.get("text") == f"created {topic}")
+        places = [TopicPartition(topic, number, 0) for number in asked.partitions([topic])[topic]]
+    settings = {"bootstrap.servers": endpoint.bootstrap, "group.id": "nobody", "enable.auto.commit": False}
+    with closing(Consumer(settings)) as consumer:
+        consumer.assign(places)
+        while records > 0:
+            messages = consumer.consume(min(records, 1000), 1)
+            assert messages or process.running, process.said
+            records -= sum(message.error() is None for message in messages)
 
 
 def test_a_range_of_time_is_found_in_the_archive(spark: SparkSession, at_kafka: EndpointOptions, archive: Path) -> None:
