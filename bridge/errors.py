@@ -21,6 +21,11 @@ class KafkaError(BridgeError):
         self.code = int(code)
         self.message = message
 
+    def bare(self) -> "KafkaError":
+        """The same without its traceback and cause, to be kept: they hold what was at hand, the records of a request,
+        until the next garbage collection."""
+        return KafkaError(self.code, self.message)
+
 
 class CorruptBatch(BridgeError):
     """A record batch breaks its own framing, checksum or compression: CORRUPT_MESSAGE (2)."""

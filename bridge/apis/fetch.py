@@ -87,7 +87,7 @@ def _open_nowait(part: _Part, broker: Broker) -> bool:
         part.log = broker.topics.log(topic, part.wanted.partition)
         check_epoch(part.wanted.current_leader_epoch)
     except KafkaError as error:
-        part.error = error
+        part.error = error.bare()
     return True
 
 
@@ -96,7 +96,7 @@ async def _open(part: _Part, broker: Broker) -> None:
         part.log = await broker.topics.partition(part.topic, part.wanted.partition)
         check_epoch(part.wanted.current_leader_epoch)
     except KafkaError as error:
-        part.error = error
+        part.error = error.bare()
 
 
 async def _read(parts: list[_Part], max_bytes: int, patience: float) -> None:
@@ -119,7 +119,7 @@ async def _read_slowly(part: _Part, log: PartitionLog, limit: int, patience: flo
     try:
         part.records = await log.read(part.wanted.fetch_offset, limit, patience)
     except KafkaError as error:
-        part.error = error
+        part.error = error.bare()
 
 
 async def _to_messages(part: _Part, version: int, max_bytes: int) -> None:
@@ -140,7 +140,7 @@ async def _to_messages(part: _Part, version: int, max_bytes: int) -> None:
             offset = last.base_offset + last.last_offset_delta + 1
             part.records = await part.log.read(offset, limit, 0.0)
     except KafkaError as error:
-        part.error = error
+        part.error = error.bare()
 
 
 def _refuse_zstd(parts: list[_Part]) -> None:

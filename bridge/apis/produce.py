@@ -91,7 +91,7 @@ def _prepare_nowait(topic: str, place: _Place, version: int, refused: KafkaError
             place.sealed = [sealed for batch in batches for sealed in _seal(batch, version, place.log)]
         return place.log.is_ready(_producers(place))
     except KafkaError as error:
-        place.error = error
+        place.error = error.bare()
         return True
 
 
@@ -106,7 +106,7 @@ async def _prepare(topic: str, place: _Place, version: int, deadline: float, bro
     except TimeoutError:
         place.error = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "Pulsar takes no more for this partition at present")
     except KafkaError as error:
-        place.error = error
+        place.error = error.bare()
 
 
 def _records(place: _Place, version: int) -> memoryview:
@@ -149,7 +149,7 @@ def _append(place: _Place) -> None:
         try:
             place.offsets = place.log.append_all(place.sealed)
         except KafkaError as error:
-            place.error = error
+            place.error = error.bare()
 
 
 class _Answer:

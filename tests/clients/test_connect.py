@@ -9,10 +9,10 @@ from pathlib import Path
 from threading import Timer
 from typing import IO
 
+from bridge.standalone.ports import any_free
 from tests.clients.endpoint import Clients, Endpoint, unique
 from tests.clients.members import Joining, until
 from tests.support.java import CONNECT, java_command
-from tests.support.kafka_broker import free_ports
 
 PATIENCE = 60.0
 
@@ -32,7 +32,7 @@ def properties(endpoint: Endpoint, work: Path, topic: str) -> list[str]:
             value_converter="org.apache.kafka.connect.storage.StringConverter",
             offset_storage_file_filename=str(work / "offsets"),
             offset_flush_interval_ms="500",
-            listeners=f"http://127.0.0.1:{free_ports(1)[0]}",
+            listeners=f"http://127.0.0.1:{any_free()}",
         ),
         write_properties(
             work / "source.properties",

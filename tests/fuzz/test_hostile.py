@@ -25,9 +25,6 @@ pytestmark = [pytest.mark.pulsar, pytest.mark.usefixtures("canary")]
 # A request within kafka.max_request_bytes is received whole before it can be refused.
 one_whole_request = pytest.mark.parametrize("canary", [(100 << 20) + GROWTH], indirect=True, ids=["100 MiB"])
 
-# Bombs: what they claim is refused before it is made (RSS of a process that had none of them yet).
-a_little = pytest.mark.parametrize("canary", [20 << 20], indirect=True, ids=["20 MiB"])
-
 NOT_KAFKA = {
     "http": b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
     "ssh": b"SSH-2.0-OpenSSH_9.6\r\n" + bytes(64),
@@ -168,7 +165,6 @@ BATCHES: dict[str, Callable[[], bytes]] = {
 }
 
 
-@a_little
 def test_damaged_batches_are_refused_and_not_stored(target: BridgeChild) -> None:
     topic = f"fuzz-{secrets.token_hex(3)}"
     create(target.kafka, topic)
