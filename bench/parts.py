@@ -86,7 +86,7 @@ def latency(stack: Stack, plan: Plan) -> Part:
     for number in range(plan.rounds + 1):
         for system in (*SYSTEMS[number % 3 :], *SYSTEMS[: number % 3]):
             if system == "pulsar":
-                settings = load.pulsar_producer() | {"linger_ms": linger, "pending": 10_000}
+                settings = load.pulsar_producer() | {"linger_ms": linger}
                 one = stack.pulsar_client.call("latency", topic=stack.native(topics[system]), **common, **settings)
             else:
                 settings = load.producer_settings(stack.bootstrap(system)) | {"linger.ms": str(linger)}
