@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from bridge import log
@@ -118,7 +119,10 @@ class Offsets:
 
         The time of the commit is filled in. Raises KafkaError for all of them.
         """
-        errors = {where: await self._check(where, stored) for where, stored in wanted.items()}
+        errors = {}
+        for where, stored in wanted.items():
+            known = self._check_nowait(where, stored)
+            errors[where] = await self._check(where, stored) if known is None else known
         good = [where for where, error in errors.items() if error is ErrorCode.NONE]
         if not good:
             return _done(errors)
@@ -127,10 +131,14 @@ class Offsets:
         records: dict[Key, bytes | None] = {
             offset_key(group_id, *where): encode_offset(replace(wanted[where], committed_at_ms=now)) for where in good
         }
-        stored = self._store.submit(group_id, records)
+        # callbacks, not a task: commits are many
+        saving = asyncio.ensure_future(self._store.submit(group_id, records))
         pending = [(group_id, *where) for where in good]
-        self._pending.update(pending)
-        return asyncio.ensure_future(self._stored(stored, pending, errors))
+        for one in pending:
+            self._pending[one] += 1
+        outcome: asyncio.Future[dict[Where, ErrorCode]] = asyncio.get_running_loop().create_future()
+        saving.add_done_callback(partial(self._saved, pending, errors, outcome))
+        return outcome
 
     async def fetch(self, group_id: str) -> dict[Where, StoredOffset]:
         """The committed offsets of a group, none if there is no such group."""
@@ -205,21 +213,40 @@ class Offsets:
 
     # --- within ---------------------------------------------------------------------------------------------------
 
-    async def _stored(
-        self, stored: Awaitable[None], pending: list[tuple[str, str, int]], errors: dict[Where, ErrorCode]
-    ) -> dict[Where, ErrorCode]:
-        try:
-            await stored
+    def _saved(
+        self,
+        pending: list[tuple[str, str, int]],
+        errors: dict[Where, ErrorCode],
+        outcome: "asyncio.Future[dict[Where, ErrorCode]]",
+        saving: "asyncio.Future[None]",
+    ) -> None:
+        for one in pending:
+            self._pending[one] -= 1
+            if not self._pending[one]:
+                del self._pending[one]
+        error = None if saving.cancelled() else saving.exception()
+        if error is None and not saving.cancelled():
             self._metrics.commits.inc(len(pending))
-        except KafkaError as error:
+        if outcome.done():
+            return
+        if saving.cancelled():
+            outcome.cancel()
+        elif error is None:
+            outcome.set_result(errors)
+        elif isinstance(error, KafkaError):
             failed = ErrorCode(error.code)
-            return {where: failed if code is ErrorCode.NONE else code for where, code in errors.items()}
-        finally:
-            self._pending.subtract(pending)
-            for one in pending:
-                if not self._pending[one]:
-                    del self._pending[one]
-        return errors
+            outcome.set_result({where: code or failed for where, code in errors.items()})
+        else:
+            outcome.set_exception(error)
+
+    def _check_nowait(self, where: Where, stored: StoredOffset) -> ErrorCode | None:
+        """As `_check` where the topic is known; None where it has to be asked for, or something is wrong."""
+        name, partition = where
+        topic = self._topics.cached(name)
+        # a character takes four bytes at most
+        if topic is None or 4 * len(stored.metadata) > self._settings.max_offset_metadata_bytes:
+            return None
+        return ErrorCode.NONE if 0 <= partition < topic.partitions else None
 
     async def _check(self, where: Where, stored: StoredOffset | None) -> ErrorCode:
         """What is wrong with a partition, and with what is to be committed for it."""
