@@ -119,10 +119,7 @@ class Offsets:
 
         The time of the commit is filled in. Raises KafkaError for all of them.
         """
-        errors = {}
-        for where, stored in wanted.items():
-            known = self._check_nowait(where, stored)
-            errors[where] = await self._check(where, stored) if known is None else known
+        errors = {where: await self._check(where, stored) for where, stored in wanted.items()}
         good = [where for where, error in errors.items() if error is ErrorCode.NONE]
         if not good:
             return _done(errors)
@@ -238,15 +235,6 @@ class Offsets:
             outcome.set_result({where: code or failed for where, code in errors.items()})
         else:
             outcome.set_exception(error)
-
-    def _check_nowait(self, where: Where, stored: StoredOffset) -> ErrorCode | None:
-        """As `_check` where the topic is known; None where it has to be asked for, or something is wrong."""
-        name, partition = where
-        topic = self._topics.cached(name)
-        # a character takes four bytes at most
-        if topic is None or 4 * len(stored.metadata) > self._settings.max_offset_metadata_bytes:
-            return None
-        return ErrorCode.NONE if 0 <= partition < topic.partitions else None
 
     async def _check(self, where: Where, stored: StoredOffset | None) -> ErrorCode:
         """What is wrong with a partition, and with what is to be committed for it."""
