@@ -16,6 +16,7 @@ from bridge.pulsar.lookup import Lookup
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.pool import Lane, Pool
 from bridge.pulsar.protocol import Buffer, entry_frame_head, entry_head
+from bridge.pulsar.send import Send
 from bridge.pulsar.types import AccessMode, ClientClosed, MessageTooLarge, Position, PulsarError, Receipt, signed
 
 # What a pending send costs beside its payload, about.
@@ -26,56 +27,6 @@ _SETTLING: Final = 0.1
 # Seconds a partition may be missing before its topic, when that is being deleted, is missing too.
 _BEING_DELETED: Final = 5.0
 _NO_LONGER_POSSIBLE: Final = frozenset({pb.TopicTerminatedError, pb.ProducerFenced})
-
-
-class _Send:
-    """One entry on its way."""
-
-    __slots__ = (
-        "future",
-        "head",
-        "highest",
-        "metadata",
-        "num_messages",
-        "payload",
-        "sent_at",
-        "sequence_id",
-        "size",
-        "told",
-    )
-
-    def __init__(
-        self,
-        future: "asyncio.Future[Receipt]",
-        metadata: pb.MessageMetadata,
-        payload: Sequence[Buffer],
-        num_messages: int,
-        told: Callable[["asyncio.Future[Receipt]"], None] | None,
-    ) -> None:
-        self.future = future
-        self.told = told
-        self.metadata = metadata
-        self.payload = payload
-        self.num_messages = num_messages
-        self.size = sum(map(len, payload))
-        self.head = b""  # checksum and metadata, once encoded; the same for every attempt
-        self.sequence_id = -1
-        self.highest: int | None = None
-        self.sent_at = 0.0
-
-    def succeed(self, receipt: Receipt) -> None:
-        """The broker has stored it."""
-        if not self.future.done():
-            self.future.set_result(receipt)
-            if self.told is not None:
-                self.told(self.future)
-
-    def fail(self, error: PulsarError) -> None:
-        """It will never be stored, or nobody will ever know."""
-        if not self.future.done():
-            self.future.set_exception(error)
-            if self.told is not None:
-                self.told(self.future)
 
 
 class Producer(Attachment):
@@ -118,7 +69,7 @@ class Producer(Attachment):
         self._topic_epoch: int | None = None
         # Under a given name the numbers go on where the broker says: unknown until then.
         self._next_sequence_id: int | None = None if name else 0
-        self._pending: deque[_Send] = deque()
+        self._pending: deque[Send] = deque()
         self._pending_bytes = 0
         self._room = asyncio.Event()
         self._room.set()
@@ -158,7 +109,7 @@ class Producer(Attachment):
         """
         future: asyncio.Future[Receipt] = self._loop.create_future()
         parts = (payload,) if isinstance(payload, bytes | bytearray | memoryview) else payload
-        send = _Send(future, metadata, parts, num_messages, told)
+        send = Send(future, metadata, parts, num_messages, told)
         if self._failure is not None or self._closing:
             send.fail(self._failure or ClientClosed("the producer"))
             return future
@@ -303,7 +254,7 @@ class Producer(Attachment):
         for send in sends:
             send.fail(error)
 
-    def _write(self, connection: Connection, send: _Send) -> bool:
+    def _write(self, connection: Connection, send: Send) -> bool:
         """Send, or say that it never can be; its future has the reason."""
         if not send.head:
             self._encode(send)
@@ -318,7 +269,7 @@ class Producer(Attachment):
         self._metrics.bytes_sent.inc(send.size)
         return True
 
-    def _encode(self, send: _Send) -> None:
+    def _encode(self, send: Send) -> None:
         metadata = send.metadata
         metadata.producer_name = self.name
         if not metadata.HasField("publish_time"):
@@ -356,7 +307,7 @@ class Producer(Attachment):
             self._log.warning("! pulsar receipt out of order", extra={"sequence_id": receipt.sequence_id})
             self._reopen(connection)
 
-    def _resolve(self, send: _Send, receipt: pb.CommandSendReceipt) -> None:
+    def _resolve(self, send: Send, receipt: pb.CommandSendReceipt) -> None:
         self._release(send)
         self._metrics.receipt_seconds.observe(self._loop.time() - send.sent_at)
         if not send.future.done():
@@ -385,7 +336,7 @@ class Producer(Attachment):
         if error.error != pb.NotAllowedError:
             self._reopen(connection)
 
-    def _is_hopeless(self, send: _Send, code: int) -> bool:
+    def _is_hopeless(self, send: Send, code: int) -> bool:
         """Refused for itself; or its bytes changed under our hands since the checksum was made."""
         if code == pb.ChecksumError:
             return entry_head(send.metadata.SerializeToString(), send.payload) != send.head
@@ -397,7 +348,7 @@ class Producer(Attachment):
             self._abandoned = connection
             self._detach()
 
-    def _release(self, send: _Send) -> None:
+    def _release(self, send: Send) -> None:
         self._pending_bytes -= send.size + _OVERHEAD
         if self._pending_bytes < self._max_pending_bytes:
             self._room.set()
