@@ -11,6 +11,7 @@ import pytest
 
 from tests.clients.endpoint import Clients, Endpoint
 from tests.clients.matrix import Plugin
+from tests.clients.scene import Scene
 from tests.support.bridges import BridgeChild, settings_for
 from tests.support.kafka_broker import KafkaBroker
 
@@ -45,13 +46,8 @@ def endpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         pulsar_address = request.getfixturevalue("pulsar")
         overrides = {"groups": {"consumer_heartbeat_interval_ms": 200}}
         settings = settings_for(pulsar_address, pulsar_address.create_namespace(), overrides)
-        bridge = BridgeChild(settings, tmp_path_factory.mktemp("bridge"), request.getfixturevalue("guard"))
-        bridge.start()
-        try:
+        with BridgeChild(settings, tmp_path_factory.mktemp("bridge"), request.getfixturevalue("guard")) as bridge:
             yield Endpoint("bridge", bridge.kafka, bridge.pulsar, bridge.admin, bridge.namespace)
-            bridge.stop()
-        finally:
-            bridge.kill()
         return
     broker = KafkaBroker(tmp_path_factory.mktemp("kafka"), request.getfixturevalue("guard"))
     broker.start()
@@ -69,6 +65,14 @@ def clients(endpoint: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Ite
         yield families
     finally:
         families.close()
+
+
+@pytest.fixture
+def scene(clients: Clients) -> Iterator[Scene]:
+    """Return a topic and a group of the test's own; who joins leaves with the test."""
+    made = Scene(clients)
+    yield made
+    made.close()
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any
 
 from tests.clients.endpoint import ABILITIES, Clients, unique
-from tests.clients.members import Joining, Member
+from tests.clients.members import Joining, Member, until, until_read, until_shared
 from tests.clients.model import Draft
 
 PARTITIONS = 3
@@ -45,6 +45,10 @@ class Scene:
         self.members.append(member)
         return member
 
+    def until_all_held_by(self, member: Member) -> None:
+        """Wait for one member to hold every partition."""
+        until("one member to hold all", lambda: member.held == set(range(self.partitions)), member)
+
     def commit(self, members: Sequence[Member], family: str) -> None:
         """Commit where the client can be asked; the others do it when they lose partitions or leave."""
         if family in ABILITIES["commit"]:
@@ -56,3 +60,41 @@ class Scene:
         for member in self.members:
             if not member.ended:
                 member.leave()
+
+
+def share(scene: Scene, family: str, **how: Any) -> Member:
+    """A second member comes and goes, and each record comes once; the first one, which holds all again."""
+    first = scene.join(family, **how)
+    scene.write(30)
+    until_read([first], scene.values)
+    scene.commit([first], family)
+    second = scene.join(family, **how)
+    pair = [first, second]
+    until_shared(pair, scene.partitions)
+    scene.write(30)
+    until_read(pair, scene.values)
+    scene.commit(pair, family)
+    second.leave()
+    scene.until_all_held_by(first)
+    scene.write(30)
+    until_read(pair, scene.values)
+    return first
+
+
+def come_back(scene: Scene, family: str, **how: Any) -> None:
+    """A static member goes and comes back to what it had, and the other one notices nothing."""
+    stays = scene.join(family, instance="stays", **how)
+    scene.until_all_held_by(stays)
+    goes = scene.join(family, instance="goes", **how)
+    until_shared([stays, goes], scene.partitions)
+    before, held = list(stays.history), goes.held
+    scene.write(9)
+    until_read([stays, goes], scene.values)
+    scene.commit([stays, goes], family)
+    goes.leave()
+    back = scene.join(family, instance="goes", **how)
+    until_shared([stays, back], scene.partitions)
+    assert back.held == held
+    scene.write(9)
+    until_read([stays, goes, back], scene.values)
+    assert stays.history == before

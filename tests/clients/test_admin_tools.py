@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
-from tests.clients.endpoint import Clients, Endpoint, unique
+from tests.clients.endpoint import Endpoint, unique
 from tests.clients.members import until_read
 from tests.clients.scene import PARTITIONS, Scene
 from tests.support.java import run_tool
@@ -18,13 +15,6 @@ CONFIGS = "kafka.admin.ConfigCommand"
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
 DELETE_RECORDS = "org.apache.kafka.tools.DeleteRecordsCommand"
-
-
-@pytest.fixture
-def scene(clients: Clients) -> Iterator[Scene]:
-    made = Scene(clients)
-    yield made
-    made.close()
 
 
 def tool(endpoint: Endpoint, main_class: str, *arguments: str) -> str:

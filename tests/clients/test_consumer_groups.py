@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.clients.endpoint import Clients, Endpoint
-from tests.clients.members import Member, until, until_read, until_shared
+from tests.clients.members import until, until_read, until_shared
 from tests.clients.model import PATIENCE
-from tests.clients.scene import Scene
+from tests.clients.scene import Scene, come_back, share
 from tests.support.java import run_tool
 
 FAMILIES = ["java", "confluent"]
 GROUPS_TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
-
-
-@pytest.fixture
-def scene(clients: Clients) -> Iterator[Scene]:
-    made = Scene(clients)
-    yield made
-    made.close()
-
-
-def holds_all(scene: Scene, member: Member) -> None:
-    until("one member to hold all", lambda: member.held == set(range(scene.partitions)), member)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -32,7 +19,7 @@ def test_one_member_reads_all_commits_leaves_and_resumes(scene: Scene, clients: 
     first = scene.write(30)
     member = scene.join(family, protocol="consumer")
     until_read([member], first)
-    holds_all(scene, member)
+    scene.until_all_held_by(member)
     scene.commit([member], family)
     member.leave()
     committed = clients.groups("java").group_offsets(scene.group)
@@ -44,20 +31,7 @@ def test_one_member_reads_all_commits_leaves_and_resumes(scene: Scene, clients: 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_two_members_share_the_partitions_and_each_record_comes_once(scene: Scene, family: str) -> None:
-    first = scene.join(family, protocol="consumer")
-    scene.write(30)
-    until_read([first], scene.values)
-    scene.commit([first], family)
-    second = scene.join(family, protocol="consumer")
-    pair = [first, second]
-    until_shared(pair, scene.partitions)
-    scene.write(30)
-    until_read(pair, scene.values)
-    scene.commit(pair, family)
-    second.leave()
-    holds_all(scene, first)
-    scene.write(30)
-    until_read(pair, scene.values)
+    first = share(scene, family, protocol="consumer")
     assert first.history[-1].partitions >= first.history[-2].partitions
 
 
@@ -70,27 +44,13 @@ def test_members_of_different_clients_share_a_group(scene: Scene) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_static_member_comes_back_to_its_partitions_without_a_rebalance(scene: Scene, family: str) -> None:
-    stays = scene.join(family, instance="stays", protocol="consumer")
-    holds_all(scene, stays)
-    goes = scene.join(family, instance="goes", protocol="consumer")
-    until_shared([stays, goes], scene.partitions)
-    before, held = list(stays.history), goes.held
-    scene.write(9)
-    until_read([stays, goes], scene.values)
-    scene.commit([stays, goes], family)
-    goes.leave()
-    back = scene.join(family, instance="goes", protocol="consumer")
-    until_shared([stays, back], scene.partitions)
-    assert back.held == held
-    scene.write(9)
-    until_read([stays, goes, back], scene.values)
-    assert stays.history == before
+    come_back(scene, family, protocol="consumer")
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_second_one_of_the_same_instance_is_turned_away(scene: Scene, family: str) -> None:
     first = scene.join(family, instance="only", protocol="consumer")
-    holds_all(scene, first)
+    scene.until_all_held_by(first)
     second = scene.join(family, instance="only", protocol="consumer")
     until("the second one to be refused", lambda: "instance" in second.failure.lower(), first)
     scene.write(9)
@@ -100,7 +60,7 @@ def test_a_second_one_of_the_same_instance_is_turned_away(scene: Scene, family: 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_pattern_takes_in_topics_that_come_later(scene: Scene, clients: Clients, family: str) -> None:
     member = scene.join(family, protocol="consumer", pattern=f"{scene.topic}.*")
-    holds_all(scene, member)
+    scene.until_all_held_by(member)
     later = f"{scene.topic}-later"
     clients["confluent"].create_topic(later, scene.partitions + 2)
     # the partitions of both topics are noted by their numbers alone

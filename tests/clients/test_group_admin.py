@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.clients.endpoint import Clients, able, unique
@@ -16,13 +14,6 @@ NON_EMPTY_GROUP = 68
 GROUP_ID_NOT_FOUND = 69
 GROUP_SUBSCRIBED_TO_TOPIC = 86
 ALL = tuple(range(PARTITIONS))
-
-
-@pytest.fixture
-def scene(clients: Clients) -> Iterator[Scene]:
-    made = Scene(clients)
-    yield made
-    made.close()
 
 
 @pytest.fixture(scope="module")

@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.clients.endpoint import FAMILIES, Clients, able
 from tests.clients.families.kcat_member import KcatMember
 from tests.clients.members import Member, until, until_read, until_shared
 from tests.clients.model import attempts
-from tests.clients.scene import Scene
+from tests.clients.scene import Scene, come_back, share
 
 # kcat and kafka-python tell nobody; aiokafka's heartbeats are too old to name the instance
 FENCED = ["confluent", "java", "java-3.9"]
-
-
-@pytest.fixture
-def scene(clients: Clients) -> Iterator[Scene]:
-    made = Scene(clients)
-    yield made
-    made.close()
-
-
-def holds_all(scene: Scene, member: Member) -> None:
-    until("one member to hold all", lambda: member.held == set(range(scene.partitions)), member)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -44,20 +31,7 @@ def test_one_member_reads_all_commits_leaves_and_resumes(scene: Scene, clients: 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_two_members_share_the_partitions_and_each_record_comes_once(scene: Scene, family: str) -> None:
-    first = scene.join(family)
-    scene.write(30)
-    until_read([first], scene.values)
-    scene.commit([first], family)
-    second = scene.join(family)
-    pair = [first, second]
-    until_shared(pair, scene.partitions)
-    scene.write(30)
-    until_read(pair, scene.values)
-    scene.commit(pair, family)
-    second.leave()
-    holds_all(scene, first)
-    scene.write(30)
-    until_read(pair, scene.values)
+    share(scene, family)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -83,36 +57,22 @@ def wait_for_any(member: Member) -> None:
 
 @pytest.mark.parametrize("family", able("static"))
 def test_a_static_member_comes_back_to_its_partitions_without_a_rebalance(scene: Scene, family: str) -> None:
-    stays = scene.join(family, instance="stays", session_ms=30_000)
-    holds_all(scene, stays)
-    goes = scene.join(family, instance="goes", session_ms=30_000)
-    until_shared([stays, goes], scene.partitions)
-    before, held = list(stays.history), goes.held
-    scene.write(9)
-    until_read([stays, goes], scene.values)
-    scene.commit([stays, goes], family)
-    goes.leave()
-    back = scene.join(family, instance="goes", session_ms=30_000)
-    until_shared([stays, back], scene.partitions)
-    assert back.held == held
-    scene.write(9)
-    until_read([stays, goes, back], scene.values)
-    assert stays.history == before
+    come_back(scene, family, session_ms=30_000)
 
 
 @pytest.mark.parametrize("family", FENCED)
 def test_a_second_one_of_the_same_instance_fences_the_first(scene: Scene, family: str) -> None:
     first = scene.join(family, instance="only")
-    holds_all(scene, first)
+    scene.until_all_held_by(first)
     second = scene.join(family, instance="only")
     until("the first one to be fenced", lambda: "fenced" in first.failure.lower(), second)
-    holds_all(scene, second)
+    scene.until_all_held_by(second)
 
 
 @pytest.mark.parametrize("family", able("cooperative"))
 def test_a_cooperative_member_keeps_what_it_need_not_give(scene: Scene, family: str) -> None:
     first = scene.join(family, cooperative=True)
-    holds_all(scene, first)
+    scene.until_all_held_by(first)
     scene.write(9)
     until_read([first], scene.values)
     first.commit()
@@ -139,11 +99,11 @@ def test_clients_of_all_families_share_one_group(clients: Clients) -> None:
 
 def test_a_killed_members_partitions_go_to_the_others(scene: Scene) -> None:
     stays = scene.join("confluent")
-    holds_all(scene, stays)
+    scene.until_all_held_by(stays)
     killed = scene.join("kcat", session_ms=6000)
     assert isinstance(killed, KcatMember)
     until_shared([stays, killed], scene.partitions)
     killed.kill()
-    holds_all(scene, stays)
+    scene.until_all_held_by(stays)
     scene.write(6)
     until_read([stays], scene.values)

@@ -16,13 +16,10 @@ from tests.support.pulsar import PulsarAddress
 @pytest.fixture(scope="session")
 def target(pulsar: PulsarAddress, guard: Guard, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BridgeChild]:
     """The bridge under attack; it must outlive all of it."""
-    child = BridgeChild(settings_for(pulsar, pulsar.create_namespace()), tmp_path_factory.mktemp("bridge"), guard)
-    child.start()
-    try:
+    with BridgeChild(
+        settings_for(pulsar, pulsar.create_namespace()), tmp_path_factory.mktemp("bridge"), guard
+    ) as child:
         yield child
-        child.stop()
-    finally:
-        child.kill()
 
 
 @pytest.fixture

@@ -32,13 +32,10 @@ def bridge_child(
     pulsar: PulsarAddress, guard: Guard, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[BridgeChild]:
     """Return a bridge for all tests here: Spark and the bridge would otherwise share an interpreter."""
-    child = BridgeChild(settings_for(pulsar, pulsar.create_namespace()), tmp_path_factory.mktemp("bridge"), guard)
-    child.start()
-    try:
+    with BridgeChild(
+        settings_for(pulsar, pulsar.create_namespace()), tmp_path_factory.mktemp("bridge"), guard
+    ) as child:
         yield child
-        child.stop()
-    finally:
-        child.kill()
 
 
 @pytest.fixture(scope="session")

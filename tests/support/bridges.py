@@ -5,7 +5,7 @@ import contextlib
 import threading
 from collections.abc import Coroutine, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from bridge.config import Settings
 from bridge.standalone.bridge_process import BridgeProcess
@@ -107,6 +107,18 @@ class BridgeChild:
     def pid(self) -> int:
         """Its process id."""
         return self.process.pid
+
+    def __enter__(self) -> Self:
+        """Start it; it stops at the end, and is killed where something failed."""
+        self.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None:
+                self.stop()
+        finally:
+            self.kill()
 
     def start(self) -> None:
         """Start it (again) and wait until it is ready."""
