@@ -193,6 +193,7 @@ def move(
     context.progress.begin(total(left))
     began, done = time.monotonic(), 0
     for ranges in chunks(left, chunk):
+        context.go_on()
         written = appender.append(frame_of(ranges), ranges)
         done += written
         context.progress.advance(written)

@@ -2,11 +2,9 @@
 
 import argparse
 import logging
-import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
 
 from pipeline.context import Context
 from pipeline.errors import PipelineError
@@ -16,16 +14,17 @@ from pipeline.report import Report
 from pipeline.session import SessionOptions, failure_of
 
 _EXIT_CODES = "exit codes: 0 ok, 1 differences, 2 usage, 3 data loss or a broken promise, 4 endpoint failure"
+_INTERRUPTED = 130, "interrupted; the same command goes on where this one stopped"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one job."""
     jobs = all_jobs()
     arguments = make_parser(jobs).parse_args(argv)
-    signal.signal(signal.SIGTERM, _as_interrupt)
     logging.disable(logging.CRITICAL)  # what libraries trace at length is told in one line
     progress = Progress(arguments.progress)
     context = Context(session_options(arguments), progress, Report(arguments.report, arguments.job))
+    context.catch_signals()
     try:
         return run(jobs[arguments.job], arguments, context)
     finally:
@@ -39,14 +38,16 @@ def run(job: Job, arguments: argparse.Namespace, context: Context) -> int:
     try:
         code = job.run(arguments, context)
     except KeyboardInterrupt:
-        code, error = 130, "interrupted; the same command goes on where this one stopped"
-    except PipelineError as failure:
-        code, error = failure.exit_code, str(failure)
-    except Exception as unknown:  # Spark's own, else it is a bug and shows its trace
-        found = failure_of(unknown)
-        if found is None:
+        code, error = _INTERRUPTED
+    except Exception as failure:
+        # an interruption makes what is under way fail, and libraries tell that in errors of their own
+        found = failure if isinstance(failure, PipelineError) else failure_of(failure)
+        if context.interrupted:
+            code, error = _INTERRUPTED
+        elif found is None:  # neither ours nor Spark's: a bug, which shows its trace
             raise
-        code, error = found.exit_code, str(found)
+        else:
+            code, error = found.exit_code, str(found)
     finally:
         context.report.write(code, error)
     if error is not None:
@@ -81,7 +82,3 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
 def session_options(arguments: argparse.Namespace) -> SessionOptions:
     """Spark's part of the common options."""
     return SessionOptions(arguments.master, arguments.driver_memory, arguments.shuffle_partitions, arguments.jars)
-
-
-def _as_interrupt(signum: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt

@@ -1,6 +1,8 @@
 """What a job is given to work with."""
 
+import signal
 from functools import cached_property
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from pipeline.progress import Progress
@@ -21,6 +23,19 @@ class Context:
         self._given = spark
         self.progress = progress
         self.report = report
+        self.interrupted = False
+        self._catching = False
+
+    def catch_signals(self) -> None:
+        """Let SIGTERM end the job as Ctrl-C does, and remember that it was one of them."""
+        for signum in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(signum, self._interrupt)
+        self._catching = True
+
+    def go_on(self) -> None:
+        """Raise KeyboardInterrupt where a library has caught the one that a signal raised in it."""
+        if self.interrupted:
+            raise KeyboardInterrupt
 
     @cached_property
     def spark(self) -> "SparkSession":
@@ -28,7 +43,10 @@ class Context:
         if self._given is not None:
             return self._given
         self.progress.note("starting Spark")
-        return create_session(self._options)
+        session = create_session(self._options)
+        if self._catching:  # PySpark has put a handler of its own in its place
+            self.catch_signals()
+        return session
 
     def close(self) -> None:
         """Stop the session if it was started here."""
@@ -36,3 +54,7 @@ class Context:
             # what was interrupted has been told in one line already
             self.spark.sparkContext.setLogLevel("OFF")
             self.spark.stop()
+
+    def _interrupt(self, signum: int, frame: FrameType | None) -> None:
+        self.interrupted = True
+        raise KeyboardInterrupt

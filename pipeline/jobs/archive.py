@@ -54,6 +54,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         job.round()
         while arguments.every is not None:
             time.sleep(arguments.every)
+            context.go_on()
             job.round()
     return OK
 
@@ -114,6 +115,7 @@ class _Job:
         left = continued(asked, done, bounds)
         self._context.progress.begin(total(left))
         for ranges in chunks(left, self._arguments.batch):
+            self._context.go_on()
             archive.plan(number, ranges, partition_counts(bounds))
             self._batch(archive, number, ranges)
             number += 1

@@ -52,6 +52,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
                 time.sleep(arguments.follow)
             except KeyboardInterrupt:  # between two rounds nothing is left half done
                 break
+            context.go_on()
             job.round()
         job.translate()
     return OK

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import signal
 from pathlib import Path
 
 import pytest
@@ -35,8 +37,12 @@ class Job:
 
 
 def ended(outcome: int | BaseException, path: Path | None = None) -> int:
+    return run(Job(outcome), path)
+
+
+def run(job: Job, path: Path | None = None) -> int:
     context = Context(SessionOptions(), Progress("quiet"), Report(path, "job"))
-    return cli.run(Job(outcome), argparse.Namespace(), context)
+    return cli.run(job, argparse.Namespace(), context)
 
 
 @pytest.mark.parametrize(
@@ -65,6 +71,33 @@ def test_a_bug_shows_its_trace() -> None:
 def test_an_interruption_says_how_to_go_on(capsys: pytest.CaptureFixture[str]) -> None:
     assert ended(KeyboardInterrupt()) == 130
     assert "goes on where this one stopped" in capsys.readouterr().err
+
+
+class ClientJob(Job):
+    """Uses a library that takes an interruption for an error of its connection, as kafka-python does."""
+
+    def __init__(self, told: Exception | None) -> None:
+        super().__init__(0)
+        self._told = told
+
+    def run(self, arguments: argparse.Namespace, context: Context) -> int:
+        context.catch_signals()
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+        if self._told is not None:
+            raise self._told
+        context.go_on()
+        return super().run(arguments, context)
+
+
+@pytest.mark.parametrize("told", [Endpoint("socket disconnected"), OSError("closed"), None])
+def test_an_interruption_is_one_whatever_a_library_makes_of_it(told: Exception | None) -> None:
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        assert run(ClientJob(told)) == 130
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def test_what_spark_raises_tells_loss_from_failure() -> None:
