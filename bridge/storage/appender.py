@@ -38,6 +38,7 @@ class _Slot:
     after: Position  # the last position known when it was sent
     offset: asyncio.Future[int]
     given: asyncio.Future[int]  # the same to the client; another where what the client gives up must go on
+    before: asyncio.Future[int] | None  # the client's answer to the batch before, where it has none yet
     receipt: Receipt | None = field(default=None)
 
 
@@ -86,15 +87,18 @@ class Appender:
         if writer is None:  # dropped since `prepare`, for its sends failed
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "an earlier batch of this producer has failed")
         batch = writer.sequences.check(epoch, sequence, sealed.record_count)
+        before = writer.unanswered()
         if batch.repeated:
             known = writer.offset_of(batch) or asyncio.ensure_future(self._find_repeated(sealed, writer))
-            return _following(known)
+            writer.answer = _following(known, before)
+            return writer.answer
         metadata = sealed.metadata(self._newest(sealed))
         metadata.sequence_id, metadata.highest_sequence_id = batch.first.to_pulsar(), batch.last.to_pulsar()
         # what a client gives up waiting for is sent all the same: a gap in its sequences would stop it for good
-        slot = self._send(sealed, writer.producer, metadata, apart=True)
+        slot = self._send(sealed, writer.producer, metadata, apart=True, before=before)
         writer.remember(batch, slot.offset)
         slot.offset.add_done_callback(partial(self._drop_failed, producer_id, writer))
+        writer.answer = slot.given
         return slot.given
 
     def _newest(self, sealed: Sealed) -> int:
@@ -102,11 +106,19 @@ class Appender:
         end.newest_timestamp = max(end.newest_timestamp, sealed.max_timestamp)
         return end.newest_timestamp
 
-    def _send(self, sealed: Sealed, producer: Producer, metadata: MessageMetadata, *, apart: bool = False) -> _Slot:
+    def _send(
+        self,
+        sealed: Sealed,
+        producer: Producer,
+        metadata: MessageMetadata,
+        *,
+        apart: bool = False,
+        before: "asyncio.Future[int] | None" = None,
+    ) -> _Slot:
         loop = asyncio.get_running_loop()
         offset: asyncio.Future[int] = loop.create_future()
         given: asyncio.Future[int] = loop.create_future() if apart else offset
-        slot = _Slot(sealed.record_count, producer.name, Position(*self._end.anchor.position), offset, given)
+        slot = _Slot(sealed.record_count, producer.name, Position(*self._end.anchor.position), offset, given, before)
         self._under_way.add(offset)
         sent = producer.send(metadata, sealed.data, sealed.record_count, partial(self._settle, slot))
         offset.add_done_callback(partial(self._settled, sent))
@@ -208,9 +220,9 @@ class Appender:
 
     def _finish(self, slot: _Slot, base: int) -> None:
         self._end.advance(base + slot.count)
-        for offset in (slot.offset, slot.given):
-            if not offset.done():
-                offset.set_result(base)
+        if not slot.offset.done():
+            slot.offset.set_result(base)
+        _give(slot.given, base, slot.before)
         receipt = slot.receipt
         if receipt is None or receipt.duplicate:  # a repeated one's offset was given long ago
             return
@@ -266,22 +278,40 @@ class Appender:
             raise
 
 
-def _following(source: "asyncio.Future[int]") -> "asyncio.Future[int]":
-    """A future with the outcome of another; cancelling it leaves the other alone."""
-    follower: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+def _give(answer: "asyncio.Future[int]", base: int, before: "asyncio.Future[int] | None") -> None:
+    """Answer with an offset, after the batch before, and only if that had one too.
+
+    Clients take the success of a batch for that of all before it: librdkafka would tell of those as delivered, without
+    their offsets. Given up, the batch is sent again as they are, and found.
+    """
+    if answer.done():
+        return
+    if before is None:
+        answer.set_result(base)
+    elif not before.done():
+        before.add_done_callback(lambda before: _give(answer, base, before))
+    elif before.cancelled() or before.exception() is not None:
+        answer.cancel()
+    else:
+        answer.set_result(base)
+
+
+def _following(source: "asyncio.Future[int]", before: "asyncio.Future[int] | None") -> "asyncio.Future[int]":
+    """An answer with the outcome of a future; cancelling it leaves that alone."""
+    answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     def done(source: "asyncio.Future[int]") -> None:
-        if follower.done():
+        if answer.done():
             source.cancelled() or source.exception()  # seen: nobody else asks
         elif source.cancelled():
-            follower.cancel()
+            answer.cancel()
         elif (error := source.exception()) is not None:
-            follower.set_exception(error)
+            answer.set_exception(error)
         else:
-            follower.set_result(source.result())
+            _give(answer, source.result(), before)
 
     source.add_done_callback(done)
-    return follower
+    return answer
 
 
 def _fail(slot: _Slot, error: BaseException) -> None:

@@ -23,12 +23,18 @@ class Writer:
         self.producer = producer
         self.sequences = Sequences(producer.last_sequence_id)
         self.used_at = 0.0
+        self.answer: asyncio.Future[int] | None = None
+        """The client's, to its newest batch."""
         self._recent: deque[tuple[Range, asyncio.Future[int]]] = deque(maxlen=_REMEMBERED)
 
     def remember(self, batch: Range, offset: "asyncio.Future[int]") -> None:
         """Take note of a batch that is sent; `offset` is its base offset, once known."""
         self.sequences.append(batch)
         self._recent.append((batch, offset))
+
+    def unanswered(self) -> "asyncio.Future[int] | None":
+        """The answer to the newest batch, where the client has none yet."""
+        return None if self.answer is None or self.answer.done() else self.answer
 
     def offset_of(self, batch: Range) -> "asyncio.Future[int] | None":
         """The base offset of a repeated batch, where it is among the last ones."""

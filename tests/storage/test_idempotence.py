@@ -51,6 +51,34 @@ async def test_giving_up_an_append_leaves_no_gap(bench: Bench) -> None:
     assert await append(bench, log, 0) == 0
 
 
+async def test_what_follows_a_given_up_append_is_no_success_before_it(bench: Bench) -> None:
+    log = bench.log(await bench.topic())
+    await log.prepare({PID})
+    batches = [sealed(1, producer=(PID, 0, sequence)) for sequence in range(3)]
+    first, *later = log.append_all(batches)
+    first.cancel()
+    assert {type(outcome) for outcome in await asyncio.gather(*later, return_exceptions=True)} == {
+        asyncio.CancelledError
+    }
+    assert await asyncio.gather(*log.append_all(batches)) == [0, 1, 2]
+    assert await log.latest() == 3
+
+
+async def test_a_repetition_found_at_once_waits_for_one_that_is_searched(bench: Bench) -> None:
+    topic = await bench.topic()
+    before = bench.log(topic)
+    assert [await append(bench, before, 0), await append(bench, before, 1)] == [0, 1]
+    await before.close()
+    log = bench.log(topic)
+    await log.prepare({PID})
+    searched, later, new = log.append_all([sealed(1, producer=(PID, 0, sequence)) for sequence in (0, 1, 2)])
+    searched.cancel()
+    for answer in (later, new):
+        with pytest.raises(asyncio.CancelledError):
+            await answer
+    assert await append(bench, log, 2) == 2
+
+
 async def test_a_gap_and_an_old_epoch_are_refused(bench: Bench) -> None:
     log = bench.log(await bench.topic())
     await append(bench, log, 0, 3)
