@@ -1,5 +1,6 @@
 """What an API file fills in (`Api`) and what its handler is given (`Broker`, `Session`)."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from bridge.storage.topics import Topics
 
 _R = TypeVar("_R")
+_S = TypeVar("_S")
 
 MAX_CONTROL_BYTES = 10 * 1024 * 1024
 """The longest request of an API that carries no records: far above any real one, and bounded in decoding time."""
@@ -51,6 +53,28 @@ class Later(Generic[_R]):
 
     def __init__(self, future: Awaitable[_R]) -> None:
         self.future = future
+
+    @classmethod
+    def of(cls, source: "asyncio.Future[_S]", make: Callable[[_S], _R]) -> "Later[_R]":
+        """The answer that `make` makes of an outcome. By a callback: a task for each request would cost as much as all
+        the rest of a small one."""
+        answer: asyncio.Future[_R] = asyncio.get_running_loop().create_future()
+
+        def done(source: "asyncio.Future[_S]") -> None:
+            if answer.done():
+                source.cancelled() or source.exception()  # seen: nobody else asks
+            elif source.cancelled():
+                answer.cancel()
+            elif (error := source.exception()) is not None:
+                answer.set_exception(error)
+            else:
+                try:
+                    answer.set_result(make(source.result()))
+                except Exception as failure:  # noqa: BLE001 - whatever it is, the connection must be told
+                    answer.set_exception(failure)
+
+        source.add_done_callback(done)
+        return cls(answer)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ v1 adds the rebalance timeout (KIP-62); v4 has new members join twice (KIP-394);
 flexible; v7 tells the protocol type (KIP-559); v8 adds the reason (KIP-800); v9 adds skip_assignment (KIP-814).
 """
 
-import asyncio
 import uuid
 from typing import Annotated
 
@@ -71,7 +70,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         return _response(Joined(ErrorCode(error.code), request.member_id), version)
     if joined.done():
         return _response(joined.result(), version)
-    return Later(_answer(joined, version))
+    return Later.of(joined, lambda outcome: _response(outcome, version))
 
 
 def _join(request: Request, session: Session) -> Join:
@@ -90,10 +89,6 @@ def _join(request: Request, session: Session) -> Join:
         may_skip=session.api_version >= 9,
         reason=request.reason or "",
     )
-
-
-async def _answer(joined: "asyncio.Future[Joined]", version: int) -> Response:
-    return _response(await joined, version)
 
 
 def _response(joined: Joined, version: int) -> Response:

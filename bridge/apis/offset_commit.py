@@ -5,9 +5,8 @@ v3 adds throttle_time_ms; v6 adds committed_leader_epoch (KIP-320); v7 adds grou
 flexible; v9 is for members of the new consumer protocol as well (KIP-848), who name their epoch.
 """
 
-import asyncio
 import time
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import Annotated
 
@@ -82,7 +81,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         stored = await broker.offsets.commit(request.group_id, member, _wanted(request))
     except KafkaError as error:
         return Response(topics=told(_asked(request), {}, ErrorCode(error.code)))
-    return Later(asyncio.ensure_future(_answer(request, stored)))
+    return Later.of(stored, lambda errors: Response(topics=told(_asked(request), errors)))
 
 
 def _asked(request: Request) -> list[tuple[str, list[int]]]:
@@ -102,10 +101,6 @@ def _wanted(request: Request) -> dict[Where, StoredOffset]:
         for topic in request.topics
         for one in topic.partitions
     }
-
-
-async def _answer(request: Request, stored: Awaitable[dict[Where, ErrorCode]]) -> Response:
-    return Response(topics=told(_asked(request), await stored))
 
 
 def told(

@@ -3,7 +3,6 @@
 v1 adds throttle_time_ms; v3 static members (KIP-345); v4 is flexible; v5 has both sides name the protocol (KIP-559).
 """
 
-import asyncio
 from typing import Annotated
 
 from bridge.api import Api, Broker, Later, Session
@@ -54,11 +53,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         assignments={one.member_id: one.assignment for one in request.assignments},
     )
     synced = await broker.groups.sync(request.group_id, sync)
-    return _response(synced.result()) if synced.done() else Later(_answer(synced))
-
-
-async def _answer(synced: "asyncio.Future[Synced]") -> Response:
-    return _response(await synced)
+    return _response(synced.result()) if synced.done() else Later.of(synced, _response)
 
 
 def _response(synced: Synced) -> Response:

@@ -114,7 +114,7 @@ class Offsets:
 
     async def commit(
         self, group_id: str, member: Member, wanted: Mapping[Where, StoredOffset]
-    ) -> Awaitable[dict[Where, ErrorCode]]:
+    ) -> "asyncio.Future[dict[Where, ErrorCode]]":
         """Commit offsets: they have their place in the order when this returns, are stored when its result is done.
 
         The time of the commit is filled in. Raises KafkaError for all of them.
@@ -260,7 +260,7 @@ def _subscribes(hold: Hold, topic: str) -> bool:
     return hold.members > 0 and hold.consumer and (hold.subscribed is None or topic in hold.subscribed)
 
 
-def _done(errors: dict[Where, ErrorCode]) -> Awaitable[dict[Where, ErrorCode]]:
+def _done(errors: dict[Where, ErrorCode]) -> "asyncio.Future[dict[Where, ErrorCode]]":
     future: asyncio.Future[dict[Where, ErrorCode]] = asyncio.get_running_loop().create_future()
     future.set_result(errors)
     return future
