@@ -14,6 +14,7 @@ from bridge.codec import TWIN, choose
 from bridge.errors import StartupError
 from bridge.standalone.guard import Guard
 from tests.support.bridges import BridgeChild, BridgeThread, settings_for
+from tests.support.kafka_broker import KafkaBroker
 from tests.support.pulsar import PrivatePulsar, PulsarAddress, private_pulsar
 
 Sections = Mapping[str, Any]
@@ -49,6 +50,17 @@ def pulsar(guard: Guard, tmp_path_factory: pytest.TempPathFactory) -> Iterator[P
     started.start()
     yield started
     started.kill()  # its data goes with it
+
+
+@pytest.fixture(scope="session")
+def real_kafka(guard: Guard, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    """The session's Apache Kafka: the control of what is said of the bridge."""
+    broker = KafkaBroker(tmp_path_factory.mktemp("kafka"), guard)
+    broker.start()
+    try:
+        yield broker
+    finally:
+        broker.stop()
 
 
 @pytest.fixture(scope="module", name="private_pulsar")

@@ -36,6 +36,7 @@ class PulsarPlan:
     heap_megabytes: int = 768
     direct_megabytes: int = 1024
     settings: Mapping[str, str] = field(default_factory=dict)  # over pulsar.conf; None of ours for production
+    java_options: Sequence[str] = ()
 
     @property
     def service_url(self) -> str:
@@ -155,6 +156,7 @@ class PulsarProcess:
             f"-XX:MaxDirectMemorySize={self.plan.direct_megabytes}m",
             "-XX:+ExitOnOutOfMemoryError",
             "-XX:-UsePerfData",
+            *self.plan.java_options,
             "-Dio.netty.tryReflectionSetAccessible=true",
             *opens,
             f"-Djava.io.tmpdir={temporary}",

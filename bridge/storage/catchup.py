@@ -83,6 +83,7 @@ class CatchUps:
         self._idle = idle_seconds
         self._metrics = metrics
         self._cursors: dict[Cursor, object] = {}
+        self._closing: set[asyncio.Task[None]] = set()
 
     async def read(
         self,
@@ -108,6 +109,16 @@ class CatchUps:
             # what a broken or interrupted read took out of the reader is gone with it
             await self._close([cursor])
             raise
+
+    def passed(self, owner: object, offset: int) -> None:
+        """`owner` is read here without a cursor: one that has come so far is closed, with all that was sent ahead."""
+        if not self._cursors:
+            return
+        passed = [c for c, whose in self._cursors.items() if whose is owner and c.covers(offset) and not c.busy]
+        if passed:
+            task = asyncio.get_running_loop().create_task(self._close(passed))
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
 
     async def sweep(self) -> None:
         """Close the cursors that nobody uses."""

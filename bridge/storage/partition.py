@@ -145,14 +145,15 @@ class PartitionLog:
         tail = self._tail
         if tail is None or not tail.live or not self._start <= offset <= self.end.offset:
             return None
+        found: list[bytes] = []
         if offset == self.end.offset:
             self._used_at = _now()
-            return []
-        batches = tail.slice(offset, max_bytes)
-        if not batches or any(batch.is_slow for batch in batches):
-            return None
-        found = within(batches, max_bytes)
-        return found or None
+        else:
+            batches = tail.slice(offset, max_bytes)
+            if not batches or any(batch.is_slow for batch in batches) or not (found := within(batches, max_bytes)):
+                return None
+        self._storage.catchups.passed(self, offset)
+        return found
 
     async def read(self, offset: int, max_bytes: int, patience: float) -> list[bytes]:
         """Kafka batches from the one that holds `offset` on: up to `max_bytes`, one at least, none at the end.
@@ -277,10 +278,10 @@ class PartitionLog:
         found = tail.slice(offset, max_bytes)
         if found is not None:
             self._storage.metrics.cache_hits.inc()
+            self._storage.catchups.passed(self, offset)
             return found
         self._storage.metrics.cache_misses.inc()
-        make = partial(self._cursor, offset)
-        found = await self._storage.catchups.read(self, offset, max_bytes, patience, make)
+        found = await self._storage.catchups.read(self, offset, max_bytes, patience, partial(self._cursor, offset))
         if found and found[0].base > offset and offset < await self._find_start():
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is below the log start {self._start}")
         return found

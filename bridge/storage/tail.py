@@ -57,11 +57,11 @@ class Tail:
         self._cache = cache
         self._maker = maker
         self._failed = failed
-        self._batches: list[Batch] = []
+        self._batches: list[Batch | None] = []
         self._next = 0
         self._waiters: list[asyncio.Future[None]] = []
         self.reached = EARLIEST  # the last entry met
-        self._dropped = 0  # batches at the front of the list that are gone; cut off in bulk
+        self._dropped = 0  # of those at the front of the list nothing is left; cut off in bulk
         self._task = asyncio.get_running_loop().create_task(self._run(), name=f"tail {reader.topic}")
 
     async def close(self) -> None:
@@ -88,21 +88,26 @@ class Tail:
     def slice(self, offset: int, max_bytes: int) -> list[Batch] | None:
         """The batches from the one with `offset` on, up to `max_bytes` but one at least; None when it is not here."""
         batches = self._batches
-        if len(batches) == self._dropped or offset < batches[self._dropped].base:
+        first = batches[self._dropped] if len(batches) > self._dropped else None
+        if first is None or offset < first.base:
             return None
         at = bisect_right(batches, offset, lo=self._dropped, key=_next)
         found: list[Batch] = []
         size = 0
         for number in range(at, len(batches)):
-            size += batches[number].size
+            batch = batches[number]
+            if batch is None:
+                break
+            size += batch.size
             if found and size > max_bytes:
                 break
-            found.append(batches[number])
+            found.append(batch)
         return found
 
     def drop(self, batch: Batch) -> None:
         """Let go of the oldest batch, which the cache has chosen."""
         if self._dropped < len(self._batches) and self._batches[self._dropped] is batch:
+            self._batches[self._dropped] = None
             self._dropped += 1
             if self._dropped > 64 and self._dropped * 2 > len(self._batches):
                 del self._batches[: self._dropped]
@@ -144,5 +149,5 @@ class Tail:
         self._end.advance(batch.next)
 
 
-def _next(batch: Batch) -> int:
-    return batch.next
+def _next(batch: Batch | None) -> int:
+    return 0 if batch is None else batch.next

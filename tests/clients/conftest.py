@@ -13,7 +13,6 @@ from tests.clients.endpoint import Clients, Endpoint
 from tests.clients.matrix import Plugin
 from tests.clients.scene import Scene
 from tests.support.bridges import BridgeChild, settings_for
-from tests.support.kafka_broker import KafkaBroker
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -49,12 +48,7 @@ def endpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         with BridgeChild(settings, tmp_path_factory.mktemp("bridge"), request.getfixturevalue("guard")) as bridge:
             yield Endpoint("bridge", bridge.kafka, bridge.pulsar, bridge.admin, bridge.namespace)
         return
-    broker = KafkaBroker(tmp_path_factory.mktemp("kafka"), request.getfixturevalue("guard"))
-    broker.start()
-    try:
-        yield Endpoint("control", broker.kafka)
-    finally:
-        broker.stop()
+    yield Endpoint("control", request.getfixturevalue("real_kafka").kafka)
 
 
 @pytest.fixture(scope="session")

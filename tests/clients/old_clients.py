@@ -48,8 +48,8 @@ class OldClients:
             results = [future.get(PATIENCE) for future in futures]
         return [(result.partition, result.offset) for result in results]
 
-    def do_read(self, release: list[int], topic: str, start: int | None, most: int = 1 << 20) -> list[Any]:
-        """Read a topic's partition 0 from an offset, or its beginning, to its end as the client finds both."""
+    def do_read(self, release: list[int], topic: str, again: int | None, most: int = 1 << 20) -> list[Any]:
+        """Read a topic's partition 0 from its beginning to its end as the client finds both, then from an offset."""
         partition = TopicPartition(topic, 0)
         consumer = KafkaConsumer(
             bootstrap_servers=self._bootstrap,
@@ -65,11 +65,12 @@ class OldClients:
             while end is None:  # without polls in between 2.x asks for a position in vain, for ever
                 consumer.poll(timeout_ms=100)
                 end = consumer.position(partition, timeout_ms=100)
-            if start is None:
-                consumer.seek_to_beginning(partition)
-            else:
-                consumer.seek(partition, start)
-            return self._poll(consumer, end - (start or 0))
+            consumer.seek_to_beginning(partition)
+            found = self._poll(consumer, end)
+            if again is not None:
+                consumer.seek(partition, again)
+                found += self._poll(consumer, end - again)
+            return found
 
     def do_subscribe(self, release: list[int], topic: str, group: str, count: int) -> list[Any]:
         """Read so many records of a topic as a group's member and commit them."""

@@ -9,21 +9,17 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.contract.log import Log
+from tests.support.bridges import BridgeThread
 from tests.support.kafka_broker import KafkaBroker
 
 
 @pytest.fixture(
-    scope="package", params=[pytest.param("bridge", marks=pytest.mark.pulsar), pytest.param("kafka", id="control")]
+    scope="package", params=[pytest.param("bridge", marks=pytest.mark.pulsar), pytest.param("real_kafka", id="control")]
 )
-def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def bootstrap(request: pytest.FixtureRequest) -> str:
     """Where the server listens."""
-    if request.param == "bridge":
-        yield request.getfixturevalue("bridge").kafka
-        return
-    broker = KafkaBroker(tmp_path_factory.mktemp("kafka"), request.getfixturevalue("guard"))
-    broker.start()
-    yield broker.kafka
-    broker.stop()
+    server: BridgeThread | KafkaBroker = request.getfixturevalue(request.param)
+    return server.kafka
 
 
 @pytest.fixture

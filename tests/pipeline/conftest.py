@@ -11,6 +11,7 @@ import pytest
 from bridge.standalone.guard import Guard
 from pipeline.options import EndpointOptions
 from pipeline.session import SessionOptions, create_session
+from tests.pipeline.running import QUICK
 from tests.support.bridges import BridgeChild, settings_for
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.pulsar import PulsarAddress
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """Return the one session, set up as the jobs set theirs up."""
-    session = create_session(SessionOptions("local[2]", driver_memory="1g"))
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in QUICK.items():
+            patch.setenv(name, value)
+        session = create_session(SessionOptions("local[2]", driver_memory="1g"))
     yield session
     session.stop()
 
@@ -45,14 +49,9 @@ def at_bridge(bridge_child: BridgeChild) -> EndpointOptions:
 
 
 @pytest.fixture(scope="session")
-def at_kafka(guard: Guard, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EndpointOptions]:
+def at_kafka(real_kafka: KafkaBroker) -> EndpointOptions:
     """Return a real Apache Kafka as an endpoint of a job."""
-    broker = KafkaBroker(tmp_path_factory.mktemp("kafka"), guard)
-    broker.start()
-    try:
-        yield EndpointOptions(broker.kafka)
-    finally:
-        broker.stop()
+    return EndpointOptions(real_kafka.kafka)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

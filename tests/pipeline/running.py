@@ -19,12 +19,15 @@ from pipeline.context import Context
 from pipeline.jobs import all_jobs
 from pipeline.progress import Progress
 from pipeline.report import Report
+from tests.support.java import QUICK_START
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parent.parent.parent
 TIMEOUT = 240.0
+QUICK = {"JAVA_TOOL_OPTIONS": " ".join(QUICK_START)}
+"""For the JVMs that PySpark starts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,7 @@ class JobProcess:
         command += ["--progress", "json", "--master", "local[2]", "--driver-memory", "1g"]
         read, write = os.pipe()
         with os.fdopen(write, "wb") as output:
-            self._process = guard.popen(command, output=output, cwd=ROOT)
+            self._process = guard.popen(command, output=output, cwd=ROOT, environment={**os.environ, **QUICK})
         self._guard = guard
         self._lines: list[str] = []
         self._news = threading.Condition()

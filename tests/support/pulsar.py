@@ -75,6 +75,6 @@ def private_pulsar(directory: Path, guard: Guard, settings: Mapping[str, str] | 
     """One on free ports, not yet started; `settings` go over ours in its configuration."""
     jars = JarCache(default_cache(), print).ensure()
     port = any_free()
-    # half of what a user's gets: several run beside each other in a test session
-    plan = PulsarPlan(directory, port, any_free({port}), 512, 512, settings or {})
+    # half of what a user's gets: several run beside each other in a test session, most of them not for long
+    plan = PulsarPlan(directory, port, any_free({port}), 512, 512, settings or {}, ("-XX:TieredStopAtLevel=1",))
     return PrivatePulsar(PulsarProcess(plan, find_java(), jars, guard))
