@@ -22,7 +22,7 @@ run: $(VENV)/.run
 test: $(VENV)/.dev $(VENV)/.pipeline
 	$(BIN)/python -m bridge.standalone.jars
 	$(BIN)/python -m pipeline.jars
-	$(BIN)/python -X dev -m pytest $(ARGS)
+	$(BIN)/python -m pytest $(ARGS)
 
 # Every client against the bridge and, as the control, a real Apache Kafka; then the long run of kills under groups.
 test-clients: $(VENV)/.dev $(VENV)/.pipeline
