@@ -215,32 +215,37 @@ def groups(stack: Stack, plan: Plan) -> Part:
 
 
 def memory_over_time(stack: Stack, plan: Plan) -> Part:
-    """Full load in both directions with a thousand connections held open."""
+    """Full load in both directions beside a thousand connections on a thousand partitions, and slow consumers."""
     load = Load(1024, 4, 128 * 1024, plan.scaled(1.0))
     topic = stack.topic("bridge", 4)
-    idle = stack.topic("bridge", 16)
+    many = stack.topic("bridge", 1000)
+    throughput.produce(stack, "bridge", load, topic)  # the slow ones have something to read
+    bootstrap, seconds = stack.bootstrap("bridge"), plan.memory_seconds
     with (
         sampled(stack.bridge.pid) as samples,
         apart.started(
-            "crowd", bootstrap=stack.bootstrap("bridge"), topic=idle, connections=500, partitions=16, size=1024,
-            seconds=plan.memory_seconds,
+            "crowd", bootstrap=bootstrap, topic=many, connections=1000, partitions=1000, size=1024, seconds=seconds
         ) as crowd,
-    ):  # fmt: skip
-        until = time.monotonic() + plan.memory_seconds
+        apart.started("slow", bootstrap=bootstrap, topic=topic, partitions=4, consumers=50, seconds=seconds) as slow,
+    ):
+        until = time.monotonic() + seconds
         while time.monotonic() < until:
             throughput.produce(stack, "bridge", load, topic)
             throughput.fetch(stack, "bridge", load, topic)
-        crowd.result()
+        sent, read = crowd.result(), slow.result()
     settled = [megabytes for second, megabytes in samples if second > samples[-1][0] / 4]
     rows: list[list[Cell]] = [
         ["seconds", round(samples[-1][0])],
         ["resident MB at the start", round(samples[0][1])],
         ["least and most after the first quarter", f"{min(settled):.0f}, {max(settled):.0f}"],
         ["spread around the middle", f"± {(max(settled) - min(settled)) / (max(settled) + min(settled)):.0%}"],
+        ["single records of the 1,000 connections, a second", round(sent["rate"])],
+        ["MB that the 50 slow consumers had", round(read["megabytes"])],
     ]
     method = (
-        "Produce and fetch of 1 KB records in turns on 4 partitions, beside 500 connections that send single records. "
-        "The tail's memory is 128 MiB at most, requests' 256 MiB (the defaults)."
+        "Produce and fetch of 1 KB records in turns on 4 partitions, beside 1,000 connections that send single records "
+        "to 1,000 partitions and 50 consumers that read the 4 partitions from their start, slowly. The tail's memory "
+        "is 128 MiB at most, requests' 256 MiB, each reader's 8 MiB (the defaults)."
     )
     part = Part("memory", "Memory", method, [Table("Memory under full load", ["", "bridge"], rows)])
     part.series["resident MB"] = samples
