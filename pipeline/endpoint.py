@@ -35,7 +35,7 @@ class KafkaEndpoint:
         logging.getLogger("kafka").setLevel(logging.CRITICAL + 1)
         with self._one_line():
             self._admin = KafkaAdminClient(
-                bootstrap_servers=options.bootstrap.split(","), bootstrap_timeout_ms=10_000, **settings
+                bootstrap_servers=options.bootstrap.split(","), bootstrap_timeout_ms=5_000, **settings
             )
 
     def __enter__(self) -> "KafkaEndpoint":

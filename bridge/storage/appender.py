@@ -23,7 +23,7 @@ from bridge.storage.log_end import LogEnd
 from bridge.storage.offsets import span
 from bridge.storage.repeated import NotStoredYet, Stored
 from bridge.storage.sealing import METADATA_BYTES, Sealed
-from bridge.storage.writers import Writer, Writers
+from bridge.storage.writers import Writer, Writers, failed
 
 _READ_BACK_TRIES = 3
 _CROWDED = 0.5  # seconds between two entries read back, below which a reader at the tail is the cheaper way
@@ -87,7 +87,7 @@ class Appender:
         if writer is None:  # dropped since `prepare`, for its sends failed
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "an earlier batch of this producer has failed")
         batch = writer.sequences.check(epoch, sequence, sealed.record_count)
-        before = writer.unanswered()
+        before = writer.before(again=batch.repeated)
         if batch.repeated:
             known = writer.offset_of(batch) or asyncio.ensure_future(self._find_repeated(sealed, writer))
             writer.answer = _following(known, before)
@@ -99,6 +99,8 @@ class Appender:
         writer.remember(batch, slot.offset)
         slot.offset.add_done_callback(partial(self._drop_failed, producer_id, writer))
         writer.answer = slot.given
+        if before is not None and before.done():
+            slot.given.cancel()
         return slot.given
 
     def _newest(self, sealed: Sealed) -> int:
@@ -290,7 +292,7 @@ def _give(answer: "asyncio.Future[int]", base: int, before: "asyncio.Future[int]
         answer.set_result(base)
     elif not before.done():
         before.add_done_callback(lambda before: _give(answer, base, before))
-    elif before.cancelled() or before.exception() is not None:
+    elif failed(before):
         answer.cancel()
     else:
         answer.set_result(base)

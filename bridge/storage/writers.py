@@ -32,9 +32,13 @@ class Writer:
         self.sequences.append(batch)
         self._recent.append((batch, offset))
 
-    def unanswered(self) -> "asyncio.Future[int] | None":
-        """The answer to the newest batch, where the client has none yet."""
-        return None if self.answer is None or self.answer.done() else self.answer
+    def before(self, *, again: bool) -> "asyncio.Future[int] | None":
+        """The answer that one to the next batch depends on: that to the newest, unless it was an offset. A batch that
+        comes again, as all do that had none, depends only on one that is still to be given."""
+        answer = self.answer
+        if answer is None or not answer.done():
+            return answer
+        return answer if failed(answer) and not again else None
 
     def offset_of(self, batch: Range) -> "asyncio.Future[int] | None":
         """The base offset of a repeated batch, where it is among the last ones."""
@@ -47,6 +51,11 @@ class Writer:
     def busy(self) -> bool:
         """Whether something it sent has no outcome yet."""
         return any(not offset.done() for _, offset in self._recent)
+
+
+def failed(answer: "asyncio.Future[int]") -> bool:
+    """Whether an answer that is given is none with an offset."""
+    return answer.cancelled() or answer.exception() is not None
 
 
 class Writers:

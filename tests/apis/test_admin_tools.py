@@ -1,7 +1,6 @@
 """What administrators see with Kafka's own tools, and the small APIs behind them."""
 
 import json
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
@@ -17,8 +16,6 @@ pytestmark = pytest.mark.pulsar
 
 CONFIGS = "kafka.admin.ConfigCommand"
 TOPICS = "org.apache.kafka.tools.TopicCommand"
-DELETE_RECORDS = "org.apache.kafka.tools.DeleteRecordsCommand"
-OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
 LOG_DIRS = "org.apache.kafka.tools.LogDirsCommand"
 
 
@@ -31,17 +28,6 @@ def write(bridge: BridgeThread, topic: str, count: int) -> None:
     for number in range(count):
         producer.produce(topic, b"%d" % number, partition=0)
     assert producer.flush(30) == 0
-
-
-def test_kafka_topics(bridge: BridgeThread) -> None:
-    topic = unique("tool")
-    tool(bridge, TOPICS, "--create", "--topic", topic, "--partitions", "2", "--config", "retention.ms=90000")
-    tool(bridge, TOPICS, "--alter", "--topic", topic, "--partitions", "3")
-    first, *partitions = tool(bridge, TOPICS, "--describe", "--topic", topic)
-    assert f"Topic: {topic}\t" in first
-    assert "PartitionCount: 3\tReplicationFactor: 1\tConfigs: retention.ms=90000" in first
-    assert [line.split("\t")[2] for line in partitions] == [f"Partition: {number}" for number in range(3)]
-    assert tool(bridge, TOPICS, "--describe", "--unavailable-partitions") == []
 
 
 def test_kafka_configs(bridge: BridgeThread) -> None:
@@ -57,18 +43,6 @@ def test_kafka_configs(bridge: BridgeThread) -> None:
     assert any(line.strip().startswith("num.partitions=1 ") for line in brokers)
     with pytest.raises(AssertionError, match=r"message\.timestamp\.type is CreateTime here and cannot be"):
         tool(bridge, CONFIGS, "--alter", *entity, "--add-config", "message.timestamp.type=LogAppendTime")
-
-
-def test_kafka_delete_records_and_get_offsets(bridge: BridgeThread, tmp_path: Path) -> None:
-    topic = unique("tool")
-    tool(bridge, TOPICS, "--create", "--topic", topic, "--partitions", "1")
-    write(bridge, topic, 10)
-    file = tmp_path / "records.json"
-    wanted = {"partitions": [{"topic": topic, "partition": 0, "offset": 4}], "version": 1}
-    file.write_text(json.dumps(wanted), encoding="utf-8")
-    assert f"partition: {topic}-0\tlow_watermark: 4" in tool(bridge, DELETE_RECORDS, "--offset-json-file", str(file))
-    assert tool(bridge, OFFSETS, "--topic", topic, "--time", "earliest") == [f"{topic}:0:4"]
-    assert tool(bridge, OFFSETS, "--topic", topic, "--time", "latest") == [f"{topic}:0:10"]
 
 
 def test_kafka_log_dirs(bridge: BridgeThread, pulsar: PulsarAddress) -> None:

@@ -68,8 +68,9 @@ def seen_by(release: tuple[int, ...], records: Sequence[Draft | Record]) -> list
     ]
 
 
-@pytest.mark.parametrize("codec", OLD_CODECS)
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize(
+    ("release", "codec"), [*((RELEASES[0], codec) for codec in OLD_CODECS), *zip(RELEASES, OLD_CODECS, strict=True)][1:]
+)
 def test_everybody_reads_what_they_write(
     clients: Clients, old: Driver, release: tuple[int, ...], codec: str | None
 ) -> None:
@@ -109,8 +110,12 @@ def test_native_clients_read_what_they_write(clients: Clients, endpoint: Endpoin
     assert [message.event_timestamp() for message in messages] == times
 
 
-@pytest.mark.parametrize("codec", [*CODECS, "none"])
-@pytest.mark.parametrize("writer", ["kafka-python", "confluent", "java"])
+@pytest.mark.parametrize(
+    ("writer", "codec"),
+    # what is stored differs by codec, and snappy and lz4 are framed by each client in its own way
+    [("java", codec) for codec in [*CODECS, "none"]]
+    + [(writer, codec) for writer in ("kafka-python", "confluent") for codec in ("snappy", "lz4")],
+)
 def test_they_read_what_others_write(clients: Clients, old: Driver, writer: str, codec: Codec) -> None:
     topic = unique("old-reader")
     clients["confluent"].create_topic(topic, 1)

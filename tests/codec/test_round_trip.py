@@ -34,7 +34,7 @@ def messages(payload: bytes, count: int) -> list[tuple[pb.SingleMessageMetadata,
 
 
 @given(record_lists(base_offset=70), st.tuples(I64, st.integers(-1, 32767), st.integers(-1, 1 << 30)))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_every_field_comes_back(codec: Twin, records: list[Record], producer: tuple[int, int, int]) -> None:
     rebuild = Rebuild(70, len(records), 0, own=True, escaped=True, producer=producer)
     batch = codec.build_batch(records, rebuild)
@@ -191,7 +191,7 @@ def split(metadata: pb.SingleMessageMetadata) -> list[bytes]:
 
 
 @given(st.lists(foreign(), min_size=1, max_size=5))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_we_read_what_protobuf_writes(codec: Twin, made: list[tuple[bytes, bytes, Record]]) -> None:
     payload = b"".join(framed(metadata, value) for metadata, value, _ in made)
     for metadata, _, record in made:

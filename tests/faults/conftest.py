@@ -18,7 +18,7 @@ ENTRIES_PER_LEDGER = 50
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--group-kills", type=int, default=3, help="how often the bridge or Pulsar is killed under groups")
+    parser.addoption("--group-kills", type=int, default=2, help="how often the bridge or Pulsar is killed under groups")
 
 
 @pytest.fixture(autouse=True)

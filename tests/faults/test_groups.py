@@ -134,7 +134,7 @@ def scene(bootstrap: str, topic: str) -> Iterator[Scene]:
 @pytest.fixture
 def kills(request: pytest.FixtureRequest) -> int:
     """How many kills in all."""
-    return int(request.config.getoption("--group-kills", default=3))
+    return int(request.config.getoption("--group-kills", default=2))
 
 
 @pytest.mark.timeout(1800)

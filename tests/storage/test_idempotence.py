@@ -47,8 +47,8 @@ async def test_giving_up_an_append_leaves_no_gap(bench: Bench) -> None:
     await log.prepare({PID})
     (given_up,) = log.append_all([sealed(1, producer=(PID, 0, 0))])
     given_up.cancel()
-    assert await append(bench, log, 1) == 1
     assert await append(bench, log, 0) == 0
+    assert await append(bench, log, 1) == 1
 
 
 async def test_what_follows_a_given_up_append_is_no_success_before_it(bench: Bench) -> None:
@@ -62,6 +62,20 @@ async def test_what_follows_a_given_up_append_is_no_success_before_it(bench: Ben
     }
     assert await asyncio.gather(*log.append_all(batches)) == [0, 1, 2]
     assert await log.latest() == 3
+
+
+async def test_what_comes_after_a_given_up_append_has_to_come_again(bench: Bench) -> None:
+    log = bench.log(await bench.topic())
+    await log.prepare({PID})
+    batches = [sealed(1, producer=(PID, 0, sequence)) for sequence in range(3)]
+    (given_up,) = log.append_all(batches[:1])
+    given_up.cancel()
+    later = log.append_all(batches[1:])
+    assert all(answer.cancelled() for answer in later)  # at once
+    # a client that has given up the first goes on with the second, one that has not with the first
+    assert await asyncio.gather(*log.append_all(batches[1:])) == [1, 2]
+    assert await asyncio.gather(*log.append_all(batches)) == [0, 1, 2]
+    assert await append(bench, log, 3) == 3
 
 
 async def test_a_repetition_found_at_once_waits_for_one_that_is_searched(bench: Bench) -> None:

@@ -87,7 +87,7 @@ def fits(record: Record, plan: Plan) -> bool:
 
 
 @given(record_lists(), codecs, formats, st.booleans(), st.integers(0, 1 << 40))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_what_is_sealed_reads_back_exactly(
     records: list[Record], of_client: KafkaCodec, entry_format: str, compress: bool, base: int
 ) -> None:
@@ -100,7 +100,7 @@ def test_what_is_sealed_reads_back_exactly(
 
 
 @given(record_lists(max_size=20), codecs, formats, st.booleans(), st.integers(64, 900))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_a_batch_in_parts_reads_back_exactly(
     records: list[Record], of_client: KafkaCodec, entry_format: str, compress: bool, largest: int
 ) -> None:
