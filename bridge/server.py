@@ -6,6 +6,7 @@ import secrets
 import signal
 
 from bridge import __version__, apis, check, codec, log
+from bridge.allocator import leave_out_what_is_there
 from bridge.api import Broker
 from bridge.cluster import Cluster, Node, cluster_id
 from bridge.config import Address, Settings
@@ -205,6 +206,7 @@ async def run(settings: Settings) -> None:
         await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
         if starting.done():
             await starting
+            leave_out_what_is_there()
             await stopping
     finally:
         stopping.cancel()

@@ -27,3 +27,22 @@ def test_buffers_come_from_memory_that_is_there() -> None:
 
 def test_without_it_the_c_library_gives_memory_back_each_time() -> None:
     assert page_faults() > _PAGES // 2  # else the module is of no use any more
+
+
+_COLLECT = """
+import gc, sys
+import bridge.server
+if "leave" in sys.argv:
+    from bridge.allocator import leave_out_what_is_there
+    leave_out_what_is_there()
+print(len(gc.get_objects()))
+"""
+
+
+def looked_at(*arguments: str) -> int:
+    command = [sys.executable, "-c", _COLLECT, *arguments]
+    return int(subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout)
+
+
+def test_a_started_process_is_not_looked_through_for_cycles_again() -> None:
+    assert looked_at("leave") < looked_at() // 100
