@@ -7,6 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from bridge.config import Settings
+from bridge.futures import following
 from bridge.kafka import message
 from bridge.kafka.primitives import Buffer
 from bridge.metrics import Metrics
@@ -56,25 +57,8 @@ class Later(Generic[_R]):
 
     @classmethod
     def of(cls, source: "asyncio.Future[_S]", make: Callable[[_S], _R]) -> "Later[_R]":
-        """The answer that `make` makes of an outcome. By a callback: a task for each request would cost as much as all
-        the rest of a small one."""
-        answer: asyncio.Future[_R] = asyncio.get_running_loop().create_future()
-
-        def done(source: "asyncio.Future[_S]") -> None:
-            if answer.done():
-                source.cancelled() or source.exception()  # seen: nobody else asks
-            elif source.cancelled():
-                answer.cancel()
-            elif (error := source.exception()) is not None:
-                answer.set_exception(error)
-            else:
-                try:
-                    answer.set_result(make(source.result()))
-                except Exception as failure:  # noqa: BLE001 - whatever it is, the connection must be told
-                    answer.set_exception(failure)
-
-        source.add_done_callback(done)
-        return cls(answer)
+        """The answer that `make` makes of an outcome."""
+        return cls(following(source, lambda answer, outcome: answer.set_result(make(outcome))))
 
 
 @dataclass(frozen=True, slots=True)

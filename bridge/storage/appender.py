@@ -11,6 +11,7 @@ from functools import partial
 
 from bridge.codec import NO_PRODUCER
 from bridge.errors import KafkaError
+from bridge.futures import following
 from bridge.kafka.error_codes import ErrorCode
 from bridge.metrics import StorageMetrics
 from bridge.pulsar.client import PulsarClient
@@ -90,7 +91,7 @@ class Appender:
         before = writer.before(again=batch.repeated)
         if batch.repeated:
             known = writer.offset_of(batch) or asyncio.ensure_future(self._find_repeated(sealed, writer))
-            writer.answer = _following(known, before)
+            writer.answer = following(known, lambda answer, base: _give(answer, base, before))
             return writer.answer
         metadata = sealed.metadata(self._newest(sealed))
         metadata.sequence_id, metadata.highest_sequence_id = batch.first.to_pulsar(), batch.last.to_pulsar()
@@ -296,24 +297,6 @@ def _give(answer: "asyncio.Future[int]", base: int, before: "asyncio.Future[int]
         answer.cancel()
     else:
         answer.set_result(base)
-
-
-def _following(source: "asyncio.Future[int]", before: "asyncio.Future[int] | None") -> "asyncio.Future[int]":
-    """An answer with the outcome of a future; cancelling it leaves that alone."""
-    answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-
-    def done(source: "asyncio.Future[int]") -> None:
-        if answer.done():
-            source.cancelled() or source.exception()  # seen: nobody else asks
-        elif source.cancelled():
-            answer.cancel()
-        elif (error := source.exception()) is not None:
-            answer.set_exception(error)
-        else:
-            _give(answer, source.result(), before)
-
-    source.add_done_callback(done)
-    return answer
 
 
 def _fail(slot: _Slot, error: BaseException) -> None:
