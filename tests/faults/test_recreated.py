@@ -19,6 +19,8 @@ from tests.support.pulsar import PrivatePulsar
 
 pytestmark = [pytest.mark.pulsar, KAFKA_PYTHON_LEAKS]
 
+FAR = 20_000
+
 
 class Pair:
     """A writer and a reader of one partition, which go on by themselves through whatever happens to the topic."""
@@ -128,8 +130,10 @@ def test_a_topic_deleted_and_recreated_under_load_is_another_topic(
 ) -> None:
     bridge = start_bridge(kafka={"auto_create_topics": False})
     create(bridge.kafka, topic)
+    # so far on that the new topic does not get there meanwhile: a reader could not tell, and would go on in its midst
+    produce(bridge.kafka, topic, [b"old"] * FAR)
     with pair(bridge.kafka, topic) as running:
-        running.until("records in the old topic", lambda: len(running.acked) > 200 and len(running.read) > 200)
+        running.until("records in the old topic", lambda: len(running.acked) > 200 and len(running.read) > FAR + 200)
         broker.admin("DELETE", f"persistent/{broker_namespace}/{topic}/partitions?force=true")
         deleted = time.monotonic()
         if pause:
