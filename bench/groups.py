@@ -9,16 +9,20 @@ import asyncio
 import json
 import struct
 import time
+from collections.abc import Callable
+from functools import partial
 
 from bench import wire
 from bench.measure import percentile
 from bridge.apis import heartbeat, join_group, offset_commit, sync_group
+from bridge.kafka.primitives import Buffer
 
 _MEMBERS = 3
 _HEARTBEAT_SECONDS = 3.0  # Kafka's default
 _SESSION_MS = 45_000
 _FORMING = 25  # groups formed side by side
 _CROWD = 64  # committers of the phase without a rate
+_TICK = 0.001  # seconds between looks at what is due
 _JOIN, _SYNC, _HEARTBEAT, _COMMIT = 3, 2, 2, 5  # versions: JoinGroup before new members join twice (KIP-394)
 _SENTINEL = struct.pack(">q", 0x1122334455667788)
 
@@ -26,14 +30,16 @@ _SENTINEL = struct.pack(">q", 0x1122334455667788)
 class Member:
     """One member with a connection of its own."""
 
-    def __init__(self, group: str, number: int, topic: str) -> None:
+    def __init__(self, group: str, number: int, topic: str, over: "asyncio.Future[None]") -> None:
         self._group = group
         self._number = number
         self._topic = topic
-        self.committed = 0
+        self._over = over
+        self._next = 0
         self._client: wire.Client
         self._heartbeat = self._commit = b""
-        self.latencies: list[float] = []
+        self.beats: list[float] = []  # seconds each took
+        self.commits: list[float] = []
 
     async def join(self, bootstrap: str) -> None:
         """Become a member of the group's first generation."""
@@ -75,99 +81,155 @@ class Member:
         )  # fmt: skip
         self._commit = wire.request(offset_commit.API, _COMMIT, commit)
 
-    async def beat(self, until: float, delay: float) -> None:
-        """Heartbeats until the end; how long each took."""
-        await asyncio.sleep(delay)
-        while (start := time.perf_counter()) < until:
-            body = bytes(await self._client.exchange(self._heartbeat))
-            self.latencies.append(time.perf_counter() - start)
-            if body[4:6] != b"\0\0":
-                raise ValueError(f"a heartbeat was answered with error {body[4:6].hex()}")
-            await asyncio.sleep(max(0.0, start + _HEARTBEAT_SECONDS - time.perf_counter()))
+    def beat(self, due: float) -> None:
+        """One heartbeat."""
+        self._client.send(self._heartbeat, partial(self._answered, due, self.beats, slice(4, 6), None))
 
-    async def commit(self) -> None:
+    def commit(self, due: float, then: Callable[[], None] | None = None) -> None:
         """One commit of one offset."""
-        self.committed += 1
-        body = bytes(await self._client.exchange(self._commit.replace(_SENTINEL, struct.pack(">q", self.committed))))
-        if body[-2:] != b"\0\0":
-            raise ValueError(f"a commit was answered with error {body[-2:].hex()}")
+        self._next += 1
+        frame = self._commit.replace(_SENTINEL, struct.pack(">q", self._next))
+        self._client.send(frame, partial(self._answered, due, self.commits, slice(-2, None), then))
+
+    def _answered(
+        self, due: float, latencies: list[float], error: slice, then: Callable[[], None] | None, body: Buffer | None
+    ) -> None:
+        if body is None or bytes(body[error]) != b"\0\0":
+            if not self._over.done():
+                told = "a hang-up" if body is None else f"error {bytes(body[error]).hex()}"
+                self._over.set_exception(ValueError(f"a member's request was answered with {told}"))
+            return
+        latencies.append(time.perf_counter() - due)
+        if then is not None:
+            then()
 
     def close(self) -> None:
         """Hang up."""
         self._client.close()
 
 
-async def at_rate(members: list[Member], rate: float, seconds: float) -> tuple[float, list[float]]:
-    """Commits begun at a fixed rate, whoever is slow; how many a second were answered, and how long each took."""
-    latencies: list[float] = []
-
-    async def one(member: Member) -> None:
-        begun = time.perf_counter()
-        await member.commit()
-        latencies.append(time.perf_counter() - begun)
-
+async def paced(rate: float, seconds: float, act: Callable[[int, float], None]) -> None:
+    """Act so often a second, with its number and when it was due, however late it is."""
     start = time.perf_counter()
-    async with asyncio.TaskGroup() as commits:
-        for number in range(int(rate * seconds)):
-            early = start + number / rate - time.perf_counter()
-            if early > 0.001:
-                await asyncio.sleep(early)
-            commits.create_task(one(members[number % len(members)]))
-    return len(latencies) / (time.perf_counter() - start), latencies
+    number = 0
+    total = int(rate * seconds)
+    while number < total:
+        due = (time.perf_counter() - start) * rate
+        while number < min(due, total):
+            act(number, start + number / rate)
+            number += 1
+        await asyncio.sleep(_TICK)
 
 
 async def as_fast(members: list[Member], seconds: float) -> float:
     """Commits a second of so many committers, each one after another."""
-    until = time.perf_counter() + seconds
-    done = 0
-
-    async def committer(first: int) -> None:
-        nonlocal done
-        at = first
-        while time.perf_counter() < until:
-            await members[at % len(members)].commit()
-            done += 1
-            at += _CROWD
-
     start = time.perf_counter()
-    await asyncio.gather(*(committer(first) for first in range(_CROWD)))
+    done = 0
+    left = _CROWD
+    over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def go_on(at: int) -> None:
+        nonlocal done, left
+        now = time.perf_counter()
+        if now < start + seconds:
+            done += 1
+            members[at % len(members)].commit(now, partial(go_on, at + _CROWD))
+            return
+        left -= 1
+        if not left:
+            over.set_result(None)
+
+    for first in range(_CROWD):
+        go_on(first)
+    await over
     return done / (time.perf_counter() - start)
 
 
-async def main(options: argparse.Namespace) -> dict[str, float]:
-    """Form the groups, then both phases."""
-    formed_from = time.perf_counter()
+async def form(options: argparse.Namespace, over: "asyncio.Future[None]") -> list[Member]:
+    """All groups, so many side by side."""
     members: list[Member] = []
     for first in range(0, options.groups, _FORMING):
         some = [
-            Member(f"group-{group}", number, options.topic)
+            Member(f"group-{group}", number, options.topic, over)
             for group in range(first, min(first + _FORMING, options.groups))
             for number in range(_MEMBERS)
         ]
         await asyncio.gather(*(member.join(options.bootstrap) for member in some))
         members += some
+    return members
+
+
+class Phase:
+    """Heartbeats of all members, each at its time, beside what the block does."""
+
+    def __init__(self, members: list[Member], seconds: float) -> None:
+        self._members = members
+        self._seconds = seconds
+        self.beats: list[float] = []
+        self.commits: list[float] = []
+
+    async def run(self, rate: float) -> float:
+        """Commits at this rate, none at 0; how many a second were answered."""
+        members = self._members
+        for member in members:
+            member.beats, member.commits = self.beats, self.commits
+        total = int(rate * self._seconds)
+        answered = asyncio.Event()
+
+        def beat(number: int, due: float) -> None:
+            members[number % len(members)].beat(due)
+
+        def commit(number: int, due: float) -> None:
+            members[number % len(members)].commit(due, one_answered)
+
+        def one_answered() -> None:
+            if len(self.commits) == total:
+                answered.set()
+
+        start = time.perf_counter()
+        await asyncio.gather(
+            paced(len(members) / _HEARTBEAT_SECONDS, self._seconds, beat), paced(rate, self._seconds, commit)
+        )
+        if total:
+            await answered.wait()
+        return total / (time.perf_counter() - start)
+
+
+async def load(options: argparse.Namespace, over: "asyncio.Future[None]") -> dict[str, float]:
+    """Form the groups, then all phases."""
+    formed_from = time.perf_counter()
+    members = await form(options, over)
     formed = time.perf_counter() - formed_from
-    until = time.perf_counter() + 2 * options.seconds
-    spread = _HEARTBEAT_SECONDS / len(members)
-    beating = asyncio.gather(*(member.beat(until, at * spread) for at, member in enumerate(members)))
-    rate, latencies = await at_rate(members, options.rate, options.seconds)
-    heartbeats = [latency for member in members for latency in member.latencies]
+    alone, beside = Phase(members, options.seconds), Phase(members, options.seconds)
+    await alone.run(0)
+    begun, used = time.perf_counter(), time.process_time()
+    rate = await beside.run(options.rate)
+    cores = (time.process_time() - used) / (time.perf_counter() - begun)
     most = await as_fast(members, options.seconds)
-    await beating
-    commits = sum(member.committed for member in members)
     for member in members:
         member.close()
     return {
         "formed_seconds": formed,
+        "alone_p50": percentile(alone.beats, 50) * 1000,
+        "alone_p99": percentile(alone.beats, 99) * 1000,
         "commit_rate": rate,
-        "commit_p50": percentile(latencies, 50) * 1000,
-        "commit_p99": percentile(latencies, 99) * 1000,
-        "commits": commits,
-        "heartbeats": sum(len(member.latencies) for member in members),
-        "heartbeat_p50": percentile(heartbeats, 50) * 1000,
-        "heartbeat_p99": percentile(heartbeats, 99) * 1000,
+        "commit_p50": percentile(beside.commits, 50) * 1000,
+        "commit_p99": percentile(beside.commits, 99) * 1000,
+        "heartbeat_p50": percentile(beside.beats, 50) * 1000,
+        "heartbeat_p99": percentile(beside.beats, 99) * 1000,
+        "cores": cores,
         "most_commits": most,
     }
+
+
+async def main(options: argparse.Namespace) -> dict[str, float]:
+    """The load, ended by the first answer that is an error."""
+    over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    found = asyncio.ensure_future(load(options, over))
+    await asyncio.wait((found, over), return_when=asyncio.FIRST_COMPLETED)
+    if over.done():
+        over.result()
+    return found.result()
 
 
 if __name__ == "__main__":

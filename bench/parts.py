@@ -200,12 +200,13 @@ def groups(stack: Stack, plan: Plan) -> Part:
     cells: list[list[Cell]] = [
         ["groups × members", f"{plan.groups} × 3"],
         ["all formed after, s", round(found["formed_seconds"], 1)],
+        ["heartbeats alone (1,000/s), p50, p99 ms", f"{found['alone_p50']:.1f}, {found['alone_p99']:.1f}"],
         ["commits begun at 5,000/s: answered a second", round(found["commit_rate"])],
         ["  p50, p99 ms", f"{found['commit_p50']:.1f}, {found['commit_p99']:.1f}"],
         ["heartbeats beside them, p50, p99 ms", f"{found['heartbeat_p50']:.1f}, {found['heartbeat_p99']:.1f}"],
+        ["  processors that the members themselves take", round(found["cores"], 2)],
         ["most commits a second (64 at once)", round(found["most_commits"])],
         ["CPU seconds in all this: bridge, Pulsar", f"{used['bridge']:.1f}, {used['pulsar']:.1f}"],
-        ["commits, heartbeats in all this", f"{found['commits']:.0f}, {found['heartbeats']:.0f}"],
         ["bridge's memory, MB: at the start, at the end", f"{samples[0][1]:.0f}, {samples[-1][1]:.0f}"],
     ]
     method = "Real sockets from a process of their own; a commit is one offset, stored in Pulsar before the answer."

@@ -4,7 +4,7 @@ import asyncio
 import resource
 import struct
 from collections import deque
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 import uvloop
@@ -25,7 +25,7 @@ class Client(asyncio.BufferedProtocol):
         """`capacity`: the largest answer."""
         self._memory = memoryview(bytearray(capacity + 4))
         self._filled = 0
-        self._waiting: deque[asyncio.Future[Buffer]] = deque()
+        self._waiting: deque[Callable[[Buffer | None], None]] = deque()
         self._transport: asyncio.Transport
 
     @classmethod
@@ -38,9 +38,22 @@ class Client(asyncio.BufferedProtocol):
     def exchange(self, frame: Buffer) -> "asyncio.Future[Buffer]":
         """Send a whole request; the answer behind its correlation id. A large one is valid until the next request."""
         answer: asyncio.Future[Buffer] = asyncio.get_running_loop().create_future()
-        self._waiting.append(answer)
-        self._transport.write(frame)
+
+        def told(body: Buffer | None) -> None:
+            if answer.done():
+                return
+            if body is None:
+                answer.set_exception(ConnectionError("the server hung up"))
+            else:
+                answer.set_result(body)
+
+        self.send(frame, told)
         return answer
+
+    def send(self, frame: Buffer, told: Callable[[Buffer | None], None]) -> None:
+        """The same for loads whose futures would cost more than the rest; None: the server has hung up."""
+        self._waiting.append(told)
+        self._transport.write(frame)
 
     def close(self) -> None:
         """Hang up."""
@@ -52,9 +65,8 @@ class Client(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing more comes."""
-        for answer in self._waiting:
-            if not answer.done():
-                answer.set_exception(ConnectionError(f"the server hung up: {exc}"))
+        while self._waiting:
+            self._waiting.popleft()(None)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Behind what is there."""
@@ -70,9 +82,7 @@ class Client(asyncio.BufferedProtocol):
                 break
             body = self._memory[at + 8 : at + 4 + size]
             at += 4 + size
-            answer = self._waiting.popleft()
-            if not answer.done():
-                answer.set_result(body if size > _COPIED else bytes(body))
+            self._waiting.popleft()(body if size > _COPIED else bytes(body))
         rest = self._filled - at
         if at and rest:
             self._memory[:rest] = bytes(self._memory[at : self._filled])

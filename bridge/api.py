@@ -38,6 +38,9 @@ class Session:
     api_version: int = 0
     """The version of the request that is handled now; a `Later` must not ask for it, another one may be by then."""
 
+    room: Callable[[], int] = lambda: 2**31 - 1
+    """Bytes that an answer may have now, if it can have fewer: what clients have not taken yet stays in memory."""
+
     @property
     def host(self) -> str:
         """The client's address as Kafka shows it: `/10.0.0.1`."""

@@ -197,6 +197,7 @@ class Metrics:
         self.connections = Gauge()
         self.connections_accepted = Counter()
         self.in_flight_bytes = Gauge()
+        self.waiting_answer_bytes = Gauge()
         self.paused_connections = Gauge()
         self._unknown = ApiMetrics("unknown")
         self._apis: dict[int, ApiMetrics] = {}
@@ -272,8 +273,11 @@ def _server_families(metrics: Metrics) -> Iterator[Metric]:
     yield _gauge(
         "bridge_kafka_paused_connections", "Client sockets not read, for back-pressure.", metrics.paused_connections
     )
+    yield _gauge("bridge_in_flight_bytes", "Bytes of requests held, of the budget.", metrics.in_flight_bytes)
     yield _gauge(
-        "bridge_in_flight_bytes", "Bytes of requests and answers held, of the budget.", metrics.in_flight_bytes
+        "bridge_waiting_answer_bytes",
+        "Bytes of answers that clients have not taken yet.",
+        metrics.waiting_answer_bytes,
     )
     rejected = CounterMetricFamily("bridge_kafka_rejected", "Frames and connections refused.", labels=["reason"])
     for reason, count in metrics.rejections().items():

@@ -47,7 +47,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     version = session.api_version
     loop = asyncio.get_running_loop()
     deadline = loop.time() + max(request.max_wait_ms, 0) / 1000
-    max_bytes = min(request.max_bytes, broker.settings.kafka.max_fetch_bytes)
+    most = min(request.max_bytes, broker.settings.kafka.max_fetch_bytes)
     parts = [_Part(topic.topic, wanted) for topic in request.topics for wanted in topic.partitions]
     slow = [_open(part, broker) for part in parts if not _open_nowait(part, broker)]
     if slow:
@@ -58,10 +58,12 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         # asked to be told before looking: nothing that comes in between is missed
         for log in logs:
             log.end.notify(grown)
+        # an old client takes a cut message for one that it can never have
+        max_bytes = most if version < _WHOLE_MESSAGE else min(most, session.room())
         try:
             await _read(parts, max_bytes, max(deadline - loop.time(), 0.0))
             found = sum(len(batch) for part in parts for batch in part.records)
-            if found >= request.min_bytes or _settled(parts) or loop.time() >= deadline:
+            if found >= min(request.min_bytes, max_bytes) or _settled(parts) or loop.time() >= deadline:
                 if version < _BATCHES:
                     await asyncio.gather(*(_to_messages(part, version, max_bytes) for part in parts))
                 elif version < _ZSTD:
@@ -105,7 +107,7 @@ async def _read(parts: list[_Part], max_bytes: int, patience: float) -> None:
     for part in parts:
         if part.log is None or part.error is not None:
             continue
-        limit = min(part.wanted.partition_max_bytes, max_bytes)
+        limit = max(min(part.wanted.partition_max_bytes, max_bytes), 1)  # at least one batch (KIP-74)
         found = part.log.read_nowait(part.wanted.fetch_offset, limit)
         if found is None:
             slow.append(_read_slowly(part, part.log, limit, patience))

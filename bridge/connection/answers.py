@@ -7,6 +7,7 @@ from typing import Any
 
 from bridge.api import Api
 from bridge.apis import api_versions
+from bridge.connection.budget import Gauge
 from bridge.kafka.primitives import Buffer
 
 HIGH_WATER = 1024 * 1024
@@ -32,15 +33,40 @@ class Started:
         self.future: asyncio.Future[Any] | None = None
 
 
+class Waiting:
+    """Counts the bytes of all answers that clients have not taken yet.
+
+    Nobody is kept waiting for them, or slow consumers would stop producers: what is read for a fetch gets smaller.
+    """
+
+    __slots__ = ("_gauge", "_held", "_limit")
+
+    def __init__(self, limit: int, gauge: Gauge) -> None:
+        self._limit = limit
+        self._gauge = gauge
+        self._held = 0
+
+    def room(self) -> int:
+        """Bytes that an answer may have now, if it can have fewer."""
+        return max(self._limit - self._held, 0)
+
+    def add(self, count: int) -> None:
+        """So many more wait, or fewer."""
+        self._held += count
+        self._gauge.set(self._held)
+
+
 class Outbox:
     """Hands buffers to the transport only as fast as the client reads; the rest stays where it is, not copied."""
 
-    __slots__ = ("_buffers", "_closed", "_transport", "writable")
+    __slots__ = ("_buffers", "_closed", "_size", "_transport", "_waiting", "writable")
 
-    def __init__(self, transport: asyncio.Transport) -> None:
+    def __init__(self, transport: asyncio.Transport, waiting: Waiting) -> None:
         transport.set_write_buffer_limits(high=HIGH_WATER)
         self._transport = transport
+        self._waiting = waiting
         self._buffers: deque[Buffer] = deque()
+        self._size = 0  # what is counted as waiting: of the buffers, and of the transport's own when it is full
         self._closed = False
         self.writable = True
 
@@ -55,6 +81,7 @@ class Outbox:
     def pause(self) -> None:
         """The transport holds enough."""
         self.writable = False
+        self._count()
 
     def resume(self) -> None:
         """The transport takes more."""
@@ -65,6 +92,7 @@ class Outbox:
         """Write no more: the socket is closing or gone."""
         self._closed = True
         self._buffers.clear()
+        self._count()
 
     def write(self) -> None:
         """Hand over as much as the transport takes; it calls `pause` in the midst of it."""
@@ -80,3 +108,13 @@ class Outbox:
                 while buffers and len(buffer) + len(buffers[0]) <= JOINED:
                     buffer += buffers.popleft()
             self._transport.write(buffer)
+        if buffers or self._size:
+            self._count()
+
+    def _count(self) -> None:
+        size = sum(map(len, self._buffers))
+        if not self.writable and not self._closed:
+            size += HIGH_WATER
+        if size != self._size:
+            self._waiting.add(size - self._size)
+            self._size = size

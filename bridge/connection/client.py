@@ -83,9 +83,11 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client has connected."""
         self._transport = cast(asyncio.Transport, transport)
-        self._outbox = Outbox(self._transport)
+        self._outbox = Outbox(self._transport, self._listener.waiting)
         peer = address_of(transport.get_extra_info("peername"))
-        self._session = Session(id=self._number, peer=peer, listener=self._listener.name)
+        self._session = Session(
+            id=self._number, peer=peer, listener=self._listener.name, room=self._listener.waiting.room
+        )
         _log.debug("= connected", extra=self._fields())
         if not self._listener.admit(self):
             self._refuse(Refused("too_many_connections"))

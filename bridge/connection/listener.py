@@ -4,6 +4,7 @@ import asyncio
 
 from bridge import log
 from bridge.api import Broker
+from bridge.connection.answers import Waiting
 from bridge.connection.budget import Budget
 from bridge.connection.client import Connection
 from bridge.kafka.frames import SCRATCH_BYTES
@@ -20,6 +21,7 @@ class Listener:
     def __init__(self, broker: Broker, budget: Budget, name: str = "kafka", stall_seconds: float = STALL_SECONDS):
         self.broker = broker
         self.budget = budget
+        self.waiting = Waiting(broker.settings.kafka.memory_budget_bytes, broker.metrics.waiting_answer_bytes)
         self.name = name
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self._settings = broker.settings.kafka

@@ -1,16 +1,30 @@
 """What a fetch of some version gets, asked for byte by byte."""
 
+import socket
+import time
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from bridge.api import Broker, Session
 from bridge.apis import fetch
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.fetch_wire import Request, RequestPartition, RequestTopic
-from tests.apis.wire import ask, unique
+from tests.apis.wire import ask, frame, unique
 from tests.support.bridges import BridgeThread
 
 pytestmark = pytest.mark.pulsar
+
+
+def created(bridge: BridgeThread, **options: Any) -> str:
+    """A new topic of one partition."""
+    topic = unique("fetch")
+    admin = AdminClient({"bootstrap.servers": bridge.kafka})
+    admin.create_topics([NewTopic(topic, 1, 1, **options)])[topic].result(30)
+    return topic
 
 
 def fetched(bridge: BridgeThread, topic: str, version: int) -> tuple[int, int]:
@@ -24,9 +38,7 @@ def fetched(bridge: BridgeThread, topic: str, version: int) -> tuple[int, int]:
 @pytest.mark.parametrize("entry_format", ["pulsar", "kafka"])
 @pytest.mark.parametrize("codec", ["zstd", "lz4"])
 def test_zstd_takes_fetch_v10(bridge: BridgeThread, codec: str, entry_format: str) -> None:
-    topic = unique("zstd")
-    admin = AdminClient({"bootstrap.servers": bridge.kafka})
-    admin.create_topics([NewTopic(topic, 1, 1, config={"entry.format": entry_format})])[topic].result(30)
+    topic = created(bridge, config={"entry.format": entry_format})
     producer = Producer({"bootstrap.servers": bridge.kafka, "compression.type": codec, "linger.ms": 100})
     for _ in range(100):
         producer.produce(topic, b"the same words again and again")
@@ -38,3 +50,37 @@ def test_zstd_takes_fetch_v10(bridge: BridgeThread, codec: str, entry_format: st
         error, size = fetched(bridge, topic, version)
         assert error == (ErrorCode.UNSUPPORTED_COMPRESSION_TYPE if codec == "zstd" else ErrorCode.NONE)
         assert (size == 0) == (codec == "zstd")
+
+
+def test_while_answers_wait_for_slow_consumers_others_are_short(bridge_with: Callable[..., BridgeThread]) -> None:
+    bridge = bridge_with(kafka={"max_request_bytes": 1 << 20, "memory_budget_bytes": 8 << 20})
+    topic = created(bridge)
+    producer = Producer({"bootstrap.servers": bridge.kafka, "batch.size": 100_000, "linger.ms": 100})
+    for _ in range(400):
+        producer.produce(topic, bytes(50_000))
+    assert producer.flush(30) == 0
+    partition = RequestPartition(partition=0, fetch_offset=0, partition_max_bytes=50 << 20)
+    wanted = [RequestTopic(topic=topic, partitions=[partition])]
+    much = Request(max_wait_ms=1000, min_bytes=8 << 20, max_bytes=50 << 20, topics=wanted)
+
+    def size() -> int:
+        (answer,) = ask(bridge, fetch.API, much).responses[0].partitions
+        return sum(map(len, answer.records or []))
+
+    with socket.socket() as slow:
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+        host, _, port = bridge.kafka.rpartition(":")
+        slow.connect((host, int(port)))
+        slow.sendall(frame(fetch.API, much, fetch.API.max_version))
+        slow.recv(4, socket.MSG_PEEK | socket.MSG_WAITALL)
+        assert 0 < size() < 6_000_000  # what the sockets have taken of the slow one's answer
+    until = time.monotonic() + 30
+    while size() < 7_000_000:
+        assert time.monotonic() < until
+
+    none: Any = None
+    broker = Broker(bridge.settings, bridge.server.topics, none, bridge.server.metrics, {}, none, none)
+    session = Session(1, "peer", "listener", api_version=12, room=lambda: 0)
+    (answer,) = bridge.call(fetch.handle(much, broker, session)).responses[0].partitions
+    assert answer.error_code == ErrorCode.NONE
+    assert len(answer.records or []) == 1

@@ -14,6 +14,14 @@ def unique(prefix: str) -> str:
     return f"{prefix}-{uuid.uuid4().hex[:8]}"
 
 
+def frame(api: Api, request: Any, version: int) -> bytes:
+    """A request as it goes over the socket."""
+    flexible = api.is_flexible(version)
+    header = struct.pack(">hhih", api.key, version, 7, -1) + (b"\0" if flexible else b"")
+    body = header + bytes(message.encode(request, version, flexible))
+    return struct.pack(">i", len(body)) + body
+
+
 def ask(bridge: BridgeThread, api: Api, request: Any, version: int | None = None) -> Any:
     """Send a request in this version, the newest by default, and return the answer."""
     return ask_at(bridge.kafka, api, request, version)
@@ -23,11 +31,9 @@ def ask_at(address: str, api: Api, request: Any, version: int | None = None) -> 
     """The same, of any server."""
     version = api.max_version if version is None else version
     flexible = api.is_flexible(version)
-    header = struct.pack(">hhih", api.key, version, 7, -1) + (b"\0" if flexible else b"")
-    frame = header + bytes(message.encode(request, version, flexible))
     host, _, port = address.rpartition(":")
     with socket.create_connection((host, int(port)), timeout=30) as connection, connection.makefile("rb") as answers:
-        connection.sendall(struct.pack(">i", len(frame)) + frame)
+        connection.sendall(frame(api, request, version))
         size = struct.unpack(">i", answers.read(4))[0]
         body = answers.read(size)[5 if flexible else 4 :]
     return message.decode(api.response, body, version, flexible)

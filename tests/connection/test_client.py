@@ -5,6 +5,7 @@ import logging
 import socket
 import struct
 import tracemalloc
+from collections.abc import Callable
 
 import pytest
 
@@ -239,6 +240,29 @@ async def test_a_client_that_does_not_read_stops_its_own_requests_only() -> None
             received += len(await loop.sock_recv(stuck, 1_000_000))
         assert bench.requests.count(2) == 10
         stuck.close()
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+async def test_an_answer_counts_as_waiting_until_it_is_taken_or_nobody_is_there(leaves: bool) -> None:
+    async with serving() as bench:
+        room = bench.listener.waiting.room()
+        stuck = socket.create_connection(("127.0.0.1", bench.port))
+        stuck.setblocking(False)
+        loop = asyncio.get_running_loop()
+        await loop.sock_sendall(stuck, request(ECHO, 1, bytes(20_000_000)))
+        await _until(lambda: bench.listener.waiting.room() <= room - 10_000_000)
+        assert bench.metrics.waiting_answer_bytes.value == room - bench.listener.waiting.room()
+        received = 0
+        while not leaves and received < 20_000_018:
+            received += len(await loop.sock_recv(stuck, 1_000_000))
+        stuck.close()
+        await _until(lambda: bench.listener.waiting.room() == room)
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - the sockets between tell no event
+            await asyncio.sleep(0.01)
 
 
 # ---- ends ------------------------------------------------------------------------------------------------------------
