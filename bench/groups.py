@@ -200,7 +200,8 @@ async def load(options: argparse.Namespace, over: "asyncio.Future[None]") -> dic
     formed_from = time.perf_counter()
     members = await form(options, over)
     formed = time.perf_counter() - formed_from
-    alone, beside = Phase(members, options.seconds), Phase(members, options.seconds)
+    warmed, alone, beside = (Phase(members, options.seconds) for _ in range(3))
+    await warmed.run(options.rate)  # Pulsar's code for these topics is compiled meanwhile
     await alone.run(0)
     begun, used = time.perf_counter(), time.process_time()
     rate = await beside.run(options.rate)

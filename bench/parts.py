@@ -209,7 +209,10 @@ def groups(stack: Stack, plan: Plan) -> Part:
         ["CPU seconds in all this: bridge, Pulsar", f"{used['bridge']:.1f}, {used['pulsar']:.1f}"],
         ["bridge's memory, MB: at the start, at the end", f"{samples[0][1]:.0f}, {samples[-1][1]:.0f}"],
     ]
-    method = "Real sockets from a process of their own; a commit is one offset, stored in Pulsar before the answer."
+    method = (
+        "Real sockets from a process of their own; a commit is one offset, stored in Pulsar before the answer. A time "
+        "counts from when the request was due. The same load for as long comes first and is not counted."
+    )
     part = Part("groups", "Consumer groups", method, [Table("Groups", ["", "bridge"], cells)])
     part.series["resident MB"] = samples
     return part

@@ -7,7 +7,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from bridge.config import Settings
-from bridge.futures import following
 from bridge.kafka import message
 from bridge.kafka.primitives import Buffer
 from bridge.metrics import Metrics
@@ -50,18 +49,20 @@ class Session:
 class Later(Generic[_R]):
     """An answer that comes when `future` is done: the request has taken its place, the connection's next may start.
 
-    Answers are still written in request order. A future that gives None means no answer.
+    Answers are still written in request order. A future that gives None means no answer; with `make`, the answer is
+    what that makes of the future's result.
     """
 
-    __slots__ = ("future",)
+    __slots__ = ("future", "make")
 
-    def __init__(self, future: Awaitable[_R]) -> None:
+    def __init__(self, future: Awaitable[Any], make: Callable[[Any], _R] | None = None) -> None:
         self.future = future
+        self.make = make
 
     @classmethod
     def of(cls, source: "asyncio.Future[_S]", make: Callable[[_S], _R]) -> "Later[_R]":
         """The answer that `make` makes of an outcome."""
-        return cls(following(source, lambda answer, outcome: answer.set_result(make(outcome))))
+        return cls(source, make)
 
 
 @dataclass(frozen=True, slots=True)

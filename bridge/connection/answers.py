@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from bridge.api import Api
@@ -21,7 +21,7 @@ JOINED = 64 * 1024
 class Started:
     """A request that is under way or answered, in its place in the order of answers."""
 
-    __slots__ = ("api", "buffers", "correlation_id", "future", "received", "size", "version")
+    __slots__ = ("api", "buffers", "correlation_id", "future", "make", "received", "size", "version")
 
     def __init__(self, size: int, received: float) -> None:
         self.api: Api = api_versions.REFUSAL  # until its header is read
@@ -31,6 +31,7 @@ class Started:
         self.received = received
         self.buffers: Sequence[Buffer] | None = None  # the answer, once there is one
         self.future: asyncio.Future[Any] | None = None
+        self.make: Callable[[Any], Any] | None = None  # of its result, the answer
 
 
 class Waiting:

@@ -56,6 +56,10 @@ class Budget:
 
     def may_read(self, lease: Lease) -> bool:
         """Whether the connection may read new requests; if not, it is called when it may."""
+        if self._held < self._limit:  # `ask` without its queues
+            lease.wanted = lease.frame = 0
+            self.leave(lease)
+            return True
         return self.ask(lease, 0, 0)
 
     def ask(self, lease: Lease, count: int, frame: int) -> bool:
@@ -83,13 +87,15 @@ class Budget:
         if self._favoured is lease and not lease.extra:
             self._favoured = None
         self._gauge.set(self._held)
-        for queue in (self._small, self._big):
-            self._serve(queue)
+        if self._small or self._big:
+            for queue in (self._small, self._big):
+                self._serve(queue)
 
     def leave(self, lease: Lease) -> None:
         """Stop waiting."""
-        self._small.pop(lease, None)
-        self._big.pop(lease, None)
+        if self._small or self._big:
+            self._small.pop(lease, None)
+            self._big.pop(lease, None)
 
     def _serve(self, queue: dict[Lease, None]) -> None:
         while queue:

@@ -70,6 +70,7 @@ class Connection(asyncio.BufferedProtocol):
         self._worker: asyncio.Task[None] | None = None
         self._running: Started | None = None
         self._reading = True
+        self._paused = False  # as shown in the metrics
         self._ended = False  # the client sends no more
         self._draining = False
         self._lingering: asyncio.TimerHandle | None = None
@@ -240,7 +241,7 @@ class Connection(asyncio.BufferedProtocol):
         finally:
             self._running = None
         if isinstance(result, Later):
-            started.future = asyncio.ensure_future(result.future)
+            started.future, started.make = asyncio.ensure_future(result.future), result.make
             started.future.add_done_callback(partial(self._later_done, started))
         else:
             self._finish(started, result)
@@ -276,13 +277,14 @@ class Connection(asyncio.BufferedProtocol):
 
     def _later_done(self, started: Started, future: asyncio.Future[Any]) -> None:
         started.future = None
-        error = None if future.cancelled() else future.exception()
-        if error is not None:
+        lost = self._lost and future.cancelled()
+        try:
+            result = None if lost else future.result()
+            response = result if lost or started.make is None else started.make(result)
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - told and logged by _fail
             self._fail(started, error)
-        elif future.cancelled() and not self._lost:
-            self._fail(started, asyncio.CancelledError("the answer was given up"))
         else:
-            self._finish(started, None if future.cancelled() else future.result())
+            self._finish(started, response)
         self._wake()
 
     # ---- answers -----------------------------------------------------------------------------------------------------
@@ -346,7 +348,10 @@ class Connection(asyncio.BufferedProtocol):
             self._reading = wanted
             if not (self._lost or self._ended):  # the transport reads no more by itself then
                 (self._transport.resume_reading if wanted else self._transport.pause_reading)()
-        self._listener.show_paused(self, not (wanted or self._lost or self._ended))
+        paused = not (wanted or self._lost or self._ended)
+        if paused != self._paused:
+            self._paused = paused
+            self._listener.show_paused(self, paused)
 
     def _has_memory(self) -> bool:
         more = self._receiver.wanted()

@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
@@ -126,7 +125,7 @@ class Offsets:
         await self._membership.check_commit(group_id, *member)
         now = self._now()
         records: dict[Key, bytes | None] = {
-            offset_key(group_id, *where): encode_offset(replace(wanted[where], committed_at_ms=now)) for where in good
+            offset_key(group_id, *where): encode_offset(wanted[where], now) for where in good
         }
         # callbacks, not a task: commits are many
         saving = asyncio.ensure_future(self._store.submit(group_id, records))

@@ -89,13 +89,14 @@ def decode_key(text: str) -> Key | None:
     return None
 
 
-def encode_offset(stored: StoredOffset) -> bytes:
-    """The value of a committed offset."""
+def encode_offset(stored: StoredOffset, committed_at_ms: int | None = None) -> bytes:
+    """The value of a committed offset, whose time may be given anew."""
     # by hand, for each commit has one: json's encoder takes a tenth of a commit's time
     expiry = f',"x":{stored.expires_at_ms}' if stored.expires_at_ms >= 0 else ""
     note = json.dumps(stored.metadata)
+    moment = stored.committed_at_ms if committed_at_ms is None else committed_at_ms
     return (
-        f'{{"v":{_VERSION},"o":{stored.offset},"e":{stored.leader_epoch},"m":{note},"t":{stored.committed_at_ms}{expiry}}}'
+        f'{{"v":{_VERSION},"o":{stored.offset},"e":{stored.leader_epoch},"m":{note},"t":{moment}{expiry}}}'
     ).encode()
 
 

@@ -18,7 +18,6 @@ from bridge.kafka.primitives import (
     check_count,
     check_null,
     read_compact_size,
-    read_int16_size,
     read_int32_size,
     read_slice,
     read_tags,
@@ -113,7 +112,7 @@ def _reader(wire_type: Type, version: int, flexible: bool, nullable: bool = Fals
     if wire_type.name == "uuid":
         return _uuid
     if wire_type.name == "string":
-        return _text(read_compact_size if flexible else read_int16_size, nullable)
+        return _compact_text(nullable) if flexible else _text(nullable)
     read_size = read_compact_size if flexible else read_int32_size
     if wire_type.name == "array" and wire_type.element is not None:
         return _array(wire_type.element, version, flexible, read_size, nullable)
@@ -142,9 +141,27 @@ def _nullable_struct(read: Read) -> Read:
 # ---- strings and blobs -----------------------------------------------------------------------------------------------
 
 
-def _text(read_size: ReadSize, nullable: bool) -> Read:
+def _text(nullable: bool) -> Read:
+    unpack = struct.Struct(">h").unpack_from
+
+    # `read_int16_size` and `read_text` in one: old versions' heartbeats and commits are mostly names
     def read(data: memoryview, at: int, room: Room) -> tuple[Any, int]:
-        size, at = read_size(data, at)
+        (size,) = unpack(data, at)
+        at += 2
+        if size < 0:
+            check_null(size, nullable)
+            return None, at
+        end = at + size
+        if end > len(data):
+            raise DecodeError(f"{size} bytes claimed, {len(data) - at} there")
+        return str(data[at:end], "utf-8", "replace"), end
+
+    return read
+
+
+def _compact_text(nullable: bool) -> Read:
+    def read(data: memoryview, at: int, room: Room) -> tuple[Any, int]:
+        size, at = read_compact_size(data, at)
         if size < 0:
             check_null(size, nullable)
             return None, at

@@ -13,6 +13,7 @@ from bridge.errors import KafkaError
 from bridge.groups.offsets import Member, Where
 from bridge.groups.records import StoredOffset
 from bridge.kafka.error_codes import ErrorCode
+from tests.apis.wire import answer_of
 
 SESSION = Session(1, "peer", "listener")
 HELD = {("t", 1): StoredOffset(5, 2, "m"), ("t", 0): StoredOffset(4), ("a", 3): StoredOffset(9)}
@@ -119,7 +120,7 @@ async def test_a_commit_is_answered_later_for_each_partition() -> None:
     where = broker()
     answer = await offset_commit.handle(commit(member_id="m", generation_id_or_member_epoch=3), where, SESSION)
     assert isinstance(answer, Later)
-    errors = [(topic.name, one.error_code) for topic in (await answer.future).topics for one in topic.partitions]
+    errors = [(topic.name, one.error_code) for topic in (await answer_of(answer)).topics for one in topic.partitions]
     assert errors == [("t", 0), ("u", 3)]
     _, member, wanted = cast(Offsets, where.offsets).committed[0]
     assert member == Member("m", None, 3, SESSION.api_version)
@@ -136,7 +137,7 @@ async def test_old_clients_choose_how_long_an_offset_is_kept() -> None:
     where = broker()
     answer = await offset_commit.handle(commit(retention_time_ms=1000), where, SESSION)
     assert isinstance(answer, Later)
-    await answer.future
+    await answer_of(answer)
     assert cast(Offsets, where.offsets).committed[0][2]["t", 1].expires_at_ms > 1000
 
 

@@ -23,6 +23,7 @@ from bridge.groups.coordinator import Coordinator
 from bridge.groups.records import StoredOffset, encode_offset, offset_key
 from bridge.kafka.error_codes import ErrorCode
 from bridge.metrics import Metrics
+from tests.apis.wire import answer_of
 from tests.groups.clock import FakeClock, settle
 from tests.groups.fake_store import FakeStore
 from tests.groups.fake_topics import FakeTopics
@@ -46,7 +47,7 @@ class Bench:
         session = Session(id=1, peer="10.0.0.1:5000", listener="", client_id="client", api_version=version)
         result = await api.API.handle(api.Request(**fields), self.broker, session)
         if isinstance(result, Later):
-            return asyncio.ensure_future(self._written(api, version, result.future))
+            return asyncio.ensure_future(self._written(api, version, answer_of(result)))
         api.API.encode(result, version)
         return result
 

@@ -5,7 +5,7 @@ import struct
 import uuid
 from typing import Any
 
-from bridge.api import Api
+from bridge.api import Api, Later
 from bridge.kafka import message
 from tests.support.bridges import BridgeThread
 
@@ -37,3 +37,9 @@ def ask_at(address: str, api: Api, request: Any, version: int | None = None) -> 
         size = struct.unpack(">i", answers.read(4))[0]
         body = answers.read(size)[5 if flexible else 4 :]
     return message.decode(api.response, body, version, flexible)
+
+
+async def answer_of(later: Later[Any]) -> Any:
+    """What the connection would answer, once it can."""
+    result = await later.future
+    return result if later.make is None else later.make(result)
