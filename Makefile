@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 ARGS ?=
 
 .DEFAULT_GOAL := setup
-.PHONY: setup pipeline-setup run test test-clients check bench proto clean
+.PHONY: setup pipeline-setup run test test-clients soak check bench proto clean
 
 # Set-up for developing: every tool, from the lock with its hashes.
 setup: $(VENV)/.dev
@@ -24,12 +24,18 @@ test: $(VENV)/.dev $(VENV)/.pipeline
 	$(BIN)/python -m pipeline.jars
 	$(BIN)/python -m pytest $(ARGS)
 
-# Every client against the bridge and, as the control, a real Apache Kafka; then the long run of kills under groups.
+# Every client against the bridge and, as the control, a real Apache Kafka; docs/clients.md tells.
 test-clients: $(VENV)/.dev $(VENV)/.pipeline
 	$(BIN)/python -m bridge.standalone.jars
 	$(BIN)/python -m pipeline.jars
 	$(BIN)/python -X dev -m pytest tests/clients tests/pipeline/test_spark_contract.py --control --matrix docs/clients.md $(ARGS)
-	$(BIN)/python -X dev -m pytest tests/faults/test_groups.py --group-kills 20 $(ARGS)
+
+# Half an hour: 20 kills under groups; a million records into an archive and out of it, each job killed twice.
+soak: $(VENV)/.dev $(VENV)/.pipeline
+	$(BIN)/python -m bridge.standalone.jars
+	$(BIN)/python -m pipeline.jars
+	$(BIN)/python -m pytest tests/faults/test_groups.py --group-kills 20 $(ARGS)
+	$(BIN)/python -m pytest tests/pipeline/test_whole_way.py --pipeline-records 1000000 --pipeline-kills 2 $(ARGS)
 
 check: $(VENV)/.dev $(VENV)/.pipeline
 	$(BIN)/ruff check

@@ -3,7 +3,7 @@
 Why not prctl(PR_SET_PDEATHSIG): it is Linux only, follows the thread that forked rather than the process, needs code
 between fork and exec, and knows only one signal. Here a tiny `sh` in a session of its own reads a pipe that only the
 parent (and a child that has not yet exec'd) holds open. However the parent ends, the pipe ends, and the guard stops
-what was registered: TERM, ten seconds, KILL. A child registers itself before it execs, so there is no moment at which
+what was registered: TERM, some seconds, KILL. A child registers itself before it execs, so there is no moment at which
 it is unguarded.
 """
 
@@ -25,11 +25,13 @@ while read -r operation pid; do
   esac
 done
 for p in $pids; do kill -s TERM -- "-$p" 2>/dev/null; done
-for tick in 1 2 3 4 5 6 7 8 9 10; do
+left=$1
+while [ "$left" -gt 0 ]; do
   alive=
   for p in $pids; do kill -s 0 -- "-$p" 2>/dev/null && alive=1; done
   [ -n "$alive" ] || exit 0
   sleep 1
+  left=$((left - 1))
 done
 for p in $pids; do kill -s KILL -- "-$p" 2>/dev/null; done
 """
@@ -40,11 +42,12 @@ _REGISTER = 'echo "+ $$" >&0 && exec "$@" </dev/null'
 class Guard:
     """Watches over this process for the children started through it."""
 
-    def __init__(self) -> None:
+    def __init__(self, patience: int = 10) -> None:
+        """`patience`: seconds between TERM and KILL."""
         read, self._write = os.pipe()
         try:
             self._process = subprocess.Popen(  # noqa: S603 - a constant
-                ["/bin/sh", "-c", _GUARD, "bridge-guard"],
+                ["/bin/sh", "-c", _GUARD, "bridge-guard", str(patience)],
                 stdin=read,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

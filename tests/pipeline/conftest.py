@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add what makes the long run."""
+    parser.addoption("--pipeline-records", type=int, default=12_000, help="how many go the whole way")
+    parser.addoption("--pipeline-kills", type=int, default=1, help="how often each job is killed on it")
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """Return the one session, set up as the jobs set theirs up."""

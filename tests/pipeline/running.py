@@ -9,14 +9,19 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from confluent_kafka import Consumer, TopicPartition
+
 from bridge.standalone.guard import Guard
 from pipeline.cli import make_parser, run, session_options
 from pipeline.context import Context
+from pipeline.endpoint import KafkaEndpoint
 from pipeline.jobs import all_jobs
+from pipeline.options import EndpointOptions
 from pipeline.progress import Progress
 from pipeline.report import Report
 from tests.support.java import QUICK_START
@@ -133,3 +138,18 @@ class JobProcess:
         with self._news:
             self._over = True
             self._news.notify_all()
+
+
+def until_written(endpoint: EndpointOptions, topic: str, records: int, process: JobProcess) -> None:
+    """Return when so many records can be read; the job has created the topic, or found it."""
+    with KafkaEndpoint(endpoint) as asked:
+        if topic not in asked.topics():
+            process.wait_for(lambda event: event.get("text") == f"created {topic}")
+        places = [TopicPartition(topic, number, 0) for number in asked.partitions([topic])[topic]]
+    settings = {"bootstrap.servers": endpoint.bootstrap, "group.id": "nobody", "enable.auto.commit": False}
+    with closing(Consumer(settings)) as consumer:
+        consumer.assign(places)
+        while records > 0:
+            messages = consumer.consume(min(records, 1000), 1)
+            assert messages or process.running, process.said
+            records -= sum(message.error() is None for message in messages)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from uuid import uuid4
 
 from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+_MOST_WAITING = 50_000
 Header = tuple[str, bytes | None]
 
 
@@ -26,6 +27,11 @@ class Sample:
 def varied(count: int, partitions: int = 3, first: int = 0) -> list[Sample]:
     """Records that differ in all that a record can differ in; five days of them."""
     return [_varied(number, partitions) for number in range(first, first + count)]
+
+
+def counted(count: int, partitions: int = 3) -> Iterator[Sample]:
+    """The same, one by one: there may be many."""
+    return (_varied(number, partitions) for number in range(count))
 
 
 def _varied(number: int, partitions: int) -> Sample:
@@ -46,7 +52,7 @@ def new_topic(bootstrap: str, partitions: int = 3, name: str = "t") -> str:
     return topic
 
 
-def write(bootstrap: str, topic: str, samples: Sequence[Sample]) -> None:
+def write(bootstrap: str, topic: str, samples: Iterable[Sample]) -> None:
     """Write records, each partition's in order, and wait until all are acknowledged."""
     failures: list[KafkaError] = []
 
@@ -56,6 +62,8 @@ def write(bootstrap: str, topic: str, samples: Sequence[Sample]) -> None:
 
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 20})
     for each in samples:
+        while len(producer) >= _MOST_WAITING:
+            producer.poll(0.1)
         producer.produce(
             topic,
             each.value,
@@ -70,7 +78,7 @@ def write(bootstrap: str, topic: str, samples: Sequence[Sample]) -> None:
     assert not failures
 
 
-def filled(bootstrap: str, samples: Sequence[Sample], partitions: int = 3) -> str:
+def filled(bootstrap: str, samples: Iterable[Sample], partitions: int = 3) -> str:
     """Create a topic and write records into it."""
     topic = new_topic(bootstrap, partitions)
     write(bootstrap, topic, samples)

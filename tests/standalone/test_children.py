@@ -42,7 +42,7 @@ def test_the_guard_ends_the_children_of_a_killed_parent(tmp_path: Path) -> None:
     code = f"""
 import sys
 from bridge.standalone.guard import Guard
-guard = Guard()
+guard = Guard(patience=2)
 with open({str(tmp_path / "out")!r}, "wb") as out:
     gentle = guard.popen(["sleep", "100"], output=out)
     stubborn = guard.popen({STUBBORN!r}, output=out)
@@ -55,7 +55,7 @@ sys.stdin.read()
         assert not gone(gentle)
         parent.send_signal(signal.SIGKILL)
     assert until(lambda: gone(gentle))
-    assert until(lambda: gone(stubborn))  # TERM is not enough: KILL after ten seconds
+    assert until(lambda: gone(stubborn))  # TERM is not enough: KILL follows
 
 
 def test_the_guard_goes_when_it_is_let_go(tmp_path: Path) -> None:

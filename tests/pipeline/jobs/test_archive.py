@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from bridge.standalone.guard import Guard
 from pipeline.frames import archive_frame
 from pipeline.options import EndpointOptions
-from tests.pipeline.running import JobProcess, run_job
+from tests.pipeline.running import run_job
 from tests.pipeline.samples import filled, new_topic, varied, write
 from tests.pipeline.test_frames import as_samples
 
@@ -60,27 +59,6 @@ def test_files_lie_by_topic_and_hour(
     hours = {path.relative_to(tmp_path / "a").parts[:3] for path in tmp_path.rglob("*.parquet")}
     assert hours == {(f"topic={topic}", f"date=2023-11-{day}", "hour=22") for day in range(14, 19)}
     assert holds(spark, tmp_path / "a", [*SAMPLES])
-
-
-def test_a_process_killed_twice_leaves_nothing_twice_and_nothing_out(
-    spark: SparkSession, at_bridge: EndpointOptions, guard: Guard, tmp_path: Path
-) -> None:
-    samples = varied(20_000)
-    topic = filled(at_bridge.bootstrap, samples)
-    out = tmp_path / "a"
-    job = words(at_bridge, topic, out, "--batch", "4000")
-    first = JobProcess(guard, *job)
-    first.wait_for(lambda event: event.get("batch") == 0)
-    first.kill()  # somewhere in batch 1
-    second = JobProcess(guard, *job)
-    second.wait_for(lambda event: event.get("batch") == 2)
-    second.kill_all()
-    assert not (out / "_bridge" / "manifest-00000004.json").exists()
-    assert run_job(spark, *job).code == 0
-    frame = archive_frame(spark, str(out))
-    assert frame.count() == len(samples)
-    assert frame.select("topic", "partition", "offset").distinct().count() == len(samples)
-    assert run_job(spark, "verify", "--archive", str(out)).code == 0
 
 
 def test_verify_finds_what_is_not_as_it_was_written(

@@ -14,8 +14,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from bridge.standalone.guard import Guard
 from pipeline.endpoint import KafkaEndpoint
 from pipeline.options import EndpointOptions
-from tests.pipeline.jobs.test_replay import by_partition, contents, until_written
-from tests.pipeline.running import JobProcess, run_job
+from tests.pipeline.jobs.test_replay import by_partition, contents
+from tests.pipeline.running import JobProcess, run_job, until_written
 from tests.pipeline.samples import filled, new_topic, varied, write
 
 if TYPE_CHECKING:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 
-from bridge.standalone.guard import Guard
 from pipeline.endpoint import KafkaEndpoint
 from pipeline.frames import kafka_frame
 from pipeline.options import EndpointOptions
 from pipeline.provenance import foreign_headers, true_timestamp
 from pipeline.ranges import TopicRange
-from tests.pipeline.running import JobProcess, run_job
+from tests.pipeline.running import run_job
 from tests.pipeline.samples import Sample, filled, new_topic, varied, write
 from tests.pipeline.test_frames import as_samples
 
@@ -84,36 +81,6 @@ def test_writes_everything_as_it_was_and_nothing_again(
         assert asked.partitions([name]) == {name: [0, 1, 2, 3]}
     again = run_job(spark, *words(at_bridge, archive, name))
     assert (again.code, again.report["written"]) == (0, 0)
-
-
-def test_a_process_killed_twice_writes_nothing_twice(
-    spark: SparkSession, at_bridge: EndpointOptions, guard: Guard, tmp_path: Path
-) -> None:
-    samples = varied(12_000)
-    archived(spark, at_bridge, samples, tmp_path / "a")
-    name = target()
-    job = words(at_bridge, tmp_path / "a", name, "--chunk", "6000")
-    for so_many, kill in ((1, JobProcess.kill), (7000, JobProcess.kill_all)):
-        process = JobProcess(guard, *job)
-        until_written(at_bridge, name, so_many, process)
-        kill(process)
-    assert run_job(spark, *job).code == 0
-    assert contents(spark, at_bridge, name) == by_partition(samples)
-
-
-def until_written(endpoint: EndpointOptions, topic: str, records: int, process: JobProcess) -> None:
-    """Return when so many records can be read; the job has created the topic, or found it."""
-    with KafkaEndpoint(endpoint) as asked:
-        if topic not in asked.topics():
-            process.wait_for(lambda event: event.get("text") == f"created {topic}")
-        places = [TopicPartition(topic, number, 0) for number in asked.partitions([topic])[topic]]
-    settings = {"bootstrap.servers": endpoint.bootstrap, "group.id": "nobody", "enable.auto.commit": False}
-    with closing(Consumer(settings)) as consumer:
-        consumer.assign(places)
-        while records > 0:
-            messages = consumer.consume(min(records, 1000), 1)
-            assert messages or process.running, process.said
-            records -= sum(message.error() is None for message in messages)
 
 
 def test_a_range_of_time_is_found_in_the_archive(spark: SparkSession, at_kafka: EndpointOptions, archive: Path) -> None:
