@@ -32,9 +32,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     params = [pytest.param("bridge", marks=pytest.mark.pulsar)]
     # the option is known only where this directory is named on the command line (`pytest tests/clients --control`)
-    if metafunc.config.getoption("--control", default=False) and "native" not in metafunc.fixturenames:
+    if metafunc.config.getoption("--control", default=False) and not _of_pulsar(metafunc):
         params.append(pytest.param("control", marks=pytest.mark.control))
     metafunc.parametrize("endpoint", params, indirect=True, scope="session")
+
+
+def _of_pulsar(metafunc: pytest.Metafunc) -> bool:
+    """Whether a test looks at Pulsar beside the bridge, and has no control."""
+    return not {"native", "pulsar"}.isdisjoint(metafunc.fixturenames)
 
 
 @pytest.fixture(scope="session")

@@ -36,6 +36,11 @@ What `make test-clients` saw when it last wrote this file: how many tests each c
 Kafka. Where the second number is missing the tests need Pulsar beside the bridge.
 
 """
+_TIMES = """
+From the moment a second member starts until both hold their partitions; medians over 25 times, the member coming at any
+time between two heartbeats (200 ms) of the first.
+
+"""
 Cell = tuple[str, str, str]
 
 
@@ -46,6 +51,8 @@ class Matrix:
     cells: dict[str, Cell] = field(default_factory=dict)
     passed: Counter[Cell] = field(default_factory=Counter)
     failed: Counter[Cell] = field(default_factory=Counter)
+    rebalances: dict[str, dict[str, float]] = field(default_factory=dict)
+    """By client and endpoint: the median in seconds."""
 
     def collect(self, item: pytest.Item) -> None:
         """Take note of where a test belongs."""
@@ -68,6 +75,10 @@ class Matrix:
             self.failed[cell] += 1
         elif report.when == "call" and report.passed:
             self.passed[cell] += 1
+            for name, value in report.user_properties:
+                if name == "rebalance" and isinstance(value, tuple):
+                    client, endpoint, seconds = value
+                    self.rebalances.setdefault(client, {})[endpoint] = seconds
 
     def table(self) -> str:
         """Markdown: a row for each client, `passed on bridge / passed on Kafka`, failures beside them."""
@@ -76,6 +87,15 @@ class Matrix:
         rows = [["client", *areas], ["---"] * (len(areas) + 1)]
         for client in sorted({cell[0] for cell in cells}, key=str.lower):
             rows.append([client, *(self._cell(client, area) for area in areas)])
+        return "\n".join(_row(row) for row in rows) + "\n"
+
+    def times(self) -> str:
+        """Markdown: the rebalances that were timed."""
+        rows = [["client", "bridge, ms", "Kafka, ms", "bridge / Kafka"], ["---", "---:", "---:", "---:"]]
+        for client, medians in sorted(self.rebalances.items()):
+            bridge, kafka = medians.get("bridge"), medians.get("control")
+            if bridge and kafka:
+                rows.append([client, f"{bridge * 1000:.0f}", f"{kafka * 1000:.0f}", f"{bridge / kafka:.2f}"])
         return "\n".join(_row(row) for row in rows) + "\n"
 
     def _cell(self, client: str, area: str) -> str:
@@ -110,4 +130,4 @@ class Plugin:
 
     def pytest_sessionfinish(self) -> None:
         """Write the table."""
-        self._path.write_text(_HEAD + self._matrix.table(), encoding="utf-8")
+        self._path.write_text(_HEAD + self._matrix.table() + _TIMES + self._matrix.times(), encoding="utf-8")
