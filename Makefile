@@ -36,6 +36,7 @@ soak: $(VENV)/.dev $(VENV)/.pipeline
 	$(BIN)/python -m pipeline.jars
 	$(BIN)/python -m pytest tests/faults/test_groups.py --group-kills 20 $(ARGS)
 	$(BIN)/python -m pytest tests/pipeline/test_whole_way.py --pipeline-records 1000000 --pipeline-kills 2 $(ARGS)
+	$(BIN)/python -m pytest tests/pipeline -m soak $(ARGS)
 
 check: $(VENV)/.dev $(VENV)/.pipeline
 	$(BIN)/ruff check

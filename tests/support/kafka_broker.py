@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bridge.standalone import probe
@@ -28,11 +28,16 @@ class KafkaBroker:
         advertised: str = "",
         heap: str = "768m",
         options: Sequence[str] = ("-XX:+UseSerialGC", "-Xshare:auto"),
+        protocol: str = "PLAINTEXT",
+        settings: Mapping[str, str] | None = None,
     ) -> None:
+        """`protocol` is of the clients' listener; what else it needs is in `settings`."""
         self._directory = directory
         self._advertised = advertised
         self._heap = heap
         self._options = options  # not those of a quick start: C2 pays off in a server that a million records go through
+        self._protocol = protocol
+        self._settings = dict(settings or {})
         self._child = Child("Kafka", guard, directory / "kafka.out")
         self.kafka = ""
 
@@ -73,9 +78,11 @@ class KafkaBroker:
             "process.roles": "broker,controller",
             "node.id": "1",
             "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-            "listeners": f"PLAINTEXT://{self.kafka},CONTROLLER://127.0.0.1:{controller}",
-            "advertised.listeners": f"PLAINTEXT://{self._advertised or self.kafka}",
+            "listeners": f"{self._protocol}://{self.kafka},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": f"{self._protocol}://{self._advertised or self.kafka}",
             "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": f"CONTROLLER:PLAINTEXT,{self._protocol}:{self._protocol}",
+            "inter.broker.listener.name": self._protocol,
             "log.dirs": str(self._directory / "data"),
             "auto.create.topics.enable": "true",
             "num.partitions": "1",
@@ -90,5 +97,6 @@ class KafkaBroker:
             "group.consumer.min.heartbeat.interval.ms": "200",
             "group.consumer.heartbeat.interval.ms": "200",
             "share.coordinator.state.topic.replication.factor": "1",
+            **self._settings,
         }
         return "".join(f"{name}={value}\n" for name, value in lines.items())
