@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 ARGS ?=
 
 .DEFAULT_GOAL := setup
-.PHONY: setup pipeline-setup run test test-clients soak check bench proto clean
+.PHONY: setup pipeline-setup run test test-clients soak check bench bench-pipeline proto clean
 
 # Set-up for developing: every tool, from the lock with its hashes.
 setup: $(VENV)/.dev
@@ -24,11 +24,11 @@ test: $(VENV)/.dev $(VENV)/.pipeline
 	$(BIN)/python -m pipeline.jars
 	$(BIN)/python -m pytest $(ARGS)
 
-# Every client against the bridge and, as the control, a real Apache Kafka; docs/clients.md tells.
+# Every client against the bridge and, as the control, a real Apache Kafka; README shows what they did.
 test-clients: $(VENV)/.dev $(VENV)/.pipeline
 	$(BIN)/python -m bridge.standalone.jars
 	$(BIN)/python -m pipeline.jars
-	$(BIN)/python -X dev -m pytest tests/clients tests/pipeline/test_spark_contract.py --control --matrix docs/clients.md $(ARGS)
+	$(BIN)/python -X dev -m pytest tests/clients tests/pipeline/test_spark_contract.py --control --matrix README.md $(ARGS)
 
 # Half an hour: 20 kills under groups; a million records into an archive and out of it, each job killed twice.
 soak: $(VENV)/.dev $(VENV)/.pipeline
@@ -49,6 +49,13 @@ check: $(VENV)/.dev $(VENV)/.pipeline
 bench: $(VENV)/.bench
 	$(BIN)/python -m bridge.standalone.jars
 	$(BIN)/python -m bench $(ARGS)
+
+# The Spark jobs on the bridge beside the same jobs on Kafka, about 15 minutes; the figures go to docs/benchmarks.md with the
+# next `make bench`.
+bench-pipeline: $(VENV)/.bench $(VENV)/.pipeline
+	$(BIN)/python -m bridge.standalone.jars
+	$(BIN)/python -m pipeline.jars
+	$(BIN)/python -m bench.pipeline $(ARGS)
 
 # The Pulsar protocol's Python code, from our own description of it. The generator has an environment of its own: newer
 # ones write code that the oldest protobuf we allow refuses.

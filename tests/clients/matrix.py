@@ -1,9 +1,9 @@
-"""The table of clients and what each was seen to do, on bridge and on a real Kafka: `--matrix FILE` writes it."""
+"""The table of clients and what each was seen to do, on bridge and on a real Kafka: `--matrix FILE` puts it there."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,12 +30,7 @@ WHOLE = {
 """Tests that are of one client as a whole; they are counted in the column of their own."""
 OWN = "its own tests"
 _ENDPOINTS = {"control": "control", "at_kafka": "control"}
-_HEAD = """# Clients
-
-What `make test-clients` saw when it last wrote this file: how many tests each client passed on bridge / on Apache
-Kafka. Where the second number is missing the tests need Pulsar beside the bridge.
-
-"""
+_BEGIN, _END = "<!-- clients: begin, written by `make test-clients` -->", "<!-- clients: end -->"
 _TIMES = """
 From the moment a second member starts until both hold their partitions; medians over 25 times, the member coming at any
 time between two heartbeats (200 ms) of the first.
@@ -116,8 +111,8 @@ def _row(texts: Iterable[str]) -> str:
 class Plugin:
     """Counts while pytest runs."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._paths = paths
         self._matrix = Matrix()
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
@@ -129,5 +124,11 @@ class Plugin:
         self._matrix.take(report)
 
     def pytest_sessionfinish(self) -> None:
-        """Write the table."""
-        self._path.write_text(_HEAD + self._matrix.table() + _TIMES + self._matrix.times(), encoding="utf-8")
+        """Write the tables."""
+        for path in self._paths:
+            text = path.read_text(encoding="utf-8")
+            before, begin, rest = text.partition(_BEGIN)
+            _, end, after = rest.partition(_END)
+            assert begin and end, f"{path} has no place for the tables"
+            told = self._matrix.table() + _TIMES + self._matrix.times()
+            path.write_text(f"{before}{begin}\n\n{told}\n{end}{after}", encoding="utf-8")
