@@ -113,7 +113,7 @@ class StorageSettings:
     fetch_compression: str = one_of("producer", "producer", "none")
     tail_cache_bytes: int = integer(134_217_728, 0)
     tail_idle_seconds: float = seconds(60)
-    reader_queue_messages: int = integer(1000, 1, INT32_MAX)
+    reader_queue_messages: int = integer(100_000, 1, INT32_MAX)
     reader_buffer_bytes: int = integer(8_388_608, 1024)
     max_catchup_readers: int = integer(64, 1)
 

@@ -1,6 +1,7 @@
 """Entries as a reader meets them, each with its offsets and, when somebody asks, as a Kafka batch."""
 
 import asyncio
+import time
 
 from bridge.errors import CorruptEntry
 from bridge.pulsar.types import Entry, Position
@@ -8,6 +9,7 @@ from bridge.storage import entries
 from bridge.storage.chunks import Assembler, is_chunk
 from bridge.storage.offsets import span
 
+_TURN = 0.001  # seconds that one consumer's old batches may keep the event loop; questions of others wait behind them
 _SLOW = 128 * 1024  # bytes of compressed data, uncompressed, from which on a thread turns them over
 
 
@@ -135,8 +137,16 @@ def within(batches: list[Batch], max_bytes: int) -> list[bytes]:
 
 
 async def converted(batches: list[Batch], max_bytes: int) -> list[bytes]:
-    """As `within`; what takes long is done in threads."""
+    """As `within`; what takes long is done in threads, and after every few batches others get their turn."""
+    until = time.perf_counter() + _TURN
+    size = 0
     for batch in batches:
         if batch.is_slow:
             await batch.convert()
+        size += len(batch.kafka())
+        if size > max_bytes:
+            break
+        if time.perf_counter() > until:
+            await asyncio.sleep(0)
+            until = time.perf_counter() + _TURN
     return within(batches, max_bytes)
