@@ -9,7 +9,6 @@ from __future__ import annotations
 import random
 import statistics
 import time
-from collections.abc import Callable
 
 import pytest
 
@@ -28,7 +27,7 @@ def rounds(request: pytest.FixtureRequest) -> int:
 
 @pytest.mark.parametrize("family", ["kafka-python", "confluent", "java"])
 def test_a_rebalance_ends_when_a_member_comes_and_goes(
-    endpoint: Endpoint, clients: Clients, family: str, rounds: int, record_property: Callable[[str, object], None]
+    endpoint: Endpoint, clients: Clients, family: str, rounds: int, request: pytest.FixtureRequest
 ) -> None:
     seconds = []
     chance = random.Random(1)
@@ -44,4 +43,4 @@ def test_a_rebalance_ends_when_a_member_comes_and_goes(
             until("the first to hold all again", lambda: stays.held == set(range(scene.partitions)), stays)
     finally:
         scene.close()
-    record_property("rebalance", (family, endpoint.name, statistics.median(seconds)))
+    request.node.user_properties.append(("rebalance", (family, endpoint.name, statistics.median(seconds))))
