@@ -249,7 +249,7 @@ def memory_over_time(stack: Stack, plan: Plan) -> Part:
     method = (
         "Produce and fetch of 1 KB records in turns on 4 partitions, beside 1,000 connections that send single records "
         "to 1,000 partitions and 50 consumers that read the 4 partitions from their start, slowly. The tail's memory "
-        "is 128 MiB at most, requests' 256 MiB, each reader's 8 MiB (the defaults)."
+        "is 128 MiB at most, requests' 256 MiB, each reader's 2 MiB (the defaults)."
     )
     part = Part("memory", "Memory", method, [Table("Memory under full load", ["", "bridge"], rows)])
     part.series["resident MB"] = samples

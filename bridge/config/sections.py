@@ -114,7 +114,7 @@ class StorageSettings:
     tail_cache_bytes: int = integer(134_217_728, 0)
     tail_idle_seconds: float = seconds(60)
     reader_queue_messages: int = integer(100_000, 1, INT32_MAX)
-    reader_buffer_bytes: int = integer(8_388_608, 1024)
+    reader_buffer_bytes: int = integer(2_097_152, 1024)
     max_catchup_readers: int = integer(64, 1)
 
     def __post_init__(self) -> None:
