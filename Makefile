@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 ARGS ?=
 
 .DEFAULT_GOAL := setup
-.PHONY: setup pipeline-setup run test test-clients soak check bench bench-pipeline proto clean
+.PHONY: setup pipeline-setup run jars test test-clients soak check bench bench-pipeline proto clean
 
 # Set-up for developing: every tool, from the lock with its hashes.
 setup: $(VENV)/.dev
@@ -18,25 +18,24 @@ pipeline-setup: $(VENV)/.run $(VENV)/.pipeline
 run: $(VENV)/.run
 	@exec $(BIN)/bridge standalone $(ARGS)
 
-# Pulsar's jars first, with their progress shown: a test's time limit is no place for a download.
-test: $(VENV)/.dev $(VENV)/.pipeline
-	$(BIN)/python -m bridge.standalone.jars
-	$(BIN)/python -m pipeline.jars
+test: jars
 	$(BIN)/python -m pytest $(ARGS)
 
-# Every client against the bridge and, as the control, a real Apache Kafka; README shows what they did.
-test-clients: $(VENV)/.dev $(VENV)/.pipeline
+# Pulsar's and Spark's jars, with their progress shown: a test's time limit is no place for a download.
+jars: $(VENV)/.dev $(VENV)/.pipeline
 	$(BIN)/python -m bridge.standalone.jars
 	$(BIN)/python -m pipeline.jars
+
+# Every client against the bridge and, as the control, a real Apache Kafka; README shows what they did.
+test-clients: jars
 	$(BIN)/python -X dev -m pytest tests/clients tests/pipeline/test_spark_contract.py --control --matrix README.md $(ARGS)
 
-# Half an hour: 20 kills under groups; a million records into an archive and out of it, each job killed twice.
-soak: $(VENV)/.dev $(VENV)/.pipeline
-	$(BIN)/python -m bridge.standalone.jars
-	$(BIN)/python -m pipeline.jars
+# Half an hour: 20 kills under groups; a million records into an archive and out of it, each job killed twice; what is
+# marked `soak`.
+soak: jars
 	$(BIN)/python -m pytest tests/faults/test_groups.py --group-kills 20 $(ARGS)
 	$(BIN)/python -m pytest tests/pipeline/test_whole_way.py --pipeline-records 1000000 --pipeline-kills 2 $(ARGS)
-	$(BIN)/python -m pytest tests/pipeline -m soak $(ARGS)
+	$(BIN)/python -m pytest -m soak $(ARGS)
 
 check: $(VENV)/.dev $(VENV)/.pipeline
 	$(BIN)/ruff check
@@ -52,9 +51,7 @@ bench: $(VENV)/.bench
 
 # The Spark jobs on the bridge beside the same jobs on Kafka, about 15 minutes; the figures go to docs/benchmarks.md with the
 # next `make bench`.
-bench-pipeline: $(VENV)/.bench $(VENV)/.pipeline
-	$(BIN)/python -m bridge.standalone.jars
-	$(BIN)/python -m pipeline.jars
+bench-pipeline: $(VENV)/.bench jars
 	$(BIN)/python -m bench.pipeline $(ARGS)
 
 # The Pulsar protocol's Python code, from our own description of it. The generator has an environment of its own: newer

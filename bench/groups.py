@@ -160,7 +160,7 @@ async def form(options: argparse.Namespace, over: "asyncio.Future[None]") -> lis
 
 
 class Phase:
-    """Heartbeats of all members, each at its time, beside what the block does."""
+    """Heartbeats of all members, each at its time, beside commits; and how long both took."""
 
     def __init__(self, members: list[Member], seconds: float) -> None:
         self._members = members

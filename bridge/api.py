@@ -1,6 +1,5 @@
 """What an API file fills in (`Api`) and what its handler is given (`Broker`, `Session`)."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from bridge.storage.topics import Topics
 
 _R = TypeVar("_R")
-_S = TypeVar("_S")
 
 MAX_CONTROL_BYTES = 10 * 1024 * 1024
 """The longest request of an API that carries no records: far above any real one, and bounded in decoding time."""
@@ -58,11 +56,6 @@ class Later(Generic[_R]):
     def __init__(self, future: Awaitable[Any], make: Callable[[Any], _R] | None = None) -> None:
         self.future = future
         self.make = make
-
-    @classmethod
-    def of(cls, source: "asyncio.Future[_S]", make: Callable[[_S], _R]) -> "Later[_R]":
-        """The answer that `make` makes of an outcome."""
-        return cls(source, make)
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         return _response(Joined(ErrorCode(error.code), request.member_id), version)
     if joined.done():
         return _response(joined.result(), version)
-    return Later.of(joined, lambda outcome: _response(outcome, version))
+    return Later(joined, lambda outcome: _response(outcome, version))
 
 
 def _join(request: Request, session: Session) -> Join:

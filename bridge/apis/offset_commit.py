@@ -81,7 +81,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         stored = await broker.offsets.commit(request.group_id, member, _wanted(request))
     except KafkaError as error:
         return Response(topics=told(_asked(request), {}, ErrorCode(error.code)))
-    return Later.of(stored, lambda errors: Response(topics=told(_asked(request), errors)))
+    return Later(stored, lambda errors: Response(topics=told(_asked(request), errors)))
 
 
 def _asked(request: Request) -> list[tuple[str, list[int]]]:

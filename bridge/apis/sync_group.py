@@ -53,7 +53,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         assignments={one.member_id: one.assignment for one in request.assignments},
     )
     synced = await broker.groups.sync(request.group_id, sync)
-    return _response(synced.result()) if synced.done() else Later.of(synced, _response)
+    return _response(synced.result()) if synced.done() else Later(synced, _response)
 
 
 def _response(synced: Synced) -> Response:

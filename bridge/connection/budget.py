@@ -87,15 +87,13 @@ class Budget:
         if self._favoured is lease and not lease.extra:
             self._favoured = None
         self._gauge.set(self._held)
-        if self._small or self._big:
-            for queue in (self._small, self._big):
-                self._serve(queue)
+        for queue in (self._small, self._big):
+            self._serve(queue)
 
     def leave(self, lease: Lease) -> None:
         """Stop waiting."""
-        if self._small or self._big:
-            self._small.pop(lease, None)
-            self._big.pop(lease, None)
+        self._small.pop(lease, None)
+        self._big.pop(lease, None)
 
     def _serve(self, queue: dict[Lease, None]) -> None:
         while queue:

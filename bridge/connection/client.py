@@ -70,7 +70,6 @@ class Connection(asyncio.BufferedProtocol):
         self._worker: asyncio.Task[None] | None = None
         self._running: Started | None = None
         self._reading = True
-        self._paused = False  # as shown in the metrics
         self._ended = False  # the client sends no more
         self._draining = False
         self._lingering: asyncio.TimerHandle | None = None
@@ -348,10 +347,7 @@ class Connection(asyncio.BufferedProtocol):
             self._reading = wanted
             if not (self._lost or self._ended):  # the transport reads no more by itself then
                 (self._transport.resume_reading if wanted else self._transport.pause_reading)()
-        paused = not (wanted or self._lost or self._ended)
-        if paused != self._paused:
-            self._paused = paused
-            self._listener.show_paused(self, paused)
+        self._listener.show_paused(self, not (wanted or self._lost or self._ended))
 
     def _has_memory(self) -> bool:
         more = self._receiver.wanted()

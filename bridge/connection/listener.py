@@ -59,6 +59,8 @@ class Listener:
 
     def show_paused(self, connection: Connection, paused: bool) -> None:
         """Count the connection as not read, or not."""
+        if (connection in self._paused) == paused:
+            return
         (self._paused.add if paused else self._paused.discard)(connection)
         self._metrics.paused_connections.set(len(self._paused))
 

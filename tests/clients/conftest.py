@@ -17,20 +17,15 @@ from tests.support.bridges import BridgeChild, settings_for
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--control", action="store_true", help="run the client tests against a real Apache Kafka too")
-    parser.addoption(
-        "--matrix",
-        type=Path,
-        action="append",
-        default=[],
-        help="write a table of what each client was seen to do into this file, between its marks",
-    )
+    told = "write a table of what each client was seen to do into this file, between its marks"
+    parser.addoption("--matrix", type=Path, help=told)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "control: runs against a real Apache Kafka instead of bridge")
-    paths = config.getoption("--matrix", default=[])
-    if paths:
-        config.pluginmanager.register(Plugin(paths), "clients-matrix")
+    path = config.getoption("--matrix", default=None)
+    if path is not None:
+        config.pluginmanager.register(Plugin(path), "clients-matrix")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -111,8 +111,8 @@ def _row(texts: Iterable[str]) -> str:
 class Plugin:
     """Counts while pytest runs."""
 
-    def __init__(self, paths: Sequence[Path]) -> None:
-        self._paths = paths
+    def __init__(self, path: Path) -> None:
+        self._path = path
         self._matrix = Matrix()
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
@@ -125,10 +125,8 @@ class Plugin:
 
     def pytest_sessionfinish(self) -> None:
         """Write the tables."""
-        for path in self._paths:
-            text = path.read_text(encoding="utf-8")
-            before, begin, rest = text.partition(_BEGIN)
-            _, end, after = rest.partition(_END)
-            assert begin and end, f"{path} has no place for the tables"
-            told = self._matrix.table() + _TIMES + self._matrix.times()
-            path.write_text(f"{before}{begin}\n\n{told}\n{end}{after}", encoding="utf-8")
+        before, begin, rest = self._path.read_text(encoding="utf-8").partition(_BEGIN)
+        _, end, after = rest.partition(_END)
+        assert begin and end, f"{self._path} has no place for the tables"
+        told = self._matrix.table() + _TIMES + self._matrix.times()
+        self._path.write_text(f"{before}{begin}\n\n{told}\n{end}{after}", encoding="utf-8")

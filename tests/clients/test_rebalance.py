@@ -19,16 +19,11 @@ from tests.clients.scene import Scene
 _HEARTBEAT_SECONDS = 0.5  # librdkafka's own clock ticks twice a second
 
 
-@pytest.fixture
-def rounds(request: pytest.FixtureRequest) -> int:
-    """Many where both servers are measured."""
-    return 25 if request.config.getoption("--control", default=False) else 3
-
-
 @pytest.mark.parametrize("family", ["kafka-python", "confluent", "java"])
 def test_a_rebalance_ends_when_a_member_comes_and_goes(
-    endpoint: Endpoint, clients: Clients, family: str, rounds: int, request: pytest.FixtureRequest
+    endpoint: Endpoint, clients: Clients, family: str, request: pytest.FixtureRequest
 ) -> None:
+    rounds = 25 if request.config.getoption("--control", default=False) else 3  # many where both servers are measured
     seconds = []
     chance = random.Random(1)
     scene = Scene(clients)

@@ -5,7 +5,6 @@ import logging
 import socket
 import struct
 import tracemalloc
-from collections.abc import Callable
 
 import pytest
 
@@ -13,6 +12,7 @@ from bridge.api import MAX_CONTROL_BYTES
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from tests.connection.harness import ECHO, FAIL, LATER, POLL, SILENT, Client, connected, request, serving
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -250,19 +250,13 @@ async def test_an_answer_counts_as_waiting_until_it_is_taken_or_nobody_is_there(
         stuck.setblocking(False)
         loop = asyncio.get_running_loop()
         await loop.sock_sendall(stuck, request(ECHO, 1, bytes(20_000_000)))
-        await _until(lambda: bench.listener.waiting.room() <= room - 10_000_000)
+        await until(lambda: bench.listener.waiting.room() <= room - 10_000_000)
         assert bench.metrics.waiting_answer_bytes.value == room - bench.listener.waiting.room()
         received = 0
         while not leaves and received < 20_000_018:
             received += len(await loop.sock_recv(stuck, 1_000_000))
         stuck.close()
-        await _until(lambda: bench.listener.waiting.room() == room)
-
-
-async def _until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 - the sockets between tell no event
-            await asyncio.sleep(0.01)
+        await until(lambda: bench.listener.waiting.room() == room)
 
 
 # ---- ends ------------------------------------------------------------------------------------------------------------

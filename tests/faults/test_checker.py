@@ -39,3 +39,14 @@ def test_each_kind_of_damage_is_seen(followed: dict[int, bytes], cold: dict[int,
     assert getattr(verdict, seen)
     with pytest.raises(AssertionError):
         verdict.check()
+
+
+@pytest.mark.parametrize(("end", "passes"), [((0, 3), True), ((0, 2), False), ((1, 3), False)])
+def test_a_gap_may_be_where_the_test_says_and_nowhere_else(end: tuple[int, int], passes: bool) -> None:
+    records = {0: b"w:0", 1: b"w:1", 3: b"w:2"}
+    verdict = judged(records, acked=records)
+    if passes:
+        verdict.check(gap_ends={end})
+    else:
+        with pytest.raises(AssertionError, match="gaps"):
+            verdict.check(gap_ends={end})

@@ -12,7 +12,8 @@ from bridge.groups.store import TOPIC, Store
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.admin import Conflict, Retention
 from tests.groups.conftest import MakeNode, Node
-from tests.support.pulsar import PulsarAddress
+from tests.support.pulsar import PrivatePulsar, PulsarAddress
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -29,12 +30,6 @@ def commit(store: Store, group: str, offset: int, topic: str = "t", partition: i
 async def committed(store: Store, group: str, topic: str = "t", partition: int = 0) -> int | None:
     found = (await store.load(group)).offsets.get((topic, partition))
     return None if found is None else found.offset
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110 - the other end of what it waits for is in Pulsar
-            await asyncio.sleep(0.01)
 
 
 def held(store: Store) -> Callable[[], bool]:
@@ -266,3 +261,41 @@ async def test_a_deleted_topic_is_made_anew(pulsar: PulsarAddress, namespace: st
     await until(held(one.store))
     assert await committed(one.store, "g") is None
     await commit(one.store, "g", 2)
+
+
+@pytest.mark.soak
+async def test_a_killed_pulsar_delays_and_loses_nothing(
+    private_pulsar: Callable[..., PrivatePulsar], node: MakeNode
+) -> None:
+    broker = private_pulsar()
+    one = await node(broker, broker.create_namespace())
+    await one.store.ready()
+    acknowledged = -1
+
+    async def persist(offset: int) -> None:
+        """As a client does: again until it is acknowledged."""
+        nonlocal acknowledged
+        while acknowledged < offset:
+            try:
+                await commit(one.store, "g", offset)
+                acknowledged = offset
+            except KafkaError as error:
+                assert error.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+                await asyncio.sleep(0.05)
+
+    for offset in range(100):
+        await persist(offset)
+    pending = [commit(one.store, "g", 500 + offset) for offset in range(20)]
+    broker.kill()
+    await asyncio.wait(pending)  # not for long: a few seconds
+    with pytest.raises(KafkaError) as raised:
+        await one.store.load("g")
+    assert raised.value.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    await asyncio.to_thread(broker.start)
+    await until(held(one.store))
+    found = await committed(one.store, "g")
+    assert found is not None
+    assert found >= acknowledged
+    await persist(5000)
+    other = await node(broker, one.settings.pulsar.full_namespace)
+    assert await committed(other.store, "g") == 5000

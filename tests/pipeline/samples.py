@@ -26,12 +26,12 @@ class Sample:
 
 def varied(count: int, partitions: int = 3, first: int = 0) -> list[Sample]:
     """Records that differ in all that a record can differ in; five days of them."""
-    return [_varied(number, partitions) for number in range(first, first + count)]
+    return list(counted(count, partitions, first))
 
 
-def counted(count: int, partitions: int = 3) -> Iterator[Sample]:
+def counted(count: int, partitions: int = 3, first: int = 0) -> Iterator[Sample]:
     """The same, one by one: there may be many."""
-    return (_varied(number, partitions) for number in range(count))
+    return (_varied(number, partitions) for number in range(first, first + count))
 
 
 def _varied(number: int, partitions: int) -> Sample:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 USER, PASSWORD = "reader", "a-secret-of-its-own"
+MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 RECORDS = 100
 
 
@@ -38,8 +39,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def kafka(certificate: Path, guard: Guard, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    plain = "org.apache.kafka.common.security.plain.PlainLoginModule required"
-    jaas = f'{plain} username="{USER}" password="{PASSWORD}" user_{USER}="{PASSWORD}";'
+    jaas = f'{MODULE} username="{USER}" password="{PASSWORD}" user_{USER}="{PASSWORD}";'
     settings = {
         "sasl.enabled.mechanisms": "PLAIN",
         "sasl.mechanism.inter.broker.protocol": "PLAIN",
@@ -59,11 +59,10 @@ def kafka(certificate: Path, guard: Guard, tmp_path_factory: pytest.TempPathFact
 
 def properties(directory: Path, certificate: Path, password: str) -> Path:
     """As Kafka's own tools take them."""
-    module = "org.apache.kafka.common.security.plain.PlainLoginModule required"
     lines = [
         "security.protocol=SASL_SSL",
         "sasl.mechanism=PLAIN",
-        f'sasl.jaas.config={module} username="{USER}" password="{password}";',
+        f'sasl.jaas.config={MODULE} username="{USER}" password="{password}";',
         "ssl.truststore.type=PEM",
         f"ssl.truststore.location={certificate}",
     ]
