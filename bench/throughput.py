@@ -95,19 +95,19 @@ def produce_rounds(stack: Stack, load: Load, rounds: int) -> Runs:
 
 
 def fetch_rounds(stack: Stack, load: Load, rounds: int) -> Runs:
-    """Each reads what its own side has written, the bridge's what came through it."""
+    """Each reads what its own side has written, the bridge's what came through it, again and again."""
     topics = {system: stack.topic(system, load.partitions) for system in SYSTEMS}
     for system, topic in topics.items():
         produce(stack, system, load, topic)
     return alternate(rounds, lambda system, _: fetch(stack, system, load, topics[system]))
 
 
-def recent_rounds(stack: Stack, load: Load, rounds: int) -> Runs:
-    """The same, of what was written a moment ago while somebody listened: it is in memory on every side."""
+def first_rounds(stack: Stack, load: Load, rounds: int, *, listening: bool) -> Runs:
+    """The same, each topic read once. `listening`: while somebody has the bridge keep what is written in memory."""
 
     def once(system: str, _: int) -> Run:
         topic = stack.topic(system, load.partitions)
-        if system == "bridge":
+        if system == "bridge" and listening:
             listen(stack, topic, load)
         produce(stack, system, load, topic)
         return fetch(stack, system, load, topic)

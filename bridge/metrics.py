@@ -327,9 +327,9 @@ def _pulsar_families(pulsar: PulsarMetrics) -> Iterator[Metric]:
 def _storage_families(storage: StorageMetrics) -> Iterator[Metric]:
     yield _gauge("bridge_storage_open_partitions", "Partitions held open.", storage.open_partitions)
     yield _counter("bridge_storage_reanchors", "Offsets learnt by reading an entry back.", storage.reanchors)
-    yield _counter("bridge_storage_cache_hits", "Reads answered from the tail cache.", storage.cache_hits)
-    yield _counter("bridge_storage_cache_misses", "Reads the tail cache could not answer.", storage.cache_misses)
-    yield _gauge("bridge_storage_cache_bytes", "Bytes in the tail cache.", storage.cache_bytes)
+    yield _counter("bridge_storage_cache_hits", "Reads answered from memory.", storage.cache_hits)
+    yield _counter("bridge_storage_cache_misses", "Reads that memory could not answer.", storage.cache_misses)
+    yield _gauge("bridge_storage_cache_bytes", "Bytes of records in memory.", storage.cache_bytes)
     yield _counter("bridge_storage_cold_lookups", "Searches for the entry that holds an offset.", storage.cold_lookups)
     yield _gauge("bridge_storage_catchup_readers", "Readers serving consumers far behind.", storage.catchup_readers)
 

@@ -20,10 +20,10 @@ from bridge.groups.store import Store
 from bridge.http import HttpServer
 from bridge.metrics import Metrics
 from bridge.pulsar import Admin, PulsarClient
+from bridge.storage.cache import Cache
 from bridge.storage.catchup import CatchUps
 from bridge.storage.deduplication import Deduplication
 from bridge.storage.services import Storage
-from bridge.storage.tail import TailCache
 from bridge.storage.topics import Topics
 
 _log = log.get(__name__)
@@ -49,7 +49,7 @@ class Server:
                 client=self.client,
                 admin=self.admin,
                 metrics=self.metrics.storage,
-                cache=TailCache(settings.storage.tail_cache_bytes, self.metrics.storage),
+                cache=Cache(settings.storage.cache_bytes, self.metrics.storage),
                 catchups=catchups,
                 deduplication=Deduplication(self.admin, settings.pulsar.full_namespace),
                 # a name of its own for each process: two that write to one topic are two producers

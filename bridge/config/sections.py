@@ -111,7 +111,7 @@ class StorageSettings:
 
     entry_format: str = one_of("pulsar", "pulsar", "kafka")
     fetch_compression: str = one_of("producer", "producer", "none")
-    tail_cache_bytes: int = integer(134_217_728, 0)
+    cache_bytes: int = integer(268_435_456, 0)
     tail_idle_seconds: float = seconds(60)
     reader_queue_messages: int = integer(100_000, 1, INT32_MAX)
     reader_buffer_bytes: int = integer(2_097_152, 1024)

@@ -94,10 +94,8 @@ class CatchUps:
         make: Callable[[], Awaitable[Cursor]],
     ) -> list[Batch]:
         """Read with a cursor of `owner` (a partition) that is at `offset`, or with a new one."""
-        for cursor, whose in self._cursors.items():
-            if whose is owner and cursor.covers(offset):
-                break
-        else:
+        cursor = self._at(owner, offset)
+        if cursor is None:
             await self._make_room()
             cursor = await make()
             self._cursors[cursor] = owner
@@ -110,12 +108,22 @@ class CatchUps:
             await self._close([cursor])
             raise
 
+    def covers(self, owner: object, offset: int) -> bool:
+        """Whether a reader of `owner` is at `offset`."""
+        return self._at(owner, offset) is not None
+
+    def _at(self, owner: object, offset: int) -> Cursor | None:
+        found = (c for c, whose in self._cursors.items() if whose is owner and c.covers(offset))
+        return next(found, None)
+
     def passed(self, owner: object, offset: int) -> None:
         """`owner` is read here without a cursor: one that has come so far is closed, with all that was sent ahead."""
         if not self._cursors:
             return
         passed = [c for c, whose in self._cursors.items() if whose is owner and c.covers(offset) and not c.busy]
         if passed:
+            for cursor in passed:  # from now on; it takes a moment to close them
+                del self._cursors[cursor]
             task = asyncio.get_running_loop().create_task(self._close(passed))
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)

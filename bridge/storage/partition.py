@@ -10,7 +10,7 @@ from bridge import log
 from bridge.errors import BridgeError, KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.consumer import Reader
-from bridge.pulsar.types import EARLIEST, LATEST, Position, PulsarError
+from bridge.pulsar.types import EARLIEST, Position, PulsarError
 from bridge.storage import entries, kept
 from bridge.storage.appender import Appender
 from bridge.storage.batches import Batch, converted, within
@@ -145,15 +145,14 @@ class PartitionLog:
         tail = self._tail
         if tail is None or not tail.live or not self._start <= offset <= self.end.offset:
             return None
-        found: list[bytes] = []
+        self._used_at = _now()
         if offset == self.end.offset:
-            self._used_at = _now()
-        else:
-            batches = tail.slice(offset, max_bytes)
-            if not batches or any(batch.is_slow for batch in batches) or not (found := within(batches, max_bytes)):
-                return None
-        self._storage.catchups.passed(self, offset)
-        return found
+            self._storage.catchups.passed(self, offset)
+            return []
+        batches = self._remembered(tail, offset, max_bytes)
+        if not batches or any(batch.is_slow for batch in batches):
+            return None
+        return within(batches, max_bytes) or None
 
     async def read(self, offset: int, max_bytes: int, patience: float) -> list[bytes]:
         """Kafka batches from the one that holds `offset` on: up to `max_bytes`, one at least, none at the end.
@@ -223,7 +222,7 @@ class PartitionLog:
         """The record with the highest timestamp (KIP-734); None in an empty log."""
         with translated():
             await self._open_tail()
-            last = await self._search.last(await self._last_position()) if self.end.offset else None
+            last = await self._search.last(await self._search.last_position()) if self.end.offset else None
             return None if last is None else await self.at_time(last.newest_timestamp())
 
     async def consumed_before(self, offset: int) -> Position | None:
@@ -234,7 +233,7 @@ class PartitionLog:
             found = self._tail.slice(offset - 1, 1) if self._tail is not None and self._tail.live else None
             batch = found[0] if found else await self._search.offset(offset - 1)
             if batch is None:
-                return await self._last_position()
+                return await self._search.last_position()
             return batch.position if batch.next <= offset else batch.position.before
 
     # --- life ---
@@ -243,9 +242,8 @@ class PartitionLog:
         """Close the tail that nobody reads, and the writers that nobody uses."""
         self._appender.sweep()
         idle = _now() - self._used_at > self._storage.settings.storage.tail_idle_seconds
-        if idle and self._tail is not None and not self._opening.locked():
-            tail, self._tail = self._tail, None
-            await tail.close()
+        if idle and not self._opening.locked():
+            await self._close_tail()
 
     async def close(self, *, flush: bool = False) -> None:
         """Give everything back; what is under way fails, with `flush` appends have their outcome first."""
@@ -254,9 +252,7 @@ class PartitionLog:
                 task.cancel()
         await self._appender.close(self._patience if flush else 0)
         await self._storage.catchups.close(self)
-        if self._tail is not None:
-            tail, self._tail = self._tail, None
-            await tail.close()
+        await self._close_tail()
         self.end.wake()
 
     # --- within ---
@@ -275,15 +271,25 @@ class PartitionLog:
 
     async def _batches(self, offset: int, max_bytes: int, patience: float) -> list[Batch]:
         tail = await self._open_tail()
+        found = self._remembered(tail, offset, max_bytes)
+        if found is None:
+            self._storage.metrics.cache_misses.inc()
+            found = await self._storage.catchups.read(self, offset, max_bytes, patience, partial(self._cursor, offset))
+            if found and found[0].base > offset and offset < await self._find_start():
+                raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is below the log start {self._start}")
+            if self._tail is tail:  # else it is closed
+                tail.older.keep(offset, found)
+        return found
+
+    def _remembered(self, tail: Tail, offset: int, max_bytes: int) -> list[Batch] | None:
+        """What is in memory from `offset` on; None where nothing is, or where a reader is that may as well go on."""
         found = tail.slice(offset, max_bytes)
         if found is not None:
-            self._storage.metrics.cache_hits.inc()
             self._storage.catchups.passed(self, offset)
-            return found
-        self._storage.metrics.cache_misses.inc()
-        found = await self._storage.catchups.read(self, offset, max_bytes, patience, partial(self._cursor, offset))
-        if found and found[0].base > offset and offset < await self._find_start():
-            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is below the log start {self._start}")
+        elif not self._storage.catchups.covers(self, offset):
+            found = tail.older.slice(offset, max_bytes) or None
+        if found is not None:
+            self._storage.metrics.cache_hits.inc()
         return found
 
     async def _cursor(self, offset: int) -> Cursor:
@@ -311,16 +317,20 @@ class PartitionLog:
             if self._tail is not None:
                 if self._tail.live:
                     return self._tail
-                await self._tail.close()
-                self._tail = None
+                await self._close_tail()
             await self._load()
-            last = await self._last_position()
+            last = await self._search.last_position()
             reader = await self._reader(last)
             tail = Tail(reader, self.end, self._storage.cache, self._storage.maker(), self._tail_failed)
             tail.reached = max(last.before, EARLIEST)
             self._tail = tail
         await self._reach(tail, last)
         return tail
+
+    async def _close_tail(self) -> None:
+        tail, self._tail = self._tail, None
+        if tail is not None:
+            await tail.close()
 
     def _watch_the_tail(self) -> None:
         """Others write here as well: entries met at the tail tell their offsets, none has to be read back."""
@@ -356,29 +366,15 @@ class PartitionLog:
         """Read the last entry: it anchors the offsets to come. Called with `_opening` held."""
         if self._loaded:
             return
-        last = await self._last_position()
+        last = await self._search.last_position()
         batch = None if last == EARLIEST else await self._search.last(last)
         if batch is None:
-            self.end.advance(max(await self._offset_of_empty(), self._start))  # all that was before is deleted
+            self.end.advance(max(await self._search.offset_of_empty(), self._start))  # all that was before is deleted
         else:
             self.end.anchor.observe(batch.position.ledger, batch.position.entry, batch.next)
             self.end.newest_timestamp = max(self.end.newest_timestamp, batch.newest_timestamp())
             self.end.advance(batch.next)
         self._loaded = True
-
-    async def _last_position(self) -> Position:
-        """The last entry's position, EARLIEST if there is none."""
-        reader = await self._storage.client.reader(self.topic, LATEST, permits=1)
-        try:
-            return await reader.last_position()
-        finally:
-            await reader.close()
-
-    async def _offset_of_empty(self) -> int:
-        """The next offset of a log without entries: 0, or what the broker remembers of those it has trimmed."""
-        info = await self._storage.admin.internal_info(self.topic)
-        properties = info.get("properties") or {}
-        return int(properties.get("index", -1)) + 1
 
     async def _find_start(self) -> int:
         first = await self._search.read(EARLIEST)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from bridge.metrics import StorageMetrics
 from bridge.pulsar.admin import Admin
 from bridge.pulsar.client import PulsarClient
-from bridge.pulsar.types import EARLIEST, Position
+from bridge.pulsar.types import EARLIEST, LATEST, Position
 from bridge.storage.batches import Batch
 from bridge.storage.chunks import is_chunk
 from bridge.storage.markers import Markers
@@ -50,6 +50,20 @@ class Search:
             if near is not None and near.base <= offset < near.next:
                 return near
         return await self._first(lambda batch: batch.next > offset, before, after)
+
+    async def last_position(self) -> Position:
+        """The last entry's position, EARLIEST if there is none."""
+        reader = await self._client.reader(self._topic, LATEST, permits=1)
+        try:
+            return await reader.last_position()
+        finally:
+            await reader.close()
+
+    async def offset_of_empty(self) -> int:
+        """The next offset of a log without entries: 0, or what the broker remembers of those it has trimmed."""
+        info = await self._admin.internal_info(self._topic)
+        properties = info.get("properties") or {}
+        return int(properties.get("index", -1)) + 1
 
     async def time(self, timestamp: int) -> Batch | None:
         """The first entry up to which a record is as new as `timestamp` (ms); None if none is."""

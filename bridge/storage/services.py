@@ -7,10 +7,10 @@ from bridge.metrics import StorageMetrics
 from bridge.pulsar.admin import Admin
 from bridge.pulsar.client import PulsarClient
 from bridge.storage.batches import BatchMaker
+from bridge.storage.cache import Cache
 from bridge.storage.catchup import CatchUps
 from bridge.storage.deduplication import Deduplication
 from bridge.storage.sealing import METADATA_BYTES
-from bridge.storage.tail import TailCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Storage:
     client: PulsarClient
     admin: Admin
     metrics: StorageMetrics
-    cache: TailCache
+    cache: Cache
     catchups: CatchUps
     deduplication: Deduplication
     writer: str  # names this process among a topic's producers

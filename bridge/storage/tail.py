@@ -2,15 +2,14 @@
 
 import asyncio
 from bisect import bisect_right
-from collections import deque
 from collections.abc import Callable
 
 from bridge import log
 from bridge.errors import BridgeError
-from bridge.metrics import StorageMetrics
 from bridge.pulsar.consumer import Reader
 from bridge.pulsar.types import EARLIEST, Position
 from bridge.storage.batches import Batch, BatchMaker
+from bridge.storage.cache import Cache, Older
 from bridge.storage.log_end import LogEnd
 
 _log = log.get(__name__)
@@ -20,41 +19,16 @@ class Recreated(BridgeError):
     """Offsets went back, which they never do in one topic: it was deleted and made anew."""
 
 
-class TailCache:
-    """The memory that all tails of the process share; the batch that came first goes first."""
-
-    def __init__(self, limit: int, metrics: StorageMetrics) -> None:
-        self._limit = limit
-        self._metrics = metrics
-        self._size = 0
-        self._order: deque[tuple[Tail, Batch]] = deque()
-
-    def add(self, tail: "Tail", batch: Batch) -> None:
-        """Account for a batch of a tail, dropping the oldest ones of all tails for it."""
-        self._order.append((tail, batch))
-        self._size += batch.size
-        while self._size > self._limit and len(self._order) > 1:
-            owner, oldest = self._order.popleft()
-            self._size -= oldest.size
-            owner.drop(oldest)
-        self._metrics.cache_bytes.set(self._size)
-
-    def remove(self, tail: "Tail") -> None:
-        """Forget everything of a tail that closes."""
-        self._order = deque(item for item in self._order if item[0] is not tail)
-        self._size = sum(batch.size for _, batch in self._order)
-        self._metrics.cache_bytes.set(self._size)
-
-
 class Tail:
     """A run of consecutive batches up to the end of the partition, growing as its reader receives."""
 
     def __init__(
-        self, reader: Reader, end: LogEnd, cache: TailCache, maker: BatchMaker, failed: Callable[[BridgeError], None]
+        self, reader: Reader, end: LogEnd, cache: Cache, maker: BatchMaker, failed: Callable[[BridgeError], None]
     ) -> None:
         self._reader = reader
         self._end = end
-        self._cache = cache
+        self._share = cache.recent
+        self.older = Older(cache)
         self._maker = maker
         self._failed = failed
         self._batches: list[Batch | None] = []
@@ -68,7 +42,8 @@ class Tail:
         """Close the reader and free the memory."""
         self._task.cancel()
         self._end.tail_is_live = False
-        self._cache.remove(self)
+        self._share.remove(self)
+        self.older.close()
         self._batches.clear()
         await self._reader.close()
 
@@ -144,7 +119,7 @@ class Tail:
             raise Recreated(f"offset {batch.base} follows {self._next}")
         self._next = batch.next
         self._batches.append(batch)
-        self._cache.add(self, batch)
+        self._share.add(self, batch)
         self._end.see(batch)
         self._end.advance(batch.next)
 

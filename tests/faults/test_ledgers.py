@@ -107,7 +107,7 @@ def test_a_cold_bridge_finds_any_offset_and_time_across_ledgers(
     create(bridge_child.kafka, topic)
     assert produce(bridge_child.kafka, topic, [b"%d" % n for n in range(count)], start) == list(range(count))
     assert len(ledgers(broker, f"{broker_namespace}/{topic}-partition-0")) >= 6
-    cold = start_bridge(storage={"tail_cache_bytes": 0})  # nothing in memory, nothing kept
+    cold = start_bridge(storage={"cache_bytes": 0})  # nothing in memory, nothing kept
     reader = consumer(cold.kafka)
     try:
         edges = [n + d for n in range(0, count, ENTRIES_PER_LEDGER) for d in (-1, 0, 1) if 0 <= n + d < count]

@@ -14,10 +14,10 @@ from bridge.groups.records import OffsetKey, StoredOffset
 from bridge.groups.store import Lost, Stored
 from bridge.metrics import Metrics
 from bridge.pulsar import Admin, PulsarClient
+from bridge.storage.cache import Cache
 from bridge.storage.catchup import CatchUps
 from bridge.storage.deduplication import Deduplication
 from bridge.storage.services import Storage
-from bridge.storage.tail import TailCache
 from bridge.storage.topics import Topics
 from tests.storage.conftest import sealed
 from tests.support.bridges import settings_for
@@ -114,7 +114,7 @@ async def bench(pulsar: PulsarAddress, namespace: str) -> AsyncIterator[Bench]:
             client=client,
             admin=admin,
             metrics=metrics.storage,
-            cache=TailCache(1 << 20, metrics.storage),
+            cache=Cache(1 << 20, metrics.storage),
             catchups=CatchUps(4, 30, metrics.storage),
             writer=f"test-{uuid.uuid4().hex[:8]}",
             deduplication=Deduplication(admin, settings.pulsar.full_namespace),

@@ -14,12 +14,12 @@ from bridge.config import Settings
 from bridge.metrics import Metrics
 from bridge.pulsar import Admin, PulsarClient
 from bridge.storage import sealing
+from bridge.storage.cache import Cache
 from bridge.storage.catchup import CatchUps
 from bridge.storage.deduplication import Deduplication
 from bridge.storage.partition import PartitionLog
 from bridge.storage.sealing import Plan, Sealed
 from bridge.storage.services import Storage
-from bridge.storage.tail import TailCache
 from tests.support.bridges import settings_for
 from tests.support.pulsar import PulsarAddress
 
@@ -57,7 +57,7 @@ class Bench:
             client=self.client,
             admin=self.admin,
             metrics=self.metrics.storage,
-            cache=TailCache(cache_bytes, self.metrics.storage),
+            cache=Cache(cache_bytes, self.metrics.storage),
             catchups=CatchUps(4, 30, self.metrics.storage),
             deduplication=Deduplication(self.admin, self.settings.pulsar.full_namespace),
             writer=f"test-{uuid.uuid4().hex[:8]}",

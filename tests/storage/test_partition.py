@@ -1,6 +1,7 @@
 """A partition's log on a real Pulsar: offsets, watermarks, reading from anywhere, times."""
 
 import asyncio
+import random
 
 import pytest
 
@@ -223,3 +224,109 @@ async def test_the_tail_goes_when_nobody_reads_and_comes_back(bench: Bench) -> N
     assert log._tail is None
     await bench.append(log, sealed(2))
     assert len(await read_all(log)) == 4
+
+
+# --- older records in memory ---
+
+
+async def test_older_records_are_had_from_pulsar_once(bench: Bench) -> None:
+    topic = await bench.topic()
+    await bench.append(bench.log(topic), *[sealed(7, value=b"x" * 50) for _ in range(60)])
+    log = bench.log(topic)
+    first = await read_by_pieces(log)
+    assert [record.offset for record in first] == list(range(420))
+    asked = bench.metrics.storage.cache_misses.value
+    assert asked > 1
+    again = await read_by_pieces(log)
+    assert again == first
+    assert bench.metrics.storage.cache_misses.value == asked
+    found = log.read_nowait(20, 1000)
+    assert found, "it is there at once"
+    assert entries.records_of(found[0])[0].offset == 14
+
+
+async def read_by_pieces(log: PartitionLog) -> list[Record]:
+    """As consumers do: from memory if it can be, and a little at a time."""
+    await log.latest()
+    records: list[Record] = []
+    while len(records) < log.end.offset:
+        found = log.read_nowait(len(records), 2000)
+        if found is None:
+            found = await log.read(len(records), 2000, PATIENCE)
+        records += [record for data in found for record in entries.records_of(data)]
+    return records
+
+
+async def test_what_is_read_anywhere_is_true_however_little_is_kept(bench: Bench) -> None:
+    topic = await bench.topic()
+    writer = bench.log(topic)
+    chance = random.Random(20261121)
+    truth: list[bytes] = []
+
+    async def write(count: int) -> None:
+        for _ in range(count):
+            size = chance.randrange(1, 9)
+            value = b"%d:" % len(truth) + b"x" * chance.randrange(2000)
+            assert await bench.append(writer, sealed(size, value=value)) == [len(truth)]
+            truth.extend([value] * size)
+
+    await write(60)
+    log = bench.log(topic, cache_bytes=60_000)  # some ten batches of each kind
+    for turn in range(400):
+        if turn % 40 == 0:
+            await write(2)
+        offset = chance.randrange(len(truth))
+        for _ in range(chance.randrange(1, 4)):  # goes on, as a consumer does
+            limit = chance.choice([1, 3000, 30_000])
+            found = log.read_nowait(offset, limit)
+            if found is None:
+                found = await log.read(offset, limit, PATIENCE)
+            records = [record for data in found for record in entries.records_of(data)]
+            numbers = [record.offset for record in records]
+            assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+            assert offset in numbers
+            assert [record.value for record in records] == truth[numbers[0] : numbers[-1] + 1]
+            offset = numbers[-1] + 1
+            if offset == len(truth):
+                break
+    assert bench.metrics.storage.cache_hits.value > 20
+    assert bench.metrics.storage.cache_misses.value > 20
+
+
+async def test_records_that_are_deleted_are_not_read_from_memory(bench: Bench) -> None:
+    topic = await bench.topic()
+    await bench.append(bench.log(topic), *[sealed(5) for _ in range(10)])
+    log = bench.log(topic)
+    await read_by_pieces(log)
+    assert log.read_nowait(20, 100) is not None
+    log.raise_start(30)
+    assert log.read_nowait(20, 100) is None
+    with pytest.raises(KafkaError) as raised:
+        await log.read(20, 100, PATIENCE)
+    assert raised.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert [record.offset for record in await read(log, 30, 1)] == [30, 31, 32, 33, 34]
+
+
+async def test_an_idle_partition_gives_its_older_records_back_too(bench: Bench) -> None:
+    topic = await bench.topic()
+    await bench.append(bench.log(topic), *[sealed(5) for _ in range(10)])
+    log = bench.log(topic)
+    await read_by_pieces(log)
+    assert bench.metrics.storage.cache_bytes.value > 0
+    log._used_at -= 1000
+    await log.sweep()
+    assert bench.metrics.storage.cache_bytes.value == 0
+    assert len(await read_by_pieces(log)) == 50
+    await log.close()
+    assert bench.metrics.storage.cache_bytes.value == 0
+
+
+async def test_reading_from_memory_is_use(bench: Bench) -> None:
+    topic = await bench.topic()
+    await bench.append(bench.log(topic), *[sealed(5) for _ in range(10)])
+    log = bench.log(topic)
+    await read_by_pieces(log)
+    log._used_at -= 1000
+    assert log.read_nowait(0, 100) is not None
+    await log.sweep()
+    assert log.read_nowait(0, 100) is not None
