@@ -38,6 +38,9 @@ class Session:
     room: Callable[[], int] = lambda: 2**31 - 1
     """Bytes that an answer may have now, if it can have fewer: what clients have not taken yet stays in memory."""
 
+    reserve: Callable[[int], None] = lambda count: None
+    """Take so many bytes of that room, for an answer that takes time to make; negative, give them back."""
+
     @property
     def host(self) -> str:
         """The client's address as Kafka shows it: `/10.0.0.1`."""

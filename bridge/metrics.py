@@ -276,7 +276,7 @@ def _server_families(metrics: Metrics) -> Iterator[Metric]:
     yield _gauge("bridge_in_flight_bytes", "Bytes of requests held, of the budget.", metrics.in_flight_bytes)
     yield _gauge(
         "bridge_waiting_answer_bytes",
-        "Bytes of answers that clients have not taken yet.",
+        "Bytes of answers that are read from Pulsar, or not taken by their clients yet.",
         metrics.waiting_answer_bytes,
     )
     rejected = CounterMetricFamily("bridge_kafka_rejected", "Frames and connections refused.", labels=["reason"])

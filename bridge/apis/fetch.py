@@ -61,7 +61,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         # an old client takes a cut message for one that it can never have
         max_bytes = most if version < _WHOLE_MESSAGE else min(most, session.room())
         try:
-            await _read(parts, max_bytes, max(deadline - loop.time(), 0.0))
+            await _read(parts, max_bytes, max(deadline - loop.time(), 0.0), session)
             found = sum(len(batch) for part in parts for batch in part.records)
             if found >= min(request.min_bytes, max_bytes) or _settled(parts) or loop.time() >= deadline:
                 if version < _BATCHES:
@@ -101,9 +101,10 @@ async def _open(part: _Part, broker: Broker) -> None:
         part.error = error.bare()
 
 
-async def _read(parts: list[_Part], max_bytes: int, patience: float) -> None:
+async def _read(parts: list[_Part], max_bytes: int, patience: float, session: Session) -> None:
     """Read every partition: those in memory at once, the others side by side."""
     slow = []
+    wanted = 0
     for part in parts:
         if part.log is None or part.error is not None:
             continue
@@ -111,10 +112,16 @@ async def _read(parts: list[_Part], max_bytes: int, patience: float) -> None:
         found = part.log.read_nowait(part.wanted.fetch_offset, limit)
         if found is None:
             slow.append(_read_slowly(part, part.log, limit, patience))
+            wanted += limit
         else:
             part.records = found
     if slow:
-        await asyncio.gather(*slow)
+        wanted = min(wanted, max_bytes)
+        session.reserve(wanted)  # as much as it may become: meanwhile others ask for room
+        try:
+            await asyncio.gather(*slow)
+        finally:
+            session.reserve(-wanted)
 
 
 async def _read_slowly(part: _Part, log: PartitionLog, limit: int, patience: float) -> None:

@@ -35,7 +35,7 @@ class Started:
 
 
 class Waiting:
-    """Counts the bytes of all answers that clients have not taken yet.
+    """Counts the bytes of all answers that are read from Pulsar, or that clients have not taken yet.
 
     Nobody is kept waiting for them, or slow consumers would stop producers: what is read for a fetch gets smaller.
     """

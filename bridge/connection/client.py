@@ -85,8 +85,9 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)
         self._outbox = Outbox(self._transport, self._listener.waiting)
         peer = address_of(transport.get_extra_info("peername"))
+        waiting = self._listener.waiting
         self._session = Session(
-            id=self._number, peer=peer, listener=self._listener.name, room=self._listener.waiting.room
+            id=self._number, peer=peer, listener=self._listener.name, room=waiting.room, reserve=waiting.add
         )
         _log.debug("= connected", extra=self._fields())
         if not self._listener.admit(self):

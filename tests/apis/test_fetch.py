@@ -1,5 +1,6 @@
 """What a fetch of some version gets, asked for byte by byte."""
 
+import asyncio
 import socket
 import time
 from collections.abc import Callable
@@ -11,8 +12,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from bridge.api import Broker, Session
 from bridge.apis import fetch
+from bridge.connection.answers import Waiting
 from bridge.kafka.error_codes import ErrorCode
-from bridge.kafka.fetch_wire import Request, RequestPartition, RequestTopic
+from bridge.kafka.fetch_wire import Request, RequestPartition, RequestTopic, Response
+from bridge.metrics import Gauge
+from bridge.storage.partition import PartitionLog
 from tests.apis.wire import ask, frame, unique
 from tests.support.bridges import BridgeThread
 
@@ -50,6 +54,46 @@ def test_zstd_takes_fetch_v10(bridge: BridgeThread, codec: str, entry_format: st
         error, size = fetched(bridge, topic, version)
         assert error == (ErrorCode.UNSUPPORTED_COMPRESSION_TYPE if codec == "zstd" else ErrorCode.NONE)
         assert (size == 0) == (codec == "zstd")
+
+
+def test_answers_that_are_made_at_the_same_time_share_the_room(
+    bridge_with: Callable[..., BridgeThread], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bridge = bridge_with(storage={"cache_bytes": 0})
+    topic = created(bridge)
+    producer = Producer({"bootstrap.servers": bridge.kafka, "batch.size": 100_000, "linger.ms": 100})
+    for _ in range(20):
+        producer.produce(topic, bytes(50_000))
+    assert producer.flush(30) == 0
+    waiting = Waiting(4_000_000, Gauge())
+    partition = RequestPartition(partition=0, fetch_offset=0, partition_max_bytes=3_000_000)
+    wanted = [RequestTopic(topic=topic, partitions=[partition])]
+    much = Request(max_wait_ms=1000, min_bytes=1, max_bytes=50 << 20, topics=wanted)
+    none: Any = None
+    broker = Broker(bridge.settings, bridge.server.topics, none, bridge.server.metrics, {}, none, none)
+    limits: list[int] = []
+    consumers = 8
+    all_there = asyncio.Barrier(consumers)
+    read = PartitionLog.read
+
+    async def when_all_are_there(log: PartitionLog, offset: int, max_bytes: int, patience: float) -> list[bytes]:
+        limits.append(max_bytes)
+        await all_there.wait()
+        return await read(log, offset, max_bytes, patience)
+
+    monkeypatch.setattr(PartitionLog, "read", when_all_are_there)
+
+    async def together() -> list[Response]:
+        sessions = [
+            Session(1, "", "", api_version=12, room=waiting.room, reserve=waiting.add) for _ in range(consumers)
+        ]
+        return await asyncio.gather(*(fetch.handle(much, broker, session) for session in sessions))
+
+    answers = [answer.responses[0].partitions[0] for answer in bridge.call(together())]
+    assert limits[:3] == [3_000_000, 1_000_000, 1], "what the others leave, or one batch"
+    assert sum(limits) == 4_000_000 + consumers - 2
+    assert all(answer.error_code == ErrorCode.NONE and answer.records for answer in answers)
+    assert waiting.room() == 4_000_000
 
 
 def test_while_answers_wait_for_slow_consumers_others_are_short(bridge_with: Callable[..., BridgeThread]) -> None:
