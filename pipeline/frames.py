@@ -25,6 +25,9 @@ _READING = {
     "failOnDataLoss": "true",
     # a consumer asks for the ends of the log twice a poll; 500 records a poll are too few for that
     "kafka.max.poll.records": "5000",
+    # after a poll Spark asks for the ends of the log, on the connection on which the next fetch waits already: where a
+    # range ends at the end of its log, that were 500 ms for each task, for records that it is not to read
+    "kafka.fetch.max.wait.ms": "10",
     # an endpoint that no longer answers shows itself in half a minute, not in two
     "kafkaConsumer.pollTimeoutMs": "30000",
 }
