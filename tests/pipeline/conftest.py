@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ import pytest
 from bridge.standalone.guard import Guard
 from pipeline.options import EndpointOptions
 from pipeline.session import SessionOptions, create_session
-from tests.pipeline.running import QUICK
+from tests.pipeline.running import KEEPING_CLASSES, QUICK, SHUFFLE_PARTITIONS, JobProcess, keep_classes
 from tests.support.bridges import BridgeChild, settings_for
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.pulsar import PulsarAddress
@@ -30,11 +31,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def spark() -> Iterator[SparkSession]:
     """Return the one session, set up as the jobs set theirs up."""
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in QUICK.items():
+        for name, value in {**QUICK, **KEEPING_CLASSES}.items():
             patch.setenv(name, value)
-        session = create_session(SessionOptions("local[2]", driver_memory="1g"))
+        session = create_session(SessionOptions("local[2]", "1g", SHUFFLE_PARTITIONS))
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def start_job(
+    spark: SparkSession, guard: Guard, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[..., JobProcess]]:
+    """Start a job in a process of its own, with a session of its own: `start_job("copy", …)`."""
+    classes = tmp_path_factory.mktemp("classes") / "session.jsa"
+    keep_classes(spark, classes)
+    yield partial(JobProcess, guard, classes)
+    classes.unlink()  # it is large, and pytest keeps what is there for three runs
 
 
 @pytest.fixture(scope="session")

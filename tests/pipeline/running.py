@@ -6,6 +6,7 @@ import io
 import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -24,15 +25,20 @@ from pipeline.jobs import all_jobs
 from pipeline.options import EndpointOptions
 from pipeline.progress import Progress
 from pipeline.report import Report
-from tests.support.java import QUICK_START
+from tests.support.java import QUICK_START, require
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parent.parent.parent
 TIMEOUT = 240.0
-QUICK = {"JAVA_TOOL_OPTIONS": " ".join(QUICK_START)}
+# a JVM without C2 keeps 48 MB for code, too little for what Spark generates in minutes: they are swept all the time
+QUICK = {"JAVA_TOOL_OPTIONS": " ".join((*QUICK_START, "-XX:ReservedCodeCacheSize=160m"))}
 """For the JVMs that PySpark starts."""
+KEEPING_CLASSES = {"SPARK_SUBMIT_OPTS": "-XX:+RecordDynamicDumpInfo -Xlog:disable"}
+"""For the one whose classes `keep_classes` will keep; for Spark's own JVM alone, not the one that makes its command."""
+SHUFFLE_PARTITIONS = 2
+"""As many as there are cores: each stage has so many tasks, however few the records are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +75,27 @@ class _WithoutSpark(Context):
         raise AssertionError("Spark was to be started")
 
 
+def keep_classes(spark: SparkSession, archive: Path) -> None:
+    """Keep the classes of the session's JVM, parsed and checked, for those of the jobs (JEP 350): half of a start."""
+    jvm: Any = spark._jvm  # py4j, untyped
+    pid = str(jvm.java.lang.ProcessHandle.current().pid())
+    jcmd = require("jcmd", "apt-get install -y openjdk-17-jdk-headless")
+    done = subprocess.run([jcmd, pid, "VM.cds", "dynamic_dump", str(archive)], capture_output=True, text=True)
+    assert archive.is_file(), done.stdout + done.stderr
+
+
 class JobProcess:
     """`python -m pipeline …`, its progress read as events."""
 
-    def __init__(self, guard: Guard, *words: str) -> None:
+    def __init__(self, guard: Guard, classes: Path, *words: str) -> None:
+        """`classes` is what `keep_classes` kept."""
         command = [sys.executable, "-m", "pipeline", *words]
         command += ["--progress", "json", "--master", "local[2]", "--driver-memory", "1g"]
+        command += ["--shuffle-partitions", str(SHUFFLE_PARTITIONS)]
+        environment = {**os.environ, **QUICK, "SPARK_SUBMIT_OPTS": f"-XX:SharedArchiveFile={classes} -Xlog:disable"}
         read, write = os.pipe()
         with os.fdopen(write, "wb") as output:
-            self._process = guard.popen(command, output=output, cwd=ROOT, environment={**os.environ, **QUICK})
+            self._process = guard.popen(command, output=output, cwd=ROOT, environment=environment)
         self._guard = guard
         self._lines: list[str] = []
         self._news = threading.Condition()

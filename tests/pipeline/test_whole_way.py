@@ -12,7 +12,6 @@ from uuid import uuid4
 
 import pytest
 
-from bridge.standalone.guard import Guard
 from pipeline.options import EndpointOptions
 from tests.pipeline.running import JobProcess, run_job, until_written
 from tests.pipeline.samples import counted, new_topic, write
@@ -36,7 +35,12 @@ def kills(request: pytest.FixtureRequest) -> int:
 
 @pytest.mark.timeout(1800)
 def test_what_was_archived_and_replayed_under_kills_is_identical_in_pulsar(
-    spark: SparkSession, bridge_child: BridgeChild, guard: Guard, tmp_path: Path, records: int, kills: int
+    spark: SparkSession,
+    bridge_child: BridgeChild,
+    start_job: Callable[..., JobProcess],
+    tmp_path: Path,
+    records: int,
+    kills: int,
 ) -> None:
     here = EndpointOptions(bridge_child.kafka)
     source, target, out = new_topic(here.bootstrap), f"replayed-{uuid4().hex[:10]}", tmp_path / "archive"
@@ -44,14 +48,18 @@ def test_what_was_archived_and_replayed_under_kills_is_identical_in_pulsar(
 
     archive = ["archive", "--bootstrap", here.bootstrap, "--topics", source, "--out", str(out)]
     archive += ["--batch", str(records // 6)]
-    killed(guard, archive, kills, lambda process, nth: process.wait_for(lambda event: event.get("batch") == 2 * nth))
+    killed(
+        start_job, archive, kills, lambda process, nth: process.wait_for(lambda event: event.get("batch") == 2 * nth)
+    )
     assert run_job(spark, *archive).code == 0
     verified = run_job(spark, "verify", "--archive", str(out))
     assert (verified.code, verified.report["records"]) == (0, records)
 
     replay = ["replay", "--archive", str(out), "--bootstrap", here.bootstrap, "--map", f"{source}={target}"]
     replay += ["--chunk", str(records // 2)]
-    killed(guard, replay, kills, lambda process, nth: until_written(here, target, 1 + nth * records * 3 // 5, process))
+    killed(
+        start_job, replay, kills, lambda process, nth: until_written(here, target, 1 + nth * records * 3 // 5, process)
+    )
     assert run_job(spark, *replay).code == 0
 
     native = ["--b-native", f"{bridge_child.pulsar}/{bridge_child.namespace}"]
@@ -61,9 +69,11 @@ def test_what_was_archived_and_replayed_under_kills_is_identical_in_pulsar(
         assert sum(partition["b"]["records"] for partition in found.report["partitions"]) == records
 
 
-def killed(guard: Guard, job: list[str], kills: int, until: Callable[[JobProcess, int], None]) -> None:
+def killed(
+    start_job: Callable[..., JobProcess], job: list[str], kills: int, until: Callable[[JobProcess, int], None]
+) -> None:
     """Start the job so often and kill it in the midst of it."""
     for nth in range(kills):
-        process = JobProcess(guard, *job)
+        process = start_job(*job)
         until(process, nth)
         _KILLS[nth % len(_KILLS)](process)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +11,6 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from bridge.standalone.guard import Guard
 from pipeline.endpoint import KafkaEndpoint
 from pipeline.options import EndpointOptions
 from tests.pipeline.jobs.test_replay import by_partition, contents
@@ -113,18 +112,21 @@ def test_what_was_aborted_is_not_copied_and_every_offset_is_translated(
 
 
 def test_a_copy_under_live_writes_and_a_kill_is_whole_at_the_cut_over(
-    spark: SparkSession, at_kafka: EndpointOptions, at_bridge: EndpointOptions, guard: Guard
+    spark: SparkSession,
+    at_kafka: EndpointOptions,
+    at_bridge: EndpointOptions,
+    start_job: Callable[..., JobProcess],
 ) -> None:
     batches = [varied(3000, first=first) for first in range(0, 12_000, 3000)]
     topic, group = filled(at_kafka.bootstrap, batches[0]), f"g-{uuid4().hex[:8]}"
     job = words(at_kafka, at_bridge, topic, "--chunk", "2000")
-    following = JobProcess(guard, *job, "--follow", "0.2")
+    following = start_job(*job, "--follow", "0.2")
     until_written(at_bridge, topic, 1, following)
     write(at_kafka.bootstrap, topic, batches[1])
     until_written(at_bridge, topic, 3001, following)
     following.kill()
     write(at_kafka.bootstrap, topic, batches[2])
-    following = JobProcess(guard, *job, "--follow", "0.2")
+    following = start_job(*job, "--follow", "0.2")
     until_written(at_bridge, topic, 6001, following)
     write(at_kafka.bootstrap, topic, batches[3])
     until_written(at_bridge, topic, 12_000, following)
