@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pipeline.digest import PARTITION, content_sums, place_sums
+from pipeline.frames import small_frame
 from pipeline.ranges import Partition, TopicRange
 
 if TYPE_CHECKING:
@@ -42,8 +43,10 @@ def digests(rows: "DataFrame", ranges: Sequence[TopicRange]) -> dict[Partition, 
 
     if not ranges:
         return {}
-    starts = rows.sparkSession.createDataFrame(
-        [(each.topic, each.partition, each.start) for each in ranges], "topic string, partition int, start long"
+    starts = small_frame(
+        rows.sparkSession,
+        [{"topic": each.topic, "partition": each.partition, "start": each.start} for each in ranges],
+        "topic string, partition int, start long",
     )
     sums = [f.count("*").alias("records"), *content_sums(), *place_sums(f.col("offset") - f.col("start"))]
     placed = rows.join(f.broadcast(starts), list(PARTITION))

@@ -5,9 +5,9 @@ key binary, value binary, headers array<struct<key string, value binary>> (null 
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pipeline.options import EndpointOptions
 from pipeline.ranges import TopicRange
@@ -49,6 +49,14 @@ def archive_frame(spark: "SparkSession", path: str, ranges: Iterable[TopicRange]
     """Read an archive, or these ranges of it; rows come in no order."""
     frame = spark.read.schema(f"{SCHEMA}, date string, batch string").parquet(path).select(*COLUMNS)
     return frame if ranges is None else frame.where(within(ranges))
+
+
+def small_frame(spark: "SparkSession", rows: Sequence[Mapping[str, Any]], schema: str) -> "DataFrame":
+    """Facts of ours, by way of JSON: from tuples Spark would make them in Python workers, as if they were many."""
+    from pyspark.sql import functions as f
+
+    told = f.from_json(f.lit(json.dumps(rows)), f"array<struct<{schema}>>")
+    return spark.range(1).select(f.inline(told))
 
 
 def within(ranges: Iterable[TopicRange]) -> "Column":

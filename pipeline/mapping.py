@@ -1,6 +1,5 @@
 """Keeps the offset map of a copy: read from the headers of the target's records, kept as Parquet."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -8,13 +7,13 @@ from pipeline.appending import source_columns
 from pipeline.endpoint import KafkaEndpoint
 from pipeline.errors import DataLoss, Usage
 from pipeline.files import Files
-from pipeline.frames import kafka_frame
+from pipeline.frames import kafka_frame, small_frame
 from pipeline.offset_map import SCHEMA, OffsetMap, Segment, rows
 from pipeline.options import EndpointOptions
 from pipeline.ranges import Partition, TopicRange
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 _ABOUT = "offset-map.json"
 _OFFSETS = "offsets"
@@ -67,15 +66,8 @@ class KeptMap:
             return
         if _ABOUT not in self._files.names():
             self._files.write(_ABOUT, about)
-        frame = self._frame()
+        frame = small_frame(self._spark, rows(self.offsets, self._names), SCHEMA)
         frame.coalesce(1).write.mode("overwrite").parquet(f"{self._files}/{_OFFSETS}")
-
-    def _frame(self) -> "DataFrame":
-        """The rows, by way of JSON: from tuples Spark would make them in Python workers, as if they were many."""
-        from pyspark.sql import functions as f
-
-        told = f.from_json(f.lit(json.dumps(rows(self.offsets, self._names))), f"array<struct<{SCHEMA}>>")
-        return self._spark.range(1).select(f.inline(told))
 
     def _read(self, target: EndpointOptions, ranges: Sequence[TopicRange]) -> dict[Partition, list[Segment]]:
         from pyspark.sql import functions as f
