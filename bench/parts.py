@@ -242,9 +242,10 @@ def memory_over_time(stack: Stack, plan: Plan) -> Part:
             throughput.produce(stack, "bridge", load, topic)
             throughput.fetch(stack, "bridge", load, topic)
         sent, read = crowd.result(), slow.result()
-    settled = [megabytes for second, megabytes in samples if second > samples[-1][0] / 4]
+    # what comes after is no load: consumers take what is left, and partitions that nobody reads give their memory back
+    settled = [megabytes for second, megabytes in samples if seconds / 4 < second <= seconds]
     rows: list[list[Cell]] = [
-        ["seconds", round(samples[-1][0])],
+        ["seconds", round(seconds)],
         ["resident MB at the start", round(samples[0][1])],
         ["least and most after the first quarter", f"{min(settled):.0f}, {max(settled):.0f}"],
         ["spread around the middle", f"± {(max(settled) - min(settled)) / (max(settled) + min(settled)):.0%}"],

@@ -30,6 +30,8 @@ _WRITING = {
     "kafka.enable.idempotence": "true",
     "kafka.linger.ms": "20",
     "kafka.batch.size": "131072",
+    # every record carries four headers that hardly differ; in the benchmark a job then takes three fifths of the time
+    "kafka.compression.type": "lz4",
     # the target says what is too large for it, not the client
     "kafka.max.request.size": "16777216",
 }
