@@ -77,6 +77,9 @@ class Older:
         self._bases: list[int] = []  # in order
         self._batches: dict[int, tuple[int, Batch]] = {}  # by base; with the offset from which on it is the next
 
+    def __bool__(self) -> bool:
+        return bool(self._bases)
+
     def keep(self, offset: int, batches: list[Batch]) -> None:
         """Take in what a reader met from `offset` on, without anything left out."""
         for batch in batches:

@@ -27,6 +27,7 @@ from bridge.storage.tail import Recreated, Tail
 _log = log.get(__name__)
 
 _START_IS_FRESH = 10.0  # seconds that a known log start is taken for true; it only ever moves up
+_MEMORY_IS_FRESH = 1.0  # the same for showing older records from memory: Pulsar may have deleted them
 _SCAN_BYTES = 1 << 20
 _SILENCE = 1.0  # seconds that the tail may take before it is asked whether what it waits for will ever come
 
@@ -183,10 +184,8 @@ class PartitionLog:
             await self._open_tail()
             if self._start_known_at == float("-inf"):
                 return await self._find_start()
-            if _now() - self._start_known_at > _START_IS_FRESH and (
-                self._start_task is None or self._start_task.done()
-            ):
-                self._start_task = asyncio.get_running_loop().create_task(self._refresh_start())
+            if not self._knows_start(_START_IS_FRESH):
+                self._refreshing_start()
             return self._start
 
     async def start_from(self, offset: int) -> int:
@@ -262,10 +261,12 @@ class PartitionLog:
         return self._storage.settings.pulsar.operation_timeout_seconds
 
     async def _check_range(self, offset: int) -> None:
-        await self._open_tail()
+        tail = await self._open_tail()
         if offset > self.end.offset:  # another node or a native producer may have got there first
             await self._reach_end()
         start = await self.earliest()
+        if tail.older and not self._knows_start(_MEMORY_IS_FRESH):
+            start = await asyncio.shield(self._refreshing_start())
         if not start <= offset <= max(self.end.offset, self._search.markers.end):
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is not in {start} … {self.end.offset}")
 
@@ -286,7 +287,7 @@ class PartitionLog:
         found = tail.slice(offset, max_bytes)
         if found is not None:
             self._storage.catchups.passed(self, offset)
-        elif not self._storage.catchups.covers(self, offset):
+        elif self._knows_start(_MEMORY_IS_FRESH) and not self._storage.catchups.covers(self, offset):
             found = tail.older.slice(offset, max_bytes) or None
         if found is not None:
             self._storage.metrics.cache_hits.inc()
@@ -382,6 +383,14 @@ class PartitionLog:
         self._start = max(self._start, start)
         self._start_known_at = _now()
         return self._start
+
+    def _knows_start(self, seconds: float) -> bool:
+        return _now() - self._start_known_at <= seconds
+
+    def _refreshing_start(self) -> "asyncio.Task[int]":
+        if self._start_task is None or self._start_task.done():
+            self._start_task = asyncio.get_running_loop().create_task(self._refresh_start())
+        return self._start_task
 
     async def _refresh_start(self) -> int:
         try:

@@ -307,6 +307,19 @@ async def test_records_that_are_deleted_are_not_read_from_memory(bench: Bench) -
     assert [record.offset for record in await read(log, 30, 1)] == [30, 31, 32, 33, 34]
 
 
+async def test_older_records_are_shown_only_while_it_is_known_where_the_log_starts(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = await bench.topic()
+    await bench.append(bench.log(topic), *[sealed(5) for _ in range(10)])
+    log = bench.log(topic)
+    await read_by_pieces(log)
+    assert log.read_nowait(20, 100) is not None
+    monkeypatch.setattr("bridge.storage.partition._MEMORY_IS_FRESH", -1.0)
+    assert log.read_nowait(20, 100) is None
+    assert [record.offset for record in await read(log, 20, 1)] == [20, 21, 22, 23, 24]
+
+
 async def test_an_idle_partition_gives_its_older_records_back_too(bench: Bench) -> None:
     topic = await bench.topic()
     await bench.append(bench.log(topic), *[sealed(5) for _ in range(10)])
