@@ -65,7 +65,7 @@ class PartitionLog:
         self.max_batch_bytes: int | None = None
         self.plan = Plan(storage.largest_entry, storage.settings.storage.entry_format)
         self._start_known_at = float("-inf")
-        self._start_task: asyncio.Task[int] | None = None
+        self._start_task: asyncio.Task[None] | None = None
         self._used_at = _now()
 
     # --- what is kept with the topic ---
@@ -266,7 +266,8 @@ class PartitionLog:
             await self._reach_end()
         start = await self.earliest()
         if tail.older and not self._knows_start(_MEMORY_IS_FRESH):
-            start = await asyncio.shield(self._refreshing_start())
+            await asyncio.wait((self._refreshing_start(),))  # whatever becomes of it, this read goes on
+            start = self._start
         if not start <= offset <= max(self.end.offset, self._search.markers.end):
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is not in {start} … {self.end.offset}")
 
@@ -387,18 +388,17 @@ class PartitionLog:
     def _knows_start(self, seconds: float) -> bool:
         return _now() - self._start_known_at <= seconds
 
-    def _refreshing_start(self) -> "asyncio.Task[int]":
+    def _refreshing_start(self) -> "asyncio.Task[None]":
         if self._start_task is None or self._start_task.done():
             self._start_task = asyncio.get_running_loop().create_task(self._refresh_start())
         return self._start_task
 
-    async def _refresh_start(self) -> int:
+    async def _refresh_start(self) -> None:
         try:
             with translated():
-                return await self._find_start()
+                await self._find_start()
         except KafkaError as error:
             _log.warning("! log start not refreshed", extra={"topic": self.topic, "error": str(error)})
-            return self._start
 
 
 def _now() -> float:
