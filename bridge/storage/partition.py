@@ -6,7 +6,6 @@ from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
-from bridge import log
 from bridge.errors import BridgeError, KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.consumer import Reader
@@ -17,6 +16,7 @@ from bridge.storage.batches import Batch, converted, within
 from bridge.storage.catchup import Cursor
 from bridge.storage.faults import translated
 from bridge.storage.log_end import LogEnd
+from bridge.storage.log_start import LogStart
 from bridge.storage.offsets import OffsetIndex
 from bridge.storage.repeated import Stored
 from bridge.storage.sealing import Plan, Sealed
@@ -24,10 +24,7 @@ from bridge.storage.search import Search
 from bridge.storage.services import Storage
 from bridge.storage.tail import Recreated, Tail
 
-_log = log.get(__name__)
-
-_START_IS_FRESH = 10.0  # seconds that a known log start is taken for true; it only ever moves up
-_MEMORY_IS_FRESH = 1.0  # the same for showing older records from memory: Pulsar may have deleted them
+_MEMORY_IS_FRESH = 1.0  # seconds that older records are shown from memory before Pulsar is asked what it has deleted
 _SCAN_BYTES = 1 << 20
 _SILENCE = 1.0  # seconds that the tail may take before it is asked whether what it waits for will ever come
 
@@ -54,6 +51,7 @@ class PartitionLog:
         self._index = OffsetIndex()
         self._watching: asyncio.Task[None] | None = None
         self._search = Search(topic, storage.client, storage.admin, storage.metrics, storage.largest_batch, self._index)
+        self._start = LogStart(topic, self._search, self.end)
         stored = Stored(topic, storage.client, self._search)
         self._appender = Appender(
             topic, storage.writer, storage.client, self.end, stored, storage.metrics, self._watch_the_tail, gone
@@ -61,11 +59,8 @@ class PartitionLog:
         self._tail: Tail | None = None
         self._opening = asyncio.Lock()
         self._loaded = False
-        self._start = 0
         self.max_batch_bytes: int | None = None
         self.plan = Plan(storage.largest_entry, storage.settings.storage.entry_format)
-        self._start_known_at = float("-inf")
-        self._start_task: asyncio.Task[None] | None = None
         self._used_at = _now()
 
     # --- what is kept with the topic ---
@@ -82,7 +77,7 @@ class PartitionLog:
 
     def raise_start(self, offset: int) -> None:
         """Let nobody read what is before `offset`, though Pulsar may still have it."""
-        self._start = max(self._start, offset)
+        self._start.raise_to(offset)
 
     def check_size(self, size: int) -> None:
         """Raise MESSAGE_TOO_LARGE for a batch, as the client sent it, above the topic's max.message.bytes."""
@@ -129,7 +124,7 @@ class PartitionLog:
     @property
     def known_start(self) -> int:
         """The log start as last asked of Pulsar; it may have moved up since."""
-        return self._start
+        return self._start.offset
 
     @property
     def known_end(self) -> int | None:
@@ -144,7 +139,7 @@ class PartitionLog:
     def read_nowait(self, offset: int, max_bytes: int) -> list[bytes] | None:
         """As `read`, from what is in memory; None where that is not enough to tell."""
         tail = self._tail
-        if tail is None or not tail.live or not self._start <= offset <= self.end.offset:
+        if tail is None or not tail.live or not self._start.offset <= offset <= self.end.offset:
             return None
         self._used_at = _now()
         if offset == self.end.offset:
@@ -182,11 +177,7 @@ class PartitionLog:
         """The offset of the first record still there; from memory, refreshed in the background."""
         with translated():
             await self._open_tail()
-            if self._start_known_at == float("-inf"):
-                return await self._find_start()
-            if not self._knows_start(_START_IS_FRESH):
-                self._refreshing_start()
-            return self._start
+            return await self._start.get()
 
     async def start_from(self, offset: int) -> int:
         """Where the log would start if all before `offset` (−1: the end) were gone; OFFSET_OUT_OF_RANGE above it."""
@@ -246,9 +237,9 @@ class PartitionLog:
 
     async def close(self, *, flush: bool = False) -> None:
         """Give everything back; what is under way fails, with `flush` appends have their outcome first."""
-        for task in (self._start_task, self._watching):
-            if task is not None:
-                task.cancel()
+        self._start.close()
+        if self._watching is not None:
+            self._watching.cancel()
         await self._appender.close(self._patience if flush else 0)
         await self._storage.catchups.close(self)
         await self._close_tail()
@@ -265,9 +256,8 @@ class PartitionLog:
         if offset > self.end.offset:  # another node or a native producer may have got there first
             await self._reach_end()
         start = await self.earliest()
-        if tail.older and not self._knows_start(_MEMORY_IS_FRESH):
-            await asyncio.wait((self._refreshing_start(),))  # whatever becomes of it, this read goes on
-            start = self._start
+        if tail.older:
+            start = await self._start.within(_MEMORY_IS_FRESH)
         if not start <= offset <= max(self.end.offset, self._search.markers.end):
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is not in {start} … {self.end.offset}")
 
@@ -277,8 +267,8 @@ class PartitionLog:
         if found is None:
             self._storage.metrics.cache_misses.inc()
             found = await self._storage.catchups.read(self, offset, max_bytes, patience, partial(self._cursor, offset))
-            if found and found[0].base > offset and offset < await self._find_start():
-                raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is below the log start {self._start}")
+            if found and found[0].base > offset and offset < await self._start.find():
+                raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is below the log start {self._start.offset}")
             if self._tail is tail:  # else it is closed
                 tail.older.keep(offset, found)
         return found
@@ -288,7 +278,7 @@ class PartitionLog:
         found = tail.slice(offset, max_bytes)
         if found is not None:
             self._storage.catchups.passed(self, offset)
-        elif self._knows_start(_MEMORY_IS_FRESH) and not self._storage.catchups.covers(self, offset):
+        elif self._start.known_within(_MEMORY_IS_FRESH) and not self._storage.catchups.covers(self, offset):
             found = tail.older.slice(offset, max_bytes) or None
         if found is not None:
             self._storage.metrics.cache_hits.inc()
@@ -370,35 +360,13 @@ class PartitionLog:
             return
         last = await self._search.last_position()
         batch = None if last == EARLIEST else await self._search.last(last)
-        if batch is None:
-            self.end.advance(max(await self._search.offset_of_empty(), self._start))  # all that was before is deleted
+        if batch is None:  # all that was before is deleted
+            self.end.advance(max(await self._search.offset_of_empty(), self._start.offset))
         else:
             self.end.anchor.observe(batch.position.ledger, batch.position.entry, batch.next)
             self.end.newest_timestamp = max(self.end.newest_timestamp, batch.newest_timestamp())
             self.end.advance(batch.next)
         self._loaded = True
-
-    async def _find_start(self) -> int:
-        first = await self._search.read(EARLIEST)
-        start = self.end.offset if first is None else first.base
-        self._start = max(self._start, start)
-        self._start_known_at = _now()
-        return self._start
-
-    def _knows_start(self, seconds: float) -> bool:
-        return _now() - self._start_known_at <= seconds
-
-    def _refreshing_start(self) -> "asyncio.Task[None]":
-        if self._start_task is None or self._start_task.done():
-            self._start_task = asyncio.get_running_loop().create_task(self._refresh_start())
-        return self._start_task
-
-    async def _refresh_start(self) -> None:
-        try:
-            with translated():
-                await self._find_start()
-        except KafkaError as error:
-            _log.warning("! log start not refreshed", extra={"topic": self.topic, "error": str(error)})
 
 
 def _now() -> float:

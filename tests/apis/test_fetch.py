@@ -31,6 +31,12 @@ def created(bridge: BridgeThread, **options: Any) -> str:
     return topic
 
 
+def broker_of(bridge: BridgeThread) -> Broker:
+    """What a fetch needs of it, to call the handler itself."""
+    none: Any = None
+    return Broker(bridge.settings, bridge.server.topics, none, bridge.server.metrics, {}, none, none)
+
+
 def fetched(bridge: BridgeThread, topic: str, version: int) -> tuple[int, int]:
     """The error and how many bytes came."""
     partition = RequestPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
@@ -69,8 +75,7 @@ def test_answers_that_are_made_at_the_same_time_share_the_room(
     partition = RequestPartition(partition=0, fetch_offset=0, partition_max_bytes=3_000_000)
     wanted = [RequestTopic(topic=topic, partitions=[partition])]
     much = Request(max_wait_ms=1000, min_bytes=1, max_bytes=50 << 20, topics=wanted)
-    none: Any = None
-    broker = Broker(bridge.settings, bridge.server.topics, none, bridge.server.metrics, {}, none, none)
+    broker = broker_of(bridge)
     limits: list[int] = []
     consumers = 8
     all_there = asyncio.Barrier(consumers)
@@ -122,8 +127,7 @@ def test_while_answers_wait_for_slow_consumers_others_are_short(bridge_with: Cal
     while size() < 7_000_000:
         assert time.monotonic() < until
 
-    none: Any = None
-    broker = Broker(bridge.settings, bridge.server.topics, none, bridge.server.metrics, {}, none, none)
+    broker = broker_of(bridge)
     session = Session(1, "peer", "listener", api_version=12, room=lambda: 0)
     (answer,) = bridge.call(fetch.handle(much, broker, session)).responses[0].partitions
     assert answer.error_code == ErrorCode.NONE

@@ -229,6 +229,13 @@ async def test_the_tail_goes_when_nobody_reads_and_comes_back(bench: Bench) -> N
 # --- older records in memory ---
 
 
+@pytest.fixture
+def believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory is shown however slow the test is, not for a second only."""
+    monkeypatch.setattr("bridge.storage.partition._MEMORY_IS_FRESH", float("inf"))
+
+
+@pytest.mark.usefixtures("believed")
 async def test_older_records_are_had_from_pulsar_once(bench: Bench) -> None:
     topic = await bench.topic()
     await bench.append(bench.log(topic), *[sealed(7, value=b"x" * 50) for _ in range(60)])
@@ -257,6 +264,7 @@ async def read_by_pieces(log: PartitionLog) -> list[Record]:
     return records
 
 
+@pytest.mark.usefixtures("believed")
 async def test_what_is_read_anywhere_is_true_however_little_is_kept(bench: Bench) -> None:
     topic = await bench.topic()
     writer = bench.log(topic)
@@ -293,6 +301,7 @@ async def test_what_is_read_anywhere_is_true_however_little_is_kept(bench: Bench
     assert bench.metrics.storage.cache_misses.value > 20
 
 
+@pytest.mark.usefixtures("believed")
 async def test_records_that_are_deleted_are_not_read_from_memory(bench: Bench) -> None:
     topic = await bench.topic()
     await bench.append(bench.log(topic), *[sealed(5) for _ in range(10)])
@@ -307,6 +316,7 @@ async def test_records_that_are_deleted_are_not_read_from_memory(bench: Bench) -
     assert [record.offset for record in await read(log, 30, 1)] == [30, 31, 32, 33, 34]
 
 
+@pytest.mark.usefixtures("believed")
 async def test_older_records_are_shown_only_while_it_is_known_where_the_log_starts(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -334,6 +344,7 @@ async def test_an_idle_partition_gives_its_older_records_back_too(bench: Bench) 
     assert bench.metrics.storage.cache_bytes.value == 0
 
 
+@pytest.mark.usefixtures("believed")
 async def test_reading_from_memory_is_use(bench: Bench) -> None:
     topic = await bench.topic()
     await bench.append(bench.log(topic), *[sealed(5) for _ in range(10)])
