@@ -17,9 +17,10 @@ _VERSION = 11
 _FETCH_BYTES = 1024 * 1024
 _CAPACITY = 2 * _FETCH_BYTES
 _PATIENCE = 60.0
-_SENTINEL = 0x1122334455667788
+_SENTINEL = 0x1122334455667700
 # throttle, error, session, one topic: name, one partition: index, error, watermarks, start, aborted, replica, size
 _HEAD = struct.Struct(">ihii")
+_OFFSET = struct.Struct(">q")
 _PARTITION = struct.Struct(">iihqqqiii")
 
 
@@ -38,16 +39,33 @@ def after(answer: Buffer, topic: str, offset: int) -> tuple[int, int]:
     return offset, size
 
 
-async def follow(client: wire.Client, topic: str, records: int, begun: asyncio.Event) -> int:
-    """One consumer; the bytes it had. `begun` is set when the first have come."""
-    wanted = RequestPartition(partition=0, fetch_offset=_SENTINEL, partition_max_bytes=_FETCH_BYTES)
+def fetch_frame(topic: str, partitions: int, max_wait_ms: int) -> tuple[bytes, list[int]]:
+    """A Fetch of all partitions of a topic, and where in it the offset of each stands."""
+    wanted = [
+        RequestPartition(partition=number, fetch_offset=_SENTINEL + number, partition_max_bytes=_FETCH_BYTES)
+        for number in range(partitions)
+    ]
     request = Request(
-        max_wait_ms=500, min_bytes=1, max_bytes=_FETCH_BYTES, topics=[RequestTopic(topic=topic, partitions=[wanted])]
+        max_wait_ms=max_wait_ms,
+        min_bytes=1,
+        max_bytes=_FETCH_BYTES,
+        topics=[RequestTopic(topic=topic, partitions=wanted)],
     )
     frame = wire.request(fetch.API, _VERSION, request)
+    return frame, [frame.index(_OFFSET.pack(_SENTINEL + number)) for number in range(partitions)]
+
+
+def from_offset(frame: bytes, place: int, offset: int) -> bytes:
+    """The same Fetch from this offset on."""
+    return frame[:place] + _OFFSET.pack(offset) + frame[place + _OFFSET.size :]
+
+
+async def follow(client: wire.Client, topic: str, records: int, begun: asyncio.Event) -> int:
+    """One consumer; the bytes it had. `begun` is set when the first have come."""
+    frame, (place,) = fetch_frame(topic, 1, 500)
     offset = received = 0
     while offset < records:
-        body = await client.exchange(frame.replace(struct.pack(">q", _SENTINEL), struct.pack(">q", offset)))
+        body = await client.exchange(from_offset(frame, place, offset))
         offset, size = after(body, topic, offset)
         received += size
         if size:

@@ -3,7 +3,7 @@
 import math
 import os
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -18,6 +18,16 @@ def percentile(values: Sequence[float], percent: float) -> float:
     """The smallest value that at least so many percent of the values do not exceed."""
     ordered = sorted(values)
     return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]
+
+
+def counted_percentile(counts: Mapping[int, int], percent: float) -> int:
+    """The same of values that are given with how often each occurs."""
+    left = max(1, math.ceil(sum(counts.values()) * percent / 100))
+    for value in sorted(counts):
+        left -= counts[value]
+        if left <= 0:
+            return value
+    raise ValueError("nothing was counted")
 
 
 def cpu_seconds(stat: str) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from bench import apart, throughput
+from bench import apart, end_to_end, throughput
 from bench.followers import READY
 from bench.loads import Load
 from bench.measure import memory, paired_ratio
@@ -82,7 +82,7 @@ def partitions(stack: Stack, plan: Plan) -> Part:
 
 
 def latency(stack: Stack, plan: Plan) -> Part:
-    """From `send` to the acknowledgement, at a rate that leaves every side time."""
+    """From `send` to the acknowledgement, nobody reading, at a rate that leaves every side time."""
     rate, linger = 5000, 1
     load = Load(1024, 1, 16 * 1024, 1)
     topics = {system: stack.topic(system, 1) for system in SYSTEMS}
@@ -108,7 +108,12 @@ def latency(stack: Stack, plan: Plan) -> Part:
         f"{rate} records of 1 KB a second, sent evenly; linger and Pulsar's batchingMaxPublishDelay {linger} ms; "
         "time from send to acknowledgement; medians over the rounds, the last column of the rounds' differences."
     )
-    return Part("latency", "Latency", method, [Table("Latency of produce", columns, rows)])
+    return Part("latency", "Latency of produce", method, [Table("From send to acknowledgement", columns, rows)])
+
+
+def end_to_end_latency(stack: Stack, plan: Plan) -> Part:
+    """From `send` until consumers have the record."""
+    return end_to_end.part(stack, plan.rounds, plan.seconds)
 
 
 def consumers(stack: Stack, plan: Plan) -> Part:
@@ -286,6 +291,7 @@ PARTS: dict[str, Callable[[Stack, Plan], Part]] = {
     "produce": produce,
     "fetch": fetch,
     "latency": latency,
+    "end-to-end": end_to_end_latency,
     "consumers": consumers,
     "connections": connections,
     "partitions": partitions,

@@ -5,7 +5,7 @@ from pathlib import Path
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from bench.results import Part, Table
+from bench.results import PERCENTS, Part, Table
 
 _COLOURS = {"bridge": "#2563eb", "Pulsar": "#94a3b8", "Kafka": "#f59e0b"}
 _RATE = " MB/s"
@@ -24,6 +24,9 @@ def draw(parts: list[Part], directory: Path) -> dict[str, list[str]]:
                 if f"bridge{_RATE}" in table.columns:
                     names.append(f"{part.name}-{number}.svg" if len(part.tables) > 1 else f"{part.name}.svg")
                     _save(_bars(table), directory / names[-1])
+            if part.percentiles:
+                names.append(f"{part.name}.svg")
+                _save(_percentiles(part), directory / names[-1])
             for name, points in part.series.items():
                 names.append(f"{part.name}-{name.replace(' ', '-').lower()}.svg")
                 _save(_line(part.title, name, points), directory / names[-1])
@@ -48,6 +51,35 @@ def _bars(table: Table) -> Figure:
     axes.set_title(table.title)
     axes.legend()
     return figure
+
+
+def _percentiles(part: Part) -> Figure:
+    """A panel for each load: how long the fastest half, nine tenths, … of the records took, to each system a line."""
+    columns = 3
+    lines = -(-len(part.percentiles) // columns)
+    figure = Figure(figsize=(10, 0.5 + 2.4 * lines), layout="constrained")
+    panels = figure.subplots(lines, columns, squeeze=False).flatten()
+    places = range(len(PERCENTS))
+    names = ["max" if percent == 100 else f"p{percent}" for percent in PERCENTS]
+    for axes, (load, systems) in zip(panels, part.percentiles.items(), strict=False):
+        for system, values in systems.items():
+            axes.plot(places, values, marker="o", markersize=3, color=_COLOURS[system], label=system)
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(_plain_number)
+        axes.set_xticks(places, names, rotation=45)
+        axes.grid(axis="y", alpha=0.3)
+        axes.set_title(load)
+    for axes in panels[len(part.percentiles) :]:
+        axes.set_axis_off()
+    for axes in panels[::columns]:
+        axes.set_ylabel("ms")
+    panels[0].legend()
+    figure.suptitle(part.title)
+    return figure
+
+
+def _plain_number(value: float, _: object) -> str:
+    return f"{value:g}"
 
 
 def _line(title: str, name: str, points: list[list[float]]) -> Figure:

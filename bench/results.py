@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 Cell = str | float | None
+PERCENTS = (50, 75, 90, 95, 99, 99.9, 100)
+"""Those that are plotted."""
 
 
 @dataclass
@@ -24,13 +26,17 @@ class Table:
 
 @dataclass
 class Part:
-    """One part's tables and how it was done; series are for plots: name → [[x, y], …]."""
+    """One part's tables and how it was done, and what is plotted.
+
+    `series`: name → [[x, y], …]. `percentiles`: load → system → milliseconds at each of `PERCENTS`.
+    """
 
     name: str
     title: str
     method: str
     tables: list[Table] = field(default_factory=list)
     series: dict[str, list[list[float]]] = field(default_factory=dict)
+    percentiles: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     machine: str = ""
 
     def write(self, directory: Path) -> None:

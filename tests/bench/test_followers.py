@@ -1,6 +1,6 @@
 import pytest
 
-from bench.followers import after
+from bench.followers import after, fetch_frame, from_offset
 from bridge.codec import Rebuild, Record, build_batch
 from bridge.kafka import fetch_wire
 from bridge.kafka.fetch_wire import Response, ResponsePartition, ResponseTopic
@@ -38,3 +38,13 @@ def test_a_batch_that_was_cut_off_does_not_count() -> None:
 def test_an_error_stops_it() -> None:
     with pytest.raises(ValueError, match="error 1"):
         after(answer([], error=1), "topic", 5)
+
+
+def test_the_offsets_in_a_fetch_of_many_partitions_can_be_changed_in_place() -> None:
+    frame, places = fetch_frame("topic", 300, 3000)
+    for partition, place in enumerate(places):
+        frame = from_offset(frame, place, partition * 1000)
+    request = fetch_wire.read(memoryview(frame)[14:], 11)  # behind its length and a header without client id
+    assert (request.max_wait_ms, request.min_bytes) == (3000, 1)
+    asked = [(one.partition, one.fetch_offset) for one in request.topics[0].partitions]
+    assert asked == [(partition, partition * 1000) for partition in range(300)]

@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from bench.measure import Cpu, cpu_seconds, memory, paired_ratio, percentile, resident_megabytes
+from bench.measure import Cpu, counted_percentile, cpu_seconds, memory, paired_ratio, percentile, resident_megabytes
 
 
 def test_a_ratio_is_taken_within_each_round_before_the_median() -> None:
@@ -19,6 +19,15 @@ def test_a_percentile_is_a_value_that_was_measured() -> None:
     values = [float(value) for value in range(100, 0, -1)]
     assert [percentile(values, percent) for percent in (0, 1, 50, 99, 100)] == [1, 1, 50, 99, 100]
     assert percentile([7.0], 99) == 7.0
+
+
+def test_a_percentile_of_counted_values_is_that_of_the_values() -> None:
+    counts = {7: 3, 1: 5, 20: 2}
+    values = [float(value) for value, count in counts.items() for _ in range(count)]
+    percents = (0, 1, 50, 51, 80, 81, 99, 99.9, 100)
+    assert [counted_percentile(counts, one) for one in percents] == [percentile(values, one) for one in percents]
+    with pytest.raises(ValueError, match="nothing"):
+        counted_percentile({}, 50)
 
 
 def test_processor_time_is_found_behind_any_process_name() -> None:

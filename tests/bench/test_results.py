@@ -6,7 +6,9 @@ TABLE = Table("Speed", ["load", "bridge MB/s", "ratio"], [["1 KB", 12.5, 0.9], [
 
 
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:
-    part = Part("fetch", "Fetch", "as it is", [TABLE], {"resident MB": [[0.0, 70.5]]}, "2 cores")
+    part = Part(
+        "fetch", "Fetch", "as it is", [TABLE], {"resident MB": [[0.0, 70.5]]}, {"20/s": {"bridge": [0.5]}}, "2 cores"
+    )
     part.write(tmp_path)
     assert read(tmp_path / "fetch.json") == part
 

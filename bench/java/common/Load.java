@@ -27,6 +27,11 @@ final class Load {
         void send(byte[] payload, Runnable done) throws Exception;
     }
 
+    /** One step of a load that is paced. */
+    interface Step {
+        void run(int number) throws Exception;
+    }
+
     private Load() {}
 
     /** Standard output is for answers; what else is printed, by whatever library, goes to standard error. */
@@ -73,6 +78,19 @@ final class Load {
         return Files.readAllLines(Path.of(arguments.get("payloads").asText())).stream().map(String::getBytes).toList();
     }
 
+    /** Runs so many steps at a fixed rate. */
+    static void pace(double rate, int count, Step step) throws Exception {
+        long begin = System.nanoTime();
+        for (int number = 0; number < count; number++) {
+            long due = begin + (long) (number * 1e9 / rate);
+            long left;
+            while ((left = due - System.nanoTime()) > 0) {
+                LockSupport.parkNanos(left);
+            }
+            step.run(number);
+        }
+    }
+
     /** Latencies from `send` to acknowledgement at a fixed rate, in milliseconds; the first part is not counted. */
     static Map<String, Object> paced(JsonNode arguments, Sender sender) throws Exception {
         List<byte[]> payloads = payloads(arguments);
@@ -82,19 +100,13 @@ final class Load {
         long[] nanoseconds = new long[count];
         AtomicInteger answered = new AtomicInteger();
         long begin = System.nanoTime();
-        for (int number = 0; number < count; number++) {
-            long due = begin + (long) (number * 1e9 / rate);
-            long left;
-            while ((left = due - System.nanoTime()) > 0) {
-                LockSupport.parkNanos(left);
-            }
-            int place = number;
+        pace(rate, count, number -> {
             long sent = System.nanoTime();
             sender.send(payloads.get(number % payloads.size()), () -> {
-                nanoseconds[place] = System.nanoTime() - sent;
+                nanoseconds[number] = System.nanoTime() - sent;
                 answered.incrementAndGet();
             });
-        }
+        });
         long sentAll = System.nanoTime();
         while (answered.get() < count) {
             if (System.nanoTime() - sentAll > 30_000_000_000L) {
