@@ -31,6 +31,7 @@ METHOD = (
 _KAFKA_PROTOCOL = ("bridge", "kafka")
 _TITLES = {"bridge": "bridge", "pulsar": "Pulsar", "kafka": "Kafka"}
 _SENT = loads.Load(1024, 1, 16 * 1024, 1)
+_PENDING = (64 << 20) // _SENT.size  # records of Pulsar's client, as much as Kafka's buffer.memory: `send` never blocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ def once(stack: Stack, system: str, load: Load, topic: str, seconds: float) -> R
     }
     cpu, start = stack.cpu(system), time.monotonic()
     if system == "pulsar":
-        settings = _SENT.pulsar_producer() | {"linger_ms": load.linger_ms}
+        settings = _SENT.pulsar_producer() | {"linger_ms": load.linger_ms, "pending": _PENDING}
         found = stack.pulsar_client.call("end_to_end", topic=stack.native(topic), **arguments, **settings)
     else:
         bootstrap = stack.bootstrap(system)
