@@ -56,6 +56,11 @@ class KafkaBroker:
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         # with =, for one id in 64 begins with a dash
         run_tool("kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", str(config))
+        self.start_again()
+
+    def start_again(self) -> None:
+        """Start the stopped broker on the same port and data."""
+        config = self._directory / "server.properties"
         self._child.start(
             java_command("kafka.Kafka", str(config), heap=self._heap, options=self._options, log_level="info")
         )
