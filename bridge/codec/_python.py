@@ -13,7 +13,7 @@ tenth of a record: what nearly every record has is read in their loops, all else
 import struct
 from collections.abc import Sequence
 
-import crc32c
+from crc32c import crc32c
 
 from bridge.codec._messages import (
     EVENT_TIME,
@@ -57,7 +57,7 @@ def read_header(batch: bytes | memoryview) -> BatchHeader:
         raise CorruptBatch(f"magic {header.magic} is not record batch v2")
     if header.length != len(batch) - _LENGTH_START:
         raise CorruptBatch(f"the batch says {header.length} bytes and has {len(batch) - _LENGTH_START}")
-    if crc32c.crc32c(memoryview(batch)[_CRC_START:]) != header.crc:
+    if crc32c(memoryview(batch)[_CRC_START:]) != header.crc:
         raise CorruptBatch("the batch's checksum does not match")
     return header
 
@@ -272,5 +272,5 @@ def _finish(out: bytearray, rebuild: Rebuild, base_timestamp: int, newest: int, 
         base_timestamp, newest, *rebuild.producer, count,
     )  # fmt: skip
     with memoryview(out) as view:
-        _U32.pack_into(out, _CRC_AT, crc32c.crc32c(view[_CRC_START:]))
+        _U32.pack_into(out, _CRC_AT, crc32c(view[_CRC_START:]))
     return bytes(out)
