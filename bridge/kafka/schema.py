@@ -115,12 +115,12 @@ def message(cls: type[_T]) -> type[_T]:
 
 def _first_init(self: Any, /, **values: Any) -> None:
     """What a class's first message is made by; the others are made by what is compiled here."""
-    cls = type(self)
+    cls: Any = type(self)
     cls.__init__ = _compiled_init(cls)
     cls.__init__(self, **values)
 
 
-def _compiled_init(cls: type[Any]) -> Callable[..., None]:
+def _compiled_init(cls: Any) -> Callable[..., None]:
     """`def __init__(self, *, name, size=size_default, parts=None): …`; a list of its own for each message."""
     arguments, body, known = ["self", "*"], [], {}
     for field in dataclasses.fields(cls):
@@ -143,7 +143,7 @@ def _repr(self: Any) -> str:
     return f"{type(self).__qualname__}({', '.join(shown)})"
 
 
-def _eq(self: Any, other: object) -> Any:
+def _eq(self: Any, other: Any) -> Any:
     if type(other) is not type(self):
         return NotImplemented
     return all(getattr(self, field.name) == getattr(other, field.name) for field in dataclasses.fields(self))

@@ -161,4 +161,8 @@ def _parse(url: str) -> tuple[_Place, str, str]:
     if not all("!" <= character <= "~" for character in target):
         raise HttpError(f"not escaped as a URL has to be: {url[:200]!r}")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    return _Place(parts.hostname, port, parts.scheme == "https"), target, host if parts.port is None else f"{host}:{port}"
+    return (
+        _Place(parts.hostname, port, parts.scheme == "https"),
+        target,
+        host if parts.port is None else f"{host}:{port}",
+    )

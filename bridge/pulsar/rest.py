@@ -115,7 +115,8 @@ class Rest:
                         return _checked(answer)
                     url = self._redirected(answer.headers.get("location", ""))
         except (HttpError, TimeoutError, OSError) as error:
-            raise AdminError(LOST, f"{method} {self._url}: {error or type(error).__name__}") from error
+            reason = "no answer in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
+            raise AdminError(LOST, f"{method} {self._url}: {reason}") from error
         raise AdminError(_TEMPORARY_REDIRECT, f"more than {_MAX_REDIRECTS} redirects for {path}")
 
     def _redirected(self, location: str) -> str:

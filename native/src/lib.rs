@@ -204,13 +204,6 @@ fn build_batch<'py>(records: &Bound<'py, PyAny>, rebuild: &Bound<'py, PyTuple>) 
     Ok(memory::make(records.py(), true, size, coder.records.len() as i64, &coder)?.map_err(Bad::entry)?.0)
 }
 
-/// Every record of one uncompressed batch. Listing them makes Python's objects of all, so there is nothing to win.
-#[pyfunction]
-#[pyo3(signature = (batch, records=None))]
-fn read_records<'py>(batch: &Bound<'py, PyAny>, records: Option<&Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
-    batch.py().import("bridge.codec._python")?.call_method1("read_records", (batch, records))
-}
-
 /// CRC-32C (Castagnoli) of the data; `value` is that of what stands before it.
 #[pyfunction]
 #[pyo3(name = "crc32c", signature = (data, value=0))]
@@ -239,7 +232,8 @@ fn rebuild_of(rebuild: &Bound<'_, PyTuple>) -> PyResult<Rebuild> {
 
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(read_records, module)?)?;
+    // listing records makes Python's objects of all, so there is nothing to win
+    module.add("read_records", module.py().import("bridge.codec._listing")?.getattr("read_records")?)?;
     module.add_function(wrap_pyfunction!(checksum, module)?)?;
     module.add_function(wrap_pyfunction!(read_header, module)?)?;
     module.add_function(wrap_pyfunction!(encode_payload, module)?)?;

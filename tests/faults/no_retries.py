@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -366,7 +367,7 @@ class Senders:
             for at, stop in enumerate(self.stops):
                 next_stop = self.stops[at + 1] if at + 1 < len(self.stops) else float("inf")
                 near = [t for t in times if stop - 1 <= t < next_stop]
-                found[sender.name].append(max((b - a for a, b in zip(near, near[1:], strict=False)), default=0.0))
+                found[sender.name].append(max((b - a for a, b in pairwise(near)), default=0.0))
         return found
 
 
