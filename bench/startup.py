@@ -1,0 +1,107 @@
+"""How long a bridge takes from its start to its first answer, beside a Kafka: a gap that clients see."""
+
+import socket
+import statistics
+import struct
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.measure import cpu_seconds
+from bench.results import Cell, Table
+from bridge.apis import api_versions
+from bridge.config import Settings
+from bridge.errors import StartupError
+from bridge.standalone.bridge_process import BridgeProcess
+from bridge.standalone.child import Child
+from bridge.standalone.guard import Guard
+from bridge.standalone.ports import HOST, any_free
+from tests.support.kafka_broker import KafkaBroker
+from tests.support.pulsar import PulsarAddress
+
+STARTS = 4
+"""Of the bridge, for each start of Kafka."""
+METHOD = (
+    "From the start of the process (`bridge run` with a Pulsar that is there, Kafka with a storage that is formatted) "
+    "until its port answers an ApiVersions request, and its processor time up to then. Medians; each round is "
+    f"{STARTS} starts of the bridge and one of Kafka."
+)
+_WITHIN_SECONDS = 60.0
+_EVERY_SECONDS = 0.002
+_REQUEST = struct.pack(">ihhih", 10, api_versions.KEY, 0, 1, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What one start took."""
+
+    seconds: float
+    cpu: float
+
+
+def measured(launch: Callable[[], None], child: Child, address: str) -> Start:
+    """Start a server, wait for its first answer, stop it."""
+    begin = time.monotonic()
+    launch()
+    try:
+        while not answers(address):
+            if not child.running or time.monotonic() - begin > _WITHIN_SECONDS:
+                raise StartupError(f"{child.name} does not answer: {child.how_it_ended()}\n{child.last_lines()}")
+            time.sleep(_EVERY_SECONDS)
+        seconds = time.monotonic() - begin
+        return Start(seconds, cpu_seconds(Path(f"/proc/{child.pid}/stat").read_text(encoding="utf-8")))
+    finally:
+        child.stop(_WITHIN_SECONDS)
+
+
+def answers(address: str) -> bool:
+    """Whether an ApiVersions request is answered; waits where the port is open already."""
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_connection((host, int(port)), timeout=_WITHIN_SECONDS) as connection:
+            connection.sendall(_REQUEST)
+            return len(connection.recv(4)) == 4
+    except OSError:
+        return False
+
+
+def table(running: BridgeProcess, directory: Path, rounds: int) -> Table:
+    """Start both again and again; `running` says which Pulsar the bridge is for, and is left alone."""
+    found: dict[str, list[Start]] = {"bridge": [], "kafka": []}
+    with Guard() as guard, tempfile.TemporaryDirectory(dir=directory) as work:
+        bridge = BridgeProcess(_beside(running.settings), Path(work) / "bridge", guard)
+        (Path(work) / "kafka").mkdir()
+        kafka = KafkaBroker(Path(work) / "kafka", guard)
+        kafka.format()
+        for number in range(rounds + 1):
+            ours = [measured(bridge.launch, bridge.child, bridge.bootstrap) for _ in range(STARTS)]
+            theirs = measured(kafka.launch, kafka.child, kafka.kafka)
+            if number:  # the first round warms the page cache up
+                found["bridge"] += ours
+                found["kafka"].append(theirs)
+    return as_table(found["bridge"], found["kafka"])
+
+
+def _beside(settings: Settings) -> Settings:
+    """Other ports, and a namespace of its own: two bridges would take the groups from each other."""
+    kafka_port = any_free()
+    pulsar = PulsarAddress(settings.pulsar.service_url, settings.pulsar.admin_url)
+    return settings.with_values(
+        kafka={"listen": f"{HOST}:{kafka_port}"},
+        http={"listen": f"{HOST}:{any_free({kafka_port})}"},
+        pulsar={"namespace": pulsar.create_namespace().rpartition("/")[2]},
+    )
+
+
+def as_table(ours: list[Start], theirs: list[Start]) -> Table:
+    """Medians side by side."""
+    rows: list[list[Cell]] = []
+    for name, values in (
+        ("seconds until it answers", [[one.seconds for one in starts] for starts in (ours, theirs)]),
+        ("its processor time, s", [[one.cpu for one in starts] for starts in (ours, theirs)]),
+    ):
+        bridge, kafka = (statistics.median(each) for each in values)
+        rows.append([name, round(bridge, 2), round(kafka, 2), round(bridge / kafka, 2)])
+    return Table(f"Start, {len(ours)} times and {len(theirs)}", ["", "bridge", "Kafka", "bridge / Kafka"], rows)
