@@ -302,44 +302,6 @@ async def test_a_reset_cancels_a_long_poll_and_nothing_else() -> None:
         assert bench.metrics.connections.value == 0
 
 
-async def test_draining_answers_what_was_received_and_closes() -> None:
-    async with serving() as bench, connected(bench) as client, connected(bench) as idle:
-        client.send(request(LATER, 1), request(ECHO, 2))
-        await bench.begun(2)
-        idle.send(request(ECHO, 3))
-        assert (await idle.receive()).number == 3
-        drained = asyncio.ensure_future(bench.listener.drain(10))
-        assert await idle.closed() == b""
-        bench.answer(1)
-        assert [(await client.receive()).number for _ in range(2)] == [1, 2]
-        assert await client.closed() == b""
-        await drained
-
-
-async def test_draining_with_requests_unread_resets_nobody() -> None:
-    async with serving(max_in_flight_requests=1) as bench, connected(bench) as client:
-        client.send(request(LATER, 1))
-        await bench.begun(1)
-        client.send(request(ECHO, 2))  # stays in the socket: no room for it
-        await client.writer.drain()
-        drained = asyncio.ensure_future(bench.listener.drain(10))
-        bench.answer(1)
-        assert (await client.receive()).number == 1
-        assert await client.reader.read() == b""  # an end, not ConnectionResetError
-        assert bench.requests == [1]
-        await client.close()
-        await drained
-
-
-async def test_draining_ends_by_force_in_the_end() -> None:
-    async with serving() as bench, connected(bench) as client:
-        client.send(request(LATER, 1))
-        await bench.begun(1)
-        await bench.listener.drain(0.01)
-        assert await client.closed() == b""
-        bench.later[1].cancel()
-
-
 async def test_silence_closes_the_connection() -> None:
     async with serving(idle_seconds=1) as bench, connected(bench) as idle, connected(bench) as midway:
         midway.send(request(ECHO, 1)[:7])

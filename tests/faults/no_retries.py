@@ -6,301 +6,63 @@ restart of the broker costs such clients what was on its way to the broker when 
 
 from __future__ import annotations
 
-import select
-import socket
-import struct
-import threading
+import sys
 import time
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
-from kafka import KafkaProducer
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from bridge.apis import init_producer_id
-from bridge.codec import NO_PRODUCER, Rebuild, Record, build_batch
-from bridge.kafka import message, produce_wire
-from tests.apis.wire import ask_at
 from tests.support.driver import Driver
 from tests.support.java import KAFKA, java_driver
 
-RATE = 1000
-LINGER_MS = 5
-_TURN = 0.005
 PATIENCE = 60.0
+KINDS = ("librdkafka", "kafka-python", "java", "raw-5", "raw-50", "raw-idempotent")
 _JAVA = Path(__file__).parent / "java"
 
 
-class Sender(threading.Thread, ABC):
-    """Sends `name:0`, `name:1`, … round the partitions at a pace, whatever becomes of them."""
+class Sender:
+    """A client in a process of its own (`no_retries_client`, or the Java producer), and what it was told."""
 
-    def __init__(self, name: str, topic: str, partitions: int, rate: int) -> None:
-        super().__init__(name=name, daemon=True)
-        self.topic = topic
-        self.partitions = partitions
-        self.rate = rate
+    def __init__(self, kind: str, bootstrap: str, work: Path) -> None:
+        self.name = kind
         self.sent = 0
         self.acked: dict[bytes, tuple[int, int]] = {}
         self.failed: dict[bytes, str] = {}
-        self.times: list[float] = []  # of acknowledgements
-        self.broken = ""
-        self._ending = threading.Event()
+        self.times: list[float] = []  # of acknowledgements, `time.monotonic`, which is the same in all processes
+        if kind == "java":
+            self._driver = java_driver(_JAVA, KAFKA, bootstrap, work / kind)
+        else:
+            command = [sys.executable, "-m", "tests.faults.no_retries_client", kind, bootstrap]
+            self._driver = Driver(command, work / f"{kind}.log")
+        self._driver.listen(self.name, self._told)
 
-    def run(self) -> None:
-        begin = time.monotonic()
-        try:
-            while not self._ending.is_set():
-                due = int((time.monotonic() - begin) * self.rate)
-                while self.sent < due and self.room():
-                    self.sent += 1
-                    self.send((self.sent - 1) % self.partitions, f"{self.name}:{self.sent - 1}".encode())
-                self.serve(_TURN)
-                begin = max(begin, time.monotonic() - self.sent / self.rate - 1)  # what was missed stays missed
-            self.finish()
-        except Exception as error:  # noqa: BLE001 — told to the test, which fails
-            self.broken = f"{type(error).__name__}: {error}"
+    def start(self, topic: str, partitions: int, rate: int) -> None:
+        """Begin to send."""
+        self._driver.call("start", name=self.name, topic=topic, partitions=partitions, rate=rate)
 
     def end(self) -> None:
         """Send no more, and wait for every outcome."""
-        self._ending.set()
-        self.join(PATIENCE)
-        assert not self.is_alive(), f"{self.name} does not come to its end"
-        assert not self.broken, self.broken
+        self.sent = self._driver.call("end", name=self.name)
+        self._driver.close()
 
-    def stored(self, value: bytes, where: int, offset: int) -> None:
-        """One record is acknowledged."""
-        self.acked[value] = where, offset
-        self.times.append(time.monotonic())
-
-    def lost(self, value: bytes, error: object) -> None:
-        """One record has failed, for ever."""
-        self.failed[value] = str(error)
-
-    def room(self) -> bool:
-        """Whether the client takes one more."""
-        return self.sent - len(self.acked) - len(self.failed) < 20_000
-
-    @abstractmethod
-    def send(self, where: int, value: bytes) -> None:
-        """Hand one record to the client."""
-
-    @abstractmethod
-    def serve(self, seconds: float) -> None:
-        """Let the client work for about so long."""
-
-    @abstractmethod
-    def finish(self) -> None:
-        """Wait for what is on its way."""
-
-
-class Confluent(Sender):
-    """librdkafka: any number of requests in flight."""
-
-    def __init__(self, bootstrap: str, topic: str, partitions: int, rate: int = RATE) -> None:
-        super().__init__("librdkafka", topic, partitions, rate)
-        self._producer = Producer(
-            {"bootstrap.servers": bootstrap, "retries": 0, "linger.ms": LINGER_MS, "log_level": 0}
-        )
-
-    def send(self, where: int, value: bytes) -> None:
-        self._producer.produce(self.topic, value, partition=where, on_delivery=self._done)
-
-    def _done(self, error: KafkaError | None, told: Message) -> None:
-        value, where, offset = told.value(), told.partition(), told.offset()
-        assert isinstance(value, bytes)
-        if error is not None:
-            self.lost(value, error)
-        else:
-            assert where is not None and offset is not None
-            self.stored(value, where, offset)
-
-    def serve(self, seconds: float) -> None:
-        until = time.monotonic() + seconds
-        while self._producer.poll(max(0.0, until - time.monotonic())):
-            pass
-
-    def finish(self) -> None:
-        assert self._producer.flush(PATIENCE) == 0
-
-
-class KafkaPython(Sender):
-    """kafka-python: five requests in flight."""
-
-    def __init__(self, bootstrap: str, topic: str, partitions: int, rate: int = RATE) -> None:
-        super().__init__("kafka-python", topic, partitions, rate)
-        self._producer = KafkaProducer(
-            bootstrap_servers=bootstrap, retries=0, enable_idempotence=False, linger_ms=LINGER_MS
-        )
-
-    def send(self, where: int, value: bytes) -> None:
-        future = self._producer.send(self.topic, value, partition=where)
-        future.add_callback(partial(self._stored, value))
-        future.add_errback(partial(self.lost, value))
-
-    def _stored(self, value: bytes, metadata: Any) -> None:
-        self.stored(value, metadata.partition, metadata.offset)
-
-    def serve(self, seconds: float) -> None:
-        self._ending.wait(seconds)
-
-    def finish(self) -> None:
-        self._producer.flush(PATIENCE)
-        self._producer.close(timeout=5)
-
-
-class Java(Sender):
-    """The Java producer: five requests in flight."""
-
-    def __init__(self, bootstrap: str, topic: str, partitions: int, work: Path, rate: int = RATE) -> None:
-        super().__init__("java", topic, partitions, rate)
-        self._driver: Driver = java_driver(_JAVA, KAFKA, bootstrap, work)
-        self._driver.listen(self.name, self._told)
-
-    def run(self) -> None:
-        try:
-            arguments = {"topic": self.topic, "partitions": self.partitions, "rate": self.rate}
-            self._driver.call("start", name=self.name, **arguments)
-            self._ending.wait()
-            self.sent = self._driver.call("end", name=self.name)
-            self._driver.close()
-        except Exception as error:  # noqa: BLE001 — told to the test, which fails
-            self.broken = f"{type(error).__name__}: {error}"
+    def close(self) -> None:
+        """End the process."""
+        self._driver.close()
 
     def _told(self, event: dict[str, Any]) -> None:
-        for number, where, offset, error in event.get("outcomes", ()):
+        for number, where, offset, error, when in event.get("outcomes", ()):
             value = f"{self.name}:{number}".encode()
             if error is None:
-                self.stored(value, where, offset)
+                self.acked[value] = where, offset
+                self.times.append(when)
             else:
-                self.lost(value, error)
-
-    def send(self, where: int, value: bytes) -> None: ...
-
-    def serve(self, seconds: float) -> None: ...
-
-    def finish(self) -> None: ...
-
-
-@dataclass
-class _Request:
-    where: int
-    values: list[bytes]
-
-
-class Raw(Sender):
-    """Requests over a socket, as many in flight as asked for; an idempotent one takes a new id with each connection."""
-
-    def __init__(
-        self, bootstrap: str, topic: str, partitions: int, *, in_flight: int, idempotent: bool, rate: int = RATE
-    ) -> None:
-        super().__init__("raw-idempotent" if idempotent else f"raw-{in_flight}", topic, partitions, rate)
-        self._address = bootstrap
-        self._most = in_flight
-        self._idempotent = idempotent
-        self._collected: list[list[bytes]] = [[] for _ in range(partitions)]
-        self._sequences: Counter[int] = Counter()
-        self._producer_id = -1
-        self._socket: socket.socket | None = None
-        self._received = bytearray()
-        self._on_their_way: list[_Request] = []  # in the order of their answers
-        self._next = 0
-
-    def send(self, where: int, value: bytes) -> None:
-        self._collected[where].append(value)
-
-    def serve(self, seconds: float) -> None:
-        until = time.monotonic() + seconds
-        if self._socket is None and not self._connect():
-            return
-        for _ in range(self.partitions):
-            self._next = (self._next + 1) % self.partitions
-            if self._collected[self._next] and len(self._on_their_way) < self._most:
-                values, self._collected[self._next] = self._collected[self._next], []
-                self._request(self._next, values)
-        while self._socket is not None and (left := until - time.monotonic()) > 0:
-            if select.select([self._socket], [], [], left)[0]:
-                self._receive()
-
-    def finish(self) -> None:
-        until = time.monotonic() + PATIENCE
-        while (self._on_their_way or any(self._collected)) and time.monotonic() < until:
-            self.serve(_TURN)
-        if self._socket is not None:
-            self._socket.close()
-
-    def _connect(self) -> bool:
-        host, _, port = self._address.rpartition(":")
-        try:
-            if self._idempotent:
-                request = init_producer_id.Request(transactional_id=None, transaction_timeout_ms=-1)
-                answer = ask_at(self._address, init_producer_id.API, request)
-                if answer.error_code:  # Kafka has none in its first moments
-                    raise ConnectionError(f"no producer id: error {answer.error_code}")
-                self._producer_id = answer.producer_id
-                self._sequences.clear()
-            self._socket = socket.create_connection((host, int(port)), timeout=10)
-        except (OSError, struct.error):
-            time.sleep(0.01)
-            return False
-        return True
-
-    def _request(self, where: int, values: list[bytes]) -> None:
-        assert self._socket is not None
-        now = int(time.time() * 1000)
-        records = [Record(at, now, None, value, []) for at, value in enumerate(values)]
-        producer = (self._producer_id, 0, self._sequences[where]) if self._idempotent else NO_PRODUCER
-        self._sequences[where] += len(values)
-        batch = build_batch(records, Rebuild(0, len(records), 0, own=True, producer=producer))
-        name = self.topic.encode()
-        body = struct.pack(">hhihhhii", 0, 3, 1, -1, -1, -1, 30_000, 1) + struct.pack(">h", len(name)) + name
-        body += struct.pack(">iii", 1, where, len(batch)) + batch
-        self._on_their_way.append(_Request(where, values))
-        try:
-            self._socket.sendall(struct.pack(">i", len(body)) + body)
-        except OSError as error:
-            self._disconnected(error)
-
-    def _receive(self) -> None:
-        assert self._socket is not None
-        try:
-            piece = self._socket.recv(65536)
-        except OSError as error:
-            return self._disconnected(error)
-        if not piece:
-            return self._disconnected("the broker hung up")
-        self._received += piece
-        while len(self._received) >= 4:
-            (size,) = struct.unpack_from(">i", self._received)
-            if len(self._received) < 4 + size:
-                return
-            self._answered(message.decode(produce_wire.Response, bytes(self._received[8 : 4 + size]), 3, False))
-            del self._received[: 4 + size]
-
-    def _answered(self, answer: produce_wire.Response) -> None:
-        request = self._on_their_way.pop(0)
-        told = answer.responses[0].partition_responses[0]
-        for at, value in enumerate(request.values):
-            if told.error_code:
-                self.lost(value, f"error {told.error_code}")
-            else:
-                self.stored(value, told.index, told.base_offset + at)
-
-    def _disconnected(self, reason: object) -> None:
-        if self._socket is not None:
-            self._socket.close()
-        self._socket = None
-        self._received.clear()
-        for request in self._on_their_way:
-            for value in request.values:
-                self.lost(value, reason)
-        self._on_their_way.clear()
+                self.failed[value] = error
 
 
 @dataclass
@@ -348,7 +110,7 @@ class Senders:
         marks = [len(sender.acked) + count for sender in self.senders]
         until = time.monotonic() + PATIENCE
         while not all(len(sender.acked) >= mark for sender, mark in zip(self.senders, marks, strict=True)):
-            told = ", ".join(f"{one.name} {len(one.acked)} {one.broken}" for one in self.senders)
+            told = ", ".join(f"{one.name} {len(one.acked)}" for one in self.senders)
             assert time.monotonic() < until, f"{count} more records of each client: {told}"
             time.sleep(0.01)
 
@@ -372,18 +134,22 @@ class Senders:
 
 
 @contextmanager
-def sending(bootstrap: str, topic: str, partitions: int, senders: Sequence[Sender]) -> Iterator[Senders]:
+def sending(
+    bootstrap: str, topic: str, work: Path, *, partitions: int = 3, rate: int = 500, kinds: Sequence[str] = KINDS
+) -> Iterator[Senders]:
     """Clients under way: each has acknowledgements."""
-    running = Senders(bootstrap, topic, partitions, senders)
+    senders: list[Sender] = []
     try:
+        for kind in kinds:
+            senders.append(Sender(kind, bootstrap, work))
         for sender in senders:
-            sender.start()
+            sender.start(topic, partitions, rate)
+        running = Senders(bootstrap, topic, partitions, senders)
         running.progress(50)
         yield running
     finally:
         for sender in senders:
-            with suppress(AssertionError, RuntimeError):
-                sender.end()
+            sender.close()
 
 
 def read_all(bootstrap: str, topic: str, partitions: int) -> list[dict[int, bytes]]:

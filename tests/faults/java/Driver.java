@@ -14,7 +14,7 @@ import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
-/** A producer that never repeats, at a pace; what becomes of each record is printed: [number, partition, offset, error]. */
+/** A producer that never repeats, at a pace; what becomes of each record is printed: [number, partition, offset, error, when]. */
 public final class Driver {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final PrintStream OUTPUT = new PrintStream(System.out, true, StandardCharsets.UTF_8);
@@ -95,7 +95,7 @@ public final class Driver {
 
         private synchronized void outcome(int number, int partition, long offset, Exception error) {
             ArrayNode one = outcomes.addArray().add(number).add(partition).add(offset);
-            one.add(error == null ? null : error.toString());
+            one.add(error == null ? null : error.toString()).add(System.nanoTime() / 1e9);
         }
 
         private synchronized void tell(boolean now) {
