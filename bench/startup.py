@@ -1,25 +1,19 @@
 """How long a bridge takes from its start to its first answer, beside a Kafka: a gap that clients see."""
 
-import socket
 import statistics
-import struct
 import tempfile
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench.measure import cpu_seconds
 from bench.results import Cell, Table
-from bridge.apis import api_versions
 from bridge.config import Settings
-from bridge.errors import StartupError
 from bridge.standalone.bridge_process import BridgeProcess
-from bridge.standalone.child import Child
 from bridge.standalone.guard import Guard
 from bridge.standalone.ports import HOST, any_free
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.pulsar import PulsarAddress
+from tests.support.servers import KafkaServer
 
 STARTS = 4
 """Of the bridge, for each start of Kafka."""
@@ -28,9 +22,6 @@ METHOD = (
     "until its port answers an ApiVersions request, and its processor time up to then. Medians; each round is "
     f"{STARTS} starts of the bridge and one of Kafka."
 )
-_WITHIN_SECONDS = 60.0
-_EVERY_SECONDS = 0.002
-_REQUEST = struct.pack(">ihhih", 10, api_versions.KEY, 0, 1, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,30 +32,13 @@ class Start:
     cpu: float
 
 
-def measured(launch: Callable[[], None], child: Child, address: str) -> Start:
+def measured(server: KafkaServer) -> Start:
     """Start a server, wait for its first answer, stop it."""
-    begin = time.monotonic()
-    launch()
     try:
-        while not answers(address):
-            if not child.running or time.monotonic() - begin > _WITHIN_SECONDS:
-                raise StartupError(f"{child.name} does not answer: {child.how_it_ended()}\n{child.last_lines()}")
-            time.sleep(_EVERY_SECONDS)
-        seconds = time.monotonic() - begin
-        return Start(seconds, cpu_seconds(Path(f"/proc/{child.pid}/stat").read_text(encoding="utf-8")))
+        seconds = server.start()
+        return Start(seconds, cpu_seconds(Path(f"/proc/{server.child.pid}/stat").read_text(encoding="utf-8")))
     finally:
-        child.stop(_WITHIN_SECONDS)
-
-
-def answers(address: str) -> bool:
-    """Whether an ApiVersions request is answered; waits where the port is open already."""
-    host, _, port = address.rpartition(":")
-    try:
-        with socket.create_connection((host, int(port)), timeout=_WITHIN_SECONDS) as connection:
-            connection.sendall(_REQUEST)
-            return len(connection.recv(4)) == 4
-    except OSError:
-        return False
+        server.stop()
 
 
 def table(running: BridgeProcess, directory: Path, rounds: int) -> Table:
@@ -76,8 +50,8 @@ def table(running: BridgeProcess, directory: Path, rounds: int) -> Table:
         kafka = KafkaBroker(Path(work) / "kafka", guard)
         kafka.format()
         for number in range(rounds + 1):
-            ours = [measured(bridge.launch, bridge.child, bridge.bootstrap) for _ in range(STARTS)]
-            theirs = measured(kafka.launch, kafka.child, kafka.kafka)
+            ours = [measured(KafkaServer(bridge.child, bridge.launch, bridge.bootstrap)) for _ in range(STARTS)]
+            theirs = measured(KafkaServer(kafka.child, kafka.launch, kafka.kafka))
             if number:  # the first round warms the page cache up
                 found["bridge"] += ours
                 found["kafka"].append(theirs)

@@ -33,7 +33,7 @@ from bridge.api import Later, Session, error_codes
 from bridge.connection.answers import Outbox, Started
 from bridge.connection.draining import THROTTLE_MS, Drain
 from bridge.connection.intake import Intake
-from bridge.connection.parts import Refused, address_of, cancelled_from_outside
+from bridge.connection.parts import Refused, address_of, cancelled_from_outside, join_with_end
 from bridge.connection.requests import read_request
 from bridge.errors import KafkaError
 from bridge.kafka import frames, message
@@ -196,12 +196,14 @@ class Connection(asyncio.BufferedProtocol):
         polling = running if running is not None and running.api.abandon else None
         if polling is not None and (self._frames or self._parting) and not self._cut_short and self._worker is not None:
             self._cut_short = self._worker.cancel()
-        if not drain.reading:
-            self._intake.drop_partial()
         under_way = any(started.buffers is None and started is not polling for started in self._started)
+        if drain.late and not under_way:
+            self._intake.drop_partial()
         if not (self._parting or under_way or self._frames or self._intake.midway):
             self._parting = self._ended or drain.may_end(self._active, self._intake.reads)
             if self._parting:
+                if drain.holding:
+                    join_with_end(self._transport)
                 self._flush()
                 self._loop.call_soon(self._wake)
 
@@ -305,6 +307,8 @@ class Connection(asyncio.BufferedProtocol):
     def _finish(self, started: Started, response: Any | None) -> None:
         """Give a request its answer (None: it gets none), and write what is now due."""
         started.buffers = ()
+        if self._drain is not None:
+            self._drain.answered()
         if response is not None and not self._lost:
             if self._drain is not None and hasattr(response, "throttle_time_ms"):
                 response.throttle_time_ms = THROTTLE_MS

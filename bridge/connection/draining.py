@@ -6,11 +6,12 @@ stored, but its client has to take it for failed; one with `retries=0` loses it.
 1. *Pausing.* Answers go out and say `throttle_time_ms`, for which the Java client, kafka-python and franz-go send no
    more (KIP-219). When the client has been quiet for QUIET_SECONDS the connection ends.
 2. *Holding.* A client that sends on, as librdkafka does, does not pause. Its answers are kept back, so that who may
-   only have some requests in flight has to stop. When it has been quiet, too, all go out with the end right behind them:
-   such clients read to the end before they send again.
-3. *Hurrying*, from HURRY_AFTER_SECONDS on, for clients with any number of requests in flight: the first moment will do in
-   which everything is answered and nothing more has come.
-4. From READ_UNTIL_SECONDS on nothing more is read, and the connection ends when what was read is answered.
+   only have some requests in flight has to stop. When it has been quiet, all go out and the end with them: such clients
+   read to the end before they send again.
+3. *Hurrying*, from HURRY_AFTER_SECONDS on, for clients with any number of requests in flight: the first moment will do
+   in which everything is answered and nothing more has come.
+4. *Cut off*, at the first answer after READ_UNTIL_SECONDS: nothing more is read, and the connection ends when what was
+   read is answered. Not while Pulsar gives no answers: what came meanwhile would be lost.
 
 The first two must not be one: kafka-python 3.0 throws away the answers that it reads together with the end.
 """
@@ -31,6 +32,8 @@ class Drain:
     def __init__(self, loop: asyncio.AbstractEventLoop, wake: Callable[[], None]) -> None:
         self.holding = False
         """Whether answers are kept back until the end."""
+        self.reading = True
+        """Whether requests are still taken."""
         self._loop = loop
         self._wake = wake
         self._begun = loop.time()
@@ -40,9 +43,13 @@ class Drain:
         self._dry_at = -1  # how much had come when nothing more came for two turns of the loop
 
     @property
-    def reading(self) -> bool:
-        """Whether requests are still taken."""
-        return not self._since(READ_UNTIL_SECONDS)
+    def late(self) -> bool:
+        """Whether nothing is waited for any more but answers."""
+        return self._since(READ_UNTIL_SECONDS)
+
+    def answered(self) -> None:
+        """A request has its answer."""
+        self.reading = self.reading and not self.late
 
     def asked(self) -> None:
         """An answer goes out that asks for a pause."""
@@ -65,7 +72,7 @@ class Drain:
         if not self.holding or not self._since(HURRY_AFTER_SECONDS):
             self._timers.append(self._loop.call_later(left, self._wake))
             return False
-        if not self.reading or self._dry_at == reads:
+        if self.late or self._dry_at == reads:
             return True
         if not self._looking:
             self._looking = True

@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from bench.startup import Start, answers, as_table, measured
+from bench.startup import Start, as_table, measured
 from bridge.standalone.ports import any_free
 from tests.support.bridges import BridgeChild
+from tests.support.servers import KafkaServer, answers
 
 
 def test_a_port_that_is_closed_or_hangs_up_does_not_answer() -> None:
@@ -29,7 +30,7 @@ def test_a_start_is_measured_and_stopped(bridge_process: Callable[..., BridgeChi
     child = bridge_process()
     assert answers(child.kafka)
     child.stop()
-    start = measured(child.process.launch, child.process.child, child.kafka)
+    start = measured(KafkaServer(child.process.child, child.process.launch, child.kafka))
     assert start.cpu > 0 and start.seconds > 0
     assert not child.process.child.running
 

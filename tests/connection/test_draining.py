@@ -117,19 +117,27 @@ async def test_who_never_stops_is_cut_off_when_nothing_is_under_way(monkeypatch:
         await drained
 
 
-async def test_in_the_end_nothing_more_is_read_and_nobody_is_reset(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_from_the_first_late_answer_on_nothing_is_read_and_nobody_is_reset(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(draining, "READ_UNTIL_SECONDS", 0.0)
     async with serving() as bench, connected(bench) as client, connected(bench) as midway:
-        client.send(request(LATER, 1))
-        midway.send(request(ECHO, 3)[:9])
-        await bench.begun(1)
+        client.send(request(LATER, 1), request(LATER, 2))
+        midway.send(request(ECHO, 9)[:9])
+        await bench.begun(2)
         drained = begin_to_drain(bench)
-        client.send(request(ECHO, 2))  # stays in the socket
-        await client.writer.drain()
+        assert await end_of(midway) == b""
+        client.send(request(LATER, 3))
+        await bench.begun(1)  # it is late, but nothing has been answered since
         bench.answer(1)
         assert (await client.receive()).number == 1
-        assert await end_of(client) == await end_of(midway) == b""
-        assert bench.requests == [1]
+        client.send(request(ECHO, 4))  # stays in the socket
+        await client.writer.drain()
+        bench.answer(2)
+        bench.answer(3)
+        assert [(await client.receive()).number for _ in range(2)] == [2, 3]
+        assert await end_of(client) == b""
+        assert bench.requests == [1, 2, 3]
         await client.close()
         await midway.close()
         await drained

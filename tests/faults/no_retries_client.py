@@ -197,9 +197,9 @@ class Raw(Sender):
             if self._collected[self._next] and len(self._on_their_way) < self._most:
                 sent, self._collected[self._next] = self._collected[self._next], []
                 self._request(self._next, sent)
-        while self._socket is not None and (left := until - time.monotonic()) > 0:
-            if select.select([self._socket], [], [], left)[0]:
-                self._receive()
+        # as librdkafka does, read all that is there, and be it the end, before sending again
+        while self._socket is not None and select.select([self._socket], [], [], max(0.0, until - time.monotonic()))[0]:
+            self._receive()
 
     def finish(self) -> None:
         until = time.monotonic() + _PATIENCE
