@@ -119,6 +119,9 @@ def _pulsar_families(pulsar: PulsarMetrics) -> Iterator[Metric]:
     yield _gauge("bridge_pulsar_readers", "Readers and consumers held.", pulsar.readers)
     yield _histogram("bridge_pulsar_receipt_seconds", "From send to receipt.", pulsar.receipt_seconds)
     yield _counter("bridge_pulsar_send_errors", "Sends the broker refused.", pulsar.send_errors)
+    yield _gauge(
+        "bridge_pulsar_stalled_seconds", "How long Pulsar has refused all that was sent.", pulsar.stalled_seconds
+    )
     yield _counter("bridge_pulsar_entries_sent", "Entries sent.", pulsar.entries_sent)
     yield _counter("bridge_pulsar_bytes_sent", "Bytes of entries sent.", pulsar.bytes_sent)
     yield _counter("bridge_pulsar_entries_read", "Entries read.", pulsar.entries_read)

@@ -97,7 +97,7 @@ class PulsarMetrics:
     __slots__ = (
         "bytes_read", "bytes_sent", "connections", "connections_lost", "connections_opened", "corrupt_entries",
         "entries_read", "entries_sent", "lookup_errors", "lookups", "producers", "readers", "receipt_seconds",
-        "reconnects", "resumed_readers", "send_errors", "unknown_commands",
+        "reconnects", "resumed_readers", "send_errors", "stalled_seconds", "unknown_commands",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -112,6 +112,7 @@ class PulsarMetrics:
         self.readers = Gauge()
         self.receipt_seconds = Histogram()
         self.send_errors = Counter()
+        self.stalled_seconds = Gauge()
         self.entries_sent = Counter()
         self.bytes_sent = Counter()
         self.entries_read = Counter()

@@ -23,6 +23,7 @@ from bridge.http import HttpServer
 from bridge.listening import BACKLOG, listen
 from bridge.metrics import Metrics
 from bridge.pulsar import Admin, PulsarClient
+from bridge.pulsar.stall import Stall
 from bridge.storage.cache import Cache
 from bridge.storage.catchup import CatchUps
 from bridge.storage.deduplication import Deduplication
@@ -46,6 +47,7 @@ class Server:
         self.metrics = Metrics(codec.TWIN)
         self.client = PulsarClient(settings.pulsar, self.metrics.pulsar)
         self.admin = Admin(settings.pulsar)
+        self._stall = Stall(self.metrics.pulsar)
         catchups = CatchUps(settings.storage.max_catchup_readers, _CATCHUP_IDLE_SECONDS, self.metrics.storage)
         self.topics = Topics(
             Storage(
@@ -70,7 +72,12 @@ class Server:
         self._http = HttpServer(
             settings.http,
             self.metrics,
-            {"pulsar": self._pulsar_problem, "index": self._index_problem, "retention": self._retention_problem},
+            {
+                "pulsar": self._pulsar_problem,
+                "index": self._index_problem,
+                "retention": self._retention_problem,
+                "writes": self._writes_problem,
+            },
         )
         self._listener: Listener | None = None
         self._servers: list[asyncio.Server] = []
@@ -112,6 +119,7 @@ class Server:
         await self._offsets.start()
         await self._lag.start()
         await self._mirror.start()
+        self._stall.start()
         host = Address.parse(settings.kafka.listen).host
         advertised = Address.parse(settings.kafka.advertised or str(Address(host, self.kafka_port)))
         node = Node(settings.kafka.node_id, advertised.host, advertised.port)
@@ -151,6 +159,7 @@ class Server:
             self._groups.stop()
         if self._listener is not None:
             await self._listener.drain(drain_seconds)
+        await self._stall.close()
         await self._lag.close()
         if self._offsets is not None:
             await self._offsets.close()
@@ -182,6 +191,10 @@ class Server:
             self._index_reason = await check.index_problem(self.admin, self.client, self.settings)
             self._index_checked_at = now
         return self._index_reason
+
+    async def _writes_problem(self) -> str | None:
+        """Readiness: Pulsar stores what is sent."""
+        return self._stall.problem()
 
     async def _retention_problem(self) -> str | None:
         """Readiness: data that no subscription holds is kept."""
