@@ -47,7 +47,7 @@ class Server:
         self.metrics = Metrics(codec.TWIN)
         self.client = PulsarClient(settings.pulsar, self.metrics.pulsar)
         self.admin = Admin(settings.pulsar)
-        self._stall = Stall(self.metrics.pulsar)
+        self._stall = Stall(self.metrics.pulsar, self.client.hurry)
         catchups = CatchUps(settings.storage.max_catchup_readers, _CATCHUP_IDLE_SECONDS, self.metrics.storage)
         self.topics = Topics(
             Storage(

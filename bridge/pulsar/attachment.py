@@ -10,6 +10,7 @@ One task runs while detached, none while attached.
 import asyncio
 import random
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from typing import Final
 
 from bridge import log
@@ -20,7 +21,7 @@ from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import ClientClosed, ConnectionLost, PulsarError
 
 _FIRST_DELAY: Final = 0.05
-_LONGEST_DELAY: Final = 10.0
+_LONGEST_DELAY: Final = 5.0
 # Who was attached for so long starts over with short delays; sooner, it is the same trouble again.
 _SETTLED_AFTER: Final = 5.0
 
@@ -28,7 +29,7 @@ _log = log.get(__name__)
 
 
 class Backoff:
-    """Delays that double from 50 ms to 10 s, each shortened by chance so that not everybody comes back at once."""
+    """Delays that double from 50 ms to 5 s, each shortened by chance so that not everybody comes back at once."""
 
     def __init__(self) -> None:
         self._delay = _FIRST_DELAY
@@ -58,6 +59,7 @@ class Attachment(ABC):
         self._was_attached = False
         self._attached_at = 0.0
         self._backoff = Backoff()
+        self._hurried = asyncio.Event()
         self._waiting: set[asyncio.Future[Connection]] = set()
 
     @property
@@ -68,6 +70,11 @@ class Attachment(ABC):
     async def opened(self) -> None:
         """Wait until the broker has accepted this one; raises why it never will."""
         await self._ready()
+
+    def hurry(self) -> None:
+        """Try again at once, if this one waits to: the trouble that it met is over for others."""
+        self._backoff = Backoff()
+        self._hurried.set()
 
     @abstractmethod
     async def _attach(self) -> Connection:
@@ -102,7 +109,7 @@ class Attachment(ABC):
     async def _keep_trying(self, delay: float) -> None:
         started = self._loop.time()
         if delay:
-            await asyncio.sleep(delay)
+            await self._rest(delay)
         while True:
             try:
                 connection = await self._attach()
@@ -116,9 +123,15 @@ class Attachment(ABC):
                     return
                 error = refused
             self._log.info("! pulsar not attached", extra={"reason": str(error)})
-            await asyncio.sleep(self._backoff.next())
+            await self._rest(self._backoff.next())
         self._attempt = None
         self._settle(connection)
+
+    async def _rest(self, seconds: float) -> None:
+        self._hurried.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._hurried.wait()
 
     def _attempt_done(self, task: "asyncio.Task[None]") -> None:
         if self._attempt is task:

@@ -46,6 +46,11 @@ class PulsarClient:
             await (one.close(flush=False) if isinstance(one, Producer) else one.close())
         await self._pool.close()
 
+    def hurry(self) -> None:
+        """Have whatever waits to try again do so now."""
+        for one in list(self._made):
+            one.hurry()
+
     def producer(
         self,
         topic: str,

@@ -4,6 +4,7 @@ Each producer tries again by itself, and its clients with it; that none of them 
 """
 
 import asyncio
+from collections.abc import Callable
 
 from bridge import log
 from bridge.metrics import PulsarMetrics
@@ -19,8 +20,10 @@ _log = log.get(__name__)
 class Stall:
     """Compares what Pulsar has stored with what it has refused, each second."""
 
-    def __init__(self, metrics: PulsarMetrics) -> None:
+    def __init__(self, metrics: PulsarMetrics, over: Callable[[], None]) -> None:
+        """`over` is called when Pulsar stores again."""
         self._metrics = metrics
+        self._over = over
         self._stored = self._refused = 0  # at the last look
         self._first: float | None = None  # when the first refusal was seen since something was stored
         self._last = 0.0
@@ -68,6 +71,7 @@ class Stall:
             _log.error("! pulsar stores nothing", extra={"reason": problem})
         elif problem is None and self._problem is not None:
             _log.info("= pulsar stores again")
+            self._over()
         self._problem = problem
 
     async def _keep_looking(self) -> None:
