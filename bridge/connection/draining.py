@@ -10,8 +10,8 @@ stored, but its client has to take it for failed; one with `retries=0` loses it.
    read to the end before they send again.
 3. *Hurrying*, from HURRY_AFTER_SECONDS on, for clients with any number of requests in flight: the first moment will do
    in which everything is answered and nothing more has come.
-4. *Cut off*, at the first answer after READ_UNTIL_SECONDS: nothing more is read, and the connection ends when what was
-   read is answered. Not while Pulsar gives no answers: what came meanwhile would be lost.
+4. *Cut off*, at an answer after READ_UNTIL_SECONDS: nothing more is read, and the connection ends when what was read is
+   answered. Where Pulsar takes long for that, reading goes on until the next answer: what came meanwhile would be lost.
 
 The first two must not be one: kafka-python 3.0 throws away the answers that it reads together with the end.
 """
@@ -32,12 +32,12 @@ class Drain:
     def __init__(self, loop: asyncio.AbstractEventLoop, wake: Callable[[], None]) -> None:
         self.holding = False
         """Whether answers are kept back until the end."""
-        self.reading = True
-        """Whether requests are still taken."""
         self._loop = loop
         self._wake = wake
         self._begun = loop.time()
         self._asked_at: float | None = None
+        self._answered_at = float("-inf")  # since it is late
+        self._resuming = False
         self._timers = [loop.call_later(seconds, wake) for seconds in (HURRY_AFTER_SECONDS, READ_UNTIL_SECONDS)]
         self._looking = False
         self._dry_at = -1  # how much had come when nothing more came for two turns of the loop
@@ -47,9 +47,16 @@ class Drain:
         """Whether nothing is waited for any more but answers."""
         return self._since(READ_UNTIL_SECONDS)
 
+    @property
+    def reading(self) -> bool:
+        """Whether requests are still taken."""
+        return self._loop.time() >= self._answered_at + 2 * QUIET_SECONDS  # by then it has ended, if it can
+
     def answered(self) -> None:
         """A request has its answer."""
-        self.reading = self.reading and not self.late
+        if self.late:
+            self._answered_at = self._loop.time()
+            self._resume()
 
     def asked(self) -> None:
         """An answer goes out that asks for a pause."""
@@ -84,6 +91,18 @@ class Drain:
         """The connection has ended."""
         for timer in self._timers:
             timer.cancel()
+
+    def _resume(self) -> None:
+        if not self._resuming:
+            self._resuming = True
+            self._timers.append(self._loop.call_later(2 * QUIET_SECONDS, self._resumed))
+
+    def _resumed(self) -> None:
+        self._resuming = False
+        if self.reading:
+            self._wake()
+        else:
+            self._resume()
 
     def _since(self, seconds: float) -> bool:
         return self._loop.time() >= self._begun + seconds

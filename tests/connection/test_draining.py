@@ -121,25 +121,46 @@ async def test_from_the_first_late_answer_on_nothing_is_read_and_nobody_is_reset
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(draining, "READ_UNTIL_SECONDS", 0.0)
-    async with serving() as bench, connected(bench) as client, connected(bench) as midway:
-        client.send(request(LATER, 1), request(LATER, 2))
-        midway.send(request(ECHO, 9)[:9])
-        await bench.begun(2)
+    async with serving(max_in_flight_requests=1) as bench, connected(bench) as client:
+        client.send(request(LATER, 1))
+        await bench.begun(1)
+        client.send(request(ECHO, 2))  # stays in the socket: no room for it before the answer, and none after
+        await client.writer.drain()
         drained = begin_to_drain(bench)
-        assert await end_of(midway) == b""
-        client.send(request(LATER, 3))
-        await bench.begun(1)  # it is late, but nothing has been answered since
         bench.answer(1)
         assert (await client.receive()).number == 1
-        client.send(request(ECHO, 4))  # stays in the socket
-        await client.writer.drain()
+        assert await end_of(client) == b""
+        assert bench.requests == [1]
+        await client.close()
+        await drained
+
+
+async def test_a_request_that_has_only_begun_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(draining, "READ_UNTIL_SECONDS", 0.0)
+    async with serving() as bench, connected(bench) as client:
+        client.send(request(ECHO, 1), request(ECHO, 2)[:9])
+        assert (await client.receive()).number == 1
+        drained = begin_to_drain(bench)
+        assert await end_of(client) == b""
+        await client.close()
+        await drained
+        assert bench.budget.held == 0
+
+
+async def test_while_answers_take_long_requests_are_taken_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(draining, "READ_UNTIL_SECONDS", 0.0)
+    async with serving() as bench, connected(bench) as client:
+        client.send(request(LATER, 1), request(LATER, 2))
+        await bench.begun(2)
+        drained = begin_to_drain(bench)
+        bench.answer(1)
+        assert (await client.receive()).number == 1
+        client.send(request(LATER, 3))
+        await bench.begun(1)
         bench.answer(2)
         bench.answer(3)
         assert [(await client.receive()).number for _ in range(2)] == [2, 3]
         assert await end_of(client) == b""
-        assert bench.requests == [1, 2, 3]
-        await client.close()
-        await midway.close()
         await drained
 
 
