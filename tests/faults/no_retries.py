@@ -34,6 +34,7 @@ class Sender:
 
     def __init__(self, kind: str, bootstrap: str, work: Path) -> None:
         self.name = kind
+        self.broken = ""
         self.sent = 0
         self.acked: dict[bytes, tuple[int, int]] = {}
         self.failed: dict[bytes, str] = {}
@@ -59,6 +60,7 @@ class Sender:
         self._driver.close()
 
     def _told(self, event: dict[str, Any]) -> None:
+        self.broken = self.broken or event.get("failed", "")
         for number, where, offset, error, when in event.get("outcomes", ()):
             value = f"{self.name}:{number}".encode()
             if error is None:
@@ -118,8 +120,9 @@ class Senders:
         marks = [len(sender.acked) + count for sender in self.senders]
         until = time.monotonic() + PATIENCE
         while not all(len(sender.acked) >= mark for sender, mark in zip(self.senders, marks, strict=True)):
-            told = ", ".join(f"{one.name} {len(one.acked)}" for one in self.senders)
-            assert time.monotonic() < until, f"{count} more records of each client: {told}"
+            told = ", ".join(f"{one.name} {len(one.acked)} {one.broken}" for one in self.senders)
+            over = time.monotonic() > until or any(one.broken for one in self.senders)
+            assert not over, f"{count} more records of each client: {told}"
             time.sleep(0.01)
 
     def end(self) -> Verdict:

@@ -8,12 +8,14 @@ Each outcome is [number, partition, offset, error, when]: the record's number, w
 from __future__ import annotations
 
 import json
+import os
 import select
 import socket
 import struct
 import sys
 import threading
 import time
+import traceback
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable
@@ -24,7 +26,7 @@ from typing import Any
 from confluent_kafka import KafkaError, Message, Producer
 from kafka import KafkaProducer
 
-from bridge.apis import init_producer_id
+from bridge.apis import init_producer_id, metadata
 from bridge.codec import NO_PRODUCER, Rebuild, Record, build_batch
 from bridge.kafka import message, produce_wire
 from tests.apis.wire import ask_at
@@ -58,6 +60,13 @@ class Sender(threading.Thread, ABC):
         self._ending = threading.Event()
 
     def run(self) -> None:
+        try:
+            self._send_all()
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)  # the test hears of it
+
+    def _send_all(self) -> None:
         begin = said = time.monotonic()
         while not self._ending.is_set():
             due = int((time.monotonic() - begin) * self.rate)
@@ -181,6 +190,7 @@ class Raw(Sender):
         self._sequences: Counter[int] = Counter()
         self._producer_id = -1
         self._socket: socket.socket | None = None
+        self._knows_leaders = False
         self._received = bytearray()
         self._on_their_way: list[_Request] = []  # in the order of their answers
         self._next = 0
@@ -190,11 +200,12 @@ class Raw(Sender):
 
     def serve(self, seconds: float) -> None:
         until = time.monotonic() + seconds
-        if self._socket is None and not self._connect():
+        if not (self._knows_leaders or self._ask_for_leaders()) or (self._socket is None and not self._connect()):
+            time.sleep(0.01)
             return
         for _ in range(self.partitions):
             self._next = (self._next + 1) % self.partitions
-            if self._collected[self._next] and len(self._on_their_way) < self._most:
+            if self._collected[self._next] and self._socket is not None and len(self._on_their_way) < self._most:
                 sent, self._collected[self._next] = self._collected[self._next], []
                 self._request(self._next, sent)
         # as librdkafka does, read all that is there, and be it the end, before sending again
@@ -220,9 +231,20 @@ class Raw(Sender):
                 self._sequences.clear()
             self._socket = socket.create_connection((host, int(port)), timeout=10)
         except (OSError, struct.error):
-            time.sleep(0.01)
             return False
         return True
+
+    def _ask_for_leaders(self) -> bool:
+        """As clients do before they send, and after an error: a Kafka that starts has none for a while."""
+        request = metadata.Request(topics=[metadata.RequestTopic(name=self.topic)], allow_auto_topic_creation=False)
+        try:
+            (topic,) = ask_at(self.bootstrap, metadata.API, request, 1).topics
+        except (OSError, struct.error):
+            return False
+        self._knows_leaders = len(topic.partitions) == self.partitions and not any(
+            one.error_code for one in (topic, *topic.partitions)
+        )
+        return self._knows_leaders
 
     def _request(self, where: int, sent: list[tuple[int, bytes]]) -> None:
         assert self._socket is not None
@@ -259,6 +281,7 @@ class Raw(Sender):
     def _answered(self, answer: produce_wire.Response) -> None:
         request = self._on_their_way.pop(0)
         told = answer.responses[0].partition_responses[0]
+        self._knows_leaders = self._knows_leaders and not told.error_code
         for at, number in enumerate(request.numbers):
             if told.error_code:
                 self.lost(number, f"error {told.error_code}")
@@ -269,6 +292,7 @@ class Raw(Sender):
         if self._socket is not None:
             self._socket.close()
         self._socket = None
+        self._knows_leaders = False
         self._received.clear()
         for request in self._on_their_way:
             for number in request.numbers:

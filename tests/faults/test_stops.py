@@ -59,7 +59,7 @@ def test_a_restart_costs_no_more_than_one_of_kafka(
     try:
         for name, server in servers.items():
             (tmp_path / name).mkdir()
-            found[name] = restarted(server, topic, tmp_path / name, restarts=10, seconds=6)
+            found[name] = restarted(server, topic, tmp_path / name, restarts=5, seconds=6)
     finally:
         kafka.stop()
     (ours, our_gaps), (theirs, their_gaps) = found["bridge"], found["kafka"]
