@@ -69,10 +69,19 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
                 elif version < _ZSTD:
                     _refuse_zstd(parts)
                 return _response(request, parts, max_bytes)
-            await asyncio.wait((grown,), timeout=deadline - loop.time())
+            timer = loop.call_at(deadline, _wake, grown)
+            try:
+                await grown
+            finally:
+                timer.cancel()
         finally:
             for log in logs:
                 log.end.forget(grown)
+
+
+def _wake(waiter: "asyncio.Future[None]") -> None:
+    if not waiter.done():
+        waiter.set_result(None)
 
 
 def _settled(parts: list[_Part]) -> bool:

@@ -40,6 +40,8 @@ class _Slot:
     offset: asyncio.Future[int]
     given: asyncio.Future[int]  # the same to the client; another where what the client gives up must go on
     before: asyncio.Future[int] | None  # the client's answer to the batch before, where it has none yet
+    metadata: MessageMetadata
+    data: bytes
     receipt: Receipt | None = field(default=None)
 
 
@@ -54,17 +56,20 @@ class Appender:
         end: LogEnd,
         stored: Stored,
         metrics: StorageMetrics,
+        appended: Callable[[int, Entry], None],
         crowded: Callable[[], None],
         recreated: Callable[[], None],
     ) -> None:
-        """`crowded` is called when others write here so much that a reader at the tail costs less than reading back;
-        `recreated` when the offsets show that this is another topic of the same name."""
+        """`appended` is called with each entry that Pulsar holds now and its base offset, before anybody is told of it;
+        `crowded` when others write here so much that a reader at the tail costs less than reading back; `recreated`
+        when the offsets show that this is another topic of the same name."""
         self._topic = topic
         self._name = name
         self._client = client
         self._end = end
         self._stored = stored
         self._metrics = metrics
+        self._appended = appended
         self._crowded = crowded
         self._recreated = recreated
         self._writers = Writers(topic, client)
@@ -121,7 +126,8 @@ class Appender:
         loop = asyncio.get_running_loop()
         offset: asyncio.Future[int] = loop.create_future()
         given: asyncio.Future[int] = loop.create_future() if apart else offset
-        slot = _Slot(sealed.record_count, producer.name, Position(*self._end.anchor.position), offset, given, before)
+        after = Position(*self._end.anchor.position)
+        slot = _Slot(sealed.record_count, producer.name, after, offset, given, before, metadata, sealed.data)
         self._under_way.add(offset)
         sent = producer.send(metadata, sealed.data, sealed.record_count, partial(self._settle, slot))
         offset.add_done_callback(partial(self._settled, sent))
@@ -222,11 +228,15 @@ class Appender:
                 self._unresolved.popleft()
 
     def _finish(self, slot: _Slot, base: int) -> None:
+        receipt = slot.receipt
+        if self._end.tail_is_live and receipt is not None and not receipt.duplicate:
+            size = len(slot.data) + METADATA_BYTES
+            payload = memoryview(slot.data)
+            self._appended(base, Entry(receipt.position, base + slot.count - 1, None, slot.metadata, payload, size))
         self._end.advance(base + slot.count)
         if not slot.offset.done():
             slot.offset.set_result(base)
         _give(slot.given, base, slot.before)
-        receipt = slot.receipt
         if receipt is None or receipt.duplicate:  # a repeated one's offset was given long ago
             return
         position, next_offset = self._last

@@ -34,6 +34,11 @@ class LogEnd:
             self.offset = offset
             self.wake()
 
+    def arrived(self, offset: int) -> None:
+        """What is stored before `offset` can be read from memory now: who found it missing looks again."""
+        self.offset = max(self.offset, offset)
+        self.wake()
+
     def wake(self) -> None:
         """Let everyone who waits look again."""
         waiters, self._waiters = self._waiters, set()

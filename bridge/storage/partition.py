@@ -9,7 +9,7 @@ from typing import NamedTuple
 from bridge.errors import BridgeError, KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.consumer import Reader
-from bridge.pulsar.types import EARLIEST, Position, PulsarError
+from bridge.pulsar.types import EARLIEST, Entry, Position, PulsarError
 from bridge.storage import entries, kept
 from bridge.storage.appender import Appender
 from bridge.storage.batches import Batch, converted, within
@@ -54,7 +54,15 @@ class PartitionLog:
         self._start = LogStart(topic, self._search, self.end)
         stored = Stored(topic, storage.client, self._search)
         self._appender = Appender(
-            topic, storage.writer, storage.client, self.end, stored, storage.metrics, self._watch_the_tail, gone
+            topic,
+            storage.writer,
+            storage.client,
+            self.end,
+            stored,
+            storage.metrics,
+            self._remember_appended,
+            self._watch_the_tail,
+            gone,
         )
         self._tail: Tail | None = None
         self._opening = asyncio.Lock()
@@ -137,7 +145,10 @@ class PartitionLog:
         return batches[0].published_at if batches else None
 
     def read_nowait(self, offset: int, max_bytes: int) -> list[bytes] | None:
-        """As `read`, from what is in memory; None where that is not enough to tell."""
+        """As `read`, from what is in memory; None where that is not enough to tell.
+
+        Nothing, too, where what is stored at `offset` has not come yet: `end` wakes who waits for it when it has.
+        """
         tail = self._tail
         if tail is None or not tail.live or not self._start.offset <= offset <= self.end.offset:
             return None
@@ -146,14 +157,15 @@ class PartitionLog:
             self._storage.catchups.passed(self, offset)
             return []
         batches = self._remembered(tail, offset, max_bytes)
-        if not batches or any(batch.is_slow for batch in batches):
+        if batches is None or any(batch.is_slow for batch in batches):
             return None
-        return within(batches, max_bytes) or None
+        return (within(batches, max_bytes) or None) if batches else []
 
     async def read(self, offset: int, max_bytes: int, patience: float) -> list[bytes]:
         """Kafka batches from the one that holds `offset` on: up to `max_bytes`, one at least, none at the end.
 
-        The first may begin before `offset`. Waits up to `patience` seconds for what is stored but not received yet.
+        The first may begin before `offset`. None also where what is stored there has not come to the tail yet: `end`
+        wakes who waits for it. What is far from the tail is waited for, `patience` seconds for the first of it.
         Raises KafkaError: OFFSET_OUT_OF_RANGE below the log start and above the end.
         """
         with translated():
@@ -198,7 +210,7 @@ class PartitionLog:
             start = await self.earliest()
             offset = self.end.offset if batch is None else max(batch.base, start)
             while offset < self.end.offset:
-                found = await self.read(offset, _SCAN_BYTES, self._patience)
+                found = await self._read_surely(offset)
                 if not found:
                     break
                 for data in found:
@@ -207,6 +219,22 @@ class PartitionLog:
                             return TimeOffset(record.offset, record.timestamp)
                         offset = record.offset + 1
             return None
+
+    async def _read_surely(self, offset: int) -> list[bytes]:
+        """As `read`; waits for what is stored and has not come yet, so that nothing means that there is no record."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._patience
+        while True:
+            arrived: asyncio.Future[None] = loop.create_future()
+            self.end.notify(arrived)
+            try:
+                found = await self.read(offset, _SCAN_BYTES, self._patience)
+                if found or (self._tail is not None and self._tail.next >= self.end.offset):
+                    return found
+                async with asyncio.timeout_at(deadline):
+                    await arrived
+            finally:
+                self.end.forget(arrived)
 
     async def newest(self) -> TimeOffset | None:
         """The record with the highest timestamp (KIP-734); None in an empty log."""
@@ -313,8 +341,8 @@ class PartitionLog:
             await self._load()
             last = await self._search.last_position()
             reader = await self._reader(last)
-            tail = Tail(reader, self.end, self._storage.cache, self._storage.maker(), self._tail_failed)
-            tail.reached = max(last.before, EARLIEST)
+            before = max(last.before, EARLIEST)
+            tail = Tail(reader, self.end, self._storage.cache, self._storage.maker(), self._tail_failed, before)
             self._tail = tail
         await self._reach(tail, last)
         return tail
@@ -323,6 +351,11 @@ class PartitionLog:
         tail, self._tail = self._tail, None
         if tail is not None:
             await tail.close()
+
+    def _remember_appended(self, base: int, entry: Entry) -> None:
+        """Serve what this process has written from what it sent, without waiting for it to come back."""
+        if self._tail is not None:
+            self._tail.appended(base, entry)
 
     def _watch_the_tail(self) -> None:
         """Others write here as well: entries met at the tail tell their offsets, none has to be read back."""
