@@ -20,6 +20,7 @@ _R = TypeVar("_R")
 
 MAX_CONTROL_BYTES = 10 * 1024 * 1024
 """The longest request of an API that carries no records: far above any real one, and bounded in decoding time."""
+_MOST_GONE_ACTIONS = 10_000
 
 
 @dataclass(slots=True)
@@ -40,6 +41,21 @@ class Session:
 
     reserve: Callable[[int], None] = lambda count: None
     """Take so many bytes of that room, for an answer that takes time to make; negative, give them back."""
+
+    gone_actions: dict[object, Callable[[], None]] | None = field(default_factory=dict)
+
+    def when_gone(self, key: object, action: Callable[[], None]) -> bool:
+        """Call this when the connection is lost, once for each key; False where it is, or has too many."""
+        if self.gone_actions is None or len(self.gone_actions) >= _MOST_GONE_ACTIONS:
+            return False
+        self.gone_actions[key] = action
+        return True
+
+    def gone(self) -> None:
+        """The connection is lost."""
+        actions, self.gone_actions = self.gone_actions or {}, None
+        for action in actions.values():
+            action()
 
     @property
     def host(self) -> str:

@@ -1,7 +1,7 @@
-"""Futures that come out as others do, by callbacks: a task for each would cost as much as what it waits for."""
+"""Futures that come out as others do, and work that is done once for all who want it at the same time."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 _S = TypeVar("_S")
@@ -28,3 +28,34 @@ def following(source: "asyncio.Future[_S]", take: "Callable[[asyncio.Future[_R],
 
     source.add_done_callback(done)
     return answer
+
+
+class SharedLook:
+    """Looks at something that changes, for many who ask: who asks gets a look begun no earlier than that.
+
+    Two are enough at any time: the one under way, and the next, for all who came since that began.
+    """
+
+    def __init__(self, look: Callable[[], Awaitable[None]]) -> None:
+        self._look = look
+        self._running: asyncio.Task[None] | None = None
+        self._next: asyncio.Task[None] | None = None
+
+    async def look(self) -> None:
+        """Return when a look begun from now on is done; raises what it raised."""
+        if self._next is None:
+            self._next = asyncio.get_running_loop().create_task(self._run(self._running))
+            self._next.add_done_callback(_seen)
+        await asyncio.shield(self._next)
+
+    async def _run(self, before: "asyncio.Task[None] | None") -> None:
+        if before is not None:
+            await asyncio.wait((before,))
+        self._running, self._next = self._next, None
+        await self._look()
+
+
+def _seen(task: "asyncio.Task[None]") -> None:
+    """All who asked may have gone: then nobody else reads its error, and asyncio would complain."""
+    if not task.cancelled():
+        task.exception()

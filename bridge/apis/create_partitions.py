@@ -10,7 +10,7 @@ from bridge.api import Api, Broker, Session
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message
-from bridge.storage.topics import Topic
+from bridge.storage.topic import Topic
 
 
 @message

@@ -14,7 +14,8 @@ from bridge.cluster import LEADER_EPOCH, check_epoch
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, Int64, message, since, until
-from bridge.storage.partition import PartitionLog, TimeOffset
+from bridge.storage.partition import PartitionLog
+from bridge.storage.time_lookup import TimeOffset
 
 LATEST = -1
 EARLIEST = -2

@@ -6,6 +6,7 @@ magic 0 and 1, which become record batches; without these versions librdkafka st
 """
 
 import asyncio
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from bridge.api import Api, Broker, Later, Session
@@ -20,6 +21,7 @@ from bridge.storage import entries, sealing
 from bridge.storage.faults import translated
 from bridge.storage.partition import PartitionLog
 from bridge.storage.sealing import Sealed
+from bridge.storage.writers import ProducerBatch
 
 MAX_REQUEST_BYTES = 2**31 - 1
 """Records are not decoded here, so only `kafka.max_request_bytes` limits a request."""
@@ -47,13 +49,12 @@ async def handle(request: Request, broker: Broker, session: Session) -> Later[Re
     refused = _refuse(request)
     # All logs are made ready first; then the batches take their places without a pause in between, so that
     # the order of requests is the order of records.
-    version = session.api_version
     deadline = asyncio.get_running_loop().time() + max(request.timeout_ms, 1) / 1000
     slow = [
-        _prepare(name, place, version, deadline, broker)
+        _prepare(name, place, session, deadline, broker)
         for name, places in topics
         for place in places
-        if not _prepare_nowait(name, place, version, refused, broker)
+        if not _prepare_nowait(name, place, session, refused, broker)
     ]
     if slow:
         await asyncio.gather(*slow)
@@ -72,8 +73,9 @@ def _refuse(request: Request) -> KafkaError | None:
     return None
 
 
-def _prepare_nowait(topic: str, place: _Place, version: int, refused: KafkaError | None, broker: Broker) -> bool:
+def _prepare_nowait(topic: str, place: _Place, session: Session, refused: KafkaError | None, broker: Broker) -> bool:
     """All that may fail before the batches take their places; False where something has to be waited for."""
+    version = session.api_version
     try:
         if refused is not None:
             raise refused
@@ -89,20 +91,21 @@ def _prepare_nowait(topic: str, place: _Place, version: int, refused: KafkaError
             return False
         with translated():
             place.sealed = [sealed for batch in batches for sealed in _seal(batch, version, place.log)]
-        return place.log.is_ready(_producers(place))
+        return place.log.is_ready(_producers(place), session)
     except KafkaError as error:
         place.error = error.bare()
         return True
 
 
-async def _prepare(topic: str, place: _Place, version: int, deadline: float, broker: Broker) -> None:
+async def _prepare(topic: str, place: _Place, session: Session, deadline: float, broker: Broker) -> None:
     """The same for a partition whose log is not at hand, or whose records take long."""
+    version = session.api_version
     try:
         async with asyncio.timeout_at(deadline):
             place.log = log = await broker.topics.partition(topic, place.data.index)
             if not place.sealed:
                 place.sealed = await asyncio.to_thread(_seal_all, _records(place, version), version, log)
-            await log.prepare(_producers(place))
+        await log.prepare(_producers(place), session, deadline)
     except TimeoutError:
         place.error = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "Pulsar takes no more for this partition at present")
     except KafkaError as error:
@@ -139,9 +142,12 @@ def _seal(batch: memoryview, version: int, log: PartitionLog) -> list[Sealed]:
     return sealing.seal(batch, log.plan)
 
 
-def _producers(place: _Place) -> set[int]:
-    """The ids of the idempotent producers among the batches' (−1: none)."""
-    return {sealed.producer[0] for sealed in place.sealed}
+def _producers(place: _Place) -> Collection[ProducerBatch]:
+    """Where the batches of each producer begin."""
+    if len(place.sealed) == 1:
+        return (place.sealed[0].producer,)
+    first = {sealed.producer[0]: sealed.producer for sealed in reversed(place.sealed)}
+    return first.values()
 
 
 def _append(place: _Place) -> None:

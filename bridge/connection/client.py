@@ -144,6 +144,7 @@ class Connection(asyncio.BufferedProtocol):
                 started.future.cancel()
         if self._worker is not None and self._running is not None and self._running.api.abandon:
             self._worker.cancel()
+        self._session.gone()
         self._listener.closed(self)
         self._wake()
 

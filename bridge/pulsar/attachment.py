@@ -23,6 +23,8 @@ _FIRST_DELAY: Final = 0.05
 _LONGEST_DELAY: Final = 10.0
 # Who was attached for so long starts over with short delays; sooner, it is the same trouble again.
 _SETTLED_AFTER: Final = 5.0
+# Somebody else has the name: whoever it is lets go of it at a moment that nobody is told of, so we ask often.
+_BUSY: Final = (pb.ProducerBusy, pb.ConsumerBusy)
 
 _log = log.get(__name__)
 
@@ -37,7 +39,11 @@ class Backoff:
         """How long to wait now, in seconds."""
         delay = self._delay
         self._delay = min(2 * delay, _LONGEST_DELAY)
-        return delay * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
+        return _jittered(delay)
+
+
+def _jittered(delay: float) -> float:
+    return delay * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
 
 
 class Attachment(ABC):
@@ -55,6 +61,8 @@ class Attachment(ABC):
         self._log = _log.bind(kind=what, topic=topic)
         self._attempt: asyncio.Task[None] | None = None
         self._failure: PulsarError | None = None
+        self.trouble: PulsarError | None = None
+        """Why the last attempt failed, while detached."""
         self._was_attached = False
         self._attached_at = 0.0
         self._backoff = Backoff()
@@ -87,9 +95,9 @@ class Attachment(ABC):
 
     def _gives_up(self, error: PulsarError, elapsed: float) -> bool:
         """Whether an attempt's error is final, so long after the first attempt."""
-        if self._was_attached and error.code in (pb.AuthenticationError, pb.ProducerBusy, pb.ConsumerBusy):
+        if self._was_attached and (error.code == pb.AuthenticationError or error.code in _BUSY):
             return False  # a new token may come, an old session of ours end
-        if error.code in (pb.ProducerBusy, pb.ConsumerBusy):
+        if error.code in _BUSY:
             # A session of our predecessor, which the broker is about to give up, or somebody else for good.
             return elapsed > self._patience
         return not error.retriable
@@ -115,8 +123,9 @@ class Attachment(ABC):
                     self._fail(refused)
                     return
                 error = refused
+            self.trouble = error
             self._log.info("! pulsar not attached", extra={"reason": str(error)})
-            await asyncio.sleep(self._backoff.next())
+            await asyncio.sleep(_jittered(_FIRST_DELAY) if error.code in _BUSY else self._backoff.next())
         self._attempt = None
         self._settle(connection)
 
@@ -131,6 +140,7 @@ class Attachment(ABC):
         if self._was_attached:
             self._metrics.reconnects.inc()
         self._was_attached = True
+        self.trouble = None
         self._attached_at = self._loop.time()
         self._connection = connection
         self._log.debug("= pulsar attached", extra={"broker": str(connection.address)})

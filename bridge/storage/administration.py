@@ -16,7 +16,7 @@ from bridge.storage.names import Names
 
 if TYPE_CHECKING:
     from bridge.storage.services import Storage
-    from bridge.storage.topics import Topic
+    from bridge.storage.topic import Topic
 
 _log = log.get(__name__)
 
@@ -60,7 +60,7 @@ class Administration:
                 # fewer than there are by now, or more than the broker or a replicated cluster allows
                 raise KafkaError(ErrorCode.INVALID_PARTITIONS, cause.reason) from None
             raise
-        topic.partitions = max(topic.partitions, partitions)
+        topic.changed(partitions=partitions)
 
     async def sizes(self, topic: "Topic") -> list[int]:
         """The stored bytes of each partition."""
@@ -80,7 +80,7 @@ class Administration:
         kept_start = {kept.log_start_property(partition): str(offset)}
         with translated():
             await self._storage.admin.update_topic_properties(full, kept_start)
-        topic.learn({**topic.properties, **kept_start})
+        topic.changed(properties=kept_start)
         try:
             await self._storage.admin.trim(self._names.partition(topic.name, partition, partitioned=topic.partitioned))
         except AdminError as error:  # it trims by itself when the ledger is full
@@ -121,7 +121,7 @@ class Administration:
     async def _keep(self, topic: "Topic", wanted: dict[str, str]) -> None:
         properties = kept.with_configs(wanted)
         await self._storage.admin.update_topic_properties(self._names.pulsar(topic.name), properties)
-        topic.learn({**topic.properties, **properties})
+        topic.changed(properties=properties)
 
     async def _set(self, name: str, wanted: Policies, actual: Policies) -> None:
         """Bring the topic's policies from `actual` to `wanted`, and wait until the broker goes by them."""

@@ -3,10 +3,10 @@
 import asyncio
 from contextlib import suppress
 
-from bridge.codec import NO_TIMESTAMP
 from bridge.pulsar.types import Position, Receipt
 from bridge.storage.batches import Batch
 from bridge.storage.offsets import Anchor
+from bridge.storage.time_marks import TimeMarks
 
 _SEEN = 1024  # entries met at the tail whose receipts may still come; far more than are ever on their way
 _TAIL_PATIENCE = 1.0  # seconds; the tail shows an entry within a millisecond or two unless it lost its broker
@@ -21,7 +21,7 @@ class LogEnd:
 
     def __init__(self) -> None:
         self.offset = 0
-        self.newest_timestamp = NO_TIMESTAMP
+        self.marks = TimeMarks()
         self.anchor = Anchor()
         self.tail_is_live = False
         self._seen: dict[Position, int] = {}

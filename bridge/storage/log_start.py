@@ -27,6 +27,7 @@ class LogStart:
         self._end = end
         self._known_at = float("-inf")
         self._refreshing: asyncio.Task[None] | None = None
+        self._closed = False
 
     def raise_to(self, offset: int) -> None:
         """Let it be this one at least, whatever Pulsar still has."""
@@ -47,18 +48,19 @@ class LogStart:
         """From memory, refreshed in the background; asked for where it never was."""
         if self._known_at == float("-inf"):
             return await self.find()
-        if not self.known_within(_FRESH):
+        if not self.known_within(_FRESH) and not self._closed:
             self._refresh()
         return self.offset
 
     async def within(self, seconds: float) -> int:
         """As it was no longer ago, unless Pulsar cannot be asked."""
-        if not self.known_within(seconds):
+        if not self.known_within(seconds) and not self._closed:
             await asyncio.wait((self._refresh(),))  # whatever becomes of it, who asks goes on
         return self.offset
 
     def close(self) -> None:
         """Ask no more."""
+        self._closed = True
         if self._refreshing is not None:
             self._refreshing.cancel()
 

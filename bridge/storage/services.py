@@ -1,6 +1,7 @@
 """What all partition logs of a process share."""
 
-from dataclasses import dataclass
+import asyncio
+from dataclasses import dataclass, field
 
 from bridge.config import Settings
 from bridge.metrics import StorageMetrics
@@ -25,6 +26,8 @@ class Storage:
     catchups: CatchUps
     deduplication: Deduplication
     writer: str  # names this process among a topic's producers
+    far_searches: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(4))
+    """How many look for a repeated batch far back in a log at once: it is work, which clients decide to have done."""
 
     @property
     def largest_batch(self) -> int:

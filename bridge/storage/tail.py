@@ -38,7 +38,7 @@ class Tail:
         failed: Callable[[BridgeError], None],
         reached: Position,
     ) -> None:
-        """`reached`: the position behind which the reader starts; EARLIEST: of an empty partition."""
+        """`reached`: the position behind which the reader starts; EARLIEST where the partition is empty."""
         self._reader = reader
         self._end = end
         self._share = cache.recent
@@ -53,6 +53,10 @@ class Tail:
         self.reached = reached  # the last entry met, all before it as well
         self._dropped = 0  # of those at the front of the list nothing is left; cut off in bulk
         self._task = asyncio.get_running_loop().create_task(self._run(), name=f"tail {reader.topic}")
+
+    def begin(self, batch: Batch) -> None:
+        """Take in the entry behind which the reader starts, before it brings anything."""
+        self._take(batch)
 
     async def close(self) -> None:
         """Close the reader and free the memory."""

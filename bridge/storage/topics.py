@@ -4,7 +4,6 @@ import asyncio
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 
 from bridge import log
 from bridge.errors import KafkaError
@@ -17,43 +16,15 @@ from bridge.storage.names import Names
 from bridge.storage.partition import PartitionLog
 from bridge.storage.producer_ids import ProducerIds
 from bridge.storage.services import Storage
+from bridge.storage.topic import NO_ID, UUID_PROPERTY, Topic, topic_id
 
 _log = log.get(__name__)
 
-UUID_PROPERTY = "kafkaTopicUUID"
-"""Where KoP kept the topic id, and where the bridge keeps it."""
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 """What has configs (`org.apache.kafka.common.config.ConfigResource.Type`)."""
 _FRESH = 5.0  # seconds that what is known of a topic is taken for true; then it is asked anew in the background
 _SWEEP = 10.0
 _AT_ONCE = 16
-_ZERO = uuid.UUID(int=0)
-
-
-@dataclass(slots=True, eq=False)
-class Topic:
-    """A topic and its partition logs, opened when used."""
-
-    name: str
-    partitions: int
-    partitioned: bool
-    id: uuid.UUID
-    known_at: float
-    properties: Mapping[str, str] = field(default_factory=dict)
-    logs: dict[int, PartitionLog] = field(default_factory=dict)
-    refreshing: "asyncio.Task[None] | None" = None
-    changing: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-    def learn(self, properties: Mapping[str, str]) -> None:
-        """Take over what is kept with the topic: its configs, and where its logs start."""
-        self.properties = properties
-        for partition, partition_log in self.logs.items():
-            self.tell(partition, partition_log)
-
-    def tell(self, partition: int, partition_log: PartitionLog) -> None:
-        """Let one log know what of this is its own."""
-        partition_log.raise_start(kept.log_start(self.properties, partition))
-        partition_log.learn(kept.configs(self.properties))
 
 
 class Topics:
@@ -64,9 +35,12 @@ class Topics:
         self._names = Names(storage.settings.pulsar.full_namespace)
         self._known: dict[str, Topic] = {}
         self._finding: dict[str, asyncio.Future[Topic | None]] = {}
-        self._limit = asyncio.Semaphore(_AT_ONCE)
+        self._outdated: set[str] = set()  # being looked for, and created or deleted since that was asked
+        self._asking = asyncio.Semaphore(_AT_ONCE)
+        self._readying = asyncio.Semaphore(_AT_ONCE)
         self._sweeper: asyncio.Task[None] | None = None
         self._closing: set[asyncio.Task[None]] = set()
+        self._stopped = False
         self.administration = Administration(storage, self._names)
         self.producer_ids = ProducerIds(storage.client, storage.admin, self._names)
 
@@ -76,9 +50,12 @@ class Topics:
         await self._storage.client.watch_topics(self._names.namespace, self._changed)
 
     async def close(self) -> None:
-        """Close every partition log."""
-        if self._sweeper is not None:
-            self._sweeper.cancel()
+        """Close every partition log; nothing is opened any more."""
+        self._stopped = True
+        asking = [topic.refreshing for topic in self._known.values() if topic.refreshing is not None]
+        for task in (self._sweeper, *asking, *self._finding.values()):
+            if task is not None:
+                task.cancel()
         for name in list(self._known):
             self._forget(name, flush=False)
         await self.producer_ids.close()
@@ -127,9 +104,12 @@ class Topics:
 
     async def all(self) -> list[Topic]:
         """Every topic that Kafka clients may see, by name."""
+        started = _now()
         found = await self.names()
         for name in self._known.keys() - set(found):
-            self._forget(name)
+            # gone, or made while the list was: what was learnt since it was asked for is newer than the list
+            if self._known[name].known_at < started:
+                self._refresh(self._known[name])
         topics = await asyncio.gather(*map(self.get, found))
         return [topic for topic in topics if topic is not None]
 
@@ -144,10 +124,13 @@ class Topics:
         """A partition's log; UNKNOWN_TOPIC_OR_PARTITION if the topic has no such partition."""
         log = topic.logs.get(partition)
         if log is None:
+            if topic.forgotten:
+                text = f"topic {topic.name} was deleted, or is looked for anew"
+                raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, text)
             if not 0 <= partition < topic.partitions:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic.name} has no partition {partition}")
             full = self._names.partition(topic.name, partition, partitioned=topic.partitioned)
-            log = topic.logs[partition] = PartitionLog(full, self._storage, lambda: self._forget(topic.name, topic))
+            log = topic.logs[partition] = PartitionLog(full, self._storage, lambda: self.forget(topic))
             self._storage.metrics.open_partitions.inc()
             topic.tell(partition, log)
         return log
@@ -168,26 +151,41 @@ class Topics:
         names.check(name)
         if await self.get(name) is not None:
             raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name} exists")
-        properties = {UUID_PROPERTY: str(uuid.uuid4())}
+        new_id = uuid.uuid4()
+        properties = {UUID_PROPERTY: str(new_id)}
         admin, full = self._storage.admin, self._names.pulsar(name)
         if not configs:
             with translated():
                 await admin.create_partitioned(full, partitions, properties)
         else:
             wanted, facts = await self.administration.check(configs)
+            properties |= kept.with_configs(wanted)
             with translated():
-                await admin.create_partitioned(full, partitions, properties | kept.with_configs(wanted))
+                await admin.create_partitioned(full, partitions, properties)
             try:
                 await self.administration.carry(name, wanted, facts)
             except KafkaError:
                 with suppress(AdminError):
                     await admin.delete_partitioned(full, force=True)
+                self._forget(name)
                 raise
-        topic = await self.get(name)
-        if topic is None:
-            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name} is created and not visible yet")
+        topic = self._created(Topic(name, partitions, True, new_id, _now(), properties))
         await self.ready(topic)
         return topic
+
+    def _created(self, topic: Topic) -> Topic:
+        """Take a topic in that was just created; what was known of the name before is of another one."""
+        known = self._known.get(topic.name)
+        if known is not None and known.id == topic.id:
+            return known  # somebody has found it meanwhile
+        self._forget(topic.name)
+        return self._take(topic)
+
+    def _take(self, topic: Topic) -> Topic:
+        """Go by what was learnt of a topic, unless somebody was quicker."""
+        if self._stopped:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this node stops")
+        return self._known.setdefault(topic.name, topic)
 
     async def create_if_absent(self, name: str) -> Topic:
         """The topic, created with the default number of partitions if there is none (automatic creation)."""
@@ -205,7 +203,7 @@ class Topics:
         """Wait until a produce to each partition would work (clients do not expect a first refusal)."""
 
         async def one(partition: int) -> None:
-            async with self._limit:
+            async with self._readying:
                 await self.log(topic, partition).writable()
 
         await asyncio.gather(*map(one, range(topic.partitions)))
@@ -214,9 +212,9 @@ class Topics:
         """Delete a topic and its records."""
         full = self._names.pulsar(topic.name)
         # our own producers and readers go first: they must not find the topic going under their hands
-        self._forget(topic.name)
-        if self._closing:
-            await asyncio.wait(self._closing)
+        closing = self._forget(topic.name)
+        if closing:
+            await asyncio.wait(closing)
         with translated():
             if topic.partitioned:
                 await self._storage.admin.delete_partitioned(full, force=True)
@@ -258,14 +256,19 @@ class Topics:
     # --- within ---
 
     async def _find(self, name: str) -> Topic | None:
-        async with self._limit:
-            with translated():
-                found = await self._ask(name)
-        if found is None:
-            return None
-        partitions, properties = found
-        topic = Topic(name, partitions or 1, partitions > 0, await self._topic_id(name, properties), _now(), properties)
-        return self._known.setdefault(name, topic)
+        """Ask for a topic; anew where it was created or deleted meanwhile, for the answer may be from before that."""
+        while True:
+            self._outdated.discard(name)
+            async with self._asking:
+                with translated():
+                    found = await self._ask(name)
+            topic = None
+            if found is not None:
+                partitions, properties = found
+                known_id = await self._topic_id(name, properties)
+                topic = Topic(name, partitions or 1, partitions > 0, known_id, _now(), properties)
+            if name not in self._outdated:
+                return None if topic is None else self._take(topic)
 
     async def _ask(self, name: str) -> tuple[int, dict[str, str]] | None:
         """Partitions (0: not partitioned) and properties; None if there is no such topic."""
@@ -282,7 +285,7 @@ class Topics:
 
     async def _topic_id(self, name: str, properties: dict[str, str]) -> uuid.UUID:
         """The id kept in the topic's properties, put there where there is none: it lives and dies with the topic."""
-        known = _uuid(properties.get(UUID_PROPERTY))
+        known = topic_id(properties)
         if known is not None:
             return known
         full = self._names.pulsar(name)
@@ -292,18 +295,19 @@ class Topics:
             # read back: another node may have had the same idea, and the last one counts
             metadata = await admin.partitioned_metadata(full)
             now = metadata.properties if metadata.partitions else await admin.topic_properties(full)
-            return _uuid(now.get(UUID_PROPERTY)) or _ZERO
+            return topic_id(now) or NO_ID
         except AdminError as error:
             _log.warning("! topic without an id", extra={"topic": name, "error": str(error)})
-            return _ZERO  # no id, in Kafka's words; clients then go by the name
+            return NO_ID  # no id, in Kafka's words; clients then go by the name
 
     def _refresh(self, topic: Topic) -> None:
         if topic.refreshing is None or topic.refreshing.done():
             topic.refreshing = asyncio.get_running_loop().create_task(self._ask_anew(topic))
 
     async def _ask_anew(self, topic: Topic) -> None:
+        changes = topic.changes
         try:
-            async with self._limit:
+            async with self._asking:
                 with translated():
                     found = await self._ask(topic.name)
         except KafkaError as error:
@@ -314,14 +318,15 @@ class Topics:
             self._forget(topic.name, topic)
             return
         partitions, properties = found
-        known = _uuid(properties.get(UUID_PROPERTY))
-        shrunk = topic.partitioned and partitions < topic.partitions
-        if shrunk or topic.id not in (known, _ZERO):
+        if topic.id not in (topic_id(properties), NO_ID):
             self._forget(topic.name, topic)  # another topic of the same name
-            return
-        topic.partitions = max(partitions, 1)
-        topic.learn(properties)
-        topic.known_at = _now()
+        elif topic.changes == changes:  # else the answer may be from before the change: the next one tells
+            if topic.partitioned and partitions < topic.partitions:
+                self._forget(topic.name, topic)
+                return
+            topic.partitions = max(partitions, 1)
+            topic.learn(properties)
+            topic.known_at = _now()
 
     def _changed(self, added: Sequence[str], removed: Sequence[str]) -> None:
         """The namespace changed: topics that went are forgotten at once, new ones are found when asked for."""
@@ -330,21 +335,28 @@ class Topics:
             if name is not None and name in self._known:
                 self._refresh(self._known[name])
 
-    def _forget(self, name: str, which: Topic | None = None, *, flush: bool = True) -> None:
+    def _forget(self, name: str, which: Topic | None = None, *, flush: bool = True) -> "list[asyncio.Task[None]]":
         """Start anew with this topic when somebody wants it; `flush`: what is being appended has its outcome first.
+        The tasks that close its logs.
 
         The producers of old and new have one name, so that the broker lets the new one in when the old one has left.
         """
+        if name in self._finding and which is None:
+            self._outdated.add(name)
         topic = self._known.get(name)
         if topic is None or (which is not None and topic is not which):
-            return
+            return []
         del self._known[name]
+        topic.forgotten = True
+        closing = []
         for partition_log in topic.logs.values():
             self._storage.metrics.open_partitions.dec()
             task = asyncio.get_running_loop().create_task(partition_log.close(flush=flush))
             self._closing.add(task)
             task.add_done_callback(self._closed)
+            closing.append(task)
         topic.logs.clear()
+        return closing
 
     def _closed(self, task: "asyncio.Task[None]") -> None:
         self._closing.discard(task)
@@ -358,14 +370,7 @@ class Topics:
                 await self._storage.catchups.sweep()
             for topic in list(self._known.values()):
                 for partition_log in list(topic.logs.values()):
-                    await partition_log.sweep()
-
-
-def _uuid(text: str | None) -> uuid.UUID | None:
-    try:
-        return uuid.UUID(text) if text else None
-    except ValueError:
-        return None
+                    await partition_log.sweep(_now())
 
 
 def _now() -> float:

@@ -1,4 +1,4 @@
-"""The tail of a partition: entries come from its reader and from this process's own appends, in any order of the two."""
+"""The tail of a partition: its reader and this process's own appends bring entries, in any order of the two."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ async def test_who_waits_is_woken_when_the_entry_can_be_read(partition: Partitio
 
 
 async def test_the_lost_wake_up(partition: Partition) -> None:
-    """The receipt wakes a Fetch before the entry is here; it waits again, and the entry wakes it though no end moves."""
+    """The end moves before the entry is here: a Fetch looks too early, and the entry wakes it though no end moves."""
     loop = asyncio.get_running_loop()
     first: asyncio.Future[None] = loop.create_future()
     partition.end.notify(first)
