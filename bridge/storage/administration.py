@@ -25,6 +25,7 @@ Change = Callable[[dict[str, str], Facts], Mapping[str, str | None]]
 
 _BROKER_IS_FRESH = 60.0  # seconds; its configuration seldom changes
 _POLICY_SECONDS = 10.0
+_TRIES = 5  # to write what nobody else overwrites at the same moment
 _POLICY_TRIES_EVERY = 0.1
 # Pulsar's answers: topics cannot have policies of their own, or not this one
 _DISABLED: Final = 405
@@ -75,16 +76,25 @@ class Administration:
         return [sizes.get(name, 0) for name in full]
 
     async def move_start(self, topic: "Topic", partition: int, offset: int) -> None:
-        """Keep that a partition starts at `offset`, and have Pulsar delete what it may."""
-        full = self._names.pulsar(topic.name)
-        kept_start = {kept.log_start_property(partition): str(offset)}
-        with translated():
-            await self._storage.admin.update_topic_properties(full, kept_start)
-        topic.changed(properties=kept_start)
+        """Keep that a partition starts at `offset` at least, and have Pulsar delete what it may."""
+        async with topic.changing:
+            with translated():
+                await self._raise_start(topic, partition, offset)
         try:
             await self._storage.admin.trim(self._names.partition(topic.name, partition, partitioned=topic.partitioned))
         except AdminError as error:  # it trims by itself when the ledger is full
             _log.info("= not trimmed", extra={"topic": topic.name, "partition": partition, "reason": error.reason})
+
+    async def _raise_start(self, topic: "Topic", partition: int, offset: int) -> None:
+        """Never lower it: another node may have deleted more, or may be about to."""
+        full, admin = self._names.pulsar(topic.name), self._storage.admin
+        for _ in range(_TRIES):
+            properties = await admin.topic_properties(full)
+            if kept.log_start(properties, partition) >= offset:
+                topic.changed(properties=properties)
+                return
+            await admin.update_topic_properties(full, {kept.log_start_property(partition): str(offset)})
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "others change where this partition starts at the same time")
 
     # --- configs ---
 
@@ -98,14 +108,17 @@ class Administration:
         """Change the topic's configs, and the policies that carry them."""
         async with topic.changing:
             with translated():
-                state = await self._state(topic)
-                present = configs.current(state.kept, state.actual, state.facts)
-                wanted = configs.checked(change(present, state.facts), state.facts)
-                if validate_only:
-                    return
-                # the policies first: where Pulsar refuses one, nothing else has changed either
-                await self._set(topic.name, configs.policies(wanted, state.facts), state.actual)
-                await self._keep(topic, wanted)
+                for _ in range(_TRIES):
+                    state = await self._state(topic)
+                    present = configs.current(state.kept, state.actual, state.facts)
+                    wanted = configs.checked(change(present, state.facts), state.facts)
+                    if validate_only:
+                        return
+                    # the policies first: where Pulsar refuses one, nothing else has changed either
+                    await self._set(topic.name, configs.policies(wanted, state.facts), state.actual)
+                    if await self._keep(topic, wanted):
+                        return
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "others change this topic's configs at the same time")
 
     async def check(self, asked: Mapping[str, str | None]) -> tuple[dict[str, str], Facts]:
         """The configs to keep for a new topic; INVALID_CONFIG for what cannot be had."""
@@ -118,10 +131,13 @@ class Administration:
         with translated():
             await self._set(name, configs.policies(wanted, facts), Policies())
 
-    async def _keep(self, topic: "Topic", wanted: dict[str, str]) -> None:
-        properties = kept.with_configs(wanted)
-        await self._storage.admin.update_topic_properties(self._names.pulsar(topic.name), properties)
+    async def _keep(self, topic: "Topic", wanted: dict[str, str]) -> bool:
+        """Keep the configs with the topic; False where another node has written its own at the same moment."""
+        full, admin = self._names.pulsar(topic.name), self._storage.admin
+        await admin.update_topic_properties(full, kept.with_configs(wanted))
+        properties = await admin.topic_properties(full)
         topic.changed(properties=properties)
+        return properties.get(kept.CONFIGS) == kept.with_configs(wanted)[kept.CONFIGS]
 
     async def _set(self, name: str, wanted: Policies, actual: Policies) -> None:
         """Bring the topic's policies from `actual` to `wanted`, and wait until the broker goes by them."""
@@ -150,10 +166,12 @@ class Administration:
 
     async def _state(self, topic: "Topic") -> State:
         full, admin = self._names.pulsar(topic.name), self._storage.admin
+        changes = topic.changes
         properties, actual, facts = await asyncio.gather(
             admin.topic_properties(full), self._policies(full), self._facts(full)
         )
-        topic.learn(properties)
+        if topic.changes == changes:
+            topic.learn(properties)
         return State(kept.configs(properties), actual, facts)
 
     async def _policies(self, full: str) -> Policies:

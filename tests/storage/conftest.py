@@ -51,8 +51,8 @@ class Bench:
     stack: AsyncExitStack
     gone: list[str]
 
-    def log(self, topic: str, cache_bytes: int = 1 << 20) -> PartitionLog:
-        """A log as after a start of the bridge: it knows nothing."""
+    def storage(self, cache_bytes: int = 1 << 20) -> Storage:
+        """What a bridge's logs share, as after a start."""
         storage = Storage(
             settings=self.settings,
             client=self.client,
@@ -63,9 +63,13 @@ class Bench:
             deduplication=Deduplication(self.admin, self.settings.pulsar.full_namespace),
             writer=f"test-{uuid.uuid4().hex[:8]}",
         )
-        log = PartitionLog(topic, storage, lambda: self.gone.append(topic))
-        self.stack.push_async_callback(log.close)
         self.stack.push_async_callback(storage.catchups.close)
+        return storage
+
+    def log(self, topic: str, cache_bytes: int = 1 << 20) -> PartitionLog:
+        """A log as after a start of the bridge: it knows nothing."""
+        log = PartitionLog(topic, self.storage(cache_bytes), lambda: self.gone.append(topic))
+        self.stack.push_async_callback(log.close)
         return log
 
     async def another(self) -> "Bench":
