@@ -9,6 +9,7 @@ from bridge.config import Settings
 from bridge.kafka import message
 from bridge.kafka.primitives import Buffer
 from bridge.metrics import Metrics
+from bridge.storage.pending_reads import PendingReads
 
 if TYPE_CHECKING:
     from bridge.cluster import Cluster
@@ -41,6 +42,16 @@ class Session:
 
     reserve: Callable[[int], None] = lambda count: None
     """Take so many bytes of that room, for an answer that takes time to make; negative, give them back."""
+
+    _reads: PendingReads | None = None
+
+    @property
+    def pending_reads(self) -> PendingReads:
+        """What is read for its next Fetch."""
+        if self._reads is None:
+            self._reads = PendingReads(self.reserve)
+            self.when_gone(PendingReads, self._reads.close)
+        return self._reads
 
     gone_actions: dict[object, Callable[[], None]] | None = field(default_factory=dict)
 

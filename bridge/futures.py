@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, Generic, TypeVar
 
 _S = TypeVar("_S")
 _R = TypeVar("_R")
@@ -30,32 +30,64 @@ def following(source: "asyncio.Future[_S]", take: "Callable[[asyncio.Future[_R],
     return answer
 
 
-class SharedLook:
+class SharedLook(Generic[_R]):
     """Looks at something that changes, for many who ask: who asks gets a look begun no earlier than that.
 
     Two are enough at any time: the one under way, and the next, for all who came since that began.
     """
 
-    def __init__(self, look: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, look: Callable[[], Awaitable[_R]]) -> None:
         self._look = look
-        self._running: asyncio.Task[None] | None = None
-        self._next: asyncio.Task[None] | None = None
+        self._running: asyncio.Task[_R] | None = None
+        self._next: asyncio.Task[_R] | None = None
 
-    async def look(self) -> None:
-        """Return when a look begun from now on is done; raises what it raised."""
+    async def look(self) -> _R:
+        """What a look begun from now on has seen; raises what it raised."""
         if self._next is None:
             self._next = asyncio.get_running_loop().create_task(self._run(self._running))
             self._next.add_done_callback(_seen)
-        await asyncio.shield(self._next)
+        return await asyncio.shield(self._next)
 
-    async def _run(self, before: "asyncio.Task[None] | None") -> None:
+    async def _run(self, before: "asyncio.Task[_R] | None") -> _R:
         if before is not None:
             await asyncio.wait((before,))
         self._running, self._next = self._next, None
-        await self._look()
+        return await self._look()
 
 
-def _seen(task: "asyncio.Task[None]") -> None:
+def _seen(task: "asyncio.Task[Any]") -> None:
     """All who asked may have gone: then nobody else reads its error, and asyncio would complain."""
     if not task.cancelled():
         task.exception()
+
+
+class Cached(Generic[_R]):
+    """An answer that is good for some seconds, asked for once however many want it."""
+
+    def __init__(self, ask: Callable[[], Awaitable[_R]], seconds: float) -> None:
+        self._ask = ask
+        self._seconds = seconds
+        self._answer: asyncio.Task[_R] | None = None
+        self._until = float("-inf")
+
+    async def get(self) -> _R:
+        """The answer; raises what asking raised, which is not kept."""
+        loop = asyncio.get_running_loop()
+        answer = self._answer
+        if answer is None or (answer.done() and (loop.time() > self._until or _failed(answer))):
+            answer = self._answer = loop.create_task(self._fetch())
+            answer.add_done_callback(_seen)
+        return await asyncio.shield(answer)
+
+    def forget(self) -> None:
+        """The next who wants it asks."""
+        self._answer = None
+
+    async def _fetch(self) -> _R:
+        answer = await self._ask()
+        self._until = asyncio.get_running_loop().time() + self._seconds
+        return answer
+
+
+def _failed(task: "asyncio.Task[_R]") -> bool:
+    return task.cancelled() or task.exception() is not None

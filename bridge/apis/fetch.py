@@ -22,11 +22,15 @@ from bridge.kafka.fetch_wire import Request, RequestPartition, Response, Respons
 from bridge.storage import entries
 from bridge.storage.faults import translated
 from bridge.storage.partition import PartitionLog
+from bridge.storage.pending_reads import PendingReads, Wanted
 
 _READ_COMMITTED = 1
 _MOST_BYTES = 1 << 27  # of one batch, uncompressed
 _WHOLE_MESSAGE, _BATCHES, _ZSTD = 3, 4, 10
 """The versions from which on the first message is whole whatever its size, records come in batches, and may be zstd."""
+
+
+_COLD_SECONDS = 2.0  # beyond `max_wait_ms`, for the first records from where they are not in memory
 
 
 @dataclass(slots=True)
@@ -38,6 +42,13 @@ class _Part:
     log: PartitionLog | None = None
     error: KafkaError | None = None
     records: list[bytes] = field(default_factory=list)
+    read: bool = False
+    """Whether it was read where that takes time; what comes then comes to memory."""
+
+    @property
+    def place(self) -> Wanted:
+        """Where to read."""
+        return Wanted(self.topic, self.wanted.partition, self.wanted.fetch_offset)
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
@@ -52,6 +63,8 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     slow = [_open(part, broker) for part in parts if not _open_nowait(part, broker)]
     if slow:
         await asyncio.gather(*slow)
+    reads = session.pending_reads
+    reads.keep_only({part.place for part in parts})
     while True:
         grown: asyncio.Future[None] = loop.create_future()
         logs = [part.log for part in parts if part.log is not None]
@@ -61,15 +74,17 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         # an old client takes a cut message for one that it can never have
         max_bytes = most if version < _WHOLE_MESSAGE else min(most, session.room())
         try:
-            await _read(parts, max_bytes, max(deadline - loop.time(), 0.0), session)
+            reads.notify(grown)
+            under_way = _read(parts, max_bytes, max(deadline - loop.time(), _COLD_SECONDS), reads)
             found = sum(len(batch) for part in parts for batch in part.records)
-            if found >= min(request.min_bytes, max_bytes) or _settled(parts) or loop.time() >= deadline:
+            until = deadline if found or not under_way else deadline + _COLD_SECONDS
+            if found >= min(request.min_bytes, max_bytes) or _settled(parts) or loop.time() >= until:
                 if version < _BATCHES:
                     await asyncio.gather(*(_to_messages(part, version, max_bytes) for part in parts))
                 elif version < _ZSTD:
                     _refuse_zstd(parts)
                 return _response(request, parts, max_bytes)
-            timer = loop.call_at(deadline, _wake, grown)
+            timer = loop.call_at(until, _wake, grown)
             try:
                 await grown
             finally:
@@ -110,34 +125,40 @@ async def _open(part: _Part, broker: Broker) -> None:
         part.error = error.bare()
 
 
-async def _read(parts: list[_Part], max_bytes: int, patience: float, session: Session) -> None:
-    """Read every partition: those in memory at once, the others side by side."""
-    slow = []
-    wanted = 0
+def _read(parts: list[_Part], max_bytes: int, patience: float, reads: PendingReads) -> bool:
+    """Read every partition: those in memory at once, the others side by side; whether any read is under way."""
+    under_way = False
     for part in parts:
-        if part.log is None or part.error is not None:
+        log, place = part.log, part.place
+        if log is None or part.error is not None:
             continue
-        limit = max(min(part.wanted.partition_max_bytes, max_bytes), 1)  # at least one batch (KIP-74)
-        found = part.log.read_nowait(part.wanted.fetch_offset, limit)
-        if found is None:
-            slow.append(_read_slowly(part, part.log, limit, patience))
-            wanted += limit
-        else:
-            part.records = found
-    if slow:
-        wanted = min(wanted, max_bytes)
-        session.reserve(wanted)  # as much as it may become: meanwhile others ask for room
-        try:
-            await asyncio.gather(*slow)
-        finally:
-            session.reserve(-wanted)
+        if place not in reads:
+            limit = max(min(part.wanted.partition_max_bytes, max_bytes), 1)  # at least one batch (KIP-74)
+            found = log.read_nowait(part.wanted.fetch_offset, limit)
+            if found is not None:
+                part.records = found
+            if found is not None or part.read:
+                continue
+            if not reads.has_room:
+                under_way = True
+                continue
+            reads.start(place, log, limit, patience, max_bytes)
+        under_way |= _take(part, reads)
+    return under_way
 
 
-async def _read_slowly(part: _Part, log: PartitionLog, limit: int, patience: float) -> None:
+def _take(part: _Part, reads: PendingReads) -> bool:
+    """Take over what a read has found; True where it has not yet."""
     try:
-        part.records = await log.read(part.wanted.fetch_offset, limit, patience)
+        found = reads.take(part.place)
     except KafkaError as error:
         part.error = error.bare()
+        return False
+    if found is None:
+        return True
+    part.records = found
+    part.read = True
+    return False
 
 
 async def _to_messages(part: _Part, version: int, max_bytes: int) -> None:

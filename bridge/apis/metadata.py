@@ -8,11 +8,12 @@ be asked for by id.
 
 import asyncio
 import uuid
+from collections.abc import Sequence
 from dataclasses import field
 from typing import Annotated
 
 from bridge.api import Api, Broker, Session
-from bridge.cluster import LEADER_EPOCH
+from bridge.cluster import LEADER_EPOCH, Cluster
 from bridge.errors import KafkaError
 from bridge.kafka import message as messages
 from bridge.kafka.error_codes import ErrorCode
@@ -100,13 +101,17 @@ def read(body: memoryview, version: int) -> Request:
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Describe the topics asked for, creating those that the client and the settings let be created."""
+    found: Sequence[Topic | ResponseTopic]
     if request.topics is None:
-        topics = [_describe(topic, broker) for topic in await broker.topics.all()]
+        found = await broker.topics.all()
     else:
         create = request.allow_auto_topic_creation and broker.settings.kafka.auto_create_topics
         by_id = session.api_version >= BY_ID
-        topics = list(await asyncio.gather(*(_find(wanted, by_id, create, broker) for wanted in request.topics)))
+        found = await asyncio.gather(*(_find(wanted, by_id, create, broker) for wanted in request.topics))
+    # From here on nothing is waited for: leaders and brokers are of one view of the cluster. kafka-python 3.0 hangs
+    # when it is told of a leader that is no broker.
     cluster = broker.cluster
+    topics = [_describe(one, cluster) if isinstance(one, Topic) else one for one in found]
     return Response(
         brokers=[ResponseBroker(node_id=node.id, host=node.host, port=node.port) for node in cluster.nodes],
         cluster_id=cluster.cluster_id,
@@ -115,7 +120,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     )
 
 
-async def _find(wanted: RequestTopic, by_id: bool, create: bool, broker: Broker) -> ResponseTopic:
+async def _find(wanted: RequestTopic, by_id: bool, create: bool, broker: Broker) -> Topic | ResponseTopic:
     if by_id and wanted.topic_id != ZERO_UUID:
         return await _find_by_id(wanted.topic_id, broker)
     name = wanted.name or ""
@@ -127,23 +132,23 @@ async def _find(wanted: RequestTopic, by_id: bool, create: bool, broker: Broker)
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     except KafkaError as error:
         return ResponseTopic(error_code=error.code, name=name, partitions=[])
-    return _describe(topic, broker)
+    return topic
 
 
-async def _find_by_id(topic_id: uuid.UUID, broker: Broker) -> ResponseTopic:
+async def _find_by_id(topic_id: uuid.UUID, broker: Broker) -> Topic | ResponseTopic:
     try:
         topic = await broker.topics.by_id(topic_id)
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
     except KafkaError as error:
         return ResponseTopic(error_code=error.code, name=None, topic_id=topic_id, partitions=[])
-    return _describe(topic, broker)
+    return topic
 
 
-def _describe(topic: Topic, broker: Broker) -> ResponseTopic:
+def _describe(topic: Topic, cluster: Cluster) -> ResponseTopic:
     partitions = []
     for index in range(topic.partitions):
-        leader = broker.cluster.leader(topic.name, index).id
+        leader = cluster.leader(topic.name, index).id
         partitions.append(
             ResponsePartition(
                 error_code=ErrorCode.NONE,

@@ -34,6 +34,7 @@ from bridge.connection.answers import Outbox, Started
 from bridge.connection.budget import Lease
 from bridge.connection.parts import Refused, address_of, cancelled_from_outside
 from bridge.errors import KafkaError
+from bridge.fairness import ASKER
 from bridge.kafka import frames
 from bridge.kafka.primitives import DecodeError
 
@@ -204,6 +205,7 @@ class Connection(asyncio.BufferedProtocol):
 
     async def _work(self) -> None:
         """Run the queued requests one after another."""
+        ASKER.set(self._number)
         since = self._loop.time()
         try:
             while self._may_start():

@@ -148,6 +148,10 @@ class PulsarClient:
         """
         return await self._fetch.read(topic, position, hidden)
 
+    async def last_position(self, topic: str) -> Position:
+        """The position of the last readable entry; (-1, -1) = there is none."""
+        return await self._fetch.last(topic)
+
     async def partitions(self, topic: str) -> int:
         """How many partitions; 0 = not partitioned; PulsarError(TopicNotFound) when there is no such topic.
 

@@ -12,11 +12,15 @@ from yarl import URL
 
 from bridge.config import PulsarSettings
 from bridge.errors import BridgeError
+from bridge.fairness import FairLimit
 from bridge.pulsar.auth import Token, tls_context
 
 LOST: Final = 0
 """The status of an answer that never came."""
 _MAX_REDIRECTS: Final = 10
+_AT_ONCE: Final = 16
+"""Questions, and as many changes: a broker does not answer faster when more wait. Who changes something does not wait
+behind who asks for everything."""
 
 _Answer = TypeVar("_Answer")
 
@@ -61,12 +65,12 @@ class Rest:
         self._token = Token(settings)
         self._tls: ssl.SSLContext | bool = tls_context(settings) if self._url.startswith("https:") else True
         self._session: aiohttp.ClientSession | None = None
+        self._questions, self._changes = FairLimit(_AT_ONCE), FairLimit(_AT_ONCE)
 
     async def start(self) -> None:
         """Open the HTTP session; nothing is asked yet."""
-        self._session = aiohttp.ClientSession(
-            timeout=self._timeout, connector=aiohttp.TCPConnector(ssl=self._tls, limit=16)
-        )
+        connector = aiohttp.TCPConnector(ssl=self._tls, limit=2 * _AT_ONCE)
+        self._session = aiohttp.ClientSession(timeout=self._timeout, connector=connector)
 
     async def close(self) -> None:
         """Close the HTTP session."""
@@ -102,6 +106,18 @@ class Rest:
         body: str | None = None,
         content_type: str = "application/json",
         query: Mapping[str, str] | None = None,
+    ) -> _Answer:
+        async with self._questions if method == "GET" else self._changes:
+            return await self._ask_now(method, path, read, body, content_type, query)
+
+    async def _ask_now(
+        self,
+        method: str,
+        path: str,
+        read: Callable[[aiohttp.ClientResponse], Awaitable[_Answer]],
+        body: str | None,
+        content_type: str,
+        query: Mapping[str, str] | None,
     ) -> _Answer:
         if self._session is None:
             raise AdminError(LOST, "the admin client is not started")

@@ -44,10 +44,10 @@ class PartitionLog:
         self._gone = gone
         self._index = OffsetIndex()
         self._search = Search(topic, storage.client, storage.admin, storage.metrics, storage.maker(), self._index)
-        self._start = LogStart(topic, self._search, self.end)
         stored = Stored(topic, storage.client, self._search, storage.largest_batch, storage.far_searches)
         self._appender = Appender(topic, storage.writer, storage.client, self.end, stored, storage.metrics, self)
         self._tails = TailOwner(storage, self.end, self._search, self._reader, self._tail_failed)
+        self._start = LogStart(topic, self._search, self.end, self._tails.load)
         self._times = TimeLookup(self._search, self.end, self.earliest, self._read_surely)
         self._closed = False
         self.max_batch_bytes: int | None = None
@@ -74,6 +74,10 @@ class PartitionLog:
         if self.max_batch_bytes is not None and size > self.max_batch_bytes:
             text = f"a batch of {size} bytes is above the topic's max.message.bytes of {self.max_batch_bytes}"
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, text)
+
+    def begin_empty(self) -> None:
+        """Go by it that the partition was just created: there is nothing to ask for before the first append."""
+        self._tails.begin_empty()
 
     # --- appending ---
 
@@ -185,7 +189,7 @@ class PartitionLog:
     async def earliest(self) -> int:
         """The offset of the first record still there; from memory, refreshed in the background."""
         with translated():
-            await self._tails.open()
+            self._check_open()
             return await self._start.get()
 
     async def start_from(self, offset: int) -> int:
@@ -267,6 +271,9 @@ class PartitionLog:
         tail = await self._tails.open()
         if offset > self.end.offset:  # another node or a native producer may have got there first
             await self._tails.look()
+        recent = offset == self.end.offset or tail.slice(offset, 1)
+        if recent and self._start.offset <= offset <= self.end.offset:
+            return
         start = await self.earliest()
         if tail.older:
             start = await self._start.within(_MEMORY_IS_FRESH)

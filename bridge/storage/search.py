@@ -16,7 +16,7 @@ from itertools import accumulate
 from bridge.metrics import StorageMetrics
 from bridge.pulsar.admin import Admin
 from bridge.pulsar.client import PulsarClient
-from bridge.pulsar.types import EARLIEST, LATEST, Position
+from bridge.pulsar.types import EARLIEST, Position
 from bridge.storage.batches import Batch, BatchMaker
 from bridge.storage.chunks import is_chunk
 from bridge.storage.markers import Markers
@@ -89,11 +89,7 @@ class Search:
 
     async def last_position(self) -> Position:
         """The last entry's position, EARLIEST if there is none."""
-        reader = await self._client.reader(self._topic, LATEST, permits=1)
-        try:
-            return await reader.last_position()
-        finally:
-            await reader.close()
+        return await self._client.last_position(self._topic)
 
     async def offset_of_empty(self) -> int:
         """The next offset of a log without entries: 0, or what the broker remembers of those it has trimmed."""

@@ -68,6 +68,12 @@ class TailOwner:
             assert self._tail is not None  # noqa: S101 — just opened
             return self._tail
 
+    def begin_empty(self) -> None:
+        """The log was made a moment ago: until something proves otherwise, nothing is in it."""
+        if not self.loaded:
+            self._end.marks.load(TimeMark(NO_TIMESTAMP, 0), 0, 0)
+            self.loaded = True
+
     async def load(self) -> None:
         """Learn where the log ends, without a reader that stays."""
         if not self.loaded:

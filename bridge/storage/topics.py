@@ -7,8 +7,10 @@ from contextlib import suppress
 
 from bridge import log
 from bridge.errors import KafkaError
+from bridge.fairness import FairLimit
+from bridge.futures import SharedLook
 from bridge.kafka.error_codes import ErrorCode
-from bridge.pulsar.admin import AdminError, NotFound
+from bridge.pulsar.admin import AdminError, Conflict, NotFound
 from bridge.storage import kept, names
 from bridge.storage.administration import Administration
 from bridge.storage.faults import translated
@@ -36,8 +38,9 @@ class Topics:
         self._known: dict[str, Topic] = {}
         self._finding: dict[str, asyncio.Future[Topic | None]] = {}
         self._outdated: set[str] = set()  # being looked for, and created or deleted since that was asked
-        self._asking = asyncio.Semaphore(_AT_ONCE)
-        self._readying = asyncio.Semaphore(_AT_ONCE)
+        self._asking, self._readying = FairLimit(_AT_ONCE), FairLimit(_AT_ONCE)
+        self._stored = SharedLook(self._ask_stored)
+        self._partitioned = SharedLook(lambda: storage.admin.partitioned_topics(self._names.namespace))
         self._sweeper: asyncio.Task[None] | None = None
         self._closing: set[asyncio.Task[None]] = set()
         self._stopped = False
@@ -59,6 +62,7 @@ class Topics:
         for name in list(self._known):
             self._forget(name, flush=False)
         await self.producer_ids.close()
+        await self.administration.close()
         await self._storage.catchups.close()
         while self._closing:
             await asyncio.wait(self._closing)
@@ -95,11 +99,8 @@ class Topics:
 
     async def names(self) -> list[str]:
         """The names of all topics that Kafka clients may see, in order."""
-        namespace = self._names.namespace
         with translated():
-            partitioned, stored = await asyncio.gather(
-                self._storage.admin.partitioned_topics(namespace), self._storage.client.topics_of_namespace(namespace)
-            )
+            partitioned, stored = await asyncio.gather(self._partitioned.look(), self._stored.look())
         return sorted({name for full in (*partitioned, *stored) if (name := self._names.kafka(full)) is not None})
 
     async def all(self) -> list[Topic]:
@@ -149,29 +150,33 @@ class Topics:
     async def create(self, name: str, partitions: int, configs: Mapping[str, str | None] | None = None) -> Topic:
         """Create a topic and wait until a produce to each partition would work; KafkaError otherwise."""
         names.check(name)
-        if await self.get(name) is not None:
-            raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name} exists")
+        if self.cached(name) is not None:
+            raise _exists(name)
         new_id = uuid.uuid4()
         properties = {UUID_PROPERTY: str(new_id)}
-        admin, full = self._storage.admin, self._names.pulsar(name)
         if not configs:
-            with translated():
-                await admin.create_partitioned(full, partitions, properties)
+            await self._create(name, partitions, properties)
         else:
             wanted, facts = await self.administration.check(configs)
             properties |= kept.with_configs(wanted)
-            with translated():
-                await admin.create_partitioned(full, partitions, properties)
+            await self._create(name, partitions, properties)
             try:
                 await self.administration.carry(name, wanted, facts)
             except KafkaError:
                 with suppress(AdminError):
-                    await admin.delete_partitioned(full, force=True)
+                    await self._storage.admin.delete_partitioned(self._names.pulsar(name), force=True)
                 self._forget(name)
                 raise
         topic = self._created(Topic(name, partitions, True, new_id, _now(), properties))
         await self.ready(topic)
         return topic
+
+    async def _create(self, name: str, partitions: int, properties: Mapping[str, str]) -> None:
+        with translated():
+            try:
+                await self._storage.admin.create_partitioned(self._names.pulsar(name), partitions, properties)
+            except Conflict:
+                raise _exists(name) from None
 
     def _created(self, topic: Topic) -> Topic:
         """Take a topic in that was just created; what was known of the name before is of another one."""
@@ -179,7 +184,10 @@ class Topics:
         if known is not None and known.id == topic.id:
             return known  # somebody has found it meanwhile
         self._forget(topic.name)
-        return self._take(topic)
+        topic = self._take(topic)
+        for partition in range(topic.partitions):
+            self.log(topic, partition).begin_empty()
+        return topic
 
     def _take(self, topic: Topic) -> Topic:
         """Go by what was learnt of a topic, unless somebody was quicker."""
@@ -279,9 +287,13 @@ class Topics:
                 return metadata.partitions, metadata.properties
         except NotFound:
             return None
-        if full not in await self._storage.client.topics_of_namespace(self._names.namespace):
+        if full not in await self._stored.look():
             return None
         return 0, await self._storage.admin.topic_properties(full)
+
+    async def _ask_stored(self) -> frozenset[str]:
+        """The full names of all that holds data: topics without partitions, and partitions."""
+        return frozenset(await self._storage.client.topics_of_namespace(self._names.namespace))
 
     async def _topic_id(self, name: str, properties: dict[str, str]) -> uuid.UUID:
         """The id kept in the topic's properties, put there where there is none: it lives and dies with the topic."""
@@ -371,6 +383,10 @@ class Topics:
             for topic in list(self._known.values()):
                 for partition_log in list(topic.logs.values()):
                     await partition_log.sweep(_now())
+
+
+def _exists(name: str) -> KafkaError:
+    return KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
 
 
 def _now() -> float:
