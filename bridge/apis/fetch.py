@@ -72,13 +72,15 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         for log in logs:
             log.end.notify(grown)
         # an old client takes a cut message for one that it can never have
-        max_bytes = most if version < _WHOLE_MESSAGE else min(most, session.room())
+        max_bytes = most if version < _WHOLE_MESSAGE else min(most, session.room() + reads.reserved)
         try:
             reads.notify(grown)
             under_way = _read(parts, max_bytes, max(deadline - loop.time(), _COLD_SECONDS), reads)
             found = sum(len(batch) for part in parts for batch in part.records)
-            until = deadline if found or not under_way else deadline + _COLD_SECONDS
-            if found >= min(request.min_bytes, max_bytes) or _settled(parts) or loop.time() >= until:
+            enough, until = min(request.min_bytes, max_bytes), deadline
+            if under_way and not found:
+                enough, until = max(enough, 1), deadline + _COLD_SECONDS
+            if found >= enough or _settled(parts) or loop.time() >= until:
                 if version < _BATCHES:
                     await asyncio.gather(*(_to_messages(part, version, max_bytes) for part in parts))
                 elif version < _ZSTD:

@@ -268,7 +268,8 @@ class PartitionLog:
         return self._storage.settings.pulsar.operation_timeout_seconds
 
     async def _check_range(self, offset: int) -> None:
-        tail = await self._tails.open()
+        near, _ = self._index.around(offset)
+        tail = await self._tails.open(None if near is None else Position(*near))
         if offset > self.end.offset:  # another node or a native producer may have got there first
             await self._tails.look()
         recent = offset == self.end.offset or tail.slice(offset, 1)

@@ -23,7 +23,8 @@ class PendingReads:
     def __init__(self, reserve: Callable[[int], None]) -> None:
         """`reserve` takes so many bytes of the room that answers have, or gives them back."""
         self._reserve = reserve
-        self._reserved = 0
+        self.reserved = 0
+        """Bytes that are held of the room that answers have."""
         self._reads: dict[Wanted, tuple[asyncio.Task[list[bytes]], int]] = {}
         self._waiter: asyncio.Future[None] | None = None
 
@@ -38,7 +39,7 @@ class PendingReads:
     def start(self, wanted: Wanted, log: PartitionLog, limit: int, patience: float, most: int) -> None:
         """Begin to read up to `limit` bytes, with `patience` seconds for the first; `most`: of all of them together, as
         their client gets no more in one answer."""
-        held = max(min(limit, most - self._reserved), 0)
+        held = max(min(limit, most - self.reserved), 0)
         self._hold(held)
         read = asyncio.get_running_loop().create_task(log.read(wanted.offset, limit, patience))
         read.add_done_callback(self._done)
@@ -69,7 +70,7 @@ class PendingReads:
         self.keep_only(())
 
     def _hold(self, count: int) -> None:
-        self._reserved += count
+        self.reserved += count
         self._reserve(count)
 
     def _done(self, read: "asyncio.Task[list[bytes]]") -> None:

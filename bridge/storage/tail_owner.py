@@ -18,6 +18,7 @@ from bridge.storage.services import Storage
 from bridge.storage.tail import Tail
 
 _SILENCE = 1.0  # seconds that the tail may take before it is asked whether what it waits for will ever come
+_NEAR_THE_END = 64  # entries
 
 
 class TailOwner:
@@ -56,15 +57,20 @@ class TailOwner:
         self._used_at = _now()
         return self.live
 
-    async def open(self) -> Tail:
-        """The tail, opened if need be; what is at the end of the log now is in it, or known to be before it."""
+    async def open(self, begin: Position | None = None) -> Tail:
+        """The tail, opened if need be; what is at the end of the log now is in it, or known to be before it.
+
+        `begin`: where an entry is that somebody wants to read from. One that is opened begins there if that is near the
+        end: most partitions that are read from their beginning are small, and need no other reader then.
+        """
         tail = self.use()
         if tail is not None:
             return tail
         async with self._opening:
             if self.live is None:
                 await self._close()
-                await self._open()
+                if begin is None or not await self._open_from(begin):
+                    await self._open()
             assert self._tail is not None  # noqa: S101 — just opened
             return self._tail
 
@@ -119,14 +125,41 @@ class TailOwner:
             batch = await self._last_entry(last)
             if batch is not None or not self.loaded:
                 await self._learn(batch)
-            if self._closed:
-                raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition was closed meanwhile")
+            self._check_open()
         except BaseException:
             await reader.close()
             raise
-        self._tail = Tail(reader, self._end, self._storage.cache, self._storage.maker(), self._failed, last)
+        tail = self._new_tail(reader, last)
         if batch is not None and batch.position == last and not batch.is_chunk:
-            self._tail.begin(batch)
+            tail.begin(batch)
+
+    async def _open_from(self, begin: Position) -> bool:
+        """Open it at an entry; False where that is too far from the end."""
+        reader = await self._reader(begin)
+        try:
+            last = await reader.last_position()
+            self._check_open()
+            if last.ledger != begin.ledger or last.entry - begin.entry > _NEAR_THE_END:
+                await reader.close()
+                return False
+        except BaseException:
+            await reader.close()
+            raise
+        tail = self._new_tail(reader, begin.before)
+        if not self.loaded:
+            await self._reach(tail, last)
+            newest = tail.slice(tail.next - 1, 1)
+            await self._learn(newest[0] if newest else await self._last_entry(last))
+        return True
+
+    def _new_tail(self, reader: Reader, reached: Position) -> Tail:
+        maker = self._storage.maker()
+        self._tail = Tail(reader, self._end, self._storage.cache, maker, self._failed, reached)
+        return self._tail
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition was closed meanwhile")
 
     async def _last_entry(self, last: Position) -> Batch | None:
         return None if last == EARLIEST else await self._search.last(last)
