@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from bridge import log
@@ -43,6 +43,8 @@ class Topics:
         self._partitioned = SharedLook(lambda: storage.admin.partitioned_topics(self._names.namespace))
         self._sweeper: asyncio.Task[None] | None = None
         self._closing: set[asyncio.Task[None]] = set()
+        self.on_removed: list[Callable[[str], None]] = []
+        """Called with the name of each topic of which something has gone: all of it, or one partition."""
         self._stopped = False
         self.administration = Administration(storage, self._names)
         self.producer_ids = ProducerIds(storage.client, storage.admin, self._names)
@@ -142,7 +144,7 @@ class Topics:
         return None if topic is None else topic.logs.get(partition)
 
     def forget(self, topic: Topic) -> None:
-        """What is known of this topic has proved wrong: ask anew when somebody wants it."""
+        """What is known of it has proved wrong: ask anew when somebody wants it."""
         self._forget(topic.name, topic)
 
     # --- changing ---
@@ -326,26 +328,30 @@ class Topics:
             _log.warning("! topic not refreshed", extra={"topic": topic.name, "error": str(error)})
             topic.known_at = _now()
             return
-        if found is None:
+        if found is None or topic.id not in (topic_id(found[1]), NO_ID):  # none, or another of the same name
             self._forget(topic.name, topic)
+            self._tell_removed(topic.name)
             return
         partitions, properties = found
-        if topic.id not in (topic_id(properties), NO_ID):
-            self._forget(topic.name, topic)  # another topic of the same name
-        elif topic.changes == changes:  # else the answer may be from before the change: the next one tells
-            if topic.partitioned and partitions < topic.partitions:
-                self._forget(topic.name, topic)
-                return
-            topic.partitions = max(partitions, 1)
-            topic.learn(properties)
-            topic.known_at = _now()
+        if topic.changes != changes:
+            return  # the answer may be from before the change: the next one tells
+        if topic.partitioned and partitions < topic.partitions:
+            self._forget(topic.name, topic)
+            return
+        topic.partitions = max(partitions, 1)
+        topic.learn(properties)
+        topic.known_at = _now()
 
     def _changed(self, added: Sequence[str], removed: Sequence[str]) -> None:
         """The namespace changed: topics that went are forgotten at once, new ones are found when asked for."""
-        for full in removed:
-            name = self._names.owner(full)
-            if name is not None and name in self._known:
+        for name in {name for full in removed if (name := self._names.owner(full)) is not None}:
+            if name in self._known:
                 self._refresh(self._known[name])
+            self._tell_removed(name)
+
+    def _tell_removed(self, name: str) -> None:
+        for callback in self.on_removed:
+            callback(name)
 
     def _forget(self, name: str, which: Topic | None = None, *, flush: bool = True) -> "list[asyncio.Task[None]]":
         """Start anew with this topic when somebody wants it; `flush`: what is being appended has its outcome first.
