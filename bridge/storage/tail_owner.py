@@ -19,6 +19,7 @@ from bridge.storage.tail import Tail
 
 _SILENCE = 1.0  # seconds that the tail may take before it is asked whether what it waits for will ever come
 _NEAR_THE_END = 64  # entries
+_OFTEN = 5.0  # seconds between two questions where the log ends, below which a reader at the tail is the cheaper way
 
 
 class TailOwner:
@@ -45,6 +46,7 @@ class TailOwner:
         self._shared_look = SharedLook(self._look)
         self._watching: asyncio.Task[None] | None = None
         self._used_at = _now()
+        self._looked_at = float("-inf")
         self._closed = False
 
     @property
@@ -178,8 +180,16 @@ class TailOwner:
         self.loaded = True
 
     async def _look(self) -> None:
-        tail = await self.open()
-        await self._reach(tail, await tail.last_stored())
+        """By the tail; one that is asked about now and then, as monitors do with all partitions, is kept none."""
+        before, self._looked_at = self._looked_at, _now()
+        if self.live is not None or self._looked_at - before < _OFTEN:
+            tail = await self.open()
+            await self._reach(tail, await tail.last_stored())
+            return
+        last = await self._search.last_position()
+        if not self.loaded or last > Position(*self._end.anchor.position):
+            async with self._opening:
+                await self._learn(await self._last_entry(last))
 
     async def _reach(self, tail: Tail, position: Position) -> None:
         """Wait until the tail has met the entry at `position`."""
