@@ -17,10 +17,13 @@ from bridge.config import PulsarSettings
 from bridge.metrics import PulsarMetrics
 from bridge.pulsar.connection import Connection
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
+from bridge.pulsar.pool import Pool
 from bridge.pulsar.types import ClientClosed, ConnectionLost, PulsarError
 
 _FIRST_DELAY: Final = 0.05
 _LONGEST_DELAY: Final = 10.0
+# Who was attached, if only for a moment, has reached a broker that works.
+_LONGEST_AFTER_SUCCESS: Final = 1.0
 # Who was attached for so long starts over with short delays; sooner, it is the same trouble again.
 _SETTLED_AFTER: Final = 5.0
 # Somebody else has the name: whoever it is lets go of it at a moment that nobody is told of, so we ask often.
@@ -49,12 +52,13 @@ def _jittered(delay: float) -> float:
 class Attachment(ABC):
     """See the module. Subclasses say how to get to a connection and what to do there."""
 
-    def __init__(self, what: str, topic: str, settings: PulsarSettings, metrics: PulsarMetrics) -> None:
+    def __init__(self, what: str, topic: str, pool: Pool, settings: PulsarSettings, metrics: PulsarMetrics) -> None:
         self.topic = topic
         self.closed = False
         self.over: asyncio.Future[PulsarError] = asyncio.get_running_loop().create_future()
         """Done when the broker will never have this one (back), or it was closed: the error is why."""
         self._connection: Connection | None = None
+        self._pool = pool
         self._metrics = metrics
         self._patience = settings.operation_timeout_seconds
         self._loop = asyncio.get_running_loop()
@@ -110,7 +114,7 @@ class Attachment(ABC):
     async def _keep_trying(self, delay: float) -> None:
         started = self._loop.time()
         if delay:
-            await asyncio.sleep(delay)
+            await self._pool.pause(delay)
         while True:
             try:
                 connection = await self._attach()
@@ -125,7 +129,8 @@ class Attachment(ABC):
                 error = refused
             self.trouble = error
             self._log.info("! pulsar not attached", extra={"reason": str(error)})
-            await asyncio.sleep(_jittered(_FIRST_DELAY) if error.code in _BUSY else self._backoff.next())
+            if await self._pool.pause(_jittered(_FIRST_DELAY) if error.code in _BUSY else self._backoff.next()):
+                self._backoff = Backoff()
         self._attempt = None
         self._settle(connection)
 
@@ -164,7 +169,7 @@ class Attachment(ABC):
             self._backoff = Backoff()
             self._start()
         else:
-            self._start(self._backoff.next())
+            self._start(min(self._backoff.next(), _LONGEST_AFTER_SUCCESS))
 
     def _fail(self, error: PulsarError) -> None:
         if self._failure is not None:

@@ -1,7 +1,9 @@
 """The connections of one client: one per broker and lane, made when first wanted, shared from then on."""
 
 import asyncio
+import random
 from enum import Enum
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from bridge.config import PulsarSettings
@@ -9,8 +11,10 @@ from bridge.metrics import PulsarMetrics
 from bridge.pulsar.auth import tls_context
 from bridge.pulsar.connection import Address, Connection
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
-from bridge.pulsar.types import ClientClosed, ConnectionLost, PulsarError
+from bridge.pulsar.types import ClientClosed, ConnectionLost, OperationTimeout, PulsarError
 
+# Between two attempts to reach a broker that is away; one for all who want it.
+_PROBE_SECONDS: Final = 0.5
 _PORTS = {"pulsar": 6650, "pulsar+ssl": 6651}
 
 
@@ -49,6 +53,7 @@ class Pool:
         self._tls = tls_context(settings) if self._service[0].tls else None
         self._connections: dict[tuple[Address, Lane], Connection] = {}
         self._attempts: dict[tuple[Address, Lane], asyncio.Task[Connection]] = {}
+        self._outage: asyncio.Task[None] | None = None
         self._closed = False
 
     @property
@@ -86,18 +91,48 @@ class Pool:
         # One waiter's cancellation is not the others'.
         return await asyncio.shield(attempt)
 
+    async def pause(self, seconds: float) -> bool:
+        """Wait before another attempt: so long, or until a broker can be reached that could not be; True then.
+
+        Everybody's delays grow while a broker is away. When it is back nobody waits for the end of his.
+        """
+        if self._outage is None:
+            await asyncio.sleep(seconds)
+            return False
+        done, _ = await asyncio.wait((self._outage,), timeout=seconds)
+        return bool(done)
+
     async def _open(self, key: tuple[Address, Lane]) -> Connection:
         try:
             connection = await Connection.open(key[0], self._settings, self._metrics, self._tls)
             self._connections[key] = connection
             return connection
+        except (ConnectionLost, OperationTimeout):
+            if self._outage is None and not self._closed:
+                self._outage = asyncio.create_task(self._watch_for(key), name=f"outage of {key[0]}")
+            raise
         finally:
             del self._attempts[key]
+
+    async def _watch_for(self, key: tuple[Address, Lane]) -> None:
+        """Try until the broker can be reached."""
+        while True:
+            await asyncio.sleep(_PROBE_SECONDS * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
+            try:
+                await self.get(*key)
+            except (ConnectionLost, OperationTimeout):
+                continue
+            except PulsarError:
+                pass  # it answers
+            self._outage = None
+            return
 
     async def close(self) -> None:
         """Close every connection, once what waits on it is written."""
         self._closed = True
-        attempts = list(self._attempts.values())
+        attempts: list[asyncio.Task[Any]] = list(self._attempts.values())
+        if self._outage is not None:
+            attempts.append(self._outage)
         for attempt in attempts:
             attempt.cancel()
         await asyncio.gather(*attempts, return_exceptions=True)

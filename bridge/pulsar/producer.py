@@ -56,14 +56,13 @@ class Producer(Attachment):
         predecessor: "Producer | None" = None,
     ) -> None:
         """`predecessor`: one of this process with the same name on this topic, which has to leave first."""
-        super().__init__("producer", topic, settings, metrics)
+        super().__init__("producer", topic, pool, settings, metrics)
         # A name of our own making, instead of the broker's, lets entries be encoded before the first connect.
         self.name = name or f"bridge-{secrets.token_hex(8)}"
         self.last_sequence_id = -1  # what the broker had stored under the name at the latest open
         self.max_message_size: int | None = None  # for metadata and payload together; None before the first open
         self._user_provided_name = name is not None
         self._id = producer_id
-        self._pool = pool
         self._lookup = lookup
         self._properties = dict(properties or {})
         self._access_mode = access_mode
