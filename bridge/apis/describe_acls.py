@@ -11,6 +11,7 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message, since
 
 LITERAL = 3
+NO_AUTHORIZER = "No Authorizer is configured."
 
 
 @message
