@@ -1,8 +1,8 @@
 """Futures that come out as others do, by callbacks: a task for each would cost as much as what it waits for."""
 
 import asyncio
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
 _S = TypeVar("_S")
 _R = TypeVar("_R")
@@ -28,3 +28,22 @@ def following(source: "asyncio.Future[_S]", take: "Callable[[asyncio.Future[_R],
 
     source.add_done_callback(done)
     return answer
+
+
+_going_on: set["asyncio.Future[Any]"] = set()
+
+
+async def within(timeout_ms: int, work: Coroutine[Any, Any, _R]) -> _R:
+    """What `work` gives; TimeoutError when it takes longer.
+
+    It then goes on unseen, so that what it changes is not left by halves.
+    """
+    task = asyncio.ensure_future(work)
+    _going_on.add(task)  # the loop itself would let go of it
+    task.add_done_callback(_seen)
+    return await asyncio.wait_for(asyncio.shield(task), max(timeout_ms, 1) / 1000)
+
+
+def _seen(task: "asyncio.Future[Any]") -> None:
+    _going_on.discard(task)
+    task.cancelled() or task.exception()  # nobody may wait any more

@@ -57,6 +57,9 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
 
 
 def _answer(entry: RequestEntry) -> ResponseEntry:
+    if not entry.entity:
+        text = "Invalid empty client quota entity"
+        return ResponseEntry(error_code=ErrorCode.INVALID_REQUEST, error_message=text, entity=entry.entity)
     if all(one.remove for one in entry.ops):
         return ResponseEntry(error_code=ErrorCode.NONE, error_message=None, entity=entry.entity)
     text = "There are no client quotas here: the bridge limits connections and memory by its own settings."

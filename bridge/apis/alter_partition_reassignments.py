@@ -84,7 +84,11 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
 async def _partition(name: str, wanted: RequestPartition, broker: Broker) -> ResponsePartition:
     code, text = int(ErrorCode.NONE), ""
     try:
-        await broker.topics.partition(name, wanted.partition_index)
+        topic, index = await broker.topics.get(name), wanted.partition_index
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {name}.")
+        if not 0 <= index < topic.partitions:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {name}:{index}.")
         if wanted.replicas is None:
             raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
         broker.cluster.check_replicas(wanted.replicas)

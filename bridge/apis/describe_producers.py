@@ -9,6 +9,7 @@ from bridge.api import Api, Broker, Session
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message
+from bridge.storage.names import check
 
 
 @message
@@ -76,7 +77,12 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
 
 async def _partition(name: str, index: int, broker: Broker) -> ResponsePartition:
     try:
-        log = await broker.topics.partition(name, index)
+        check(name)
+        topic = await broker.topics.get(name)
+        if topic is None:
+            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            raise KafkaError(unknown, unknown.text)
+        log = broker.topics.log(topic, index)
     except KafkaError as error:
         return ResponsePartition(
             partition_index=index, error_code=error.code, error_message=error.message or None, active_producers=[]

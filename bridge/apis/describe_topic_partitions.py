@@ -1,10 +1,16 @@
 """DescribeTopicPartitions: topics and their partitions, page by page (KIP-966)."""
 
 from bridge.api import Api, Broker, Session
+from bridge.cluster import LEADER_EPOCH
+from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
-from bridge.kafka.message import Int16, Int32, Uuid, message
+from bridge.kafka.message import ZERO_UUID, Int16, Int32, Uuid, message
+from bridge.storage.names import check
+from bridge.storage.topics import Topic
 
 NO_OPERATIONS = -(2**31)
+MOST_PARTITIONS = 2000
+"""Of one answer, whatever the client asks (Kafka's max.request.partition.size.limit)."""
 
 
 @message
@@ -68,8 +74,67 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Tell topics in the order of their names."""
-    return Response(topics=[])
+    """Tell topics in the order of their names, until the page is full (`DescribeTopicPartitionsRequestHandler`)."""
+    try:
+        wanted = await _wanted(request, broker)
+    except KafkaError as error:
+        return Response(topics=[_refused(topic.name, error.code) for topic in request.topics])
+    left = max(min(request.response_partition_limit, MOST_PARTITIONS), 1)
+    topics: list[ResponseTopic] = []
+    for name in wanted:
+        if left == 0:
+            return Response(topics=topics, next_cursor=Cursor(topic_name=name, partition_index=0))
+        found = await _find(name, broker)
+        if isinstance(found, ErrorCode):
+            if request.topics:
+                topics.append(_refused(name, found))
+            continue
+        first = request.cursor.partition_index if request.cursor and request.cursor.topic_name == name else 0
+        last = min(first + left, found.partitions)
+        topics.append(_page(found, range(first, last), broker))
+        if last < found.partitions:
+            return Response(topics=topics, next_cursor=Cursor(topic_name=name, partition_index=last))
+        left -= len(topics[-1].partitions)
+    return Response(topics=topics)
+
+
+async def _wanted(request: Request, broker: Broker) -> list[str]:
+    """The names from the cursor on, in their order."""
+    cursor = request.cursor
+    names = {topic.name for topic in request.topics} or set(await broker.topics.names())
+    if cursor is not None and (cursor.partition_index < 0 or (request.topics and cursor.topic_name not in names)):
+        raise KafkaError(ErrorCode.INVALID_REQUEST)
+    return sorted(name for name in names if cursor is None or name >= cursor.topic_name)
+
+
+async def _find(name: str, broker: Broker) -> Topic | ErrorCode:
+    try:
+        check(name)
+        return await broker.topics.get(name) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    except KafkaError as error:
+        return ErrorCode(error.code)
+
+
+def _refused(name: str, code: int) -> ResponseTopic:
+    return ResponseTopic(error_code=code, name=name, topic_id=ZERO_UUID, partitions=[])
+
+
+def _page(topic: Topic, indexes: range, broker: Broker) -> ResponseTopic:
+    partitions = []
+    for index in indexes:
+        leader = broker.cluster.leader(topic.name, index).id
+        partitions.append(
+            ResponsePartition(
+                error_code=ErrorCode.NONE,
+                partition_index=index,
+                leader_id=leader,
+                leader_epoch=LEADER_EPOCH,
+                replica_nodes=[leader],
+                isr_nodes=[leader],
+                offline_replicas=[],
+            )
+        )
+    return ResponseTopic(error_code=ErrorCode.NONE, name=topic.name, topic_id=topic.id, partitions=partitions)
 
 
 API = Api(

@@ -44,10 +44,12 @@ class Response:
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Say of each that it is not known."""
-    error = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
-    return Response(
-        transaction_states=[blank(State, error_code=error, transactional_id=one) for one in request.transactional_ids]
-    )
+    return Response(transaction_states=[_unknown(one) for one in request.transactional_ids])
+
+
+def _unknown(transactional_id: str) -> State:
+    error = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND if transactional_id else ErrorCode.INVALID_REQUEST
+    return blank(State, error_code=error, transactional_id=transactional_id)
 
 
 API = Api(

@@ -4,6 +4,7 @@ v1 adds unclean elections and a top-level error (KIP-460); v2 is flexible.
 """
 
 import asyncio
+from functools import partial
 from typing import Annotated
 
 from bridge.api import Api, Broker, Session
@@ -59,23 +60,30 @@ class Response:
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Say that no election is needed, as Kafka does where the preferred replica leads."""
-    wanted = request.topic_partitions or ()
-    return Response(replica_election_results=list(await asyncio.gather(*(_topic(one, broker) for one in wanted))))
+    known = request.election_type in (PREFERRED, UNCLEAN)
 
+    async def topic(wanted: RequestTopic) -> ResponseTopic:
+        judge = partial(_judge, wanted.topic, request.election_type, broker)
+        return ResponseTopic(topic=wanted.topic, partition_result=[await judge(index) for index in wanted.partitions])
 
-async def _topic(wanted: RequestTopic, broker: Broker) -> ResponseTopic:
-    return ResponseTopic(
-        topic=wanted.topic, partition_result=[await _elect(wanted.topic, index, broker) for index in wanted.partitions]
+    return Response(
+        error_code=ErrorCode.NONE if known else ErrorCode.INVALID_REQUEST,
+        replica_election_results=list(await asyncio.gather(*map(topic, request.topic_partitions or ()))),
     )
 
 
-async def _elect(topic: str, index: int, broker: Broker) -> ResponsePartition:
-    code, text = int(ErrorCode.ELECTION_NOT_NEEDED), "Leader election not needed for topic partition."
+async def _judge(name: str, election_type: int, broker: Broker, index: int) -> ResponsePartition:
     try:
-        await broker.topics.partition(topic, index)
+        if election_type not in (PREFERRED, UNCLEAN):
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown election type {election_type}")
+        topic = await broker.topics.get(name)
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}")
+        if not 0 <= index < topic.partitions:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}")
+        raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
     except KafkaError as error:
-        code, text = error.code, error.message
-    return ResponsePartition(partition_id=index, error_code=code, error_message=text or None)
+        return ResponsePartition(partition_id=index, error_code=error.code, error_message=error.message or None)
 
 
 API = Api(

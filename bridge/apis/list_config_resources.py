@@ -7,8 +7,10 @@ from dataclasses import field
 from typing import Annotated
 
 from bridge.api import Api, Broker, Session
+from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message, since
+from bridge.storage.resources import ResourceType
 
 
 @message
@@ -23,7 +25,7 @@ class Resource:
     """Something that has configs."""
 
     resource_name: str
-    resource_type: Annotated[Int8, since(1)] = 16
+    resource_type: Annotated[Int8, since(1)] = ResourceType.CLIENT_METRICS
 
 
 @message
@@ -36,8 +38,18 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """List them."""
-    return Response(error_code=ErrorCode.NONE, config_resources=[])
+    """List them; subscriptions and groups have no configs of their own here, and are not there."""
+    node = str(broker.cluster.node.id)
+    types = request.resource_types or (list(ResourceType) if session.api_version else [ResourceType.CLIENT_METRICS])
+    found: list[Resource] = []
+    for kind in dict.fromkeys(types):
+        if kind not in tuple(ResourceType):
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+        if kind == ResourceType.TOPIC:
+            found += [Resource(resource_name=name, resource_type=kind) for name in await broker.topics.names()]
+        elif kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
+            found.append(Resource(resource_name=node, resource_type=kind))
+    return Response(error_code=ErrorCode.NONE, config_resources=found)
 
 
 API = Api(

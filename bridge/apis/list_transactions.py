@@ -3,15 +3,25 @@
 v1 chooses by duration (KIP-994), v2 by a pattern (KIP-1152).
 """
 
-from dataclasses import field
+import re
 from typing import Annotated
 
 from bridge.api import Api, Broker, Session
+from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message, since
 
 STATES = frozenset(
-    ("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "PrepareEpochFence", "Dead")
+    (
+        "Empty",
+        "Ongoing",
+        "PrepareCommit",
+        "PrepareAbort",
+        "CompleteCommit",
+        "CompleteAbort",
+        "PrepareEpochFence",
+        "Dead",
+    )
 )
 """`org.apache.kafka.coordinator.transaction.TransactionState`."""
 
@@ -42,13 +52,18 @@ class Response:
     throttle_time_ms: Int32 = 0
     error_code: Int16
     unknown_state_filters: list[str]
-    transaction_states: list[State] = field(default_factory=list)
+    transaction_states: list[State]
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """There are none."""
+    if request.transactional_id_pattern:
+        try:
+            re.compile(request.transactional_id_pattern)
+        except re.error:
+            raise KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION) from None
     unknown = [name for name in dict.fromkeys(request.state_filters) if name not in STATES]
-    return Response(error_code=ErrorCode.NONE, unknown_state_filters=unknown)
+    return Response(error_code=ErrorCode.NONE, unknown_state_filters=unknown, transaction_states=[])
 
 
 API = Api(

@@ -16,7 +16,7 @@ from bridge.kafka import produce_wire
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import Buffer
 from bridge.kafka.produce_wire import Request, RequestPartition, Response, ResponsePartition, ResponseTopic
-from bridge.storage import entries, sealing
+from bridge.storage import entries, names, sealing
 from bridge.storage.faults import translated
 from bridge.storage.partition import PartitionLog
 from bridge.storage.sealing import Sealed
@@ -48,7 +48,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Later[Re
     # All logs are made ready first; then the batches take their places without a pause in between, so that
     # the order of requests is the order of records.
     version = session.api_version
-    deadline = asyncio.get_running_loop().time() + max(request.timeout_ms, 1) / 1000
+    deadline = asyncio.get_running_loop().time() + _patience(request, broker)
     slow = [
         _prepare(name, place, version, deadline, broker)
         for name, places in topics
@@ -63,12 +63,19 @@ async def handle(request: Request, broker: Broker, session: Session) -> Later[Re
     return Later(_Answer(request, topics, deadline).future)
 
 
+def _patience(request: Request, broker: Broker) -> float:
+    """The seconds that the request may take; with 0 a Kafka does not wait for its followers, which are not here."""
+    if request.timeout_ms > 0:
+        return request.timeout_ms / 1000
+    return broker.settings.pulsar.operation_timeout_seconds
+
+
 def _refuse(request: Request) -> KafkaError | None:
     """Why nothing of the request can be done."""
     if request.transactional_id is not None:
         return KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not offered")
     if request.acks not in _ACKS:
-        return KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks {request.acks} is none of -1, 0, 1")
+        return KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
     return None
 
 
@@ -98,6 +105,8 @@ def _prepare_nowait(topic: str, place: _Place, version: int, refused: KafkaError
 async def _prepare(topic: str, place: _Place, version: int, deadline: float, broker: Broker) -> None:
     """The same for a partition whose log is not at hand, or whose records take long."""
     try:
+        if topic in names.INTERNAL:  # as Kafka's ReplicaManager: they are the brokers' own
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
         async with asyncio.timeout_at(deadline):
             place.log = log = await broker.topics.partition(topic, place.data.index)
             if not place.sealed:

@@ -7,8 +7,11 @@ from dataclasses import field
 from typing import Annotated
 
 from bridge.api import Api, Broker, Session
+from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message, since, until
+
+UPGRADE_TYPES = (1, 2, 3)
 
 
 @message
@@ -50,8 +53,22 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Say of every feature that it is not known, as Kafka's FeatureControlManager does of those that are not."""
+    """Say of the first feature that it is not known, as Kafka's FeatureControlManager does of those that are not."""
+    for update in request.feature_updates:
+        text = f"Invalid update version {update.max_version_level} for feature {update.feature}. {_why(update, broker)}"
+        first = "The update failed for all features since the following feature had an error: "
+        raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION, first + text)
     return Response(error_code=ErrorCode.NONE, error_message=None)
+
+
+def _why(update: Update, broker: Broker) -> str:
+    if update.upgrade_type not in UPGRADE_TYPES:
+        return "The controller does not support the given upgrade type."
+    if update.max_version_level < 0:
+        return "A feature version cannot be less than 0."
+    if update.max_version_level == 0:
+        return f"Feature {update.feature} not found."
+    return f"Local controller {broker.cluster.controller.id} does not support this feature."
 
 
 API = Api(

@@ -71,7 +71,9 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     """Say of each partition that there is none such, or nothing in it to end."""
     return Response(
         markers=[
-            ResponseMarker(producer_id=marker.producer_id, topics=[await _topic(topic, broker) for topic in marker.topics])
+            ResponseMarker(
+                producer_id=marker.producer_id, topics=[await _topic(topic, broker) for topic in marker.topics]
+            )
             for marker in request.markers
         ]
     )

@@ -24,6 +24,7 @@ from bridge.storage.log_end import LogEnd
 from bridge.storage.offsets import span
 from bridge.storage.repeated import NotStoredYet, Stored
 from bridge.storage.sealing import METADATA_BYTES, Sealed
+from bridge.storage.sequences import Place
 from bridge.storage.writers import Writer, Writers, failed
 
 _READ_BACK_TRIES = 3
@@ -157,6 +158,10 @@ class Appender:
             producer = (await self._writers.open(producer_id)).producer
         if producer is not None:
             await producer.writable()
+
+    def producers(self) -> list[tuple[int, Place]]:
+        """The idempotent producers that write here, and the last place of each."""
+        return self._writers.last()
 
     def sweep(self) -> None:
         """Close the writers that nobody uses."""

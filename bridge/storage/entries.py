@@ -25,7 +25,7 @@ from bridge.codec import (
     message_sets,
     timestamp_of,
 )
-from bridge.codec.compression import CODEC_MASK, KAFKA_OF, KafkaCodec, decompress_kafka, decompress_pulsar
+from bridge.codec.compression import KAFKA_OF, decompress_kafka, decompress_pulsar
 from bridge.codec.packing import pack
 from bridge.errors import BridgeError, CorruptEntry, KafkaError
 from bridge.kafka.error_codes import ErrorCode
@@ -46,13 +46,15 @@ def split(records: memoryview) -> list[memoryview]:
     rest = records
     while len(rest):
         if len(rest) < HEADER_SIZE:
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{len(rest)} bytes are no batch")
+            raise KafkaError(ErrorCode.INVALID_RECORD, f"{len(rest)} bytes are no batch")
         magic = rest[16]
         if magic < 2:
             raise KafkaError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, f"message format {magic} is not supported")
         size = int.from_bytes(rest[8:12], "big", signed=True) + 12
-        if size < HEADER_SIZE or size > len(rest):
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch says {size} bytes, {len(rest)} are left")
+        if size < HEADER_SIZE:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch says {size} bytes, its header has {HEADER_SIZE}")
+        if size > len(rest):
+            raise KafkaError(ErrorCode.INVALID_RECORD, f"a batch says {size} bytes, {len(rest)} are left")
         batches.append(rest[:size])
         rest = rest[size:]
     if not batches:
@@ -91,11 +93,6 @@ def records_of(batch: bytes, limit: int = _ENOUGH) -> list[Record]:
         found += codec.read_records(rest[:size], bytes(plain))
         rest = rest[size:]
     return found
-
-
-def has_codec(batches: bytes, codec: KafkaCodec) -> bool:
-    """Whether one of these batches is compressed so."""
-    return any(batch[ATTRIBUTES_AT] & CODEC_MASK == codec for batch in split(memoryview(batches)))
 
 
 def is_kafka(metadata: MessageMetadata) -> bool:

@@ -21,6 +21,7 @@ from bridge.storage.offsets import OffsetIndex
 from bridge.storage.repeated import Stored
 from bridge.storage.sealing import Plan, Sealed
 from bridge.storage.search import Search
+from bridge.storage.sequences import Place
 from bridge.storage.services import Storage
 from bridge.storage.tail import Recreated, Tail
 
@@ -118,6 +119,10 @@ class PartitionLog:
         with translated():
             await self.prepare()
             await self._appender.opened()
+
+    def producers(self) -> list[tuple[int, Place]]:
+        """The idempotent producers that write here through this process: their ids, and the last place of each."""
+        return self._appender.producers()
 
     # --- reading ---
 

@@ -69,6 +69,11 @@ class Sequences:
         """`last_sequence_id`: the last one that Pulsar knows under the producer's name, −1 if it knows none."""
         self._last = Place.of_pulsar(last_sequence_id)
 
+    @property
+    def last(self) -> Place | None:
+        """The last place that is taken."""
+        return self._last
+
     def check(self, epoch: int, sequence: int, count: int) -> Range:
         """Judge a batch of `count` records; KafkaError as in the table above. Says nothing is appended yet."""
         last = self._last

@@ -12,6 +12,7 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.admin import AdminError, NotFound
 from bridge.storage import kept, names
 from bridge.storage.administration import Administration
+from bridge.storage.creation import check_new, taken
 from bridge.storage.faults import translated
 from bridge.storage.names import Names
 from bridge.storage.partition import PartitionLog
@@ -22,8 +23,6 @@ _log = log.get(__name__)
 
 UUID_PROPERTY = "kafkaTopicUUID"
 """Where KoP kept the topic id, and where the bridge keeps it."""
-TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
-"""What has configs (`org.apache.kafka.common.config.ConfigResource.Type`)."""
 _FRESH = 5.0  # seconds that what is known of a topic is taken for true; then it is asked anew in the background
 _SWEEP = 10.0
 _AT_ONCE = 16
@@ -96,11 +95,12 @@ class Topics:
         return topic
 
     async def get(self, name: str) -> Topic | None:
-        """The topic, or None if there is none. Raises KafkaError for a name that can be no topic's."""
+        """The topic, or None if there is none."""
         topic = self.cached(name)
         if topic is not None:
             return topic
-        names.check(name)
+        if not names.is_shown(name):
+            return None
         # asked for many times at once, it is looked for once, and all go on in the order they came
         finding = self._finding.get(name)
         if finding is None:
@@ -111,6 +111,8 @@ class Topics:
 
     async def by_id(self, topic_id: uuid.UUID) -> Topic | None:
         """The topic with this id."""
+        if topic_id == _ZERO:
+            return None
         for topic in self._known.values():
             if topic.id == topic_id:
                 return topic
@@ -137,7 +139,7 @@ class Topics:
         """A partition's log by name; UNKNOWN_TOPIC_OR_PARTITION if there is none."""
         topic = await self.get(name)
         if topic is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return self.log(topic, partition)
 
     def log(self, topic: Topic, partition: int) -> PartitionLog:
@@ -145,7 +147,7 @@ class Topics:
         log = topic.logs.get(partition)
         if log is None:
             if not 0 <= partition < topic.partitions:
-                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic.name} has no partition {partition}")
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             full = self._names.partition(topic.name, partition, partitioned=topic.partitioned)
             log = topic.logs[partition] = PartitionLog(full, self._storage, lambda: self._forget(topic.name, topic))
             self._storage.metrics.open_partitions.inc()
@@ -163,19 +165,23 @@ class Topics:
 
     # --- changing ---
 
-    async def create(self, name: str, partitions: int, configs: Mapping[str, str | None] | None = None) -> Topic:
-        """Create a topic and wait until a produce to each partition would work; KafkaError otherwise."""
-        names.check(name)
-        if await self.get(name) is not None:
-            raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name} exists")
+    async def create(
+        self, name: str, partitions: int, configs: Mapping[str, str | None] | None = None, *, is_new: bool = False
+    ) -> Topic:
+        """Create a topic and wait until a produce to each partition would work; KafkaError otherwise.
+
+        `is_new`: `check_new` has been asked already.
+        """
+        if not is_new:
+            await check_new(name, self)
         properties = {UUID_PROPERTY: str(uuid.uuid4())}
         admin, full = self._storage.admin, self._names.pulsar(name)
         if not configs:
-            with translated():
+            with translated(), taken(name):
                 await admin.create_partitioned(full, partitions, properties)
         else:
             wanted, facts = await self.administration.check(configs)
-            with translated():
+            with translated(), taken(name):
                 await admin.create_partitioned(full, partitions, properties | kept.with_configs(wanted))
             try:
                 await self.administration.carry(name, wanted, facts)
@@ -229,23 +235,11 @@ class Topics:
         await self.administration.grow(topic, partitions)
         await self.ready(topic)
 
-    async def configurable(self, resource_type: int, name: str) -> Topic:
-        """The topic whose configs are to be changed; KafkaError where they cannot be."""
-        if resource_type == BROKER_RESOURCE:
-            text = "a bridge's settings are in its own configuration: change that and start it again"
-            raise KafkaError(ErrorCode.INVALID_CONFIG, text)
-        if resource_type != TOPIC_RESOURCE:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"resources of type {resource_type} have no configs here")
-        topic = await self.get(name)
-        if topic is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
-        return topic
-
     async def delete_records(self, name: str, partition: int, offset: int) -> int:
         """Let nobody read what is before `offset` (−1: the end) any more; the first offset that is left."""
         topic = await self.get(name)
         if topic is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         partition_log = self.log(topic, partition)
         if kept.configs(topic.properties).get("cleanup.policy") == "compact":
             raise KafkaError(ErrorCode.POLICY_VIOLATION, "each key's last record is kept: cleanup.policy is compact")
