@@ -9,7 +9,9 @@ from typing import Annotated
 from bridge.api import Api, Broker, Session
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
-from bridge.kafka.message import ZERO_UUID, Int16, Int32, Int64, Uint16, Uuid, message, since
+from bridge.kafka.message import ZERO_UUID, Int16, Int32, Int64, Uint16, Uuid, blank, message, since
+
+CLUSTER_METADATA = "__cluster_metadata"
 
 
 @message
@@ -95,8 +97,23 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Say that there is no quorum, by the error of a broker that has none: clients do not try it again."""
-    raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "There is no KRaft quorum here: Pulsar holds the metadata.")
+    """Say that there is no quorum, by an error after which clients do not try again; no other topic ever has one."""
+    if any(topic.topic_name == CLUSTER_METADATA for topic in request.topics):
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "There is no KRaft quorum here: Pulsar holds the metadata.")
+    return Response(
+        error_code=ErrorCode.NONE,
+        topics=[
+            ResponseTopic(
+                topic_name=topic.topic_name, partitions=[_unknown(one.partition_index) for one in topic.partitions]
+            )
+            for topic in request.topics
+        ],
+    )
+
+
+def _unknown(index: int) -> ResponsePartition:
+    error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return blank(ResponsePartition, partition_index=index, error_code=error, error_message=error.text)
 
 
 API = Api(

@@ -1,5 +1,7 @@
 """DescribeTopicPartitions: topics and their partitions, page by page (KIP-966)."""
 
+import asyncio
+
 from bridge.api import Api, Broker, Session
 from bridge.cluster import LEADER_EPOCH
 from bridge.errors import KafkaError
@@ -81,10 +83,12 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         return Response(topics=[_refused(topic.name, error.code) for topic in request.topics])
     left = max(min(request.response_partition_limit, MOST_PARTITIONS), 1)
     topics: list[ResponseTopic] = []
+    # at most so many are on the page, if all of them exist
+    first_ones = dict(zip(wanted, await asyncio.gather(*(_find(name, broker) for name in wanted[:left])), strict=False))
     for name in wanted:
         if left == 0:
             return Response(topics=topics, next_cursor=Cursor(topic_name=name, partition_index=0))
-        found = await _find(name, broker)
+        found = first_ones[name] if name in first_ones else await _find(name, broker)
         if isinstance(found, ErrorCode):
             if request.topics:
                 topics.append(_refused(name, found))
@@ -131,6 +135,8 @@ def _page(topic: Topic, indexes: range, broker: Broker) -> ResponseTopic:
                 leader_epoch=LEADER_EPOCH,
                 replica_nodes=[leader],
                 isr_nodes=[leader],
+                eligible_leader_replicas=[],  # not null, which the Java client stumbles over
+                last_known_elr=[],
                 offline_replicas=[],
             )
         )

@@ -149,7 +149,7 @@ TABLE: Final[Mapping[str, Config]] = {
         Config("retention.ms", Kind.LONG, Way.CARRIED, "How long records are kept, -1 for ever: Pulsar's topic "
                "retention, in whole minutes, never less than asked for.", "log.retention.ms"),
         Config("retention.bytes", Kind.LONG, Way.CARRIED, "How many bytes of a partition are kept, -1 all: Pulsar's "
-               "topic retention, in whole megabytes, never less than asked for.", "log.retention.bytes"),
+               "topic retention, in whole megabytes, never less than asked for.", "log.retention.bytes", -_INT64_MAX),
         Config("max.message.bytes", Kind.INT, Way.CARRIED, "The largest batch taken from Kafka clients, as they send "
                "it. One record must be within Pulsar's maxMessageSize; a larger batch becomes several entries.",
                "message.max.bytes", 0, _INT32_MAX),
@@ -182,14 +182,14 @@ TABLE: Final[Mapping[str, Config]] = {
         Config("message.timestamp.type", Kind.STRING, Way.FIXED, "Timestamps are the producers'.",
                "log.message.timestamp.type", choices=("CreateTime", "LogAppendTime")),
         Config("message.timestamp.before.max.ms", Kind.LONG, Way.FIXED, "No timestamp is refused for its age.",
-               "log.message.timestamp.before.max.ms"),
+               "log.message.timestamp.before.max.ms", 0),
         Config("message.timestamp.after.max.ms", Kind.LONG, Way.FIXED, "No timestamp is refused for being ahead.",
-               "log.message.timestamp.after.max.ms"),
+               "log.message.timestamp.after.max.ms", 0),
         Config("min.insync.replicas", Kind.INT, Way.FIXED, "The copies that have acknowledged when a produce is "
                "answered: Pulsar's ack quorum for the topic. Asking for fewer is granted.", "min.insync.replicas", 1,
                _INT32_MAX),
         Config("max.compaction.lag.ms", Kind.LONG, Way.FIXED, "No record has to be compacted by any time.",
-               "log.cleaner.max.compaction.lag.ms"),
+               "log.cleaner.max.compaction.lag.ms", 1),
         Config("unclean.leader.election.enable", Kind.BOOLEAN, Way.FIXED, "BookKeeper never takes back what it has "
                "acknowledged.", "unclean.leader.election.enable"),
         Config("remote.storage.enable", Kind.BOOLEAN, Way.FIXED, "Offloading is a policy of Pulsar's namespaces."),
@@ -332,9 +332,8 @@ def _items(text: str) -> list[str]:
 def _check_type(config: Config, value: str) -> None:
     """As `ConfigDef` does, and in its words: tools look for them."""
     if config.choices:
-        choices = {choice.lower() for choice in config.choices}
         for item in _items(value) if config.kind is Kind.LIST else (value,):
-            if item.lower() not in choices:
+            if item not in config.choices:
                 raise _wrong(config, item, f"String must be one of: {', '.join(config.choices)}")
     if config.kind is Kind.BOOLEAN:
         if value.lower() not in ("true", "false"):
@@ -385,7 +384,7 @@ def _invalid(text: str) -> KafkaError:
 def _scaled(value: int, unit: int) -> int:
     """In Pulsar's coarser units, never less than asked; Pulsar's 0 keeps nothing at all, not even what is new."""
     scaled = max(-(-value // unit), 1)
-    return -1 if value == -1 or scaled > _INT32_MAX else scaled
+    return -1 if value < 0 or scaled > _INT32_MAX else scaled
 
 
 def _unscaled(value: int, unit: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -11,9 +11,6 @@ from bridge.api import Api
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.schema import fields_of
 from tests.apis.wire import ask_at
-
-Told = str
-"""An error of an answer: its name, and its text where it has one (`INVALID_REQUEST: …`)."""
 
 
 @dataclass(slots=True)
@@ -36,19 +33,21 @@ class World:
     node: int
     directory: str
     made: dict[str, str] = field(default_factory=dict)
+    """What a request has made anew, and how the pinned texts call it."""
 
     def ask(self, api: Api, request: Any, version: int | None = None) -> Any:
         """What the server answers."""
         return ask_at(self.address, api, request, version)
 
-    def names(self) -> dict[str, str]:
-        """What differs between servers and runs, as it stands in the pinned texts."""
-        found = {
-            "{topic}": self.topic, "{missing}": self.missing, "{group}": self.group, "{consumers}": self.consumers,
-            "{member}": self.member, "{consumer}": self.consumer, "{directory}": self.directory,
-            "{dotted}": self.topic.replace("_", "."),
+    def fill(self, text: str) -> str:
+        """A pinned text as it reads on this server."""
+        names = {
+            "topic": self.topic, "missing": self.missing, "group": self.group, "consumers": self.consumers,
+            "dotted": self.topic.replace("_", "."), "node": str(self.node), "long": "x" * 250, **self.made,
         }  # fmt: skip
-        return {**found, **{"{" + name + "}": text for name, text in self.made.items()}}
+        for name, value in names.items():
+            text = text.replace("{" + name + "}", value)
+        return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +57,9 @@ class Case:
     name: str
     api: Api
     request: Callable[[World], Any]
-    kafka: Sequence[Told]
-    """What Kafka says."""
-    ours: Sequence[Told] | None = None
+    kafka: str
+    """What Kafka says: the errors of its answer with their texts, ` | ` between them; NONE where there are none."""
+    ours: str = ""
     """What the bridge says where that differs by intent; `why` says why."""
     why: str = ""
     version: int | None = None
@@ -70,21 +69,15 @@ class Case:
         """Its name in a test run."""
         return f"{self.api.name}: {self.name}"
 
-    def told(self, world: World) -> list[Told]:
+    def told(self, world: World) -> str:
         """What the server says."""
         version = self.api.max_version if self.version is None else self.version
         answer = world.ask(self.api, self.request(world), version)
-        return [_plain(text, world) for text in _errors(answer, version)]
+        return " | ".join(_errors(answer, version)) or ErrorCode.NONE.name
 
 
-def _plain(text: str, world: World) -> str:
-    for name, value in sorted(world.names().items(), key=lambda one: -len(one[1])):
-        text = text.replace(value, name) if value else text
-    return text
-
-
-def _errors(answer: Any, version: int) -> Iterator[Told]:
-    """Every error that an answer has a place for, from the outside in."""
+def _errors(answer: Any, version: int) -> Iterator[str]:
+    """Every error of an answer, from the outside in."""
     there = [one for one in fields_of(type(answer)) if one.exists(version)]
     names = {one.name for one in there}
     for one in there:
@@ -92,8 +85,8 @@ def _errors(answer: Any, version: int) -> Iterator[Told]:
         if one.name.endswith("error_code"):
             text_field = one.name.removesuffix("code") + "message"
             text = getattr(answer, text_field) if text_field in names else None
-            # without an error the text is null, "" or NONE, as it comes
-            yield ErrorCode(value).name + (f": {text}" if value and text else "")
+            if value:
+                yield ErrorCode(value).name + (f": {text}" if text else "")
         elif one.type.element is not None and one.type.element.message is not None:
             for element in value or ():
                 yield from _errors(element, version)

@@ -8,7 +8,6 @@ from uuid import UUID
 from bridge.apis import consumer_group_describe, consumer_group_heartbeat
 from tests.clients.refusals.case import Case
 
-PIN: list[str] = []
 NOWHERE = UUID(int=12345)
 
 
@@ -34,32 +33,58 @@ def describe(*groups: str) -> Any:
 BEAT, DESCRIBE = consumer_group_heartbeat.API, consumer_group_describe.API
 
 CASES = [
-    Case("no group", BEAT, lambda w: beat(""), PIN),
-    Case("group of blanks", BEAT, lambda w: beat("  "), PIN),
-    Case("no member", BEAT, lambda w: beat("g", ""), PIN),
-    Case("no member, v0, not joining", BEAT, lambda w: beat("g", "", 1), PIN, version=0),
-    Case("empty instance", BEAT, lambda w: beat("g", instance_id=""), PIN),
-    Case("empty rack", BEAT, lambda w: beat("g", rack_id=""), PIN),
-    Case("no rebalance timeout", BEAT, lambda w: beat("g", rebalance_timeout_ms=-1), PIN),
-    Case("owns something while joining", BEAT, lambda w: beat("g", **owns(NOWHERE, 0)), PIN),
-    Case("does not say what it owns while joining", BEAT, lambda w: beat("g", topic_partitions=None), PIN),
-    Case("subscribes to nothing", BEAT, lambda w: beat("g", subscribed_topic_names=None), PIN),
-    Case("subscribes to nothing, v0", BEAT, lambda w: beat("g", subscribed_topic_names=None), PIN, version=0),
-    Case("leaves as static without an instance", BEAT, lambda w: beat("g", epoch=-2), PIN),
-    Case("epoch -3", BEAT, lambda w: beat("g", epoch=-3), PIN),
-    Case("unknown assignor", BEAT, lambda w: beat("g", server_assignor="elsewhere"), PIN),
-    Case("bad pattern", BEAT, lambda w: beat("g", subscribed_topic_names=None, subscribed_topic_regex="("), PIN),
-    Case("unknown group", BEAT, lambda w: beat(w.missing, epoch=5), PIN),
-    Case("unknown group, leaving", BEAT, lambda w: beat(w.missing, epoch=-1), PIN),
-    Case("unknown member", BEAT, lambda w: beat(w.consumers, "nobody", 5), PIN),
-    Case("unknown member, leaving", BEAT, lambda w: beat(w.consumers, "nobody", -1), PIN),
-    Case("epoch of the future", BEAT, lambda w: beat(w.consumers, w.consumer, 99), PIN),
-    Case("unknown static member", BEAT, lambda w: beat(w.consumers, "nobody", 5, instance_id="unheard-of"), PIN),
-    Case("classic group with members", BEAT, lambda w: beat(w.group), PIN),
-    Case("classic group, not joining", BEAT, lambda w: beat(w.group, "nobody", 5), PIN),
+    Case("no group", BEAT, lambda w: beat(""), "INVALID_REQUEST: GroupId can't be empty."),
+    Case("group of blanks", BEAT, lambda w: beat("  "), "INVALID_REQUEST: GroupId can't be empty."),
+    Case("no member", BEAT, lambda w: beat("g", ""), "INVALID_REQUEST: MemberId can't be empty."),
+    Case("no member, v0, not joining", BEAT, lambda w: beat("g", "", 1), "INVALID_REQUEST: MemberId can't be empty.",
+         version=0),
+    Case("empty instance", BEAT, lambda w: beat("g", instance_id=""), "INVALID_REQUEST: InstanceId can't be empty."),
+    Case("empty rack", BEAT, lambda w: beat("g", rack_id=""), "INVALID_REQUEST: RackId can't be empty."),
+    Case("no rebalance timeout", BEAT, lambda w: beat("g", rebalance_timeout_ms=-1),
+         "INVALID_REQUEST: RebalanceTimeoutMs must be provided in first request."),
+    Case("owns something while joining", BEAT, lambda w: beat("g", **owns(NOWHERE, 0)),
+         "INVALID_REQUEST: TopicPartitions must be empty when (re-)joining."),
+    Case("does not say what it owns while joining", BEAT, lambda w: beat("g", topic_partitions=None),
+         "INVALID_REQUEST: TopicPartitions must be empty when (re-)joining."),
+    Case("subscribes to nothing", BEAT, lambda w: beat("g", subscribed_topic_names=None),
+         "INVALID_REQUEST: Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."),
+    Case("subscribes to nothing, v0", BEAT, lambda w: beat("g", subscribed_topic_names=None),
+         "INVALID_REQUEST: Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.",
+         version=0),
+    Case("leaves as static without an instance", BEAT, lambda w: beat("g", epoch=-2),
+         "INVALID_REQUEST: InstanceId can't be null."),
+    Case("epoch -3", BEAT, lambda w: beat("g", epoch=-3), "INVALID_REQUEST: MemberEpoch is invalid."),
+    Case("unknown assignor", BEAT, lambda w: beat("g", server_assignor="elsewhere"),
+         "UNSUPPORTED_ASSIGNOR: ServerAssignor elsewhere is not supported. Supported assignors: uniform, range."),
+    Case("bad pattern", BEAT, lambda w: beat("g", subscribed_topic_names=None, subscribed_topic_regex="("),
+         "INVALID_REGULAR_EXPRESSION: SubscribedTopicRegex `(` is not a valid regular expression: missing closing "
+         ").",
+         ours="INVALID_REGULAR_EXPRESSION: SubscribedTopicRegex `(` is not a valid regular expression: missing ), "
+         "unterminated subpattern at position 0.", why="another engine for patterns"),
+    Case("unknown group", BEAT, lambda w: beat(w.missing, epoch=5),
+         "GROUP_ID_NOT_FOUND: Consumer group {missing} not found."),
+    Case("unknown group, leaving", BEAT, lambda w: beat(w.missing, epoch=-1),
+         "GROUP_ID_NOT_FOUND: Group {missing} not found."),
+    Case("unknown member", BEAT, lambda w: beat(w.consumers, "nobody", 5),
+         "UNKNOWN_MEMBER_ID: Member nobody is not a member of group {consumers}."),
+    Case("unknown member, leaving", BEAT, lambda w: beat(w.consumers, "nobody", -1),
+         "UNKNOWN_MEMBER_ID: Member nobody is not a member of group {consumers}."),
+    Case("epoch of the future", BEAT, lambda w: beat(w.consumers, w.consumer, 99),
+         "FENCED_MEMBER_EPOCH: The consumer group member has a greater member epoch (99) than the one known by the "
+         "group coordinator (1). The member must abandon all its partitions and rejoin."),
+    Case("unknown static member", BEAT, lambda w: beat(w.consumers, "nobody", 5, instance_id="unheard-of"),
+         "UNKNOWN_MEMBER_ID: Instance id unheard-of is unknown."),
+    Case("classic group with members", BEAT, lambda w: beat(w.group),
+         "GROUP_ID_NOT_FOUND: Cannot upgrade classic group {group} to consumer group because the embedded consumer "
+         "protocol is malformed.", ours="GROUP_ID_NOT_FOUND: Group {group} is not a consumer group.",
+         why="there is no upgrade of groups with members"),
+    Case("classic group, not joining", BEAT, lambda w: beat(w.group, "nobody", 5),
+         "GROUP_ID_NOT_FOUND: Group {group} is not a consumer group."),
     #
-    Case("no group", DESCRIBE, lambda w: describe(""), PIN),
-    Case("unknown group", DESCRIBE, lambda w: describe(w.missing), PIN),
-    Case("classic group", DESCRIBE, lambda w: describe(w.group), PIN),
-    Case("named twice", DESCRIBE, lambda w: describe(w.missing, w.missing), PIN),
+    Case("no group", DESCRIBE, lambda w: describe(""), "INVALID_GROUP_ID"),
+    Case("unknown group", DESCRIBE, lambda w: describe(w.missing), "GROUP_ID_NOT_FOUND: Group {missing} not found."),
+    Case("classic group", DESCRIBE, lambda w: describe(w.group),
+         "GROUP_ID_NOT_FOUND: Group {group} is not a consumer group."),
+    Case("named twice", DESCRIBE, lambda w: describe(w.missing, w.missing),
+         "GROUP_ID_NOT_FOUND: Group {missing} not found. | GROUP_ID_NOT_FOUND: Group {missing} not found."),
 ]  # fmt: skip

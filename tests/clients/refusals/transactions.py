@@ -17,8 +17,6 @@ from bridge.apis import (
 )
 from tests.clients.refusals.case import Case, World
 
-PIN: list[str] = []
-
 
 def begin(transactional_id: str | None, timeout_ms: int = 60_000, producer: int = -1, epoch: int = -1) -> Any:
     """An InitProducerId."""
@@ -78,29 +76,49 @@ def mark(topic: str, partition: int = 0) -> Any:
 BEGIN, PRODUCERS, LIST = init_producer_id.API, describe_producers.API, list_transactions.API
 
 CASES = [
-    Case("transactional id", BEGIN, lambda w: begin("t"), PIN),
-    Case("transactional id, v0", BEGIN, lambda w: begin("t"), PIN, version=0),
-    Case("empty transactional id", BEGIN, lambda w: begin(""), PIN),
-    Case("timeout -1", BEGIN, lambda w: begin("t", -1), PIN),
-    Case("idempotent", BEGIN, lambda w: begin(None), PIN),
-    Case("idempotent, with an id", BEGIN, lambda w: begin(None, producer=77, epoch=3), PIN),
-    Case("id without an epoch", BEGIN, lambda w: begin(None, producer=77), PIN),
-    Case("epoch without an id", BEGIN, lambda w: begin(None, epoch=3), PIN),
+    Case("transactional id", BEGIN, lambda w: begin("t"), "NONE", ours="TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+         why="transactions are refused, by one error for all of their requests"),
+    Case("transactional id, v0", BEGIN, lambda w: begin("t"), "NONE", version=0,
+         ours="TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+         why="transactions are refused, by one error for all of their requests"),
+    Case("empty transactional id", BEGIN, lambda w: begin(""), "INVALID_REQUEST"),
+    Case("timeout -1", BEGIN, lambda w: begin("t", -1), "INVALID_TRANSACTION_TIMEOUT",
+         ours="TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+         why="transactions are refused, by one error for all of their requests"),
+    Case("idempotent", BEGIN, lambda w: begin(None), "NONE"),
+    Case("idempotent, with an id", BEGIN, lambda w: begin(None, producer=77, epoch=3), "NONE"),
+    Case("id without an epoch", BEGIN, lambda w: begin(None, producer=77), "INVALID_REQUEST"),
+    Case("epoch without an id", BEGIN, lambda w: begin(None, epoch=3), "INVALID_REQUEST"),
     #
-    Case("unknown transactional id", add_partitions_to_txn.API, add, PIN, version=3),
-    Case("unknown transactional id", add_offsets_to_txn.API, lambda w: offsets(), PIN),
-    Case("committed", end_txn.API, lambda w: end(True), PIN, version=4),
-    Case("aborted", end_txn.API, lambda w: end(False), PIN, version=4),
-    Case("unknown transactional id", txn_offset_commit.API, commit, PIN, version=4),
+    Case("unknown transactional id", add_partitions_to_txn.API, add, "INVALID_PRODUCER_ID_MAPPING", version=3,
+         ours="TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+         why="transactions are refused, by one error for all of their requests"),
+    Case("unknown transactional id", add_offsets_to_txn.API, lambda w: offsets(), "INVALID_PRODUCER_ID_MAPPING",
+         ours="TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+         why="transactions are refused, by one error for all of their requests"),
+    Case("committed", end_txn.API, lambda w: end(True), "INVALID_PRODUCER_ID_MAPPING", version=4,
+         ours="TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+         why="transactions are refused, by one error for all of their requests"),
+    Case("aborted", end_txn.API, lambda w: end(False), "INVALID_PRODUCER_ID_MAPPING", version=4,
+         ours="TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+         why="transactions are refused, by one error for all of their requests"),
+    Case("unknown transactional id", txn_offset_commit.API, commit, "INVALID_PRODUCER_ID_MAPPING", version=4,
+         ours="TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+         why="transactions are refused, by one error for all of their requests"),
     #
-    Case("unknown topic", PRODUCERS, lambda w: producers(w.missing), PIN),
-    Case("unknown partition", PRODUCERS, lambda w: producers(w.topic, 9), PIN),
-    Case("wrong topic name", PRODUCERS, lambda w: producers("a b"), PIN),
-    Case("well", PRODUCERS, lambda w: producers(w.topic), PIN),
-    Case("unknown", describe_transactions.API, lambda w: describe_transactions.Request(transactional_ids=["t-none"]), PIN),
-    Case("empty", describe_transactions.API, lambda w: describe_transactions.Request(transactional_ids=[""]), PIN),
-    Case("unknown state", LIST, lambda w: transactions(state_filters=["Sleeping"]), PIN),
-    Case("bad pattern", LIST, lambda w: transactions(transactional_id_pattern="("), PIN),
-    Case("unknown producer", LIST, lambda w: transactions(producer_id_filters=[77]), PIN),
-    Case("unknown topic", write_txn_markers.API, lambda w: mark(w.missing), PIN),
+    Case("unknown topic", PRODUCERS, lambda w: producers(w.missing),
+         "UNKNOWN_TOPIC_OR_PARTITION: This server does not host this topic-partition."),
+    Case("unknown partition", PRODUCERS, lambda w: producers(w.topic, 9), "UNKNOWN_TOPIC_OR_PARTITION"),
+    Case("wrong topic name", PRODUCERS, lambda w: producers("a b"),
+         "INVALID_TOPIC_EXCEPTION: Topic name is invalid: 'a b' contains one or more characters other than ASCII "
+         "alphanumerics, '.', '_' and '-'"),
+    Case("well", PRODUCERS, lambda w: producers(w.topic), "NONE"),
+    Case("unknown", describe_transactions.API, lambda w: describe_transactions.Request(transactional_ids=["t-none"]),
+         "TRANSACTIONAL_ID_NOT_FOUND"),
+    Case("empty", describe_transactions.API, lambda w: describe_transactions.Request(transactional_ids=[""]),
+         "INVALID_REQUEST"),
+    Case("unknown state", LIST, lambda w: transactions(state_filters=["Sleeping"]), "NONE"),
+    Case("bad pattern", LIST, lambda w: transactions(transactional_id_pattern="("), "INVALID_REGULAR_EXPRESSION"),
+    Case("unknown producer", LIST, lambda w: transactions(producer_id_filters=[77]), "NONE"),
+    Case("unknown topic", write_txn_markers.API, lambda w: mark(w.missing), "UNKNOWN_TOPIC_OR_PARTITION"),
 ]  # fmt: skip

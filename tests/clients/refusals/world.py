@@ -58,9 +58,9 @@ def _coordinated(found: World) -> None:
             asked = find_coordinator.Request(coordinator_keys=[found.group], key_type=kind)
             if found.ask(find_coordinator.API, asked, 4).coordinators[0].error_code == ErrorCode.NONE:
                 break
+    wanted = init_producer_id.Request(transactional_id=None, transaction_timeout_ms=0)
     for _ in attempts("producer ids"):
-        asked = init_producer_id.Request(transactional_id=None, transaction_timeout_ms=0)
-        if found.ask(init_producer_id.API, asked, 4).error_code == ErrorCode.NONE:
+        if found.ask(init_producer_id.API, wanted, 4).error_code == ErrorCode.NONE:
             break
 
 
