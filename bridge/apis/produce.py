@@ -28,6 +28,7 @@ _ACKS = (-1, 0, 1)
 _BATCHES, _ZSTD = 3, 7
 """The versions from which on record batches are demanded, and zstd is allowed in them."""
 _ATTRIBUTES_AT = 22  # the low byte's place in a batch v2
+_SIZED_AT = 12  # the bytes up to the end of its length, which counts those after
 
 
 @dataclass(slots=True)
@@ -125,7 +126,17 @@ def _records(place: _Place, version: int) -> memoryview:
         raise KafkaError(ErrorCode.INVALID_RECORD, "no records for this partition")
     if version >= _BATCHES and _is_message_set(records):
         raise KafkaError(ErrorCode.INVALID_RECORD, f"Produce v{version} takes record batches of magic 2 only")
+    if version >= _BATCHES and len(records) < _size_of_first(records):
+        text = f"{len(records)} bytes are no whole batch"
+        raise KafkaError(ErrorCode.INVALID_RECORD, text)
     return memoryview(records)
+
+
+def _size_of_first(records: Buffer) -> int:
+    """The bytes of the first batch, as far as it says how many they are."""
+    return (
+        _SIZED_AT if len(records) < _SIZED_AT else _SIZED_AT + int.from_bytes(records[8:_SIZED_AT], "big", signed=True)
+    )
 
 
 def _is_message_set(records: Buffer) -> bool:

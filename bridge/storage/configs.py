@@ -354,7 +354,7 @@ def _number(text: str, kind: Kind) -> float | None:
         number = float(text) if kind is Kind.DOUBLE else int(text)
     except ValueError:
         return None
-    return None if "_" in text or abs(number) > _LARGEST[kind] else number
+    return number if "_" not in text and abs(number) <= _LARGEST[kind] else None
 
 
 def _wrong(config: Config, value: object, reason: str) -> KafkaError:

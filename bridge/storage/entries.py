@@ -46,7 +46,7 @@ def split(records: memoryview) -> list[memoryview]:
     rest = records
     while len(rest):
         if len(rest) < HEADER_SIZE:
-            raise KafkaError(ErrorCode.INVALID_RECORD, f"{len(rest)} bytes are no batch")
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{len(rest)} bytes are no batch")
         magic = rest[16]
         if magic < 2:
             raise KafkaError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, f"message format {magic} is not supported")
@@ -54,7 +54,7 @@ def split(records: memoryview) -> list[memoryview]:
         if size < HEADER_SIZE:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch says {size} bytes, its header has {HEADER_SIZE}")
         if size > len(rest):
-            raise KafkaError(ErrorCode.INVALID_RECORD, f"a batch says {size} bytes, {len(rest)} are left")
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch says {size} bytes, {len(rest)} are left")
         batches.append(rest[:size])
         rest = rest[size:]
     if not batches:
