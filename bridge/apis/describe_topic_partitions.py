@@ -77,10 +77,11 @@ class Response:
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Tell topics in the order of their names, until the page is full (`DescribeTopicPartitionsRequestHandler`)."""
-    try:
-        wanted = await _wanted(request, broker)
-    except KafkaError as error:
-        return Response(topics=[_refused(topic.name, error.code) for topic in request.topics])
+    names = {topic.name for topic in request.topics} or set(await broker.topics.names())
+    cursor = request.cursor
+    if cursor is not None and (cursor.partition_index < 0 or (request.topics and cursor.topic_name not in names)):
+        return Response(topics=[_refused(topic.name, ErrorCode.INVALID_REQUEST) for topic in request.topics])
+    wanted = sorted(name for name in names if cursor is None or name >= cursor.topic_name)
     left = max(min(request.response_partition_limit, MOST_PARTITIONS), 1)
     topics: list[ResponseTopic] = []
     # at most so many are on the page, if all of them exist
@@ -92,23 +93,16 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         if isinstance(found, ErrorCode):
             if request.topics:
                 topics.append(_refused(name, found))
+            elif found is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # of all there are none may be left out
+                raise KafkaError(found)
             continue
-        first = request.cursor.partition_index if request.cursor and request.cursor.topic_name == name else 0
+        first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
         last = min(first + left, found.partitions)
         topics.append(_page(found, range(first, last), broker))
         if last < found.partitions:
             return Response(topics=topics, next_cursor=Cursor(topic_name=name, partition_index=last))
         left -= len(topics[-1].partitions)
     return Response(topics=topics)
-
-
-async def _wanted(request: Request, broker: Broker) -> list[str]:
-    """The names from the cursor on, in their order."""
-    cursor = request.cursor
-    names = {topic.name for topic in request.topics} or set(await broker.topics.names())
-    if cursor is not None and (cursor.partition_index < 0 or (request.topics and cursor.topic_name not in names)):
-        raise KafkaError(ErrorCode.INVALID_REQUEST)
-    return sorted(name for name in names if cursor is None or name >= cursor.topic_name)
 
 
 async def _find(name: str, broker: Broker) -> Topic | ErrorCode:

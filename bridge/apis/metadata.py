@@ -172,4 +172,5 @@ API = Api(
     request=Request,
     response=Response,
     read=read,
+    closes=True,  # Kafka has one error there, REBOOTSTRAP_REQUIRED (KIP-1102), and the Java client looks for no other
 )
