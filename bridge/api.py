@@ -100,8 +100,8 @@ class Api:
     """A lost connection cancels the handler: true only where it waits and changes nothing, as a long poll does.
     Anything else goes on, as in Kafka: with acks=0 a client sends and hangs up."""
     closes: bool = False
-    """A request that fails as a whole closes the connection although its answer has a place for the error: where clients
-    do not look at it, and take the answer for a full one."""
+    """A request that fails as a whole closes the connection, although its answer has a place for the error: clients do
+    not look there, and take the answer for a full one."""
 
     def serves(self, version: int) -> bool:
         """Whether the version is one that we advertise."""
