@@ -1,7 +1,7 @@
 """SaslHandshake: choose a mechanism to log in with; ILLEGAL_SASL_STATE, as Kafka answers where nobody has to log in.
 
-A client that is set up to log in is told so at once. Without this API it would take the bridge for a broker older than
-0.10 and send its password without a frame.
+A client that is set up to log in is told so at once. Without this API librdkafka takes the bridge for a broker older
+than 0.10.
 """
 
 from bridge.api import Api, Broker, Session
