@@ -126,6 +126,9 @@ class Api:
     abandon: bool = False
     """A lost connection cancels the handler: true only where it waits and changes nothing, as a long poll does.
     Anything else goes on, as in Kafka: with acks=0 a client sends and hangs up."""
+    closes: bool = False
+    """A request that fails as a whole closes the connection, although its answer has a place for the error: clients do
+    not look there, and take the answer for a full one."""
 
     def serves(self, version: int) -> bool:
         """Whether the version is one that we advertise."""
@@ -154,7 +157,7 @@ class Api:
     def failure(self, code: int, text: str, version: int) -> Any | None:
         """An answer that says only this error, or None when the version has no place for it."""
         fields = {field.name: field for field in message.fields_of(self.response)}
-        if "error_code" not in fields or not fields["error_code"].exists(version):
+        if self.closes or "error_code" not in fields or not fields["error_code"].exists(version):
             return None
         values: dict[str, Any] = {"error_code": int(code)}
         if "error_message" in fields:

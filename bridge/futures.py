@@ -1,7 +1,7 @@
 """Futures that come out as others do, and work that is done once for all who want it at the same time."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Generic, TypeVar
 
 _S = TypeVar("_S")
@@ -55,7 +55,7 @@ class SharedLook(Generic[_R]):
         return await self._look()
 
 
-def _seen(task: "asyncio.Task[Any]") -> None:
+def _seen(task: "asyncio.Future[Any]") -> None:
     """All who asked may have gone: then nobody else reads its error, and asyncio would complain."""
     if not task.cancelled():
         task.exception()
@@ -91,3 +91,18 @@ class Cached(Generic[_R]):
 
 def _failed(task: "asyncio.Task[_R]") -> bool:
     return task.cancelled() or task.exception() is not None
+
+
+_going_on: set["asyncio.Future[Any]"] = set()
+
+
+async def within(timeout_ms: int, work: Coroutine[Any, Any, _R]) -> _R:
+    """What `work` gives; TimeoutError when it takes longer.
+
+    It then goes on unseen, so that what it changes is not left by halves.
+    """
+    task = asyncio.ensure_future(work)
+    _going_on.add(task)  # the loop itself would let go of it
+    task.add_done_callback(_going_on.discard)
+    task.add_done_callback(_seen)
+    return await asyncio.wait_for(asyncio.shield(task), max(timeout_ms, 1) / 1000)

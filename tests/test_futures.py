@@ -3,7 +3,7 @@ from contextlib import suppress
 
 import pytest
 
-from bridge.futures import Cached, SharedLook, following
+from bridge.futures import Cached, SharedLook, following, within
 
 
 def doubled(answer: "asyncio.Future[int]", value: int) -> None:
@@ -146,3 +146,42 @@ async def test_who_gives_up_waiting_takes_the_answer_from_nobody() -> None:
 async def turns() -> None:
     for _ in range(5):
         await asyncio.sleep(0)
+
+
+# --- what may take longer than somebody waits ---
+
+
+async def test_what_takes_too_long_goes_on() -> None:
+    may_end, ended = asyncio.Event(), asyncio.Event()
+
+    async def work() -> None:
+        await may_end.wait()
+        ended.set()
+
+    with pytest.raises(TimeoutError):
+        await within(0, work())
+    may_end.set()
+    await ended.wait()
+
+
+async def test_what_is_in_time_gives_its_result_or_its_error() -> None:
+    async def work(divisor: int) -> float:
+        return 1 / divisor
+
+    assert await within(60_000, work(2)) == 0.5
+    with pytest.raises(ZeroDivisionError):
+        await within(60_000, work(0))
+
+
+async def test_what_fails_unseen_troubles_nobody() -> None:
+    may_fail, failed = asyncio.Event(), asyncio.Event()
+
+    async def work() -> None:
+        await may_fail.wait()
+        failed.set()
+        raise ValueError
+
+    with pytest.raises(TimeoutError):
+        await within(-1, work())
+    may_fail.set()
+    await failed.wait()

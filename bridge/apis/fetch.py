@@ -25,6 +25,7 @@ from bridge.storage.partition import PartitionLog
 from bridge.storage.pending_reads import PendingReads, Wanted
 
 _READ_COMMITTED = 1
+_WITHOUT_SESSION = (0, -1)  # a full fetch: the first of a session that is wanted, or the end of any (KIP-227)
 _MOST_BYTES = 1 << 27  # of one batch, uncompressed
 _WHOLE_MESSAGE, _BATCHES, _ZSTD = 3, 4, 10
 """The versions from which on the first message is whole whatever its size, records come in batches, and may be zstd."""
@@ -53,7 +54,7 @@ class _Part:
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Answer when there are `min_bytes`, an error, or `max_wait_ms` are over; waiting costs a future, not a poll."""
-    if request.session_id != 0:  # none was ever given out
+    if request.session_epoch not in _WITHOUT_SESSION:  # none was ever given out
         return Response(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=[])
     version = session.api_version
     loop = asyncio.get_running_loop()
@@ -185,10 +186,13 @@ async def _to_messages(part: _Part, version: int, max_bytes: int) -> None:
 
 
 def _refuse_zstd(parts: list[_Part]) -> None:
-    """As KIP-110 has it: a client of these versions could not make anything of it."""
+    """Topics whose own compression.type is zstd are not for clients of these versions (KIP-110).
+
+    What producers have compressed so of their own accord they get, as from Kafka: they may know it all the same.
+    """
     for part in parts:
-        if any(entries.has_codec(batches, KafkaCodec.ZSTD) for batches in part.records):
-            part.error = KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd takes Fetch v10")
+        if part.log is not None and part.log.plan.codec is KafkaCodec.ZSTD:
+            part.error = KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 
 
 def _messages(batches: list[bytes], version: int, offset: int, limit: int) -> bytes:

@@ -3,7 +3,7 @@
 v1 adds racks, the controller and null for "all topics" (an empty list was all before, and means none since); v2 the
 cluster id; v3 throttle_time_ms; v4 allow_auto_topic_creation; v5 offline replicas; v7 leader epochs; v8 authorized
 operations; v9 is flexible; v10 adds topic ids (KIP-516); v11 drops the cluster's operations (KIP-700); v12 lets topics
-be asked for by id.
+be asked for by id; v13 adds an error for the whole request (KIP-1102).
 """
 
 import asyncio
@@ -18,6 +18,7 @@ from bridge.errors import KafkaError
 from bridge.kafka import message as messages
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int16, Int32, Uuid, message, nullable_since, since, until
+from bridge.storage import names
 from bridge.storage.topic import Topic
 
 FLEXIBLE = 9
@@ -89,6 +90,7 @@ class Response:
     controller_id: Annotated[Int32, since(1)] = -1
     topics: list[ResponseTopic]
     cluster_authorized_operations: Annotated[Int32, since(8), until(10)] = NO_OPERATIONS
+    error_code: Annotated[Int16, since(13)] = 0
 
 
 def read(body: memoryview, version: int) -> Request:
@@ -106,8 +108,8 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         found = await broker.topics.all()
     else:
         create = request.allow_auto_topic_creation and broker.settings.kafka.auto_create_topics
-        by_id = session.api_version >= BY_ID
-        found = await asyncio.gather(*(_find(wanted, by_id, create, broker) for wanted in request.topics))
+        version = session.api_version
+        found = await asyncio.gather(*(_find(wanted, version, create, broker) for wanted in request.topics))
     # From here on nothing is waited for: leaders and brokers are of one view of the cluster. kafka-python 3.0 hangs
     # when it is told of a leader that is no broker.
     cluster = broker.cluster
@@ -120,13 +122,16 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     )
 
 
-async def _find(wanted: RequestTopic, by_id: bool, create: bool, broker: Broker) -> Topic | ResponseTopic:
-    if by_id and wanted.topic_id != ZERO_UUID:
+async def _find(wanted: RequestTopic, version: int, create: bool, broker: Broker) -> Topic | ResponseTopic:
+    if version >= BY_ID and wanted.topic_id != ZERO_UUID:
         return await _find_by_id(wanted.topic_id, broker)
     name = wanted.name or ""
     try:
+        if wanted.topic_id != ZERO_UUID:  # the request has a place for it already, but no version before means it
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
+        names.check(name)
         topic = await broker.topics.get(name)
-        if topic is None and create:
+        if topic is None and create and name not in names.INTERNAL:
             topic = await broker.topics.create_if_absent(name)
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -166,10 +171,11 @@ API = Api(
     key=3,
     name="Metadata",
     min_version=0,
-    max_version=12,
+    max_version=13,
     flexible=FLEXIBLE,
     handle=handle,
     request=Request,
     response=Response,
     read=read,
+    closes=True,  # Kafka has one error there, REBOOTSTRAP_REQUIRED (KIP-1102), and the Java client looks for no other
 )

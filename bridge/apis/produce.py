@@ -17,7 +17,7 @@ from bridge.kafka import produce_wire
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import Buffer
 from bridge.kafka.produce_wire import Request, RequestPartition, Response, ResponsePartition, ResponseTopic
-from bridge.storage import entries, sealing
+from bridge.storage import entries, names, sealing
 from bridge.storage.faults import translated
 from bridge.storage.partition import PartitionLog
 from bridge.storage.sealing import Sealed
@@ -30,6 +30,7 @@ _ACKS = (-1, 0, 1)
 _BATCHES, _ZSTD = 3, 7
 """The versions from which on record batches are demanded, and zstd is allowed in them."""
 _ATTRIBUTES_AT = 22  # the low byte's place in a batch v2
+_SIZED_AT = 12  # the bytes up to the end of its length, which counts those after
 
 
 @dataclass(slots=True)
@@ -49,7 +50,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Later[Re
     refused = _refuse(request)
     # All logs are made ready first; then the batches take their places without a pause in between, so that
     # the order of requests is the order of records.
-    deadline = asyncio.get_running_loop().time() + max(request.timeout_ms, 1) / 1000
+    deadline = asyncio.get_running_loop().time() + _patience(request, broker)
     slow = [
         _prepare(name, place, session, deadline, broker)
         for name, places in topics
@@ -64,12 +65,19 @@ async def handle(request: Request, broker: Broker, session: Session) -> Later[Re
     return Later(_Answer(request, topics, deadline).future)
 
 
+def _patience(request: Request, broker: Broker) -> float:
+    """The seconds that the request may take; with 0 a Kafka does not wait for its followers, which are not here."""
+    if request.timeout_ms > 0:
+        return request.timeout_ms / 1000
+    return broker.settings.pulsar.operation_timeout_seconds
+
+
 def _refuse(request: Request) -> KafkaError | None:
     """Why nothing of the request can be done."""
     if request.transactional_id is not None:
         return KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not offered")
     if request.acks not in _ACKS:
-        return KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks {request.acks} is none of -1, 0, 1")
+        return KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
     return None
 
 
@@ -101,6 +109,8 @@ async def _prepare(topic: str, place: _Place, session: Session, deadline: float,
     """The same for a partition whose log is not at hand, or whose records take long."""
     version = session.api_version
     try:
+        if topic in names.INTERNAL:  # as Kafka's ReplicaManager: they are the brokers' own
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
         async with asyncio.timeout_at(deadline):
             place.log = log = await broker.topics.partition(topic, place.data.index)
             if not place.sealed:
@@ -119,7 +129,17 @@ def _records(place: _Place, version: int) -> memoryview:
         raise KafkaError(ErrorCode.INVALID_RECORD, "no records for this partition")
     if version >= _BATCHES and _is_message_set(records):
         raise KafkaError(ErrorCode.INVALID_RECORD, f"Produce v{version} takes record batches of magic 2 only")
+    if version >= _BATCHES and len(records) < _size_of_first(records):
+        text = f"{len(records)} bytes are no whole batch"
+        raise KafkaError(ErrorCode.INVALID_RECORD, text)
     return memoryview(records)
+
+
+def _size_of_first(records: Buffer) -> int:
+    """The bytes of the first batch, as far as it says how many they are."""
+    return (
+        _SIZED_AT if len(records) < _SIZED_AT else _SIZED_AT + int.from_bytes(records[8:_SIZED_AT], "big", signed=True)
+    )
 
 
 def _is_message_set(records: Buffer) -> bool:

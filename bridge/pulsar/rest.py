@@ -1,6 +1,7 @@
 """Calls to Pulsar's admin REST interface: addresses, redirects, answers, errors."""
 
 import json
+import re
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
@@ -21,6 +22,9 @@ _MAX_REDIRECTS: Final = 10
 _AT_ONCE: Final = 16
 """Questions, and as many changes: a broker does not answer faster when more wait. Who changes something does not wait
 behind who asks for everything."""
+_UNEXPECTED: Final = re.compile(
+    r"unexpected error occurred in the server.*?^Message: ([^\n]*)", re.DOTALL | re.MULTILINE
+)
 
 _Answer = TypeVar("_Answer")
 
@@ -194,8 +198,10 @@ def _json(text: str) -> Any:
 
 
 def _reason(text: str, status_line: str | None) -> str:
-    """Pulsar puts {"reason": ...}; a server error page is not worth repeating."""
+    """Pulsar puts {"reason": ...}; a server error page is not worth repeating, nor is the stack trace in a reason."""
     answer = _json(text)
     if isinstance(answer, dict) and "reason" in answer:
-        return str(answer["reason"])
+        reason = str(answer["reason"])
+        unexpected = _UNEXPECTED.search(reason)
+        return reason if unexpected is None else unexpected[1]
     return status_line or text[:200]

@@ -31,7 +31,7 @@ from bridge.storage.log_end import LogEnd
 from bridge.storage.offsets import span
 from bridge.storage.repeated import Stored
 from bridge.storage.sealing import METADATA_BYTES, Sealed
-from bridge.storage.sequences import Range
+from bridge.storage.sequences import Place, Range
 from bridge.storage.writers import ProducerBatch, User, Writer, Writers, failed
 
 _READ_BACK_TRIES = 3
@@ -201,6 +201,10 @@ class Appender:
     def is_taken(self, batch: ProducerBatch) -> bool:
         """Whether somebody else writes as its producer."""
         return self._writers.is_taken(batch[0])
+
+    def producers(self) -> list[tuple[int, Place]]:
+        """The idempotent producers that write here, and the last place of each."""
+        return self._writers.last()
 
     def sweep(self, now: float) -> None:
         """Close the writers that nobody uses; `now`: loop time."""

@@ -26,7 +26,7 @@ from bridge.codec import (
     message_sets,
     timestamp_of,
 )
-from bridge.codec.compression import CODEC_MASK, KAFKA_OF, KafkaCodec, decompress_kafka, decompress_pulsar
+from bridge.codec.compression import KAFKA_OF, decompress_kafka, decompress_pulsar
 from bridge.codec.packing import pack
 from bridge.errors import BridgeError, CorruptEntry, KafkaError
 from bridge.kafka.error_codes import ErrorCode
@@ -52,7 +52,9 @@ def split(records: memoryview) -> list[memoryview]:
         if magic < 2:
             raise KafkaError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, f"message format {magic} is not supported")
         size = int.from_bytes(rest[8:12], "big", signed=True) + 12
-        if size < HEADER_SIZE or size > len(rest):
+        if size < HEADER_SIZE:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch says {size} bytes, its header has {HEADER_SIZE}")
+        if size > len(rest):
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch says {size} bytes, {len(rest)} are left")
         batches.append(rest[:size])
         rest = rest[size:]
@@ -112,11 +114,6 @@ def summary(batches: bytes) -> tuple[int, int]:
     headers = [codec.read_header(batch) for batch in split(memoryview(batches))]
     last = headers[-1]
     return max(header.max_timestamp for header in headers), last.base_offset + last.last_offset_delta + 1
-
-
-def has_codec(batches: bytes, codec: KafkaCodec) -> bool:
-    """Whether one of these batches is compressed so."""
-    return any(batch[ATTRIBUTES_AT] & CODEC_MASK == codec for batch in split(memoryview(batches)))
 
 
 def is_kafka(metadata: MessageMetadata) -> bool:

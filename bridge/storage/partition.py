@@ -19,6 +19,7 @@ from bridge.storage.offsets import OffsetIndex
 from bridge.storage.repeated import Stored
 from bridge.storage.sealing import Plan, Sealed
 from bridge.storage.search import Search
+from bridge.storage.sequences import Place
 from bridge.storage.services import Storage
 from bridge.storage.tail import Recreated, Tail
 from bridge.storage.tail_owner import TailOwner
@@ -127,6 +128,10 @@ class PartitionLog:
             await self.prepare()
             self._check_open()
             await self._appender.opened()
+
+    def producers(self) -> list[tuple[int, Place]]:
+        """The idempotent producers that write here through this process: their ids, and the last place of each."""
+        return self._appender.producers()
 
     # --- reading ---
 

@@ -70,6 +70,11 @@ class Sequences:
         self._last = Place.of_pulsar(last_sequence_id)
 
     @property
+    def last(self) -> Place | None:
+        """The last place that is taken."""
+        return self._last
+
+    @property
     def epoch(self) -> int:
         """The producer's present epoch; −1 where nothing is known of it."""
         return -1 if self._last is None else self._last.epoch

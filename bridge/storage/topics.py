@@ -10,9 +10,12 @@ from bridge.errors import KafkaError
 from bridge.fairness import FairLimit
 from bridge.futures import SharedLook
 from bridge.kafka.error_codes import ErrorCode
-from bridge.pulsar.admin import AdminError, Conflict, NotFound
+from bridge.pulsar.admin import AdminError, NotFound
+from bridge.pulsar.pb import PulsarApi_pb2 as pb
+from bridge.pulsar.types import PulsarError
 from bridge.storage import kept, names
 from bridge.storage.administration import Administration
+from bridge.storage.creation import check_new, taken
 from bridge.storage.faults import translated
 from bridge.storage.names import Names
 from bridge.storage.partition import PartitionLog
@@ -22,8 +25,6 @@ from bridge.storage.topic import NO_ID, UUID_PROPERTY, Topic, topic_id
 
 _log = log.get(__name__)
 
-TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
-"""What has configs (`org.apache.kafka.common.config.ConfigResource.Type`)."""
 _FRESH = 5.0  # seconds that what is known of a topic is taken for true; then it is asked anew in the background
 _SWEEP = 10.0
 _AT_ONCE = 16
@@ -79,11 +80,12 @@ class Topics:
         return topic
 
     async def get(self, name: str) -> Topic | None:
-        """The topic, or None if there is none. Raises KafkaError for a name that can be no topic's."""
+        """The topic, or None if there is none."""
         topic = self.cached(name)
         if topic is not None:
             return topic
-        names.check(name)
+        if not names.is_shown(name):
+            return None
         # asked for many times at once, it is looked for once, and all go on in the order they came
         finding = self._finding.get(name)
         if finding is None:
@@ -92,8 +94,19 @@ class Topics:
             finding.add_done_callback(lambda _: self._finding.pop(name, None))
         return await asyncio.shield(finding)
 
+    async def exists(self, name: str) -> bool:
+        """Whether there is a topic of this name, whoever made it: a question that costs next to nothing."""
+        try:
+            return self.cached(name) is not None or await self._storage.client.partitions(self._names.pulsar(name)) >= 0
+        except PulsarError as error:
+            if error.code == pb.TopicNotFound:
+                return False
+            return await self.get(name) is not None  # a broker that cannot be asked so
+
     async def by_id(self, topic_id: uuid.UUID) -> Topic | None:
         """The topic with this id."""
+        if topic_id == NO_ID:
+            return None
         for topic in self._known.values():
             if topic.id == topic_id:
                 return topic
@@ -120,7 +133,7 @@ class Topics:
         """A partition's log by name; UNKNOWN_TOPIC_OR_PARTITION if there is none."""
         topic = await self.get(name)
         if topic is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return self.log(topic, partition)
 
     def log(self, topic: Topic, partition: int) -> PartitionLog:
@@ -131,7 +144,7 @@ class Topics:
                 text = f"topic {topic.name} was deleted, or is looked for anew"
                 raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, text)
             if not 0 <= partition < topic.partitions:
-                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic.name} has no partition {partition}")
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             full = self._names.partition(topic.name, partition, partitioned=topic.partitioned)
             log = topic.logs[partition] = PartitionLog(full, self._storage, lambda: self.forget(topic))
             self._storage.metrics.open_partitions.inc()
@@ -149,11 +162,15 @@ class Topics:
 
     # --- changing ---
 
-    async def create(self, name: str, partitions: int, configs: Mapping[str, str | None] | None = None) -> Topic:
-        """Create a topic and wait until a produce to each partition would work; KafkaError otherwise."""
-        names.check(name)
-        if self.cached(name) is not None:
-            raise _exists(name)
+    async def create(
+        self, name: str, partitions: int, configs: Mapping[str, str | None] | None = None, *, is_new: bool = False
+    ) -> Topic:
+        """Create a topic and wait until a produce to each partition would work; KafkaError otherwise.
+
+        `is_new`: `check_new` has been asked already.
+        """
+        if not is_new:
+            await check_new(name, self)
         new_id = uuid.uuid4()
         properties = {UUID_PROPERTY: str(new_id)}
         if not configs:
@@ -174,11 +191,8 @@ class Topics:
         return topic
 
     async def _create(self, name: str, partitions: int, properties: Mapping[str, str]) -> None:
-        with translated():
-            try:
-                await self._storage.admin.create_partitioned(self._names.pulsar(name), partitions, properties)
-            except Conflict:
-                raise _exists(name) from None
+        with translated(), taken(name):
+            await self._storage.admin.create_partitioned(self._names.pulsar(name), partitions, properties)
 
     def _created(self, topic: Topic) -> Topic:
         """Take a topic in that was just created; what was known of the name before is of another one."""
@@ -237,23 +251,11 @@ class Topics:
         await self.administration.grow(topic, partitions)
         await self.ready(topic)
 
-    async def configurable(self, resource_type: int, name: str) -> Topic:
-        """The topic whose configs are to be changed; KafkaError where they cannot be."""
-        if resource_type == BROKER_RESOURCE:
-            text = "a bridge's settings are in its own configuration: change that and start it again"
-            raise KafkaError(ErrorCode.INVALID_CONFIG, text)
-        if resource_type != TOPIC_RESOURCE:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"resources of type {resource_type} have no configs here")
-        topic = await self.get(name)
-        if topic is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
-        return topic
-
     async def delete_records(self, name: str, partition: int, offset: int) -> int:
         """Let nobody read what is before `offset` (−1: the end) any more; the first offset that is left."""
         topic = await self.get(name)
         if topic is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         partition_log = self.log(topic, partition)
         if kept.configs(topic.properties).get("cleanup.policy") == "compact":
             raise KafkaError(ErrorCode.POLICY_VIOLATION, "each key's last record is kept: cleanup.policy is compact")
@@ -389,10 +391,6 @@ class Topics:
             for topic in list(self._known.values()):
                 for partition_log in list(topic.logs.values()):
                     await partition_log.sweep(_now())
-
-
-def _exists(name: str) -> KafkaError:
-    return KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
 
 
 def _now() -> float:

@@ -14,7 +14,7 @@ from bridge.pulsar.client import PulsarClient
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.producer import Producer
 from bridge.pulsar.types import ClientClosed
-from bridge.storage.sequences import Range, Sequences
+from bridge.storage.sequences import Place, Range, Sequences
 
 _REMEMBERED = 5  # batches of a producer; Kafka's clients have no more under way
 _MOST_WRITERS = 1000
@@ -173,6 +173,11 @@ class Writers:
             writer.users.discard(user)
             if not writer.users and not writer.busy:
                 self.drop(producer_id, writer)
+
+    def last(self) -> list[tuple[int, Place]]:
+        """The producers whose writers are open, and the last place that each has taken."""
+        found = ((producer_id, writer.sequences.last) for producer_id, writer in self._writers.items())
+        return [(producer_id, place) for producer_id, place in found if place is not None]
 
     def drop(self, producer_id: int, writer: Writer) -> None:
         """Close a writer whose sends fail, or that is idle: the next batch asks Pulsar anew what is stored."""
