@@ -36,6 +36,8 @@ class Session:
     """Name and version as ApiVersions v3 tells them (KIP-511); whatever the client likes, so never trusted."""
     api_version: int = 0
     """The version of the request that is handled now; a `Later` must not ask for it, another one may be by then."""
+    received_at: float | None = None
+    """Loop time at which that request was received: it may have waited behind others of its connection."""
 
     room: Callable[[], int] = lambda: 2**31 - 1
     """Bytes that an answer may have now, if it can have fewer: what clients have not taken yet stays in memory."""

@@ -30,6 +30,17 @@ def following(source: "asyncio.Future[_S]", take: "Callable[[asyncio.Future[_R],
     return answer
 
 
+async def shared(work: "asyncio.Future[_R]", closed: Exception) -> _R:
+    """What work gives that others wait for, too. Who gives up does not end it; raises `closed` where it is ended."""
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if work.cancelled() and task is not None and not task.cancelling():
+            raise closed from None
+        raise
+
+
 class SharedLook(Generic[_R]):
     """Looks at something that changes, for many who ask: who asks gets a look begun no earlier than that.
 

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from bridge.api import Api, Broker, Later, Session
-from bridge.codec import message_sets
+from bridge.codec import NO_PRODUCER, message_sets
 from bridge.codec.compression import CODEC_MASK, KafkaCodec
 from bridge.errors import KafkaError
 from bridge.kafka import produce_wire
@@ -29,6 +29,16 @@ MAX_REQUEST_BYTES = 2**31 - 1
 _ACKS = (-1, 0, 1)
 _BATCHES, _ZSTD = 3, 7
 """The versions from which on record batches are demanded, and zstd is allowed in them."""
+_RETRIED = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+"""Errors after which an idempotent producer sends the same batch again."""
 _ATTRIBUTES_AT = 22  # the low byte's place in a batch v2
 _SIZED_AT = 12  # the bytes up to the end of its length, which counts those after
 
@@ -50,7 +60,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Later[Re
     refused = _refuse(request)
     # All logs are made ready first; then the batches take their places without a pause in between, so that
     # the order of requests is the order of records.
-    deadline = asyncio.get_running_loop().time() + _patience(request, broker)
+    deadline = (session.received_at or asyncio.get_running_loop().time()) + _patience(request, broker)
     slow = [
         _prepare(name, place, session, deadline, broker)
         for name, places in topics
@@ -59,9 +69,9 @@ async def handle(request: Request, broker: Broker, session: Session) -> Later[Re
     ]
     if slow:
         await asyncio.gather(*slow)
-    for _, places in topics:
+    for name, places in topics:
         for place in places:
-            _append(place)
+            _append(name, place, broker)
     return Later(_Answer(request, topics, deadline).future)
 
 
@@ -170,12 +180,16 @@ def _producers(place: _Place) -> Collection[ProducerBatch]:
     return first.values()
 
 
-def _append(place: _Place) -> None:
+def _append(topic: str, place: _Place, broker: Broker) -> None:
     if place.error is None and place.log is not None:
         try:
             place.offsets = place.log.append_all(place.sealed)
         except KafkaError as error:
             place.error = error.bare()
+    if place.error is not None and place.error.code in _RETRIED:
+        producer = entries.producer_in(place.data.records or b"")
+        if producer != NO_PRODUCER:
+            broker.topics.note_missing(topic, place.data.index, producer)
 
 
 class _Answer:

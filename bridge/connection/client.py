@@ -273,6 +273,7 @@ class Connection(asyncio.BufferedProtocol):
             header = frames.parse_header(frame, api.is_flexible(version))
             self._session.client_id = header.client_id
             self._session.api_version = version
+            self._session.received_at = started.received
             reason = "bad_body"
             return api.decode(frame[header.body_offset :], version)
         except DecodeError as error:

@@ -7,6 +7,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from bridge.config import PulsarSettings
+from bridge.futures import shared
 from bridge.metrics import PulsarMetrics
 from bridge.pulsar.auth import tls_context
 from bridge.pulsar.connection import Address, Connection
@@ -89,7 +90,7 @@ class Pool:
             attempt.add_done_callback(_read_exception)
             self._attempts[key] = attempt
         # One waiter's cancellation is not the others'.
-        return await asyncio.shield(attempt)
+        return await shared(attempt, ClientClosed("the Pulsar client"))
 
     async def pause(self, seconds: float) -> bool:
         """Wait before another attempt: so long, or until a broker can be reached that could not be; True then.

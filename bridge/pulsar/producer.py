@@ -113,15 +113,15 @@ class Producer(Attachment):
         metadata: pb.MessageMetadata,
         payload: Sequence[Buffer] | Buffer,
         num_messages: int,
-        on_done: Callable[["asyncio.Future[Receipt]"], None] | None = None,
+        on_done: Callable[[Send], None] | None = None,
     ) -> Send:
         """Take a place in the order of sends; metadata and payload are the producer's from now on.
 
         Fills in producer_name, and sequence_id, highest_sequence_id and publish_time unless they are set. Sequence ids
         that are set must grow. Buffers in parts must be of bytes ('B').
 
-        `on_done` is called with the future when it has its outcome, unless that is to be cancelled: at once, where the
-        future's own callbacks wait for the event loop's next turn.
+        `on_done` is called when the future has its outcome, unless that is to be cancelled: at once, even before this
+        returns, where the future's own callbacks wait for the event loop's next turn.
         """
         future: asyncio.Future[Receipt] = self._loop.create_future()
         parts = (payload,) if isinstance(payload, bytes | bytearray | memoryview) else payload
@@ -222,9 +222,7 @@ class Producer(Attachment):
             and success.last_sequence_id >= (self._next_sequence_id or 0)
         ):
             await self._leave(connection)
-            raise PulsarError(
-                pb.ProducerFenced, f"somebody else has written as {self.name} since it was last open here"
-            )
+            raise PulsarError(pb.ProducerFenced, f"somebody else has written as {self.name} meanwhile")
         self.last_sequence_id = success.last_sequence_id
         self.max_message_size = connection.max_message_size
         if success.HasField("topic_epoch"):

@@ -40,7 +40,7 @@ class Send:
         metadata: pb.MessageMetadata,
         payload: Sequence[Buffer],
         num_messages: int,
-        on_done: Callable[[asyncio.Future[Receipt]], None] | None,
+        on_done: Callable[[Send], None] | None,
     ) -> None:
         self.future = future
         self.on_done = on_done
@@ -88,11 +88,11 @@ class Send:
         if not self.future.done():
             self.future.set_result(receipt)
             if self.on_done is not None:
-                self.on_done(self.future)
+                self.on_done(self)
 
     def fail(self, error: PulsarError) -> None:
         """It will never be stored, or nobody will ever know."""
         if not self.future.done():
             self.future.set_exception(error)
             if self.on_done is not None:
-                self.on_done(self.future)
+                self.on_done(self)

@@ -8,14 +8,12 @@ from collections import deque
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from bridge.codec import NO_PRODUCER
 from bridge.errors import KafkaError
 from bridge.futures import following
 from bridge.kafka.error_codes import ErrorCode
-from bridge.metrics import StorageMetrics
-from bridge.pulsar.client import PulsarClient
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from bridge.pulsar.producer import Producer
 from bridge.pulsar.send import Send
@@ -23,7 +21,9 @@ from bridge.pulsar.types import (
     EARLIEST,
     ClientClosed,
     Entry,
+    MessageTooLarge,
     Position,
+    PulsarError,
     Receipt,
 )
 from bridge.storage.faults import translate
@@ -32,10 +32,12 @@ from bridge.storage.offsets import span
 from bridge.storage.repeated import Stored
 from bridge.storage.sealing import METADATA_BYTES, Sealed
 from bridge.storage.sequences import Place, Range
+from bridge.storage.services import Storage
 from bridge.storage.writers import ProducerBatch, User, Writer, Writers, failed
 
 _READ_BACK_TRIES = 3
 _CROWDED = 0.5  # seconds between two entries read back, below which a reader at the tail is the cheaper way
+_R = TypeVar("_R")
 # Holes in what is known of timestamps that are read, in so many seconds: more are a busy writer's beside us.
 _MOST_HOLES, _HOLES_SECONDS = 10, 10.0
 
@@ -70,24 +72,16 @@ class Partition(Protocol):
 class Appender:
     """One partition's producer. Offsets come out in the order of the appends."""
 
-    def __init__(
-        self,
-        topic: str,
-        name: str,
-        client: PulsarClient,
-        end: LogEnd,
-        stored: Stored,
-        metrics: StorageMetrics,
-        partition: Partition,
-    ) -> None:
+    def __init__(self, topic: str, storage: Storage, end: LogEnd, stored: Stored, partition: Partition) -> None:
         self._topic = topic
-        self._name = name
-        self._client = client
+        self._client = storage.client
+        self._name = storage.writer
+        self._missing = storage.missing
+        self._metrics = storage.metrics
         self._end = end
         self._stored = stored
-        self._metrics = metrics
         self._partition = partition
-        self._writers = Writers(topic, client)
+        self._writers = Writers(topic, storage.client)
         self._last = (EARLIEST, 0)  # the position of the last append, and the offset after it
         self._under_way: set[asyncio.Future[int]] = set()
         self._read_back_at = float("-inf")
@@ -95,7 +89,7 @@ class Appender:
         self._closed = False
         self._unresolved: deque[_Slot] = deque()
         self._resolver: asyncio.Task[None] | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._filling: asyncio.Task[None] | None = None
         self._filled_at: deque[float] = deque()
 
@@ -114,11 +108,14 @@ class Appender:
         writer = self._writers.get(producer_id)
         if writer is None:  # dropped since `prepare`, for its sends failed
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "an earlier batch of this producer has failed")
+        if self._missing.is_before(self._topic, sealed.producer, writer.sequences.last):
+            text = "an earlier batch was not stored, and must come again first"
+            raise KafkaError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, text)
         batch = writer.sequences.check(epoch, sequence, sealed.record_count)
         if not batch.repeated:
             return self._append_next(sealed, batch, writer)
         before = writer.before(again=True)
-        known = writer.offset_of(batch) or asyncio.ensure_future(self._find_repeated(sealed, batch, writer))
+        known = writer.offset_of(batch) or self._background(self._find_repeated(sealed, batch, writer))
         writer.answer = following(known, lambda answer, base: _give(answer, base, before))
         return writer.answer
 
@@ -163,7 +160,7 @@ class Appender:
     def _drop_failed(self, whose: tuple[int, int, int], writer: Writer, offset: "asyncio.Future[int]") -> None:
         """The batches after a failed one cannot be judged any more, unless the producer has begun anew since."""
         producer_id, epoch, _ = whose
-        if epoch == writer.epoch and (offset.cancelled() or offset.exception() is not None):
+        if failed(offset) and epoch == writer.epoch:
             self._writers.drop(producer_id, writer)
 
     def _give_up_cancelled(self, slot: _Slot, producer: Producer, offset: "asyncio.Future[int]") -> None:
@@ -237,15 +234,15 @@ class Appender:
 
     # --- from a receipt to an offset ------------------------------------------------------------------------------
 
-    def _settle(self, slot: _Slot, sent: "asyncio.Future[Receipt]") -> None:
-        error = sent.exception()
+    def _settle(self, slot: _Slot, send: Send) -> None:
+        error = send.future.exception()
         if error is not None:
             if self._producer is not None and self._producer.closing:
                 self._producer = None  # it is refused for good; the next append asks anew
-            self._end.marks.failed(slot.sealed.max_timestamp, maybe_stored=slot.send.maybe_stored)
+            self._end.marks.failed(slot.sealed.max_timestamp, maybe_stored=send.maybe_stored)
             self._fail(slot, error)
             return
-        slot.receipt = receipt = sent.result()
+        slot.receipt = receipt = send.future.result()
         if receipt.duplicate:  # its place has nothing to do with that of others under way
             self._background(self._resolve_one(slot))
         elif self._unresolved or not self._finish_now(slot):
@@ -287,6 +284,8 @@ class Appender:
             self._partition.appended(base, entry)
         self._end.advance(end)
         self._end.marks.stored(sealed.max_timestamp, base, end)
+        if sealed.producer != NO_PRODUCER:
+            self._missing.stored(self._topic, *sealed.producer)
         if not slot.offset.done():
             slot.offset.set_result(base)
         _give(slot.given, base, slot.before)
@@ -301,6 +300,9 @@ class Appender:
             self._fill_hole(stored, base)
 
     def _fail(self, slot: _Slot, error: BaseException) -> None:
+        if slot.sealed.producer != NO_PRODUCER:
+            refused = isinstance(error, MessageTooLarge) or type(error) is PulsarError
+            self._missing.note(self._topic, *slot.sealed.producer, refused=refused)
         for offset in (slot.offset, slot.given):
             if not offset.done():
                 offset.set_exception(translate(error))
@@ -337,6 +339,7 @@ class Appender:
         """
         near = await self._stored.near(sealed)
         if near is not None:
+            self._missing.stored(self._topic, *sealed.producer)
             return near
         slot = self._slot(sealed, writer.producer)
         self._send(slot, writer.producer, self._metadata(sealed, batch))
@@ -355,7 +358,7 @@ class Appender:
         else:
             self._filling = self._background(self._stored.fill(self._end.marks, position, base))
 
-    def _background(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+    def _background(self, work: Coroutine[Any, Any, _R]) -> "asyncio.Task[_R]":
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

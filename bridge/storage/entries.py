@@ -13,6 +13,7 @@ idempotent producer, absent without one. The property itself says that an absent
 """
 
 import json
+import struct
 from typing import Any, NamedTuple
 
 from bridge import codec
@@ -30,6 +31,7 @@ from bridge.codec.compression import KAFKA_OF, decompress_kafka, decompress_puls
 from bridge.codec.packing import pack
 from bridge.errors import BridgeError, CorruptEntry, KafkaError
 from bridge.kafka.error_codes import ErrorCode
+from bridge.kafka.primitives import Buffer
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from bridge.pulsar.types import Entry
 
@@ -61,6 +63,17 @@ def split(records: memoryview) -> list[memoryview]:
     if not batches:
         raise KafkaError(ErrorCode.INVALID_RECORD, "no batch for this partition")
     return batches
+
+
+_PRODUCER_AT, _PRODUCER = 43, struct.Struct(">qhi")
+
+
+def producer_in(records: Buffer) -> tuple[int, int, int]:
+    """The producer of the first batch of one partition's produce data, whatever else is in there."""
+    if len(records) < HEADER_SIZE or records[16] != 2:
+        return NO_PRODUCER
+    number, epoch, sequence = _PRODUCER.unpack_from(records, _PRODUCER_AT)
+    return (number, epoch, sequence) if number >= 0 else NO_PRODUCER
 
 
 def message_count(metadata: MessageMetadata) -> int:

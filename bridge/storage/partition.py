@@ -46,7 +46,7 @@ class PartitionLog:
         self._index = OffsetIndex()
         self._search = Search(topic, storage.client, storage.admin, storage.metrics, storage.maker(), self._index)
         stored = Stored(topic, storage.client, self._search, storage.largest_batch, storage.far_searches)
-        self._appender = Appender(topic, storage.writer, storage.client, self.end, stored, storage.metrics, self)
+        self._appender = Appender(topic, storage, self.end, stored, self)
         self._tails = TailOwner(storage, self.end, self._search, self._reader, self._tail_failed)
         self._start = LogStart(topic, self._search, self.end, self._tails.load)
         self._times = TimeLookup(self._search, self.end, self.earliest, self._read_surely)

@@ -35,6 +35,13 @@ class _Sighting:
     last: int
     base: int | None = None
     """The offset of `first`, also in an entry cut otherwise: sequences are as consecutive as offsets."""
+    earlier_seen: bool = False
+    later_seen: bool = False
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether they are surely not there: what stands around them is."""
+        return self.base is None and self.earlier_seen and self.later_seen
 
     def take(self, entry: Entry) -> bool:
         """Look at one entry, in the order of the log; True when nothing more can be learnt."""
@@ -44,6 +51,8 @@ class _Sighting:
         count = entries.message_count(entry.metadata)
         if 0 <= self.first - sequence < count:
             self.base = span(entry.index, count).base + self.first - sequence
+        self.earlier_seen |= sequence < self.first
+        self.later_seen |= sequence > self.last
         return sequence + count > self.last
 
 
@@ -103,6 +112,9 @@ class Stored:
 
     async def _find(self, start: Position, sighting: _Sighting) -> int | None:
         await self.first(start, sighting.take)
+        if sighting.is_missing:
+            text = f"sequence {sighting.first} was not stored, though later ones are"
+            raise KafkaError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, text)
         return sighting.base
 
     async def _find_plain(self, after: Position, producer: str, sequence_id: int) -> int | None:

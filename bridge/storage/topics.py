@@ -4,11 +4,12 @@ import asyncio
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 
 from bridge import log
 from bridge.errors import KafkaError
 from bridge.fairness import FairLimit
-from bridge.futures import SharedLook
+from bridge.futures import SharedLook, shared
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.admin import AdminError, NotFound
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
@@ -91,8 +92,12 @@ class Topics:
         if finding is None:
             finding = asyncio.ensure_future(self._find(name))
             self._finding[name] = finding
-            finding.add_done_callback(lambda _: self._finding.pop(name, None))
-        return await asyncio.shield(finding)
+            finding.add_done_callback(partial(self._found, name))
+        return await shared(finding, KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this node stops"))
+
+    def _found(self, name: str, finding: "asyncio.Future[Topic | None]") -> None:
+        self._finding.pop(name, None)
+        finding.cancelled() or finding.exception()  # seen: all who asked may have gone
 
     async def exists(self, name: str) -> bool:
         """Whether there is a topic of this name, whoever made it: a question that costs next to nothing."""
@@ -150,6 +155,11 @@ class Topics:
             self._storage.metrics.open_partitions.inc()
             topic.tell(partition, log)
         return log
+
+    def note_missing(self, name: str, partition: int, producer: tuple[int, int, int]) -> None:
+        """A batch of an idempotent producer (id, epoch, sequence) was received and did not come into its log."""
+        for partitioned in (True, False):  # perhaps nobody could say what it is
+            self._storage.missing.note(self._names.partition(name, partition, partitioned=partitioned), *producer)
 
     def opened(self, name: str, partition: int) -> PartitionLog | None:
         """A partition's log if somebody uses it already; asks Pulsar nothing."""

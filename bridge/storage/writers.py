@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol, TypeAlias
 
+from bridge.futures import shared
 from bridge.pulsar.client import PulsarClient
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.producer import Producer
@@ -156,10 +157,14 @@ class Writers:
             opening = self._opening.get(producer_id)
             if opening is None:
                 opening = self._opening[producer_id] = asyncio.ensure_future(self._open(producer_id))
-                opening.add_done_callback(lambda _: self._opening.pop(producer_id, None))
-            writer = await asyncio.shield(opening)
+                opening.add_done_callback(partial(self._opened, producer_id))
+            writer = await shared(opening, ClientClosed("the partition"))
             self.use(producer_id, user)
         return writer
+
+    def _opened(self, producer_id: int, opening: "asyncio.Future[Writer]") -> None:
+        self._opening.pop(producer_id, None)
+        opening.cancelled() or opening.exception()  # seen: all who asked may have gone
 
     def is_taken(self, producer_id: int) -> bool:
         """Whether the writer cannot be opened because somebody else writes as this producer."""

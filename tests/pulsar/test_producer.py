@@ -10,7 +10,8 @@ from bridge.metrics import PulsarMetrics
 from bridge.pulsar import AccessMode, ClientClosed, MessageTooLarge, Position, Producer, PulsarClient, PulsarError
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.protocol import parse_body
-from bridge.pulsar.types import GivenUp, Receipt
+from bridge.pulsar.send import Send
+from bridge.pulsar.types import GivenUp
 from tests.pulsar.fake_broker import FakeBroker, Peer, Type, store
 
 TOPIC = "persistent://public/default/t"
@@ -390,7 +391,7 @@ async def test_what_is_given_up_on_its_way_has_its_outcome_and_is_not_sent_again
     producer = client.producer(TOPIC)
     await producer.opened()
     broker.on(Type.SEND, NO_ANSWER)
-    outcomes: list[asyncio.Future[Receipt]] = []
+    outcomes: list[Send] = []
     stays, goes = (producer.enqueue(pb.MessageMetadata(), b"%d" % n, 1, outcomes.append) for n in range(2))
     await broker.until(lambda: len(broker.all(Type.SEND)) == 2)
     producer.give_up(stays)
