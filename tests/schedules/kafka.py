@@ -15,6 +15,7 @@ from bridge.apis import create_topics, delete_topics, fetch, list_offsets, metad
 from bridge.codec import NO_PRODUCER, Rebuild, Record
 from bridge.errors import KafkaError
 from bridge.kafka import fetch_wire, produce_wire
+from bridge.kafka.error_codes import ErrorCode
 from bridge.storage import entries
 from tests.schedules.chance import WALL
 from tests.schedules.world import Bridge, World
@@ -22,6 +23,11 @@ from tests.schedules.world import Bridge, World
 NOW_MS: Final = int(WALL * 1000)
 NO_ANSWER: Final = -1000
 """In place of an error code: the client has waited long enough and hung up."""
+
+
+def error_name(code: int) -> str:
+    """What an error code is called."""
+    return "NO_ANSWER" if code == NO_ANSWER else ErrorCode(code).name
 
 
 def batch(values: list[bytes], timestamps: list[int], producer: tuple[int, int, int] = NO_PRODUCER) -> bytes:
@@ -59,14 +65,28 @@ class Client:
     name: str = "client"
     request_seconds: float = 40.0
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _hung_up: "asyncio.Future[None] | None" = None
+
+    def hang_up(self) -> None:
+        """Close the connection: nothing on it is answered any more."""
+        self._closed().done() or self._closed().set_result(None)
+
+    def _closed(self) -> "asyncio.Future[None]":
+        if self._hung_up is None:
+            self._hung_up = asyncio.get_running_loop().create_future()
+        return self._hung_up
 
     async def ask(self, api: Api, request: Any, version: int | None = None, seconds: float | None = None) -> Any:
         """The answer, or None when the client has hung up before."""
         session = Session(1, "/10.0.0.9:1", "kafka", client_id=self.name)
         session.api_version = api.max_version if version is None else version
         handled = asyncio.ensure_future(self._handle(api, request, session))
-        done, _ = await asyncio.wait((handled,), timeout=self.request_seconds if seconds is None else seconds)
-        if done:
+        await asyncio.wait(
+            (handled, self._closed()),
+            timeout=self.request_seconds if seconds is None else seconds,
+            return_when=asyncio.FIRST_COMPLETED,
+        )
+        if handled.done():
             return handled.result()
         self.world.trace(self.name, "! no answer to %s, hangs up", api.name)
         self.world.after_all(handled, api.name)
@@ -184,7 +204,8 @@ class LogRecord:
     offset: int
     timestamp: int
     value: bytes
-    producer: str
+    sequence: int
+    """Pulsar's, of its entry."""
 
 
 def log_of(world: World, topic: str) -> list[LogRecord]:
@@ -200,7 +221,7 @@ def log_of(world: World, topic: str) -> list[LogRecord]:
         entry = Entry(stored.position, stored.index, stored.at_ms, stored.metadata, payload, len(stored.body))
         data = entries.to_kafka(entry, stored.base, payload, 1 << 26)
         found += [
-            LogRecord(record.offset, record.timestamp, bytes(record.value or b""), stored.producer)
+            LogRecord(record.offset, record.timestamp, bytes(record.value or b""), stored.sequence)
             for record in entries.records_of(data)
         ]
     return found

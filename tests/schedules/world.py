@@ -96,14 +96,18 @@ class World:
         """The virtual clock."""
         return self.loop.time()
 
-    def bridge(self, **overrides: Mapping[str, Any]) -> Bridge:
-        """A node, not yet started."""
+    def settings(self, **overrides: Mapping[str, Any]) -> Settings:
+        """The defaults, for the model."""
         tenant, _, namespace = NAMESPACE.partition("/")
         settings = Settings().with_values(
             pulsar={"service_url": f"pulsar://{HOST}:{PORT}", "tenant": tenant, "namespace": namespace},
             groups={"slots": 1},
         )
-        settings = settings.with_values(**overrides)
+        return settings.with_values(**overrides)
+
+    def bridge(self, **overrides: Mapping[str, Any]) -> Bridge:
+        """A node, not yet started."""
+        settings = self.settings(**overrides)
         metrics = Metrics()
         client, admin = PulsarClient(settings.pulsar, metrics.pulsar), ModelAdmin(settings.pulsar, self.broker)
         topics = Topics(
@@ -181,6 +185,6 @@ class World:
     async def _gone(self, bridge: Bridge) -> None:
         """What the topics had open on the broker is closed there, though the client is still connected."""
         await self.sleep(15)
-        if len(self.bridges) == 1 and self.broker.up and not self.broker.frozen:
+        if all(one is bridge or one.closed for one in self.bridges) and self.broker.up and not self.broker.frozen:
             left = [one for one in self.broker.sessions() if "__bridge" not in one]
             assert not left, f"left open by Topics.close: {left}"

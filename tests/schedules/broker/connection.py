@@ -34,7 +34,8 @@ class Connection:
         self.ready = False
         self.producers: dict[int, Producer] = {}
         self.consumers: dict[int, Consumer] = {}
-        self.watches: dict[int, str] = {}
+        self.watches: dict[int, bool] = {}
+        """Those that are open, by id; False while they are being opened."""
         self._broker = broker
         self._trace = broker.trace
         self._who = f"pulsar/{endpoint.number}"
@@ -213,12 +214,13 @@ class Connection:
         self.send(type=Type.GET_TOPICS_OF_NAMESPACE_RESPONSE, get_topics_of_namespace_response=answer)
 
     def _on_watch(self, command: pb.BaseCommand, _: memoryview) -> None:
+        self.watches[command.watch_topic_list.watcher_id] = False
         self._broker.after("watch", self._answer_watch, command.watch_topic_list)
 
     def _answer_watch(self, asked: pb.CommandWatchTopicList) -> None:
-        if self.closed:
-            return
-        self.watches[asked.watcher_id] = asked.namespace
+        if asked.watcher_id not in self.watches:
+            return  # closed before its creation was complete
+        self.watches[asked.watcher_id] = True
         answer = pb.CommandWatchTopicListSuccess(
             request_id=asked.request_id, watcher_id=asked.watcher_id, topic=self._broker.namespace.stored(), topics_hash=""
         )

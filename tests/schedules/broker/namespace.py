@@ -75,7 +75,7 @@ class Namespace:
 
     def _tell(self, new: list[str], gone: list[str]) -> None:
         for connection in list(self._broker.connections.values()):
-            for watcher in connection.watches:
+            for watcher in (number for number, is_open in connection.watches.items() if is_open):
                 update = pb.CommandWatchTopicUpdate(
                     watcher_id=watcher, new_topics=new, deleted_topics=gone, topics_hash=""
                 )

@@ -223,8 +223,10 @@ class Server:
         self._look("metadata", lambda: self._properties_of(name))
 
     def _properties_of(self, name: str) -> object:
-        found = self._namespace.partitioned.get(name) or self._namespace.topics.get(name)
-        return NotFound(404, "Topic not found") if found is None else dict(found.properties)
+        whole, topic = self._namespace.partitioned.get(name), self._namespace.topics.get(name)
+        if whole is not None:
+            return dict(whole.properties)
+        return NotFound(404, "Topic not found") if topic is None else _properties_of(topic)
 
     def _set_properties(self, name: str, value: Any) -> None:
         self._later("create metadata", self._set_properties_now, name, value)
@@ -255,10 +257,7 @@ class Server:
         self._with_topic(name, _stats_of)
 
     def _internal_info(self, name: str, _: Any) -> None:
-        def info(topic: Topic) -> object:
-            return {"properties": {} if topic.log.written_down < 0 else {"index": str(topic.log.written_down)}}
-
-        self._with_topic(name, info)
+        self._with_topic(name, lambda topic: {"properties": _properties_of(topic)})
 
     def _stats(self, name: str, _: Any) -> None:
         self._with_topic(name, lambda topic: {"subscriptions": {}})
@@ -309,6 +308,11 @@ def _stats_of(topic: Topic) -> object:
         "totalSize": sum(len(entry.body) for entry in log.entries),
         "cursors": {"__compaction": {"markDeletePosition": "-1:-1"}},
     }
+
+
+def _properties_of(topic: Topic) -> dict[str, str]:
+    """Those that were given and those that the ledgers keep: the index is among them."""
+    return topic.properties | {"index": str(topic.log.written_down)}
 
 
 def _of_the_cluster(parts: list[str]) -> object:

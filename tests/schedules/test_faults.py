@@ -1,0 +1,110 @@
+"""Producers that retry and raise their epochs, under unloads, crashes, freezes, resets and silence.
+
+Nothing acknowledged is lost, doubled or misplaced, nobody is refused for an error of ours, the end never goes back, and
+every request is answered.
+"""
+
+import asyncio
+
+from tests.schedules import faults
+from tests.schedules.checks import check_partition
+from tests.schedules.explorer import schedules
+from tests.schedules.kafka import NO_ANSWER, Client
+from tests.schedules.producers import RetryingProducer
+from tests.schedules.world import Bridge, World, full
+
+
+async def feed(world: World, producer: RetryingProducer, count: int) -> None:
+    """Have so many records sent, with pauses, until all have their outcome."""
+    running = asyncio.ensure_future(producer.run())
+    pause = world.chance.choice((0.01, 0.3, 2.0))
+    for number in range(count):
+        producer.send(f"{producer.name} {number}".encode())
+        await world.sleep(0, pause)
+    producer.finish()
+    await world.within(400, running, f"{producer.name}: an outcome for every record")
+
+
+async def watch_the_end(world: World, bridge: Bridge, producers: list[RetryingProducer], over: asyncio.Event) -> None:
+    """Ask for the end again and again: it never goes back, and is never below what was acknowledged before."""
+    client, last = Client(world, bridge, "watcher", request_seconds=75.0), 0
+    pause = world.chance.choice((0.5, 5.0, 20.0))
+    while not over.is_set():
+        fates = [fate.acked_at for producer in producers for fate in producer.fates.values()]
+        acked = max((at for at in fates if at is not None), default=-1)
+        error, end = await client.offset("t")
+        assert error != NO_ANSWER, "a ListOffsets had no answer within 75 s"
+        if error == 0:
+            assert end >= last, f"the end went from {last} back to {end}"
+            assert end > acked, f"the end is {end}, and {acked} was acknowledged before"
+            last = end
+        await world.sleep(0, pause)
+
+
+async def read_all(world: World, bridge: Bridge, over: asyncio.Event) -> dict[int, bytes]:
+    """Consume until nothing more comes after the end of all: what was found at each offset."""
+    client, offset, found = Client(world, bridge, "consumer", request_seconds=75.0), 0, dict[int, bytes]()
+    while True:
+        last_look = over.is_set()
+        fetched = await client.fetch("t", offset, max_wait=5.0)
+        assert fetched.error != NO_ANSWER, "a Fetch had no answer within 80 s"
+        for record in fetched.records:
+            assert record.offset >= offset, f"{record.offset} came after {offset - 1}"
+            found[record.offset] = bytes(record.value or b"")
+            offset = record.offset + 1
+        if last_look and fetched.error == 0 and not fetched.records and fetched.high_watermark <= offset:
+            return found
+        await world.sleep(0, 0.2 if fetched.records else 2.0)
+
+
+async def scene(world: World, bridge: Bridge, producers: list[RetryingProducer], count: int) -> None:
+    """Producers, a consumer and a watcher under faults; then all that must hold."""
+    over = asyncio.Event()
+    reading = asyncio.ensure_future(read_all(world, bridge, over))
+    watching = asyncio.ensure_future(watch_the_end(world, bridge, producers, over))
+    hurting = asyncio.ensure_future(faults.some(world, full("t")))
+    await asyncio.gather(*(feed(world, producer, count) for producer in producers), hurting)
+    await faults.heal(world)
+    over.set()
+    await watching
+    found = await world.within(300, reading, "reading to the end")
+    log = check_partition(world, full("t"), producers)
+    assert found == {record.offset: record.value for record in log}, "what was read is not what is stored"
+
+
+@schedules(250)
+async def test_idempotent_producers_with_patience(world: World) -> None:
+    bridge = await world.started()
+    await bridge.topics.create("t", 1)
+    producers = [
+        RetryingProducer(world, bridge, "t", f"p{number}", producer_id=100 + number, delivery_seconds=300)
+        for number in range(world.chance.randint(1, 2))
+    ]
+    await scene(world, bridge, producers, 12)
+
+
+@schedules(250)
+async def test_idempotent_producers_that_raise_their_epochs(world: World) -> None:
+    bridge = await world.started()
+    await bridge.topics.create("t", 1)
+    producers = [
+        RetryingProducer(
+            world, bridge, "t", f"p{number}", producer_id=100 + number,
+            request_seconds=world.chance.choice((1.0, 5.0)),
+            delivery_seconds=world.chance.choice((1.5, 6.0, 20.0)),
+            hangs_up_after=world.chance.choice((None, 0.5, 3.0)),
+        )
+        for number in range(world.chance.randint(1, 2))
+    ]  # fmt: skip
+    await scene(world, bridge, producers, 12)
+
+
+@schedules(150)
+async def test_plain_producers(world: World) -> None:
+    bridge = await world.started()
+    await bridge.topics.create("t", 1)
+    producers = [
+        RetryingProducer(world, bridge, "t", f"p{number}", request_seconds=world.chance.choice((1.0, 10.0)))
+        for number in range(world.chance.randint(1, 3))
+    ]
+    await scene(world, bridge, producers, 8)
