@@ -9,33 +9,39 @@ from tests.schedules.world import World
 Fault = Callable[[World, str], None]
 
 
-def _unload(world: World, topic: str) -> None:
+def unload(world: World, topic: str) -> None:
+    """The topic is unloaded."""
     world.broker.unload(topic)
 
 
-def _reset(world: World, topic: str) -> None:
+def reset(world: World, topic: str) -> None:
+    """A connection breaks."""
     world.broker.reset_connection()
 
 
-def _crash(world: World, topic: str) -> None:
+def crash(world: World, topic: str) -> None:
+    """The broker is killed, and comes back after a while."""
     world.broker.crash(world.chance.choice((0.05, 1.0, 10.0)) * world.chance.random())
 
 
-def _freeze(world: World, topic: str) -> None:
+def freeze(world: World, topic: str) -> None:
+    """The broker is stopped, and goes on after a while."""
     world.broker.freeze()
     world.loop.after(world.chance.choice((0.2, 5.0, 50.0)) * world.chance.random(), world.broker.thaw)
 
 
-def _silence(world: World, topic: str) -> None:
+def silence(world: World, topic: str) -> None:
+    """On a connection nothing arrives for a while."""
     world.broker.silence_connection(world.chance.choice((1.0, 10.0, 90.0)) * world.chance.random())
 
 
-def _fail_writes(world: World, topic: str) -> None:
+def fail_writes(world: World, topic: str) -> None:
+    """The bookies refuse what is on its way."""
     world.broker.topic(topic).fail_writes()
 
 
-ALL: Final[Sequence[Fault]] = (_unload, _reset, _crash, _freeze, _silence, _fail_writes)
-SHORT: Final[Sequence[Fault]] = (_unload, _reset, _fail_writes)
+ALL: Final[Sequence[Fault]] = (unload, reset, crash, freeze, silence, fail_writes)
+SHORT: Final[Sequence[Fault]] = (unload, reset, fail_writes)
 
 
 async def some(world: World, topic: str, most: int = 4, seconds: float = 10.0, kinds: Sequence[Fault] = ALL) -> None:

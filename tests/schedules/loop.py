@@ -75,7 +75,7 @@ class _Task(asyncio.Task[Any]):
     """Hashes by a number of the run."""
 
     def __init__(self, number: int, coro: Any, **options: Any) -> None:
-        self._number = number
+        self._number = number  # the task is in a set before it is made
         super().__init__(coro, **options)
 
     def __hash__(self) -> int:
@@ -95,6 +95,7 @@ class ScheduleLoop(asyncio.BaseEventLoop):
         super().__init__()
         self.set_debug(False)
         self.steps = 0
+        self._tasks = 0
         self.order = order
         self._chance = chance
         self._most_steps = most_steps
@@ -138,6 +139,8 @@ class ScheduleLoop(asyncio.BaseEventLoop):
         self.after(self._chance.delay("thread"), self.arrive, outcome)
 
     def _make_task(self, loop: "ScheduleLoop", coro: Any, **options: Any) -> asyncio.Task[Any]:
+        self._tasks += 1
+        options["name"] = options.get("name") or f"Task-{self._tasks}"
         return _Task(self._chance.getrandbits(60), coro, loop=loop, **options)
 
     def _write_to_self(self) -> None:

@@ -8,7 +8,7 @@ out of order is sent again as long as an earlier one is not answered; else it is
 """
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -66,6 +66,8 @@ class RetryingProducer:
         self.name = name
         self.fates: dict[bytes, Fate] = {}
         self.error: str | None = None
+        self.errors: Counter[int] = Counter()
+        """The answers that were none of success, by their codes."""
         self.moves = 0
         """How often it raised its epoch."""
         self._world = world
@@ -103,10 +105,13 @@ class RetryingProducer:
 
     async def run(self) -> None:
         """Send until all is acknowledged or has failed; AssertionError for what a sound server does not do."""
-        while self.error is None and not (self._finishing and not self._waiting and not self._under_way):
+        while self.error is None:
             self._expire()
             if self._unresolved and not self._under_way:
                 self._raise_epoch()
+                continue
+            if self._finishing and not self._waiting and not self._under_way:
+                break
             pause = self._send_what_may_go()
             self._changed.clear()
             waiting = asyncio.ensure_future(self._changed.wait())
@@ -199,6 +204,7 @@ class RetryingProducer:
             if one.sequence is not None:
                 self._answered = max(self._answered, one.sequence)
             return
+        self.errors[produced.error] += 1
         if not self._may_try_again(one, produced):
             self.error = f"{self.name}: {one.value!r} has {error_name(produced.error)}: {produced.message}"
             return

@@ -5,13 +5,20 @@ every request is answered.
 """
 
 import asyncio
+from collections import Counter
+from dataclasses import replace
 
+from bridge.kafka.error_codes import ErrorCode
+from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
+from bridge.pulsar.protocol import entry_head
 from tests.schedules import faults
 from tests.schedules.checks import check_partition
 from tests.schedules.explorer import schedules
-from tests.schedules.kafka import NO_ANSWER, Client
+from tests.schedules.kafka import NO_ANSWER, NOW_MS, Client, batch, error_name
 from tests.schedules.producers import RetryingProducer
 from tests.schedules.world import Bridge, World, full
+
+_TAKEN = (0, ErrorCode.DUPLICATE_SEQUENCE_NUMBER)
 
 
 async def feed(world: World, producer: RetryingProducer, count: int) -> None:
@@ -97,6 +104,80 @@ async def test_idempotent_producers_that_raise_their_epochs(world: World) -> Non
         for number in range(world.chance.randint(1, 2))
     ]  # fmt: skip
     await scene(world, bridge, producers, 12)
+
+
+@schedules(200)
+async def test_plain_and_idempotent_producers_on_one_partition(world: World) -> None:
+    bridge = await world.started()
+    await bridge.topics.create("t", 1)
+    producers = [
+        RetryingProducer(world, bridge, "t", "plain"),
+        RetryingProducer(
+            world, bridge, "t", "idempotent", producer_id=100,
+            request_seconds=world.chance.choice((1.0, 10.0)), delivery_seconds=world.chance.choice((3.0, 300.0)),
+        ),
+    ]  # fmt: skip
+    await scene(world, bridge, producers, 10)
+
+
+@schedules(60)
+async def test_an_outage_makes_no_storm_of_copies(world: World) -> None:
+    """Pulsar is away for longer than the producers' delivery time-out: they raise their epochs, again and again."""
+    bridge = await world.started()
+    await bridge.topics.create("t", 1)
+    producer = RetryingProducer(world, bridge, "t", "p", producer_id=100, request_seconds=5, delivery_seconds=20)
+    running = asyncio.ensure_future(producer.run())
+
+    async def send(count: int, pause: float) -> None:
+        for _ in range(count):
+            producer.send(f"p {len(producer.fates)}".encode())
+            await world.sleep(0, pause)
+
+    await send(5, 0.2)
+    world.chance.choice((lambda: world.broker.crash(90), lambda: freeze(world, 90)))()
+    await send(50, 4)
+    await world.sleep(60)
+    await send(5, 0.2)
+    producer.finish()
+    await world.within(300, running, "an outcome for every record")
+    await world.sleep(60)
+    log = check_partition(world, full("t"), [producer])
+    copies = Counter(record.value for record in log)
+    value, most = copies.most_common(1)[0]
+    assert most <= 2, f"{value!r} is there {most} times; {len(log)} records of {len(producer.fates)}, {producer.moves} epochs"
+
+
+def freeze(world: World, seconds: float) -> None:
+    world.broker.freeze()
+    world.loop.after(seconds, world.broker.thaw)
+
+
+@schedules(8)
+async def test_a_batch_from_far_back_is_recognised_after_a_restart(world: World) -> None:
+    bridge = await world.started()
+    await bridge.topics.create("t", 1)
+    client = Client(world, bridge)
+    data = batch([b"v"], [NOW_MS], (100, 0, 0))
+    assert (await client.produce("t", data)).offset == 0
+    if world.chance.often(0.5):
+        await client.produce("t", batch([b"w"], [NOW_MS], (100, 0, 1)))
+    await bridge.stop()
+    foreign_entries(world, full("t"), 3000)
+    again = Client(world, await world.started(), "again")
+    until = world.now + 5
+    while (produced := await again.produce("t", data)).error not in _TAKEN and world.now < until:
+        await world.sleep(0.1)
+    assert produced.error in _TAKEN, f"repeated for 5 s, refused with {error_name(produced.error)}: {produced.message}"
+
+
+def foreign_entries(world: World, topic: str, count: int) -> None:
+    """As many entries of native producers, all at once."""
+    log = world.broker.topic(topic).log
+    template = log.entries[-1]
+    metadata = MessageMetadata(producer_name="native", sequence_id=0, publish_time=NOW_MS)
+    body = entry_head(metadata.SerializeToString(), (b"native",)) + b"native"
+    for _ in range(count):
+        log.store(replace(template, producer="native", body=body, metadata=metadata, index=log.count(1), highest=0))
 
 
 @schedules(150)

@@ -354,13 +354,15 @@ class Topic:
         self.consumers.wake()
 
     def _receipt(self, producer: Producer, sequence: int, highest: int, ledger: int, entry: int) -> None:
-        """Receipts of what is stored leave in order; those of duplicates do not wait for them."""
+        """Receipts of what is stored leave in order, after a while; those of duplicates at once, before them."""
         connection, now = producer.connection, self._broker.loop.time()
-        at = now + self._broker.chance.delay("receipt")
-        if ledger != _NOT_STORED:
-            at = self._receipts_at[connection] = max(self._receipts_at.get(connection, 0.0), at) + 1e-9
         receipt = pb.CommandSendReceipt(producer_id=producer.id, sequence_id=sequence, highest_sequence_id=highest)
         receipt.message_id.ledger_id, receipt.message_id.entry_id = ledger, entry
+        if ledger == _NOT_STORED:
+            connection.send_receipt(receipt, producer.name)
+            return
+        at = now + self._broker.chance.delay("receipt")
+        at = self._receipts_at[connection] = max(self._receipts_at.get(connection, 0.0), at) + 1e-9
         self._broker.at(at, connection.send_receipt, receipt, producer.name)
 
     def fail_writes(self) -> None:
