@@ -59,7 +59,7 @@ def run(scenario: Scenario, seed: int, order: Order = Order.ASYNCIO, events: int
     """One schedule; with `events`, its newest ones."""
     chance = Chance(seed)
     loop = ScheduleLoop(chance, order)
-    trace = Trace(loop.time)
+    trace = Trace(lambda: loop.now)
     complaints: list[str] = []
     loop.set_exception_handler(lambda _, context: complaints.append(_complaint(context)))
     handler = BridgeLog(trace)
@@ -72,11 +72,11 @@ def run(scenario: Scenario, seed: int, order: Order = Order.ASYNCIO, events: int
     error = None
     gc.disable()
     try:
-        with controlled(chance, loop.time):
+        with controlled(chance, lambda: loop.now):
             error = _run(scenario, chance, loop, trace)
             gc.collect(1)
             error = error or ("\n".join(complaints) if complaints else None)
-            fingerprint = loop.time() + chance.random()
+            fingerprint = loop.now + chance.random()
             _abandon(loop)
     finally:
         gc.enable()

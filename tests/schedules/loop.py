@@ -43,6 +43,7 @@ START = 1000.0
 """The clock at the beginning: no machine has been up for 0 seconds."""
 _ROUND_SECONDS = (0.000_001, 0.000_02, 0.000_2)
 _PAUSE_SECONDS = 1.5
+_LOOK_SECONDS = 1e-9
 
 
 class Order(Enum):
@@ -105,6 +106,11 @@ class ScheduleLoop(asyncio.BaseEventLoop):
         self._pauses = chance.choice((0.0, 0.0, 0.0005))
         self.set_task_factory(self._make_task)  # type: ignore[arg-type]
 
+    @property
+    def now(self) -> float:
+        """The virtual clock, for those who are not in the loop."""
+        return self._now
+
     # --- what runs outside of the loop ------------------------------------------------------------------------------
 
     def after(self, seconds: float, callback: Callable[..., None], *args: Any) -> None:
@@ -118,7 +124,8 @@ class ScheduleLoop(asyncio.BaseEventLoop):
     # --- what asyncio asks of a loop --------------------------------------------------------------------------------
 
     def time(self) -> float:
-        """The virtual clock."""
+        """The virtual clock; it moves with each look at it, so that timers set one after another are due so."""
+        self._now += _LOOK_SECONDS
         return self._now
 
     def create_future(self) -> asyncio.Future[Any]:
@@ -148,69 +155,65 @@ class ScheduleLoop(asyncio.BaseEventLoop):
 
     def _run_once(self) -> None:
         self._meet_outside()
-        if self.order is Order.ASYNCIO:
-            for _ in range(len(self._ready)):
-                self._run(self._ready.popleft())
-        else:
-            for _ in range(len(self._ready)):
-                if self._ready:
-                    self._run(self._pick())
-
-    def _run(self, handle: asyncio.Handle) -> None:
-        if not handle.cancelled():
-            self.steps += 1
-            if self.steps > self._most_steps:
-                raise StepLimit(f"{self.steps} callbacks\n{pending(self)}")
-            handle._run()
+        ready = self._ready
+        for _ in range(len(ready)):
+            if self.order is Order.ASYNCIO:
+                handle = ready.popleft()
+            elif ready:
+                handle = self._pick()
+            if not handle.cancelled():
+                self.steps += 1
+                handle._run()
+        if self.steps > self._most_steps:
+            raise StepLimit(f"{self.steps} callbacks\n{pending(self)}")
 
     # --- the clock and the order ------------------------------------------------------------------------------------
 
     def _meet_outside(self) -> None:
         """Move the clock, let happen what is due, and put what arrived before or behind what is ready."""
+        chance, outside = self._chance, self._outside
+        while self._scheduled and self._scheduled[0].cancelled():
+            heapq.heappop(self._scheduled)._scheduled = False  # type: ignore[attr-defined]
+            self._timer_cancelled_count -= 1
         if self._ready or self._stopping:
-            self._now += self._round_seconds * 2 * self._chance.random()
-            if self._pauses and self._chance.random() < self._pauses:
-                self._now += _PAUSE_SECONDS * self._chance.random()
+            self._now += self._round_seconds * 2 * chance.random()
+            if self._pauses and chance.random() < self._pauses:
+                self._now += _PAUSE_SECONDS * chance.random()
         else:
             self._jump()
-        while self._outside and self._outside[0][0] <= self._now:
-            _, _, callback, args = heapq.heappop(self._outside)
+        now = self._now
+        while outside and outside[0][0] <= now:
+            _, _, callback, args = heapq.heappop(outside)
             callback(*args)
-        arrived, self._arrived = self._arrived, []
-        timers = self._due()
-        if not arrived and not timers:
+        timers = self._due() if self._scheduled and self._scheduled[0].when() <= now else []
+        if not self._arrived and not timers:
             return
-        before = self._chance.random() < 0.5  # as uvloop; behind, as asyncio
-        events = [*timers, *arrived] if before else [*arrived, *timers]
-        if before:
-            self._ready.extendleft(reversed(events))
-        else:
-            self._ready.extend(events)
+        arrived, self._arrived = self._arrived, []
+        if chance.random() < 0.5:  # as uvloop
+            self._ready.extendleft(reversed([*timers, *arrived]))
+        else:  # as asyncio
+            self._ready.extend([*arrived, *timers])
 
     def _jump(self) -> None:
         """Nothing is ready: the clock goes to the next thing that is to happen."""
-        self._forget_cancelled()
-        times = [heap[0] for heap in (self._outside,) if heap]
-        next_at = min([at[0] for at in times] + [timer.when() for timer in self._scheduled[:1]], default=None)
-        if next_at is None:
+        times = [self._outside[0][0]] if self._outside else []
+        if self._scheduled:
+            times.append(self._scheduled[0].when())
+        if not times:
             raise Deadlock(f"nothing will ever happen\n{pending(self)}")
-        self._now = max(self._now, next_at)
+        self._now = max(self._now, min(times))
 
     def _due(self) -> list[asyncio.Handle]:
-        self._forget_cancelled()
+        """The timers whose time has come."""
         due: list[asyncio.Handle] = []
         while self._scheduled and self._scheduled[0].when() <= self._now:
             timer = heapq.heappop(self._scheduled)
             timer._scheduled = False  # type: ignore[attr-defined]
-            due.append(timer)
-            self._forget_cancelled()
+            if timer.cancelled():
+                self._timer_cancelled_count -= 1
+            else:
+                due.append(timer)
         return due
-
-    def _forget_cancelled(self) -> None:
-        while self._scheduled and self._scheduled[0].cancelled():
-            timer = heapq.heappop(self._scheduled)
-            timer._scheduled = False  # type: ignore[attr-defined]
-            self._timer_cancelled_count -= 1
 
     def _pick(self) -> asyncio.Handle:
         """Any of the ready callbacks, but of one future's or connection's the first."""

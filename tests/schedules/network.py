@@ -63,7 +63,7 @@ class Pipe:
     def hold(self) -> None:
         """From now on nothing arrives, until `release`."""
         if self._held_from is None:
-            self._held_from = self._network.loop.time()
+            self._held_from = self._network.loop.now
 
     def release(self) -> None:
         """What was sent meanwhile arrives now."""
@@ -78,7 +78,7 @@ class Pipe:
         self.cut_off = True
 
     def _send(self, piece: bytes) -> None:
-        now = self._network.loop.time()
+        now = self._network.loop.now
         self._last_at = max(self._last_at, now + self._chance.delay(self._kind))
         # a little apart: the order of what happens at the same moment is drawn
         self._last_at += 1e-9
@@ -99,6 +99,7 @@ class Endpoint:
     def __init__(self, network: "Network", number: int) -> None:
         self.number = number
         self.closed = False
+        self.is_reset = False
         self.received: Callable[[bytes], None] = lambda data: None
         self.ended: Callable[[], None] = lambda: None
         """The bridge has closed its side, or the connection is gone."""
@@ -106,6 +107,7 @@ class Endpoint:
         self.out: Pipe
         self._network = network
         self._waiting: deque[bytes] = deque()
+        self._ended = False
         self._frozen = False
         self._inbox: deque[bytes] = deque()
 
@@ -124,18 +126,20 @@ class Endpoint:
             self.out.push(data[:room])
             if len(data) > room:
                 self._waiting.appendleft(data[room:])
+        if self.closed and self.transport is not None and not self._waiting and not self._ended:
+            self._ended = True
+            self.out.end()
 
     def close(self) -> None:
         """Close in order: what was sent arrives, then the end."""
-        if not self.closed:
-            self.closed = True
-            self._waiting.clear()
-            self.out.end()
+        self.closed = True
+        self.flush()
 
     def reset(self) -> None:
         """Cut the connection: both sides lose what is on its way."""
-        self.closed = True
+        self.closed = self._ended = True
         self._waiting.clear()
+        self.is_reset = True
         if self.transport is not None:
             self.transport.reset_by_peer()
 
@@ -190,7 +194,7 @@ class MemoryTransport(asyncio.Transport):
         self._told = False
         endpoint.transport = self
         endpoint.flush()
-        if endpoint.closed:
+        if endpoint.is_reset:
             self.reset_by_peer()
 
     def start(self, connected: Callable[[], None]) -> None:

@@ -58,13 +58,12 @@ USES: dict[str, Callable[[PartitionLog], Awaitable[Any]]] = {
 
 async def filled(world: World, bridge: Bridge) -> Topic:
     """A topic with some records, which nobody here knows yet."""
-    other = world.bridge()
-    await other.client.start()
-    producer = other.client.producer(full("t"))
+    native = await world.native()
+    producer = native.producer(full("t"))
     await bridge.admin.create_partitioned(f"persistent://{bridge.settings.pulsar.full_namespace}/t", 1)
     for _ in range(world.chance.randint(0, 4)):
         await producer.send(MessageMetadata(), b"native", 1)
-    await other.stop()
+    await native.close()
     topic = await bridge.topics.get("t")
     assert topic is not None
     return topic

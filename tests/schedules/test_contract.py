@@ -148,6 +148,23 @@ async def the_last_sequence_is_told_at_opening(site: Site) -> None:
 
 
 @script
+async def a_send_above_the_topics_limit_is_refused_alone(site: Site) -> None:
+    topic, client = await site.topic(), await site.client()
+    producer = client.producer(topic)
+    await send(producer)
+    await site.admin.set_topic_policy(topic, "maxMessageSize", 200)
+    async with asyncio.timeout(20):
+        while True:  # a policy takes effect after a while
+            large, small = producer.send(pb.MessageMetadata(), b"x" * 500, 1), send(producer)
+            (outcome, after) = await asyncio.gather(large, small, return_exceptions=True)
+            assert isinstance(after, Receipt)
+            if isinstance(outcome, PulsarError):
+                break
+    assert outcome.code == pb.NotAllowedError
+    assert producer.attached
+
+
+@script
 async def repetitions_after_a_lost_connection_leave_no_double(site: Site) -> None:
     topic, one, two = await site.topic(), await site.client(), await site.client()
     first = one.producer(topic, name="n")

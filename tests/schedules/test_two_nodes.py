@@ -54,3 +54,29 @@ async def test_an_idempotent_producer_goes_from_node_to_node(world: World) -> No
     assert not failed, f"not acknowledged within 200 s: {failed}"
     storage = producer.errors[ErrorCode.KAFKA_STORAGE_ERROR]
     assert not storage, f"{storage} answers of KAFKA_STORAGE_ERROR, though nothing is wrong with the storage"
+
+
+@schedules(100)
+async def test_a_batch_that_another_node_has_stored_is_found(world: World) -> None:
+    """Its answer through the other node was lost; this node has appended others' batches since."""
+    one, two = await world.started(), await world.started()
+    await one.topics.create("t", 1)
+    here, there = Client(world, one, "here"), Client(world, two, "there")
+    assert (await here.produce("t", batch([b"0"], [NOW_MS], (100, 0, 0)))).offset == 0
+    data = batch([b"1"], [NOW_MS], (100, 0, 1))
+    storing = asyncio.ensure_future(there.produce("t", data, timeout_ms=30_000))
+    while not storing.done():
+        await world.sleep(0, 0.4)
+        world.broker.unload(full("t"))  # the name is free for a moment
+    stored = storing.result()
+    assert stored.error in (0, ErrorCode.REQUEST_TIMED_OUT), error_name(stored.error)
+    if stored.error:
+        return  # the first node had its name back each time
+    await world.sleep(1)
+    assert (await here.produce("t", batch([b"other"], [NOW_MS]))).offset == 2
+    await two.stop()
+    world.trace("scene", "the batch comes again")
+    again = await here.produce("t", data, timeout_ms=20_000)
+    assert (again.error, again.offset) in ((0, 1), (ErrorCode.DUPLICATE_SEQUENCE_NUMBER, -1)), (
+        f"{error_name(again.error)} at {again.offset}: {again.message}"
+    )

@@ -75,10 +75,9 @@ async def test_a_fetch_after_the_produce_answer_finds_the_record(world: World) -
 
 @schedules(150)
 async def test_entries_of_native_writers_wake_a_waiting_fetch(world: World) -> None:
-    bridge, native = await world.started(), world.bridge()
+    bridge = await world.started()
     await bridge.topics.create("t", 1)
-    await native.client.start()
-    producer = native.client.producer(full("t"))
+    producer = (await world.native()).producer(full("t"))
 
     async def write() -> dict[int, float]:
         stored = {}
@@ -95,10 +94,9 @@ async def test_entries_of_native_writers_wake_a_waiting_fetch(world: World) -> N
 
 @schedules(150)
 async def test_native_and_kafka_writers_together(world: World) -> None:
-    bridge, native = await world.started(), world.bridge()
+    bridge = await world.started()
     await bridge.topics.create("t", 1)
-    await native.client.start()
-    producer = native.client.producer(full("t"))
+    producer = (await world.native()).producer(full("t"))
 
     async def write() -> None:
         for _ in range(5):

@@ -85,6 +85,7 @@ class World:
     network: Network = field(init=False)
     broker: Broker = field(init=False)
     bridges: list[Bridge] = field(default_factory=list)
+    _natives: list[Bridge] = field(default_factory=list)
     _hung_up: list[tuple[asyncio.Future[Any], str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -94,7 +95,7 @@ class World:
     @property
     def now(self) -> float:
         """The virtual clock."""
-        return self.loop.time()
+        return self.loop.now
 
     def settings(self, **overrides: Mapping[str, Any]) -> Settings:
         """The defaults, for the model."""
@@ -130,6 +131,13 @@ class World:
         bridge = Bridge(settings, metrics, client, admin, topics, store, coordinator, offsets, handlers)
         self.bridges.append(bridge)
         return bridge
+
+    async def native(self) -> PulsarClient:
+        """A Pulsar client that is none of a bridge's."""
+        bridge = self.bridge()
+        self._natives.append(bridge)
+        await bridge.client.start()
+        return bridge.client
 
     async def started(self, *, groups: bool = False, **overrides: Mapping[str, Any]) -> Bridge:
         """A node that serves."""
@@ -168,7 +176,7 @@ class World:
 
     async def end(self) -> None:
         """Stop everything and see that nothing is left: here, on the broker, or in between."""
-        for bridge in self.bridges:
+        for bridge in [*self._natives, *self.bridges]:
             if not bridge.closed:
                 await self.within(120, bridge.topics.close(), "closing the topics")
                 if not bridge.store._slots:

@@ -138,7 +138,7 @@ class Connection:
     def close_producer(self, producer: Producer) -> None:
         """The broker closes a producer and tells so."""
         if self.producers.pop(producer.id, None) is not None:
-            self._recently_closed[producer.id] = self._broker.loop.time()
+            self._recently_closed[producer.id] = self._broker.loop.now
             self._trace(self._who, "> close producer %s", producer.name)
             close = pb.CommandCloseProducer(producer_id=producer.id, request_id=_U64)
             self.send(type=Type.CLOSE_PRODUCER, close_producer=close)
@@ -288,7 +288,7 @@ class Connection:
             producer.topic.publish(producer, send, bytes(body))
             return
         closed_at = self._recently_closed.get(send.producer_id)
-        if closed_at is None or self._broker.loop.time() - closed_at > _RECENTLY:
+        if closed_at is None or self._broker.loop.now - closed_at > _RECENTLY:
             self._trace(self._who, "! a send to producer %d, which is not open", send.producer_id)
             self.close()
 

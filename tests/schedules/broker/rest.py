@@ -20,7 +20,7 @@ from tests.schedules.broker.server import Broker
 from tests.schedules.broker.topic import Refusal, Topic
 
 _CONNECTIONS: Final = 16
-_TOPIC_POLICIES: Final = ("retention", "compactionThreshold", "persistence", "deduplicationEnabled")
+_TOPIC_POLICIES: Final = ("retention", "compactionThreshold", "persistence", "deduplicationEnabled", "maxMessageSize")
 _RUNTIME: Final = {
     "brokerDeduplicationEnabled": "true",
     "managedLedgerDefaultAckQuorum": "1",

@@ -48,7 +48,7 @@ class Broker:
 
     def at(self, when: float, work: Callable[..., None], *args: Any) -> None:
         """The same at a time of the loop's clock."""
-        self.in_seconds(when - self.loop.time(), work, *args)
+        self.in_seconds(when - self.loop.now, work, *args)
 
     def in_seconds(self, seconds: float, work: Callable[..., None], *args: Any) -> None:
         """The same after so many seconds."""
@@ -72,7 +72,7 @@ class Broker:
 
     def wall_ms(self) -> int:
         """The broker's clock."""
-        return int((WALL + self.loop.time()) * 1000)
+        return int((WALL + self.loop.now) * 1000)
 
     # --- topics -----------------------------------------------------------------------------------------------------
 

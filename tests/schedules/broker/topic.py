@@ -299,6 +299,10 @@ class Topic:
         if producer.closed or self.state is not State.LOADED:
             producer.connection.send_error(producer, highest, pb.PersistenceError, "Producer is closed")
             return
+        limit = self.policies.get("maxMessageSize")
+        if isinstance(limit, int) and len(body) > limit:
+            producer.connection.send_error(producer, highest, pb.NotAllowedError, "Exceed maximum message size")
+            return
         verdict = self.log.judge(producer.name, send.sequence_id, highest)
         self._trace("pulsar", "< send %s %s %d…%d: %s", self.short, producer.name, send.sequence_id, highest, verdict.value)
         if verdict is Verdict.STORED:
@@ -315,7 +319,7 @@ class Topic:
             self._schedule_store()
 
     def _schedule_store(self) -> None:
-        now = self._broker.loop.time()
+        now = self._broker.loop.now
         self._stored_at = max(self._stored_at, now + self._broker.chance.delay("store")) + 1e-9
         self._broker.at(self._stored_at, self._store_next, self._loads)
 
@@ -355,7 +359,7 @@ class Topic:
 
     def _receipt(self, producer: Producer, sequence: int, highest: int, ledger: int, entry: int) -> None:
         """Receipts of what is stored leave in order, after a while; those of duplicates at once, before them."""
-        connection, now = producer.connection, self._broker.loop.time()
+        connection, now = producer.connection, self._broker.loop.now
         receipt = pb.CommandSendReceipt(producer_id=producer.id, sequence_id=sequence, highest_sequence_id=highest)
         receipt.message_id.ledger_id, receipt.message_id.entry_id = ledger, entry
         if ledger == _NOT_STORED:
