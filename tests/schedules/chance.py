@@ -1,4 +1,4 @@
-"""Everything that a run leaves to chance, from one seed: delays, sizes, choices, and Python's own sources of randomness.
+"""Everything that a run leaves to chance, from one seed: delays, sizes, choices, and Python's own random numbers.
 
 Delays are drawn by kind ("store", "receipt", "deliver", …). Each run gives each kind a scale of its own, so that in one
 run receipts are slow and entries fast, in the next the other way round (swarm testing: a run that has every kind of
@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from math import log
 from typing import Any
 from zlib import crc32
 
@@ -57,8 +58,6 @@ class Chance(random.Random):
 
 def _ln(uniform: float) -> float:
     """The logarithm, of a number that is never 0."""
-    from math import log
-
     return log(max(uniform, 1e-12))
 
 

@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from itertools import pairwise
 
 from bridge.storage.sequences import Place
 from tests.schedules.kafka import LogRecord, log_of
@@ -23,7 +24,7 @@ def check_partition(world: World, topic: str, producers: Iterable[RetryingProduc
 def check_offsets(world: World, topic: str, log: list[LogRecord]) -> None:
     """No offset twice, and none left out but where a ledger begins."""
     firsts = {ledger.entries[0].base for ledger in world.broker.topic(topic).log.ledgers if ledger.entries}
-    for before, record in zip(log, log[1:], strict=False):
+    for before, record in pairwise(log):
         dense = record.offset == before.offset + 1 or (record.offset > before.offset and record.offset in firsts)
         assert dense, f"the model itself is wrong: {before.offset} is followed by {record.offset}"
 
@@ -34,6 +35,8 @@ def check_acknowledged(log: list[LogRecord], producer: RetryingProducer) -> None
     values = set(at.values())
     for value, fate in producer.fates.items():
         assert fate.failed or fate.acked_at is not None, f"{producer.name}: {value!r} has no outcome"
+        if fate.implied:
+            assert value in values, f"{producer.name}: {value!r} is lost, and a later one was acknowledged"
         if fate.acked_at is None:
             continue
         assert value in values, f"{producer.name}: {value!r} was acknowledged at {fate.acked_at} and is lost"

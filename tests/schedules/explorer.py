@@ -17,6 +17,7 @@ import os
 import traceback
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
@@ -122,10 +123,8 @@ def _abandon(loop: ScheduleLoop) -> None:
         if not asyncio.all_tasks(loop):
             break
         loop.call_soon(loop.stop)
-        try:
+        with suppress(BaseException):  # it has failed already, and how has been told
             loop.run_forever()
-        except BaseException:  # noqa: BLE001, S110 - it has failed already, and how has been told
-            pass
     loop.close()
 
 
@@ -143,7 +142,8 @@ def explore(module: str, name: str, plan: Plan) -> tuple[int, int, list[Outcome]
         if outcome.error is not None:
             again = run(scenario, seed, plan.order, plan.events)
             if (again.fingerprint, again.steps) != (outcome.fingerprint, outcome.steps):
-                again = Outcome(seed, f"{outcome.error}\nDOES NOT REPLAY: {again.error}", again.steps, 0.0, again.events)
+                text = f"{outcome.error}\nDOES NOT REPLAY: {again.error}"
+                again = Outcome(seed, text, again.steps, 0.0, again.events)
             failed.append(again)
             if len(failed) >= plan.most_failures:
                 break

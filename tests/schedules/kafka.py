@@ -1,8 +1,7 @@
 """Kafka clients for scenarios: requests to the bridge's handlers, and what a client knows of what it was told.
 
-A request is handled as a connection of the bridge does it (`connection/client.py`): one after another where a handler has
-not returned, beside the next where it gave `Later`. A client that waits no longer has hung up: long polls are cancelled
-then, all else goes on.
+A Produce is handled as a connection of the bridge does it (`connection/client.py`): one after another until a handler
+has given `Later`. A client that waits no longer has hung up: long polls are cancelled then, all else goes on.
 """
 
 import asyncio
@@ -16,6 +15,8 @@ from bridge.codec import NO_PRODUCER, Rebuild, Record
 from bridge.errors import KafkaError
 from bridge.kafka import fetch_wire, produce_wire
 from bridge.kafka.error_codes import ErrorCode
+from bridge.pulsar.protocol import parse_body
+from bridge.pulsar.types import Entry
 from bridge.storage import entries
 from tests.schedules.chance import WALL
 from tests.schedules.world import Bridge, World
@@ -69,7 +70,9 @@ class Client:
 
     def hang_up(self) -> None:
         """Close the connection: nothing on it is answered any more."""
-        self._closed().done() or self._closed().set_result(None)
+        closed = self._closed()
+        if not closed.done():
+            closed.set_result(None)
 
     def _closed(self) -> "asyncio.Future[None]":
         if self._hung_up is None:
@@ -210,9 +213,6 @@ class LogRecord:
 
 def log_of(world: World, topic: str) -> list[LogRecord]:
     """Every record that a partition holds, by its full name in Pulsar."""
-    from bridge.pulsar.protocol import parse_body
-    from bridge.pulsar.types import Entry
-
     found: list[LogRecord] = []
     if topic not in world.broker.namespace.topics:
         return found

@@ -3,8 +3,8 @@
 What asyncio promises, and a program may rely on (documentation of `asyncio.loop.call_soon` and of futures):
 
  1. Callbacks of `call_soon` run in the order in which they were registered, each once, and none before its caller has
-    returned. A future's callbacks, and the wake-up of a task that waits for it, are registered by `call_soon` when it is
-    done, in the order in which they were added.
+    returned. A future's callbacks, and the wake-ups of tasks that wait for it, are registered by `call_soon` when it
+    is done, in the order in which they were added.
  2. What one callback or one step of a task does, up to its next `await` that waits, nothing comes between.
  3. A timer does not run before its time. Bytes of one connection come in order, cut anywhere.
 
@@ -16,13 +16,13 @@ them, timers first. Both are lawful, so both orders are tried. Whatever order th
 loop can show.
 
 `Order.ASYNCIO`, the default, permutes exactly that: the moments at which outside events are met, between rounds of
-callbacks that are first in, first out. With network, broker and threads at random delays, and a clock that moves between
-rounds, this is what differs between two runs of a real process.
+callbacks that are first in, first out. With network, broker and threads at random delays, and a clock that moves
+between rounds, this is what differs between two runs of a real process.
 
 `Order.ANY` runs the ready callbacks of a round, and those that they register, in any order at all, except that the
-callbacks of one future keep theirs and a connection's events theirs. A real loop does not show these orders: a task that
-overtakes another here needs an `await` less there. What fails only so relies on how many turns of the loop something
-takes. That breaks with the next `await` somebody puts in, so it is worth knowing and is no fault yet.
+callbacks of one future keep theirs and a connection's events theirs. A real loop does not show these orders: a task
+that overtakes another here would need an `await` less there. What fails only so relies on how many turns of the loop
+something takes. That breaks with the next `await` somebody puts in, so it is worth knowing and is no fault yet.
 
 Other promises of the loop: when nothing is ready the clock jumps to the next timer or outside event; when there is none
 of these either, nothing will ever happen, and `Deadlock` says who waits. Threads (`asyncio.to_thread`) run inline, at a
@@ -228,7 +228,7 @@ class ScheduleLoop(asyncio.BaseEventLoop):
 
 def _group(handle: asyncio.Handle) -> object | None:
     """What a callback must keep its place among: the future that it is called with, or the connection it belongs to."""
-    args = handle._args  # type: ignore[attr-defined]
+    args = handle._args
     if args and isinstance(args[0], asyncio.Future):
         return args[0]
     owner = getattr(handle._callback, "__self__", None)  # type: ignore[attr-defined]

@@ -2,9 +2,10 @@
 
 One partition, one record a batch. The idempotent one follows KIP-98 and KIP-360 as Java's `TransactionManager` and
 librdkafka's `rd_kafka_idemp_*` do it: at most five batches under way, sent again in order of their sequences. When a
-batch has taken longer than the delivery time-out it has failed for its application, and its outcome is unknown: then the
-producer waits until nothing is under way, raises its epoch, and sends what is left from sequence 0 on. A batch refused as
-out of order is sent again as long as an earlier one is not answered; else it is an error that the client did not make.
+batch has taken longer than the delivery time-out it has failed for its application, and its outcome is unknown: the
+producer waits until nothing is under way, raises its epoch, and sends what is left from sequence 0 on. A batch that is
+refused as out of order is sent again as long as an earlier one has no answer; else it is an error that the client did
+not make.
 """
 
 import asyncio
@@ -48,6 +49,8 @@ class Fate:
 
     acked_at: int | None = None
     """The offset that it was told; −1: stored, at an offset that is not known."""
+    implied: bool = False
+    """A later record of the same epoch was acknowledged: librdkafka takes it for stored then."""
     failed: bool = False
     epochs: set[int] = field(default_factory=set)
     """Those under which it was sent."""
@@ -203,6 +206,9 @@ class RetryingProducer:
             self.fates[one.value].acked_at = produced.offset if produced.error == 0 else -1
             if one.sequence is not None:
                 self._answered = max(self._answered, one.sequence)
+                for other in (*self._waiting, *self._under_way.values()):
+                    if other.sequence is not None and other.sequence < one.sequence:
+                        self.fates[other.value].implied = True
             return
         self.errors[produced.error] += 1
         if not self._may_try_again(one, produced):

@@ -22,10 +22,10 @@ SOON = 35.0
 """Seconds until everybody is told: the operation timeout, 30 s, and some."""
 
 
-async def told(world: World, work: Awaitable[Any], what: str) -> Any:
+async def told(world: World, work: Awaitable[Any], what: str, seconds: float = SOON) -> Any:
     """The outcome, which must come soon: a result, or an error that says something to a client."""
     try:
-        return await world.within(SOON, work, what)
+        return await world.within(seconds, work, what)
     except (KafkaError, PulsarError) as error:
         return error
 
@@ -42,6 +42,13 @@ async def append(log: PartitionLog, producer_id: int, count: int = 3) -> None:
         offset.result()
 
 
+async def earliest_again(log: PartitionLog) -> int:
+    """After a while the log start is asked for anew, in the background."""
+    await log.earliest()
+    await asyncio.sleep(10.5)
+    return await log.earliest()
+
+
 USES: dict[str, Callable[[PartitionLog], Awaitable[Any]]] = {
     "append": lambda log: append(log, -1),
     "append idempotently": lambda log: append(log, 7),
@@ -51,6 +58,7 @@ USES: dict[str, Callable[[PartitionLog], Awaitable[Any]]] = {
     "read later": lambda log: log.read(2, 1000, 5.0),
     "latest": lambda log: log.latest(),
     "earliest": lambda log: log.earliest(),
+    "earliest again": earliest_again,
     "at_time": lambda log: log.at_time(NOW_MS),
     "newest": lambda log: log.newest(),
 }
@@ -69,12 +77,12 @@ async def filled(world: World, bridge: Bridge) -> Topic:
     return topic
 
 
-async def some_uses(world: World, log: PartitionLog) -> None:
+async def some_uses(world: World, log: PartitionLog, seconds: float = SOON) -> None:
     """Use the log in some ways at the same time, beginning at moments of their own."""
 
     async def one(name: str) -> None:
         await world.moment()
-        await told(world, USES[name](log), name)
+        await told(world, USES[name](log), name, seconds)
 
     await asyncio.gather(*(one(name) for name in world.chance.sample(sorted(USES), world.chance.randint(1, 5))))
 
@@ -162,6 +170,34 @@ async def test_a_client_is_closed_while_everything_opens(world: World) -> None:
 
 
 @schedules(150)
+async def test_who_gives_up_waiting_for_a_connection_harms_nobody_else(world: World) -> None:
+    """All who want the first connection wait for the same attempt to make it."""
+    bridge = world.bridge()
+    asked = [asyncio.ensure_future(bridge.client.topics_of_namespace("public/default")) for _ in range(3)]
+    await world.sleep(0, world.chance.choice((0.001, 0.02)))
+    asked[world.chance.randint(0, 2)].cancel()
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    assert [] in answers
+    assert sum(isinstance(answer, asyncio.CancelledError) for answer in answers) <= 1, answers
+
+
+@schedules(150)
+async def test_a_producer_is_closed_while_it_opens(world: World) -> None:
+    """Its name is free then, on a connection that others go on with."""
+    client = await world.native()
+    name = "persistent://public/default/t"
+    other = client.producer(name)
+    await other.opened()
+    for _ in range(3):
+        producer = client.producer(name, name="n", must_exist=True)
+        await world.sleep(0, world.chance.choice((0.001, 0.02, 0.3)))
+        await world.within(SOON, producer.close(), "closing a producer")
+    await world.within(SOON, client.producer(name, name="n").opened(), "a producer of the same name")
+    await world.sleep(SOON)
+    assert len(world.broker.topic(name).producers) == 2
+
+
+@schedules(150)
 async def test_a_watch_is_closed_while_it_opens(world: World) -> None:
     bridge = world.bridge()
     await bridge.client.start()
@@ -193,6 +229,23 @@ async def test_the_groups_slot_is_closed_while_it_is_taken(world: World) -> None
     await world.sleep(SOON)
     left = world.broker.sessions()
     assert not left, f"open although the slot is closed: {left}"
+
+
+@schedules(150)
+async def test_everything_is_closed_while_pulsar_is_away(world: World) -> None:
+    """Stopped, killed or cut off: closing waits for its answers, but not for ever."""
+    bridge = await world.started(groups=world.chance.often(0.3))
+    topic = await filled(world, bridge)
+    using = asyncio.ensure_future(some_uses(world, bridge.topics.log(topic, 0), seconds=300))
+    await world.sleep(0, world.chance.choice((0.05, 1.0)))
+    world.chance.choice(
+        (world.broker.freeze, lambda: world.broker.crash(500), lambda: world.broker.silence_connection(500))
+    )()
+    await world.sleep(0, world.chance.choice((0.05, 5.0, 40.0)))
+    await world.within(150, bridge.stop(), "stopping while Pulsar is away")
+    world.broker.thaw()
+    await using
+    await world.sleep(600)
 
 
 @schedules(150)

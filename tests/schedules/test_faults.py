@@ -163,6 +163,50 @@ async def test_a_batch_that_pulsar_refuses_leaves_the_partition_writable(world: 
         await world.moment()
 
 
+@schedules(100)
+async def test_no_batch_succeeds_before_an_earlier_one_that_failed(world: World) -> None:
+    """Clients take its success for that of all before it. Pulsar stores it all the same: gaps are nothing to it."""
+    bridge = await world.started()
+    await bridge.topics.create("t", 1)
+    world.broker.topic(full("t")).policies["maxMessageSize"] = 500
+    client = Client(world, bridge)
+    values = [b"0", b"x" * 1000, b"2", b"3"]
+    assert (await client.produce("t", batch(values[:1], [NOW_MS], (100, 0, 0)))).error == 0
+    asked = []
+    for sequence in (1, 2, 3):
+        data = batch([values[sequence]], [NOW_MS], (100, 0, sequence))
+        asked.append(asyncio.ensure_future(client.produce("t", data, timeout_ms=5000)))
+        await world.moment()
+    refused, *later = await asyncio.gather(*asked)
+    assert refused.error != 0
+    assert not [one for one in later if one.error == 0], "a later batch was acknowledged"
+
+
+@schedules(100)
+async def test_producers_do_not_see_short_faults(world: World) -> None:
+    """Unloads and broken connections: what is under way is sent again, and is acknowledged at the first attempt."""
+    bridge = await world.started()
+    await bridge.topics.create("t", 1)
+    producers = [
+        RetryingProducer(world, bridge, "t", "plain", request_seconds=60),
+        RetryingProducer(world, bridge, "t", "idempotent", producer_id=100, request_seconds=60),
+    ]
+    running = [asyncio.ensure_future(producer.run()) for producer in producers]
+    hurting = asyncio.ensure_future(faults.some(world, full("t"), seconds=3.0, kinds=(faults.unload, faults.reset)))
+    for number in range(10):
+        for producer in producers:
+            producer.send(f"{producer.name} {number}".encode())
+        await world.sleep(0, 0.3)
+    for producer in producers:
+        producer.finish()
+    await hurting
+    await asyncio.gather(*running)
+    check_partition(world, full("t"), producers)
+    for producer in producers:
+        again = {value: fate.attempts for value, fate in producer.fates.items() if fate.attempts != 1}
+        assert not again, f"{producer.name} had to send again: {again}, for {dict(producer.errors)}"
+
+
 @schedules(60)
 async def test_a_producer_goes_on_after_a_long_pause(world: World) -> None:
     """Longer than its writer here is kept for: what it has sent before is known all the same."""
@@ -205,7 +249,8 @@ async def test_an_outage_makes_no_storm_of_copies(world: World) -> None:
     log = check_partition(world, full("t"), [producer])
     copies = Counter(record.value for record in log)
     value, most = copies.most_common(1)[0]
-    assert most <= 2, f"{value!r} is there {most} times; {len(log)} records of {len(producer.fates)}, {producer.moves} epochs"
+    sent, epochs = len(producer.fates), producer.moves
+    assert most <= 2, f"{value!r} is there {most} times; {len(log)} records of {sent} that were sent, {epochs} epochs"
 
 
 def freeze(world: World, seconds: float) -> None:

@@ -113,7 +113,18 @@ async def test_commits_outlive_a_change_of_the_node(world: World) -> None:
         leaving = nodes.pop(world.chance.randint(0, 1))
         await leaving.stop()
     await running
+    await world.sleep(10)
+    assert sum(map(holds, nodes)) <= 1, "both nodes hold the slot, ten seconds after the change"
     await check_stored(world, [committer], ["g"])
+
+
+def holds(bridge: Bridge) -> bool:
+    """Whether a node answers for the group."""
+    try:
+        bridge.store.check("g")
+    except KafkaError:
+        return False
+    return True
 
 
 async def two_at_once(world: World, *, reads: bool) -> None:

@@ -1,7 +1,7 @@
 """Two bridges serve one partition, and clients go from one to the other: what any node may do must be right.
 
-Nobody coordinates the nodes here: order, deduplication and names are Pulsar's, and each node has to ask it where its own
-memory may be old.
+Nobody coordinates the nodes here: order, deduplication and names are Pulsar's, and each node has to ask it where its
+own memory may be old.
 """
 
 import asyncio
@@ -31,6 +31,24 @@ async def test_the_end_is_never_behind_what_another_node_acknowledged(world: Wor
             assert end > produced.offset, f"{client.name}: the end is {end}, {produced.offset} was acknowledged before"
             assert end >= last, f"{client.name}: the end went from {last} back to {end}"
             last = end
+        await world.moment()
+
+
+@schedules(100)
+async def test_a_record_that_one_node_acknowledged_is_read_from_another(world: World) -> None:
+    one, two = await world.started(), await world.started()
+    await one.topics.create("t", 1)
+    writer, reader = Client(world, one, "writer"), Client(world, two, "reader")
+    for number in range(12):
+        produced = await writer.produce("t", batch([b"%d" % number], [NOW_MS]))
+        assert produced.error == 0, error_name(produced.error)
+        if world.chance.often(0.5):
+            continue
+        asked = world.now
+        found = await reader.fetch("t", produced.offset, max_wait=60.0)
+        assert found.error == 0, error_name(found.error)
+        assert [bytes(record.value or b"") for record in found.records] == [b"%d" % number]
+        assert found.at - asked < 3, f"it took {found.at - asked:.3f} s"
         await world.moment()
 
 

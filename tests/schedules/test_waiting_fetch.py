@@ -6,9 +6,10 @@ seconds has been forgotten.
 
 import asyncio
 
+from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from tests.schedules.explorer import schedules
-from tests.schedules.kafka import NOW_MS, Client, batch
+from tests.schedules.kafka import NOW_MS, Client, batch, error_name
 from tests.schedules.world import Bridge, World, full
 
 SOON = 3.0
@@ -103,9 +104,7 @@ async def test_native_and_kafka_writers_together(world: World) -> None:
             await producer.send(MessageMetadata(), b"native", 1)
             await world.sleep(0, world.chance.choice((0.0, 0.01, 0.3)))
 
-    acked, came, _ = await asyncio.gather(
-        produce(world, bridge, 5), consume(world, bridge, "consumer", 10), write()
-    )
+    acked, came, _ = await asyncio.gather(produce(world, bridge, 5), consume(world, bridge, "consumer", 10), write())
     check(acked, came)
 
 
@@ -122,7 +121,27 @@ async def test_a_fetch_waits_on_while_the_idle_tail_is_closed(world: World) -> N
             acked[produced.offset] = produced.at
         return acked
 
-    acked, *came = await asyncio.gather(
-        write(), consume(world, bridge, "one", 3), consume(world, bridge, "two", 3)
-    )
+    acked, *came = await asyncio.gather(write(), consume(world, bridge, "one", 3), consume(world, bridge, "two", 3))
     check(acked, *came)
+
+
+@schedules(100)
+async def test_a_reader_is_told_what_pulsar_has_deleted(world: World) -> None:
+    """Retention deletes ledgers under readers: who is too far behind is told so, and nobody gets what is not there."""
+    bridge = await world.started()
+    await bridge.topics.create("t", 1)
+    await produce(world, bridge, 12)
+    log = world.broker.topic(full("t")).log
+    client = Client(world, bridge)
+    for _ in range(4):
+        offset = world.chance.randint(0, 11)
+        found = await client.fetch("t", offset, max_wait=5.0)
+        first = log.entries[0].base
+        if offset < first:
+            assert found.error in (0, ErrorCode.OFFSET_OUT_OF_RANGE), error_name(found.error)
+        else:
+            assert found.error == 0, error_name(found.error)
+            assert [record.offset for record in found.records][:1] == [offset]
+        await world.moment()
+        log.trim(world.chance.randint(0, 2))
+        await world.sleep(1.5)  # memory is believed for a second

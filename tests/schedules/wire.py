@@ -13,9 +13,7 @@ from tests.schedules.world import Bridge, World
 
 def listener(bridge: Bridge) -> Listener:
     """As `server.py` makes it."""
-    return Listener(
-        bridge.handlers, Budget(bridge.settings.kafka.memory_budget_bytes, bridge.metrics.in_flight_bytes)
-    )
+    return Listener(bridge.handlers, Budget(bridge.settings.kafka.memory_budget_bytes, bridge.metrics.in_flight_bytes))
 
 
 class WireClient:
@@ -30,6 +28,8 @@ class WireClient:
         self._buffer = b""
         self._numbers = 0
         self._asked: deque[tuple[int, Api, int, asyncio.Future[Any]]] = deque()
+        self._sent = 0
+        self._ends: list[tuple[int, asyncio.Future[Any]]] = []
 
     def ask(self, api: Api, request: Any, version: int | None = None) -> "asyncio.Future[Any]":
         """The answer; ConnectionError where the bridge hangs up instead."""
@@ -43,8 +43,15 @@ class WireClient:
         header = struct.pack(">hhih", api.key, version, self._numbers, -1) + (b"\0" if flexible else b"")
         body = header + bytes(message.encode(request, version, flexible))
         self._asked.append((self._numbers, api, version, answer))
+        self._sent += 4 + len(body)
+        self._ends.append((self._sent, answer))
         self._endpoint.write(struct.pack(">i", len(body)) + body)
         return answer
+
+    def received(self) -> "list[asyncio.Future[Any]]":
+        """The answers to all requests that the bridge has wholly received by now."""
+        taken = 0 if self._endpoint.transport is None else self._endpoint.transport.taken
+        return [answer for end, answer in self._ends if end <= taken]
 
     def hang_up(self) -> None:
         """Close in order."""

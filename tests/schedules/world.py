@@ -179,7 +179,7 @@ class World:
         for bridge in [*self._natives, *self.bridges]:
             if not bridge.closed:
                 await self.within(120, bridge.topics.close(), "closing the topics")
-                if not bridge.store._slots:
+                if bridge not in self._natives and not bridge.store._slots:
                     await self._gone(bridge)
                 await self.within(120, bridge.stop(), "stopping the bridge")
         for handled, what in self._hung_up:

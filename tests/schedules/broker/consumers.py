@@ -1,13 +1,13 @@
 """Who reads one topic of the model broker: non-durable subscriptions, their permits, and what is delivered when."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bridge.pulsar.types import LATEST, Position
 
 if TYPE_CHECKING:
-    from tests.schedules.broker.connection import Connection
+    from tests.schedules.broker.peer import Peer
     from tests.schedules.broker.server import Broker
     from tests.schedules.broker.topic import Topic
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Consumer:
     """A consumer's session; `at` is the number of the entry that it gets next."""
 
-    connection: "Connection"
+    connection: "Peer"
     id: int
     subscription: str
     start: Position
@@ -36,7 +36,7 @@ class Consumers:
         self._broker = broker
         self._by_name: dict[str, Consumer] = {}
 
-    def __iter__(self) -> "list[Consumer].__iter__":  # type: ignore[valid-type, name-defined]
+    def __iter__(self) -> Iterator[Consumer]:
         return iter(list(self._by_name.values()))
 
     def __len__(self) -> int:

@@ -6,8 +6,8 @@ The rules are Pulsar 4.0's (`ManagedLedgerImpl`, `ManagedLedgerInterceptorImpl`,
 * The index counts messages when an entry is on its way to the ledger. It is written down when a ledger is listed, and
   read back from the last entry of the last ledger, or from what was written down where that ledger has none: indices
   that were counted and never stored are left out for ever then, and used again otherwise.
-* Deduplication goes by producer name. `pushed` is what is on its way, `persisted` what is stored; both are what is stored
-  after a load.
+* Deduplication goes by producer name. `pushed` is what is on its way, `persisted` what is stored; after a load both are
+  what is stored.
 """
 
 from bisect import bisect_left

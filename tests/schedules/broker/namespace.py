@@ -1,4 +1,4 @@
-"""Which topics there are in the model's one namespace, as the metadata store knows it, and who watches them come and go."""
+"""Which topics there are in the model's one namespace, as the metadata store knows it, and who watches them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,7 @@
 """The model's admin API: `bridge.pulsar.admin.Admin` whose calls are answered by the model broker instead of HTTP.
 
-A request takes a while to arrive, to be carried out, and to be answered; it is carried out although nobody waits for the
-answer any more. Questions are answered from how things stood at some moment in between. Changes of partitioned topics
+A request takes a while to arrive, to be carried out, and to be answered; it is carried out although nobody waits for it
+any more. Questions are answered from how things stood at some moment in between. Changes of partitioned topics
 take several steps, which others see: the metadata of a new one is there before its partitions, that of one that goes
 stays until all its partitions are gone.
 """
@@ -49,14 +49,14 @@ class ModelAdmin(Admin):
     async def call(self, method: str, path: str, *, body: str | None = None, **_: Any) -> Any:
         """What the broker answers."""
         async with self._connections:
-            return await self._ask(method, path, body)
+            return await self._request(method, path, body)
 
     async def headers(self, path: str) -> Mapping[str, str]:
         """No entry of the model is a marker."""
         await self.call("GET", path)
         return {}
 
-    async def _ask(self, method: str, path: str, body: str | None) -> Any:
+    async def _request(self, method: str, path: str, body: str | None) -> Any:
         broker, loop = self._broker, asyncio.get_running_loop()
         answer: asyncio.Future[object] = loop.create_future()
         broker.loop.after(broker.chance.delay("rest request"), Server(broker).take, method, path, body, answer)

@@ -11,8 +11,9 @@ from tests.schedules.broker.connection import Connection
 from tests.schedules.broker.namespace import Namespace
 from tests.schedules.broker.topic import Refusal, State, Topic
 from tests.schedules.chance import WALL, Chance
-from tests.schedules.loop import START, ScheduleLoop
-from tests.schedules.network import Endpoint, Network
+from tests.schedules.loop import ScheduleLoop
+from tests.schedules.network import Network
+from tests.schedules.pipe import Endpoint
 from tests.schedules.trace import Trace
 
 _T = TypeVar("_T")
@@ -88,7 +89,8 @@ class Broker:
     def open(self, name: str, create: bool, then: Then) -> None:
         """Have a topic loaded for a producer or a consumer."""
         if not self._owns_namespace:
-            then(None, Refusal(pb.ServiceNotReady, "Namespace bundle is not served by this instance. Please redo the lookup"))
+            text = "Namespace bundle is not served by this instance. Please redo the lookup"
+            then(None, Refusal(pb.ServiceNotReady, text))
         else:
             self.after("open", self._open, name, create, then)
 

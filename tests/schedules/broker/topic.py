@@ -24,7 +24,7 @@ from tests.schedules.broker.consumers import Consumers
 from tests.schedules.broker.ledgers import Ledgers, Stored, Verdict
 
 if TYPE_CHECKING:
-    from tests.schedules.broker.connection import Connection
+    from tests.schedules.broker.peer import Peer
     from tests.schedules.broker.server import Broker
 
 _NOT_STORED: Final = (1 << 64) - 1
@@ -53,7 +53,7 @@ class State(Enum):
 class Producer:
     """A producer's session."""
 
-    connection: "Connection"
+    connection: "Peer"
     id: int
     name: str
     epoch: int
@@ -100,7 +100,7 @@ class Topic:
         self._trace = broker.trace
         self._adding: deque[_Add] = deque()
         self._stored_at = 0.0
-        self._receipts_at: dict[Connection, float] = {}
+        self._receipts_at: dict[Peer, float] = {}
         self._loading = _Loading()
         self._loads = 0  # events of a former load do nothing
         self._most_entries = broker.chance.choice((3, 10, 50, 50))
@@ -180,7 +180,7 @@ class Topic:
             then(Refusal(pb.ServiceNotReady, "Topic is temporarily unavailable"))
 
     def _cut_off(self, *, receipts: bool) -> None:
-        """What is on its way to the ledger is stored up to some entry, perhaps with receipts, and lost from there on."""
+        """What is on its way to the ledger is stored up to some entry, perhaps with receipts, and lost from there."""
         self._loads += 1
         adding, self._adding = self._adding, deque()
         for add in list(adding)[: self._broker.chance.randint(0, len(adding))]:
@@ -217,7 +217,7 @@ class Topic:
         self._take_exclusively(producer, then)
 
     def _take_exclusively(self, producer: Producer, then: Callable[[Refusal | None], None]) -> None:
-        """The new topic epoch goes to the metadata store first; only then others see this producer among the topic's."""
+        """The new topic epoch goes to the metadata store; only then is this producer among the topic's."""
         if producer.topic_epoch is not None and producer.topic_epoch < (-1 if self._epoch is None else self._epoch):
             then(Refusal(pb.ProducerFenced, "Topic epoch has already moved"))
             return
@@ -239,7 +239,7 @@ class Topic:
             then(Refusal(pb.ProducerFenced, "Fenced out"))
         for producer in list(self.producers.values()):
             self._trace("pulsar", "= %s fences %s out", self.short, producer.name)
-            self.close_producer(producer, partial(producer.connection.producers.pop, producer.id, None))
+            self.close_producer(producer, partial(producer.connection.forget_producer, producer))
 
     def _add_by_name(self, producer: Producer, then: Callable[[Refusal | None], None]) -> None:
         """A name is one session's: the old one's connection is asked for a sign of life (apache/pulsar#21155)."""
@@ -304,7 +304,8 @@ class Topic:
             producer.connection.send_error(producer, highest, pb.NotAllowedError, "Exceed maximum message size")
             return
         verdict = self.log.judge(producer.name, send.sequence_id, highest)
-        self._trace("pulsar", "< send %s %s %d…%d: %s", self.short, producer.name, send.sequence_id, highest, verdict.value)
+        first, what = send.sequence_id, verdict.value
+        self._trace("pulsar", "< send %s %s %d…%d: %s", self.short, producer.name, first, highest, what)
         if verdict is Verdict.STORED:
             self._receipt(producer, send.sequence_id, highest, _NOT_STORED, _NOT_STORED)
         elif verdict is Verdict.UNKNOWN:
