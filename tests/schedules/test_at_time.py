@@ -42,7 +42,7 @@ async def look_everywhere(world: World, bridge: Bridge) -> None:
         )
 
 
-@schedules(200)
+@schedules(120)
 async def test_times_are_found_after_producers_sent_again(world: World) -> None:
     bridge = await world.started()
     await bridge.topics.create("t", 1)

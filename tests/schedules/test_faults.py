@@ -81,7 +81,7 @@ async def scene(world: World, bridge: Bridge, producers: list[RetryingProducer],
     assert found == {record.offset: record.value for record in log}, "what was read is not what is stored"
 
 
-@schedules(250)
+@schedules(180)
 async def test_idempotent_producers_with_patience(world: World) -> None:
     bridge = await world.started()
     await bridge.topics.create("t", 1)
@@ -92,7 +92,7 @@ async def test_idempotent_producers_with_patience(world: World) -> None:
     await scene(world, bridge, producers, 12)
 
 
-@schedules(250)
+@schedules(220)
 async def test_idempotent_producers_that_raise_their_epochs(world: World) -> None:
     bridge = await world.started()
     await bridge.topics.create("t", 1)
@@ -108,7 +108,7 @@ async def test_idempotent_producers_that_raise_their_epochs(world: World) -> Non
     await scene(world, bridge, producers, 12)
 
 
-@schedules(200)
+@schedules(150)
 async def test_plain_and_idempotent_producers_on_one_partition(world: World) -> None:
     bridge = await world.started()
     await bridge.topics.create("t", 1)
@@ -122,7 +122,7 @@ async def test_plain_and_idempotent_producers_on_one_partition(world: World) -> 
     await scene(world, bridge, producers, 10)
 
 
-@schedules(150)
+@schedules(120)
 async def test_an_outage_when_an_idempotent_producer_begins(world: World) -> None:
     """Its first batches fail while its later ones wait: those must not be taken for the first."""
     bridge = await world.started()
@@ -225,7 +225,7 @@ async def test_a_producer_goes_on_after_a_long_pause(world: World) -> None:
     check_partition(world, full("t"), [producer])
 
 
-@schedules(60)
+@schedules(40)
 async def test_an_outage_makes_no_storm_of_copies(world: World) -> None:
     """Pulsar is away for longer than the producers' delivery time-out: they raise their epochs, again and again."""
     bridge = await world.started()

@@ -100,7 +100,7 @@ async def test_commits_outlive_faults(world: World) -> None:
     await check_stored(world, committers, groups)
 
 
-@schedules(200)
+@schedules(150)
 async def test_commits_outlive_a_change_of_the_node(world: World) -> None:
     """A second node takes over by fencing, while the first one serves."""
     nodes = [await node(world)]
@@ -138,11 +138,11 @@ async def two_at_once(world: World, *, reads: bool) -> None:
     await check_stored(world, [committer], ["g"])
 
 
-@schedules(150)
+@schedules(100)
 async def test_two_nodes_that_start_at_once_lose_no_commit(world: World) -> None:
     await two_at_once(world, reads=False)
 
 
-@schedules(100)
+@schedules(80)
 async def test_no_node_shows_an_offset_older_than_what_another_acknowledged(world: World) -> None:
     await two_at_once(world, reads=True)

@@ -69,7 +69,7 @@ async def with_listers(world: World, bridge: Bridge, *work: "asyncio.Future[None
         await asyncio.gather(*listers)
 
 
-@schedules(250)
+@schedules(200)
 async def test_a_topic_is_writable_while_others_list(world: World) -> None:
     bridge = await world.started()
     names = [f"t{number}" for number in range(world.chance.randint(1, 3))]
@@ -107,7 +107,7 @@ async def test_a_topic_is_made_once_however_many_ask_for_it(world: World) -> Non
     await write_at_once(world, Client(world, bridge, "other"), "auto")
 
 
-@schedules(200)
+@schedules(120)
 async def test_a_topic_made_anew_is_empty_and_writable(world: World) -> None:
     bridge = await world.started(groups=True)
     client = Client(world, bridge, "admin")

@@ -52,7 +52,7 @@ async def test_a_record_that_one_node_acknowledged_is_read_from_another(world: W
         await world.moment()
 
 
-@schedules(200)
+@schedules(150)
 async def test_an_idempotent_producer_goes_from_node_to_node(world: World) -> None:
     one, two = await world.started(), await world.started()
     await one.topics.create("t", 1)

@@ -30,7 +30,14 @@ _T = TypeVar("_T")
 _CATCHUP_IDLE_SECONDS = 30.0
 _TABLE = apis.load()
 NAMESPACE = "public/default"
-Overrides = Mapping[str, Mapping[str, Any]]
+_SETTINGS = Settings().with_values(
+    pulsar={
+        "service_url": f"pulsar://{HOST}:{PORT}",
+        "tenant": NAMESPACE.partition("/")[0],
+        "namespace": NAMESPACE.partition("/")[2],
+    },
+    groups={"slots": 1},
+)
 
 
 def full(topic: str, partition: int = 0) -> str:
@@ -99,12 +106,7 @@ class World:
 
     def settings(self, **overrides: Mapping[str, Any]) -> Settings:
         """The defaults, for the model."""
-        tenant, _, namespace = NAMESPACE.partition("/")
-        settings = Settings().with_values(
-            pulsar={"service_url": f"pulsar://{HOST}:{PORT}", "tenant": tenant, "namespace": namespace},
-            groups={"slots": 1},
-        )
-        return settings.with_values(**overrides)
+        return _SETTINGS.with_values(**overrides) if overrides else _SETTINGS
 
     def bridge(self, **overrides: Mapping[str, Any]) -> Bridge:
         """A node, not yet started."""
