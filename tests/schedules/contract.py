@@ -5,76 +5,16 @@ A script says what must come out, whatever the timing is.
 
 import asyncio
 import json
-import uuid
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import pytest
 
-from bridge.config import PulsarSettings
 from bridge.metrics import Metrics
-from bridge.pulsar import EARLIEST, LATEST, AccessMode, Admin, Position, Producer, PulsarClient, PulsarError, Receipt
+from bridge.pulsar import EARLIEST, LATEST, AccessMode, Position, PulsarClient, PulsarError, Receipt
 from bridge.pulsar.admin import Conflict, NotFound
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.storage.search import Search
-
-
-@dataclass
-class Site:
-    """A Pulsar, real or not."""
-
-    namespace: str
-    settings: PulsarSettings
-    admin: Admin
-    clients: list[PulsarClient]
-
-    async def client(self) -> PulsarClient:
-        """Another client, with connections of its own."""
-        client = PulsarClient(self.settings, Metrics().pulsar)
-        self.clients.append(client)
-        await client.start()
-        return client
-
-    def name(self) -> str:
-        """A name that no topic has."""
-        return f"persistent://{self.namespace}/contract-{uuid.uuid4().hex[:8]}"
-
-    async def topic(self) -> str:
-        """A fresh topic without partitions."""
-        name = self.name()
-        await self.admin.create_non_partitioned(name)
-        return name
-
-
-Script = Callable[[Site], Awaitable[None]]
-SCRIPTS: list[Script] = []
-
-
-def script(function: Script) -> Script:
-    SCRIPTS.append(function)
-    return function
-
-
-async def send(producer: Producer, sequence: int | None = None, count: int = 1) -> Receipt:
-    metadata = pb.MessageMetadata(num_messages_in_batch=count)
-    if sequence is not None:
-        metadata.sequence_id, metadata.highest_sequence_id = sequence, sequence + count - 1
-    return await producer.send(metadata, b"payload", count)
-
-
-async def code_of(work: Awaitable[object]) -> int:
-    """The error that it must end with."""
-    with pytest.raises(PulsarError) as raised:
-        await work
-    return raised.value.code
-
-
-async def eventually(condition: Callable[[], bool]) -> None:
-    """Return when it has come true."""
-    async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110 - neither side tells an event
-            await asyncio.sleep(0.01)
-
+from tests.schedules.site import Site, code_of, eventually, script, send
 
 # --- producers and deduplication --------------------------------------------------------------------------------------
 
@@ -230,6 +170,22 @@ async def a_missing_topic_is_made_for_a_producer_unless_it_must_exist(site: Site
     assert await code_of(client.reader(name, EARLIEST)) == pb.TopicNotFound
     await client.producer(name).opened()
     assert await client.partitions(name) == 0
+
+
+@script
+async def a_missing_partition_is_made_for_a_producer_unless_its_topic_has_fewer(site: Site) -> None:
+    client, name = await site.client(), site.name()
+    await client.producer(f"{name}-partition-0").opened()  # though there is no topic that it is a partition of
+    assert f"{name}-partition-0" in await client.topics_of_namespace(site.namespace)
+    other = site.name()
+    await site.admin.create_partitioned(other, 2)
+    beyond = client.producer(f"{other}-partition-2")
+    opening = asyncio.ensure_future(beyond.opened())
+    await asyncio.wait((opening, beyond.over), timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
+    assert not beyond.attached
+    assert f"{other}-partition-2" not in await client.topics_of_namespace(site.namespace)
+    opening.cancel()
+    await asyncio.gather(opening, return_exceptions=True)
 
 
 @script

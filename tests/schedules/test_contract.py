@@ -8,9 +8,10 @@ import pytest
 
 from bridge.config import PulsarSettings
 from bridge.pulsar import Admin
+from tests.schedules import contract  # noqa: F401 - its scripts
 from tests.schedules.broker import ModelAdmin
-from tests.schedules.contract import SCRIPTS, Script, Site
 from tests.schedules.explorer import run
+from tests.schedules.site import SCRIPTS, Script, Site
 from tests.schedules.world import NAMESPACE, World
 from tests.support.bridges import settings_for
 from tests.support.pulsar import PulsarAddress

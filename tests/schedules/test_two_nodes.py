@@ -95,6 +95,8 @@ async def test_a_batch_that_another_node_has_stored_is_found(world: World) -> No
     await two.stop()
     world.trace("scene", "the batch comes again")
     again = await here.produce("t", data, timeout_ms=20_000)
+    if again.error == ErrorCode.NOT_LEADER_OR_FOLLOWER:  # what this node remembers of the producer was too old
+        again = await here.produce("t", data, timeout_ms=20_000)
     assert (again.error, again.offset) in ((0, 1), (ErrorCode.DUPLICATE_SEQUENCE_NUMBER, -1)), (
         f"{error_name(again.error)} at {again.offset}: {again.message}"
     )
