@@ -5,6 +5,7 @@ has given `Later`. A client that waits no longer has hung up: long polls are can
 """
 
 import asyncio
+import itertools
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -57,6 +58,9 @@ class Fetched:
     at: float
 
 
+_numbers = itertools.count(1)
+
+
 @dataclass(eq=False)
 class Client:
     """One client, connected to one bridge."""
@@ -66,13 +70,18 @@ class Client:
     name: str = "client"
     request_seconds: float = 40.0
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _session: Session = field(init=False)
     _hung_up: "asyncio.Future[None] | None" = None
+
+    def __post_init__(self) -> None:
+        self._session = Session(next(_numbers), "/10.0.0.9:1", "kafka", client_id=self.name)
 
     def hang_up(self) -> None:
         """Close the connection: nothing on it is answered any more."""
         closed = self._closed()
         if not closed.done():
             closed.set_result(None)
+            self._session.gone()
 
     def _closed(self) -> "asyncio.Future[None]":
         if self._hung_up is None:
@@ -81,9 +90,9 @@ class Client:
 
     async def ask(self, api: Api, request: Any, version: int | None = None, seconds: float | None = None) -> Any:
         """The answer, or None when the client has hung up before."""
-        session = Session(1, "/10.0.0.9:1", "kafka", client_id=self.name)
-        session.api_version = api.max_version if version is None else version
-        handled = asyncio.ensure_future(self._handle(api, request, session))
+        session = self._session
+        received = asyncio.get_running_loop().time()
+        handled = asyncio.ensure_future(self._handle(api, request, session, version, received))
         await asyncio.wait(
             (handled, self._closed()),
             timeout=self.request_seconds if seconds is None else seconds,
@@ -97,8 +106,10 @@ class Client:
             handled.cancel()
         return None
 
-    async def _handle(self, api: Api, request: Any, session: Session) -> Any:
+    async def _handle(self, api: Api, request: Any, session: Session, version: int | None, received: float) -> Any:
         async with self._turn if api.key == produce.API.key else _NoTurn():
+            session.api_version = api.max_version if version is None else version
+            session.received_at = received
             answer = await api.handle(request, self.bridge.handlers, session)
         if isinstance(answer, Later):
             found = await answer.future
