@@ -44,7 +44,7 @@ class _Part:
     error: KafkaError | None = None
     records: list[bytes] = field(default_factory=list)
     read: bool = False
-    """Whether it was read where that takes time; what comes then comes to memory."""
+    """Whether it was read where that takes time; what comes then comes to memory, while the log is followed."""
 
     @property
     def place(self) -> Wanted:
@@ -140,7 +140,7 @@ def _read(parts: list[_Part], max_bytes: int, patience: float, reads: PendingRea
             found = log.read_nowait(part.wanted.fetch_offset, limit)
             if found is not None:
                 part.records = found
-            if found is not None or part.read:
+            if found is not None or (part.read and log.is_followed):
                 continue
             if not reads.has_room:
                 under_way = True

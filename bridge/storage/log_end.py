@@ -54,6 +54,11 @@ class LogEnd:
         """Take a future back that waits no more."""
         self._waiters.discard(waiter)
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether anybody waits for the partition to grow."""
+        return bool(self._waiters)
+
     def see(self, batch: Batch) -> None:
         """Take note of an entry met at the tail."""
         self._seen[batch.position] = batch.base

@@ -145,6 +145,11 @@ class PartitionLog:
         """The end as far as it is known without asking; None where it was never asked for."""
         return self.end.offset if self._tails.loaded else None
 
+    @property
+    def is_followed(self) -> bool:
+        """Whether a reader is at the tail: `end` wakes who waits whatever comes, and when the reader ends."""
+        return self._tails.live is not None
+
     def published_at(self, offset: int) -> int | None:
         """When the record at this offset was published (ms), if it is in memory."""
         tail = self._tails.live

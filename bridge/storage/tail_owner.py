@@ -100,6 +100,8 @@ class TailOwner:
 
     async def sweep(self, now: float) -> None:
         """Close the tail if nobody has used it for `storage.tail_idle_seconds`; `now`: loop time."""
+        if self._end.is_awaited:
+            self._used_at = now
         idle = now - self._used_at > self._storage.settings.storage.tail_idle_seconds
         if idle and not self._opening.locked():
             await self._close()
