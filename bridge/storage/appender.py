@@ -278,7 +278,7 @@ class Appender:
         receipt, sealed = slot.receipt, slot.sealed
         end = base + sealed.record_count
         stored = None if receipt is None or receipt.duplicate else receipt.position
-        if stored is not None and self._end.tail_is_live:
+        if stored is not None and self._end.reached is not None:
             size = len(sealed.data) + METADATA_BYTES
             entry = Entry(stored, end - 1, None, slot.send.metadata, memoryview(sealed.data), size)
             self._partition.appended(base, entry)
@@ -327,7 +327,7 @@ class Appender:
             entry = await self._client.read_entry(self._topic, position)
             if entry is not None and entry.position == position and entry.index is not None:
                 found = span(entry.index, count)
-                self._end.anchor.observe(position.ledger, position.entry, found.next)
+                self._end.found(position, found.next)
                 return found.base
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the entry at {position} was stored and cannot be read back")
 

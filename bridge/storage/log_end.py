@@ -23,7 +23,9 @@ class LogEnd:
         self.offset = 0
         self.marks = TimeMarks()
         self.anchor = Anchor()
-        self.tail_is_live = False
+        self.reached: Position | None = None
+        """Up to here a reader at the tail has met all entries; None without one."""
+        self._own = Anchor()  # which may be behind the other: others have stored since, or the tail was opened there
         self._seen: dict[Position, int] = {}
         self._expected: dict[Position, asyncio.Future[None]] = {}
         self._waiters: set[asyncio.Future[None]] = set()
@@ -70,10 +72,10 @@ class LogEnd:
 
     async def sees(self, position: Position) -> bool:
         """Wait for the tail to meet an entry that is stored; False where it cannot tell."""
-        if not self.tail_is_live:
-            return False
         if position in self._seen:
             return True
+        if self.reached is None or position <= self.reached:
+            return False
         expected: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._expected[position] = expected
         with suppress(TimeoutError):
@@ -88,7 +90,14 @@ class LogEnd:
         position = receipt.position
         base = self.anchor.extend(position.ledger, position.entry, count)
         if base is None:
+            base = self._own.extend(position.ledger, position.entry, count)
+        if base is None:
             base = self._seen.get(position)
-            if base is not None:
-                self.anchor.observe(position.ledger, position.entry, base + count)
+        if base is not None:
+            self.found(position, base + count)
         return base
+
+    def found(self, position: Position, next_offset: int) -> None:
+        """The offset after an entry of ours is known: what follows it directly can be counted."""
+        self.anchor.observe(position.ledger, position.entry, next_offset)
+        self._own.observe(position.ledger, position.entry, next_offset)

@@ -51,6 +51,7 @@ class Tail:
         self._ahead_bytes = 0
         self._waiters: list[asyncio.Future[None]] = []
         self.reached = reached  # the last entry met, all before it as well
+        end.reached = reached
         self._dropped = 0  # of those at the front of the list nothing is left; cut off in bulk
         self._task = asyncio.get_running_loop().create_task(self._run(), name=f"tail {reader.topic}")
 
@@ -61,7 +62,7 @@ class Tail:
     async def close(self) -> None:
         """Close the reader and free the memory."""
         self._task.cancel()
-        self._end.tail_is_live = False
+        self._end.reached = None
         self._share.remove(self)
         self.older.close()
         self._batches.clear()
@@ -121,7 +122,6 @@ class Tail:
             self._first_ahead()
 
     async def _run(self) -> None:
-        self._end.tail_is_live = True
         try:
             while True:
                 entry = await self._reader.receive()
@@ -134,15 +134,18 @@ class Tail:
                 elif entry.index is not None:  # the end of a chunked message that began before this reader
                     self.next = entry.index + 1
                     self._end.arrived(self.next)
-                self.reached = max(self.reached, entry.position)
-                self._wake()
+                self._reach(max(self.reached, entry.position))
         except BridgeError as error:
             _log.warning("! tail ended", extra={"topic": self._reader.topic, "error": str(error)})
             self._failed(error)
         finally:
-            self._end.tail_is_live = False
+            self._end.reached = None
             self._end.wake()
             self._wake()
+
+    def _reach(self, position: Position) -> None:
+        self.reached = self._end.reached = position
+        self._wake()
 
     def _wake(self) -> None:
         waiters, self._waiters = self._waiters, []
@@ -168,8 +171,7 @@ class Tail:
             batch = self._maker.make(entry) if base == self.next else None
             if batch is not None:
                 self._take(batch)
-                self.reached = entry.position
-                self._wake()
+                self._reach(entry.position)
 
     def _first_ahead(self) -> Entry:
         entry = self._ahead.pop(next(iter(self._ahead)))
