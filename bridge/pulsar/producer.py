@@ -216,11 +216,7 @@ class Producer(Attachment):
             connection.notify(lambda request_id: commands.close_producer(request_id, self._id))
             raise
         success = answer.producer_success
-        if (
-            self._user_provided_name
-            and self._was_attached
-            and success.last_sequence_id >= (self._next_sequence_id or 0)
-        ):
+        if self._was_overtaken(success.last_sequence_id):
             await self._leave(connection)
             raise PulsarError(pb.ProducerFenced, f"somebody else has written as {self.name} meanwhile")
         self.last_sequence_id = success.last_sequence_id

@@ -2,6 +2,7 @@
 
 import asyncio
 import uuid
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -9,9 +10,9 @@ from functools import partial
 from bridge import log
 from bridge.errors import KafkaError
 from bridge.fairness import FairLimit
-from bridge.futures import SharedLook, shared
+from bridge.futures import shared
 from bridge.kafka.error_codes import ErrorCode
-from bridge.pulsar.admin import AdminError, NotFound
+from bridge.pulsar.admin import AdminError
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import PulsarError
 from bridge.storage import kept, names
@@ -23,6 +24,7 @@ from bridge.storage.partition import PartitionLog
 from bridge.storage.producer_ids import ProducerIds
 from bridge.storage.services import Storage
 from bridge.storage.topic import NO_ID, UUID_PROPERTY, Topic, topic_id
+from bridge.storage.topic_questions import TopicQuestions
 
 _log = log.get(__name__)
 
@@ -40,9 +42,9 @@ class Topics:
         self._known: dict[str, Topic] = {}
         self._finding: dict[str, asyncio.Future[Topic | None]] = {}
         self._outdated: set[str] = set()  # being looked for, and created or deleted since that was asked
-        self._asking, self._readying = FairLimit(_AT_ONCE), FairLimit(_AT_ONCE)
-        self._stored = SharedLook(self._ask_stored)
-        self._partitioned = SharedLook(lambda: storage.admin.partitioned_topics(self._names.namespace))
+        self._deleting: Counter[str] = Counter()  # by deletions here that are under way
+        self._questions = TopicQuestions(storage, self._names)
+        self._readying = FairLimit(_AT_ONCE)
         self._sweeper: asyncio.Task[None] | None = None
         self._closing: set[asyncio.Task[None]] = set()
         self.on_removed: list[Callable[[str], None]] = []
@@ -119,9 +121,7 @@ class Topics:
 
     async def names(self) -> list[str]:
         """The names of all topics that Kafka clients may see, in order."""
-        with translated():
-            partitioned, stored = await asyncio.gather(self._partitioned.look(), self._stored.look())
-        return sorted({name for full in (*partitioned, *stored) if (name := self._names.kafka(full)) is not None})
+        return await self._questions.names()
 
     async def all(self) -> list[Topic]:
         """Every topic that Kafka clients may see, by name."""
@@ -245,15 +245,21 @@ class Topics:
     async def delete(self, topic: Topic) -> None:
         """Delete a topic and its records."""
         full = self._names.pulsar(topic.name)
-        # our own producers and readers go first: they must not find the topic going under their hands
-        closing = self._forget(topic.name)
-        if closing:
-            await asyncio.wait(closing)
-        with translated():
-            if topic.partitioned:
-                await self._storage.admin.delete_partitioned(full, force=True)
-            else:
-                await self._storage.admin.delete_non_partitioned(full, force=True)
+        # nobody finds it any more: who opens a producer while it goes brings it back
+        self._deleting[topic.name] += 1
+        try:
+            # our own producers and readers go first: they must not find the topic going under their hands
+            closing = self._forget(topic.name)
+            if closing:
+                await asyncio.wait(closing)
+            with translated():
+                if topic.partitioned:
+                    await self._storage.admin.delete_partitioned(full, force=True)
+                else:
+                    await self._storage.admin.delete_non_partitioned(full, force=True)
+        finally:
+            self._deleting[topic.name] -= 1
+            self._deleting += Counter()  # without those that are done
         self._forget(topic.name)
 
     async def grow(self, topic: Topic, partitions: int) -> None:
@@ -281,50 +287,14 @@ class Topics:
         """Ask for a topic; anew where it was created or deleted meanwhile, for the answer may be from before that."""
         while True:
             self._outdated.discard(name)
-            async with self._asking:
-                with translated():
-                    found = await self._ask(name)
+            found = await self._questions.find(name)
             topic = None
-            if found is not None:
+            if found is not None and not self._deleting[name]:
                 partitions, properties = found
-                known_id = await self._topic_id(name, properties)
+                known_id = await self._questions.id_of(name, properties)
                 topic = Topic(name, partitions or 1, partitions > 0, known_id, _now(), properties)
             if name not in self._outdated:
-                return None if topic is None else self._take(topic)
-
-    async def _ask(self, name: str) -> tuple[int, dict[str, str]] | None:
-        """Partitions (0: not partitioned) and properties; None if there is no such topic."""
-        full = self._names.pulsar(name)
-        try:
-            metadata = await self._storage.admin.partitioned_metadata(full)
-            if metadata.partitions > 0:
-                return metadata.partitions, metadata.properties
-        except NotFound:
-            return None
-        if full not in await self._stored.look():
-            return None
-        return 0, await self._storage.admin.topic_properties(full)
-
-    async def _ask_stored(self) -> frozenset[str]:
-        """The full names of all that holds data: topics without partitions, and partitions."""
-        return frozenset(await self._storage.client.topics_of_namespace(self._names.namespace))
-
-    async def _topic_id(self, name: str, properties: dict[str, str]) -> uuid.UUID:
-        """The id kept in the topic's properties, put there where there is none: it lives and dies with the topic."""
-        known = topic_id(properties)
-        if known is not None:
-            return known
-        full = self._names.pulsar(name)
-        admin = self._storage.admin
-        try:
-            await admin.update_topic_properties(full, {UUID_PROPERTY: str(uuid.uuid4())})
-            # read back: another node may have had the same idea, and the last one counts
-            metadata = await admin.partitioned_metadata(full)
-            now = metadata.properties if metadata.partitions else await admin.topic_properties(full)
-            return topic_id(now) or NO_ID
-        except AdminError as error:
-            _log.warning("! topic without an id", extra={"topic": name, "error": str(error)})
-            return NO_ID  # no id, in Kafka's words; clients then go by the name
+                return None if topic is None or self._deleting[name] else self._take(topic)
 
     def _refresh(self, topic: Topic) -> None:
         if topic.refreshing is None or topic.refreshing.done():
@@ -333,9 +303,7 @@ class Topics:
     async def _ask_anew(self, topic: Topic) -> None:
         changes = topic.changes
         try:
-            async with self._asking:
-                with translated():
-                    found = await self._ask(topic.name)
+            found = await self._questions.find(topic.name)
         except KafkaError as error:
             _log.warning("! topic not refreshed", extra={"topic": topic.name, "error": str(error)})
             topic.known_at = _now()
