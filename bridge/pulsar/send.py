@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.protocol import Buffer, entry_head
@@ -13,6 +13,9 @@ from bridge.pulsar.types import PulsarError, Receipt
 
 if TYPE_CHECKING:
     from bridge.pulsar.connection import Connection
+
+REFUSALS: Final = frozenset({pb.ChecksumError, pb.NotAllowedError})
+"""Errors that speak of one entry, for what is in it; others speak of its producer or topic."""
 
 
 class Send:
@@ -81,7 +84,7 @@ class Send:
         """Refused for itself; or its bytes changed under our hands since the checksum was made."""
         if code == pb.ChecksumError:
             return entry_head(self.metadata.SerializeToString(), self.payload) != self.head
-        return code == pb.NotAllowedError
+        return code in REFUSALS
 
     def succeed(self, receipt: Receipt) -> None:
         """The broker has stored it."""

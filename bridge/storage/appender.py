@@ -16,7 +16,7 @@ from bridge.futures import following
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from bridge.pulsar.producer import Producer
-from bridge.pulsar.send import Send
+from bridge.pulsar.send import REFUSALS, Send
 from bridge.pulsar.types import (
     EARLIEST,
     ClientClosed,
@@ -182,7 +182,7 @@ class Appender:
         producer_id, epoch, sequence = batch
         if producer_id >= 0:
             writer = self._writers.use(producer_id, user)
-            if writer is None or writer.doubts(epoch, sequence):
+            if writer is None or writer.sequences.is_gap(epoch, sequence):
                 return False
             producer = writer.producer
         return producer is None or producer.has_room
@@ -301,7 +301,7 @@ class Appender:
 
     def _fail(self, slot: _Slot, error: BaseException) -> None:
         if slot.sealed.producer != NO_PRODUCER:
-            refused = isinstance(error, MessageTooLarge) or type(error) is PulsarError
+            refused = isinstance(error, MessageTooLarge) or (type(error) is PulsarError and error.code in REFUSALS)
             self._missing.note(self._topic, *slot.sealed.producer, refused=refused)
         for offset in (slot.offset, slot.given):
             if not offset.done():

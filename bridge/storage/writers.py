@@ -43,8 +43,7 @@ class Writer:
     def __init__(self, producer: Producer) -> None:
         self.producer = producer
         self.sequences = Sequences(producer.last_sequence_id)
-        self._fresh = True  # what Pulsar knows has just been asked
-        self.used_at = 0.0
+        self.opened_at = self.used_at = _now()
         self.users: set[int] = set()
         """The clients' connections that have sent batches of it and are still there."""
         self.answer: asyncio.Future[int] | None = None
@@ -67,10 +66,6 @@ class Writer:
             self._recent.clear()
             self.producer.supersede()
 
-    def doubts(self, epoch: int, sequence: int) -> bool:
-        """Whether something is missing before a batch, as far as is known here, and Pulsar may know more."""
-        return not self._fresh and self.sequences.is_gap(epoch, sequence)
-
     async def settled(self) -> None:
         """Wait until all that was sent has its outcome."""
         under_way = [offset for _, offset in self._recent if not offset.done()]
@@ -79,7 +74,6 @@ class Writer:
 
     def remember(self, batch: Range, offset: "asyncio.Future[int]") -> None:
         """Take note of a batch that is sent; `offset` is its base offset, once known."""
-        self._fresh = False
         self.sequences.append(batch)
         self._recent.append((batch, offset))
 
@@ -122,15 +116,19 @@ class Writers:
         self._closed = False
 
     def get(self, producer_id: int) -> Writer | None:
-        """The writer, if it is open."""
-        return self._writers.get(producer_id)
+        """The writer, if it is open: not one whose name Pulsar has given to somebody else since."""
+        writer = self._writers.get(producer_id)
+        if writer is not None and writer.producer.closing:
+            self.drop(producer_id, writer)
+            return None
+        return writer
 
     def use(self, producer_id: int, user: User | None) -> Writer | None:
         """The writer, if it is open, which it stays for some time now, and no longer than its users."""
-        writer = self._writers.get(producer_id)
+        writer = self.get(producer_id)
         if writer is not None:
             self._writers.move_to_end(producer_id)
-            writer.used_at = asyncio.get_running_loop().time()
+            writer.used_at = _now()
             if user is not None and user.id not in writer.users:
                 release = partial(self.release, producer_id, user.id)
                 if user.when_gone((self._topic, producer_id), release):
@@ -140,14 +138,15 @@ class Writers:
     async def open(self, batch: ProducerBatch, user: User | None) -> Writer:
         """The writer, opened if need be: what Pulsar knows of the producer is known then.
 
-        A gap before the batch is not believed before Pulsar was asked: the name may have been lost without our knowing,
-        and another bridge have written what is missing.
+        A gap before the batch is not believed before Pulsar was asked since the batch came: the name may have been lost
+        without our knowing, and another bridge have written what is missing.
         """
         producer_id, epoch, sequence = batch
+        came = _now()
         writer = self.use(producer_id, user)
-        if writer is not None and writer.doubts(epoch, sequence):
+        if writer is not None and writer.sequences.is_gap(epoch, sequence):
             await writer.settled()
-            if writer.doubts(epoch, sequence):
+            if writer.opened_at < came and writer.sequences.is_gap(epoch, sequence):
                 self.drop(producer_id, writer)
             writer = self.use(producer_id, user)
         if writer is None:
@@ -227,3 +226,7 @@ class Writers:
             del self._producers[producer_id]
         writer = self._writers[producer_id] = Writer(producer)
         return writer
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
