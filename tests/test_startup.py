@@ -32,7 +32,7 @@ NOT_BEFORE_IT_IS_USED = {
 }
 """Modules that a start does not need, with all in them, and what does."""
 
-OF_OTHERS = {"backports", "cramjam", "google", "lz4", "uvloop"}
+OF_OTHERS = {"backports", "cramjam", "google", "h11", "lz4", "uvloop"}
 """The packages that a start needs. One more costs every start: `python -X importtime -m bridge run` tells how much."""
 
 _LINE = re.compile(r"^import time: +\d+ \| +\d+ \| *(\S+)$", re.MULTILINE)

@@ -36,6 +36,7 @@ from bridge.connection.intake import Intake
 from bridge.connection.parts import Refused, address_of, cancelled_from_outside, join_with_end
 from bridge.connection.requests import read_request
 from bridge.errors import KafkaError
+from bridge.fairness import ASKER
 from bridge.kafka import frames, message
 
 if TYPE_CHECKING:
@@ -142,6 +143,7 @@ class Connection(asyncio.BufferedProtocol):
                 started.future.cancel()
         if self._worker is not None and self._running is not None and self._running.api.abandon:
             self._worker.cancel()
+        self._session.gone()
         self._listener.closed(self)
         self._wake()
 
@@ -221,6 +223,7 @@ class Connection(asyncio.BufferedProtocol):
 
     async def _work(self) -> None:
         """Run the queued requests one after another."""
+        ASKER.set(self._number)
         since = self._loop.time()
         try:
             while self._may_start():

@@ -38,6 +38,7 @@ def read_request(frame: memoryview, started: Started, broker: Broker, session: S
         header = frames.parse_header(frame, api.is_flexible(version))
         session.client_id = header.client_id
         session.api_version = version
+        session.received_at = started.received
         reason = "bad_body"
         return api.decode(frame[header.body_offset :], version)
     except DecodeError as error:

@@ -200,6 +200,11 @@ class Admin(Rest):
         """The namespace's own retention; None = the broker's default applies."""
         return _retention(await self.get(f"namespaces/{path_of(namespace)}/retention"))
 
+    async def namespace_ack_quorum(self, namespace: str) -> int | None:
+        """How many bookies acknowledge an entry by the namespace's own policy; None = the broker's default applies."""
+        quorum = _object(await self.get(f"namespaces/{path_of(namespace)}/persistence")).get("bookkeeperAckQuorum")
+        return None if quorum is None else int(quorum)
+
     async def set_namespace_retention(self, namespace: str, retention: Retention) -> None:
         """Set the namespace's retention."""
         await self.call("POST", f"namespaces/{path_of(namespace)}/retention", body=_retention_body(retention))

@@ -7,7 +7,9 @@ from contextlib import suppress
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from bridge.http1 import Head, HttpError, ends_with_connection, read_body, read_head, status_of
+import h11
+
+from bridge.http1 import HttpError, next_event
 
 _PORTS = {"http": 80, "https": 443}
 _KEPT_SECONDS = 15.0
@@ -33,6 +35,7 @@ class _Place(NamedTuple):
 
 
 class _Connection(NamedTuple):
+    protocol: h11.Connection
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
     idle_since: float
@@ -66,16 +69,19 @@ class HttpClient:
         fields = {"Host": host, "Accept": "*/*", **headers}
         if body or method in ("POST", "PUT"):
             fields["Content-Length"] = str(len(body))
-        request = _head(f"{method} {target} HTTP/1.1", fields) + body
+        try:
+            request = h11.Request(method=method, target=target, headers=list(fields.items()))
+        except (h11.LocalProtocolError, UnicodeError):  # the error may show a token
+            raise HttpError(f"not a request: {method} {url[:200]!r} with headers {', '.join(fields)}") from None
         async with self._limit:
             kept = self._take(place)
             # a request that may be sent twice (RFC 9110, 9.2.2) is, should its connection be closed at that moment
             if kept is not None and method != "POST":
                 with suppress(_Unanswered):
-                    return await self._exchange(place, kept, request, head_only)
+                    return await self._exchange(place, kept, request, body, head_only)
             elif kept is not None:
                 kept.writer.close()
-            return await self._exchange(place, await self._connect(place), request, head_only)
+            return await self._exchange(place, await self._connect(place), request, body, head_only)
 
     async def close(self) -> None:
         """Close the connections that are kept; those in use are when they are done."""
@@ -88,26 +94,32 @@ class HttpClient:
             async with asyncio.timeout(_CLOSE_SECONDS):
                 await asyncio.gather(*(writer.wait_closed() for writer in writers), return_exceptions=True)
 
-    async def _exchange(self, place: _Place, connection: _Connection, request: bytes, head_only: bool) -> Response:
-        reader, writer, idle_since = connection
+    async def _exchange(
+        self, place: _Place, connection: _Connection, request: h11.Request, body: bytes, head_only: bool
+    ) -> Response:
+        protocol, reader, writer, idle_since = connection
         keep = False
         try:
             try:
-                writer.write(request)
+                for event in (request, h11.Data(body), h11.EndOfMessage()):
+                    writer.write(protocol.send(event) or b"")
                 await writer.drain()
-                head = await _final_head(reader)
+                head = await _head(protocol, reader)
             except (HttpError, OSError) as error:
                 raise (_Unanswered(str(error)) if idle_since else error) from None
-            status, reason = status_of(head)
-            if head_only and status < 300:
-                return Response(status, reason, head.headers, b"")
-            body = await read_body(reader, head)
-            keep = not (self._closed or ends_with_connection(head))
-            return Response(status, reason, head.headers, body)
+            headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in head.headers}
+            answer = Response(head.status_code, head.reason.decode("latin-1"), headers, b"")
+            if head_only and answer.status < 300:
+                return answer
+            answer = answer._replace(body=await _body(protocol, reader))
+            if not self._closed and protocol.our_state is h11.DONE and protocol.their_state is h11.DONE:
+                protocol.start_next_cycle()
+                keep = True
+            return answer
         finally:
             if keep:
                 now = asyncio.get_running_loop().time()
-                self._idle.setdefault(place, []).append(_Connection(reader, writer, now))
+                self._idle.setdefault(place, []).append(_Connection(protocol, reader, writer, now))
             else:
                 writer.close()
 
@@ -115,7 +127,7 @@ class HttpClient:
         tls = (self._tls or ssl.create_default_context()) if place.tls else None
         async with asyncio.timeout(self._connect_seconds):
             reader, writer = await asyncio.open_connection(place.host, place.port, ssl=tls)
-        return _Connection(reader, writer, 0.0)
+        return _Connection(h11.Connection(h11.CLIENT), reader, writer, 0.0)
 
     def _take(self, place: _Place) -> _Connection | None:
         """The connection used last, and no old ones are left behind."""
@@ -131,21 +143,20 @@ class HttpClient:
         return None
 
 
-async def _final_head(reader: asyncio.StreamReader) -> Head:
+async def _head(protocol: h11.Connection, reader: asyncio.StreamReader) -> h11.Response:
     """The answer's head, after those that only say that one will come (RFC 9110, 15.2)."""
     while True:
-        head = await read_head(reader)
-        if head is None:
-            raise HttpError("the connection was closed without an answer")
-        if status_of(head)[0] >= 200:
-            return head
+        event = await next_event(protocol, reader)
+        if not isinstance(event, h11.InformationalResponse):
+            assert isinstance(event, h11.Response)  # noqa: S101 — or next_event has raised
+            return event
 
 
-def _head(first: str, headers: Mapping[str, str]) -> bytes:
-    lines = [first, *(f"{name}: {value}" for name, value in headers.items())]
-    if any(set(line) & {"\r", "\n", "\0"} for line in lines):
-        raise HttpError("a line end stands where none may be in a request")  # which may be a token: it is not shown
-    return "\r\n".join([*lines, "", ""]).encode("latin-1", "replace")
+async def _body(protocol: h11.Connection, reader: asyncio.StreamReader) -> bytes:
+    body = bytearray()
+    while isinstance(event := await next_event(protocol, reader), h11.Data):
+        body += event.data
+    return bytes(body)
 
 
 def _parse(url: str) -> tuple[_Place, str, str]:
@@ -158,8 +169,6 @@ def _parse(url: str) -> tuple[_Place, str, str]:
     if not parts.hostname:
         raise HttpError(f"no host in {url[:200]!r}")
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    if not all("!" <= character <= "~" for character in target):
-        raise HttpError(f"not escaped as a URL has to be: {url[:200]!r}")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     return (
         _Place(parts.hostname, port, parts.scheme == "https"),

@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
 from bridge.config import PulsarSettings
 from bridge.errors import BridgeError
+from bridge.fairness import FairLimit
 from bridge.http1 import HttpError
 from bridge.pulsar.auth import Token, tls_context
 from bridge.pulsar.http import HttpClient, Response
@@ -16,7 +18,12 @@ LOST: Final = 0
 """The status of an answer that never came."""
 _TEMPORARY_REDIRECT: Final = 307
 _MAX_REDIRECTS: Final = 10
-_MOST_CONNECTIONS: Final = 16
+_AT_ONCE: Final = 16
+"""Questions, and as many changes: a broker does not answer faster when more wait. Who changes something does not wait
+behind who asks for everything."""
+_UNEXPECTED: Final = re.compile(
+    r"unexpected error occurred in the server.*?^Message: ([^\n]*)", re.DOTALL | re.MULTILINE
+)
 
 
 class AdminError(BridgeError):
@@ -58,10 +65,11 @@ class Rest:
         self._token = Token(settings)
         self._tls = tls_context(settings) if self._url.startswith("https:") else None
         self._http: HttpClient | None = None
+        self._questions, self._changes = FairLimit(_AT_ONCE), FairLimit(_AT_ONCE)
 
     async def start(self) -> None:
         """Be ready to ask; nothing is asked yet."""
-        self._http = HttpClient(_MOST_CONNECTIONS, self._connect_seconds, self._tls)
+        self._http = HttpClient(2 * _AT_ONCE, self._connect_seconds, self._tls)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -100,24 +108,27 @@ class Rest:
         *,
         head_only: bool = False,
     ) -> Response:
+        url = _encoded(f"{self._url}/admin/v2/{path}", query)
+        async with self._questions if method == "GET" else self._changes:
+            return await self._ask_now(method, url, (body or "").encode(), content_type, head_only)
+
+    async def _ask_now(self, method: str, url: str, body: bytes, content_type: str, head_only: bool) -> Response:
         if self._http is None:
             raise AdminError(LOST, "the admin client is not started")
         headers = self._token.http_headers()
         if method in ("PUT", "POST"):
             headers["Content-Type"] = content_type
-        data = (body or "").encode()
-        url = _encoded(f"{self._url}/admin/v2/{path}", query)
         try:
             async with asyncio.timeout(self._seconds):
                 for _ in range(_MAX_REDIRECTS):
-                    answer = await self._http.request(method, url, headers, data, head_only=head_only)
+                    answer = await self._http.request(method, url, headers, body, head_only=head_only)
                     if answer.status != _TEMPORARY_REDIRECT:
                         return _checked(answer)
                     url = self._redirected(answer.headers.get("location", ""))
         except (HttpError, TimeoutError, OSError) as error:
             reason = "no answer in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
             raise AdminError(LOST, f"{method} {self._url}: {reason}") from error
-        raise AdminError(_TEMPORARY_REDIRECT, f"more than {_MAX_REDIRECTS} redirects for {path}")
+        raise AdminError(_TEMPORARY_REDIRECT, f"more than {_MAX_REDIRECTS} redirects for {url}")
 
     def _redirected(self, location: str) -> str:
         """The broker that owns the topic, which gets the token too."""
@@ -173,8 +184,10 @@ def _json(text: str) -> Any:
 
 
 def _reason(text: str, status_line: str | None) -> str:
-    """Pulsar puts {"reason": ...}; a server error page is not worth repeating."""
+    """Pulsar puts {"reason": ...}; a server error page is not worth repeating, nor is the stack trace in a reason."""
     answer = _json(text)
     if isinstance(answer, dict) and "reason" in answer:
-        return str(answer["reason"])
+        reason = str(answer["reason"])
+        unexpected = _UNEXPECTED.search(reason)
+        return reason if unexpected is None else unexpected[1]
     return status_line or text[:200]

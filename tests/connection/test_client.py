@@ -101,7 +101,7 @@ async def test_what_breaks_the_protocol_closes_the_connection(
 
 async def test_an_unknown_version_of_api_versions_gets_the_table_in_a_v0_body() -> None:
     async with serving() as bench, connected(bench) as client:
-        header = struct.pack(">hhih", 18, 4, 77, 4) + b"test\0"
+        header = struct.pack(">hhih", 18, 5, 77, 4) + b"test\0"
         body = header + b"\x05name\x02v\x00"
         client.send(struct.pack(">i", len(body)) + body, request(ECHO, 2))
         frame = await client.receive_frame()
@@ -109,7 +109,7 @@ async def test_an_unknown_version_of_api_versions_gets_the_table_in_a_v0_body() 
         table = [struct.unpack_from(">hhh", frame, 10 + 6 * index) for index in range(count)]
         assert (correlation_id, error) == (77, 35)
         assert len(frame) == 10 + 6 * count
-        assert (18, 0, 3) in table
+        assert (18, 0, 4) in table
         assert {key for key, _, _ in table} == {18, ECHO, LATER, POLL, FAIL, SILENT}
         assert (await client.receive()).number == 2
 

@@ -62,7 +62,7 @@ class Sender(threading.Thread, ABC):
     def run(self) -> None:
         try:
             self._send_all()
-        except BaseException:
+        except Exception:  # noqa: BLE001 - whatever it is
             traceback.print_exc()
             os._exit(1)  # the test hears of it
 

@@ -111,6 +111,22 @@ async def test_errors_keep_their_reason(
     assert (caught.value.status, caught.value.reason, caught.value.retriable) == (status, "because", retriable)
 
 
+async def test_a_stack_trace_is_no_reason(serve: Serve, ask: Ask) -> None:
+    told = """\n --- An unexpected error occurred in the server ---
+
+Message: Topic is already fenced
+
+Stacktrace:
+
+org.apache.pulsar.broker.service.BrokerServiceException$TopicFencedException: Topic is already fenced
+\tat org.apache.pulsar.broker.service.persistent.PersistentTopic.delete(PersistentTopic.java:1486)
+"""
+    admin = await ask(await serve(lambda _: web.json_response({"reason": told}, status=500)))
+    with pytest.raises(AdminError) as caught:
+        await admin.clusters()
+    assert caught.value.reason == "Topic is already fenced"
+
+
 async def test_nobody_listening_is_an_error_without_status(ask: Ask) -> None:
     admin = await ask("http://127.0.0.1:1")
     with pytest.raises(AdminError) as caught:

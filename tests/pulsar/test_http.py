@@ -122,7 +122,7 @@ async def test_what_may_not_be_sent_twice_gets_a_connection_of_its_own(client: H
 
 async def test_a_server_that_never_answers_is_an_error(client: HttpClient) -> None:
     async with Scripted(answers_a_connection=0) as url:
-        with pytest.raises(HttpError, match="closed without an answer"):
+        with pytest.raises(HttpError, match="closed too early"):
             await client.request("GET", url, {})
 
 
