@@ -199,11 +199,11 @@ class Connection(asyncio.BufferedProtocol):
         if polling is not None and (self._frames or self._parting) and not self._cut_short and self._worker is not None:
             self._cut_short = self._worker.cancel()
         under_way = any(started.buffers is None and started is not polling for started in self._started)
-        if drain.late and not under_way:
-            self._intake.drop_partial()
-        if not (self._parting or under_way or self._frames or self._intake.midway):
-            self._parting = self._ended or drain.may_end(self._active, self._intake.reads)
+        midway = self._intake.midway
+        if not (self._parting or under_way or self._frames) and (drain.late or not midway):
+            self._parting = self._ended or midway or drain.may_end(self._active, self._intake.reads)
             if self._parting:
+                self._intake.drop_partial()  # and nothing is read any more: the rest of it would be no request
                 if drain.holding:
                     join_with_end(self._transport)
                 self._flush()

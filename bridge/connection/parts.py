@@ -31,5 +31,6 @@ def address_of(name: Any) -> str:
 
 def join_with_end(transport: asyncio.Transport) -> None:
     """Send what is written from now on with the end of the connection, in one piece (tcp(7), TCP_CORK)."""
-    if _CORK is not None:
-        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, _CORK, 1)
+    sock = transport.get_extra_info("socket")
+    if _CORK is not None and sock is not None:
+        sock.setsockopt(socket.IPPROTO_TCP, _CORK, 1)
