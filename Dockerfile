@@ -21,6 +21,9 @@ RUN /opt/bridge/bin/pip install --no-cache-dir --no-index --no-deps /wheel/*.whl
  && BRIDGE_CODEC=$BRIDGE_CODEC /opt/bridge/bin/bridge --version
 
 FROM python:3.12-slim-bookworm
+# This image comes without the standard library's bytecode (docker-library/python#615), and a user who is not root could
+# never leave it there: each start would compile it anew.
+RUN python -m compileall -q -x '/(idlelib|lib2to3|site-packages|tkinter|turtledemo)/' /usr/local/lib/python3.12
 COPY --from=build /opt/bridge /opt/bridge
 COPY config/bridge.toml /etc/bridge/bridge.toml
 # a number, so that Kubernetes can see that it is not root

@@ -9,13 +9,13 @@ ARGS ?=
 .PHONY: setup pipeline-setup run jars test test-clients soak check bench bench-pipeline proto clean
 
 # Set-up for developing: every tool, from the lock with its hashes.
-setup: $(VENV)/.dev
+setup: $(VENV)/.dev $(VENV)/.compiled
 
 # The bridge with its Spark jobs: `.venv/bin/bridge-pipeline`. PySpark is a large download, built once.
 pipeline-setup: $(VENV)/.run $(VENV)/.pipeline
 
 # Start a Pulsar and the bridge here, show them at work, stay until Ctrl-C.
-run: $(VENV)/.run
+run: $(VENV)/.run $(VENV)/.compiled
 	@exec $(BIN)/bridge standalone $(ARGS)
 
 test: jars
@@ -45,7 +45,7 @@ check: $(VENV)/.dev $(VENV)/.pipeline
 
 # Beside a native Pulsar client and a real Kafka, on an otherwise idle machine, about 25 minutes; docs/benchmarks.md and its
 # plots are written anew. `make bench ARGS=--quick` takes 5 and writes none, `ARGS="--only produce fetch"` runs parts.
-bench: $(VENV)/.bench
+bench: $(VENV)/.bench $(VENV)/.compiled
 	$(BIN)/python -m bridge.standalone.jars
 	$(BIN)/python -m bench $(ARGS)
 
@@ -88,6 +88,11 @@ $(VENV)/.dev: requirements/dev.lock pyproject.toml $(NATIVE) | $(BIN)/python
 	$(INSTALL_BRIDGE)
 	@$(BIN)/bridge --version
 	@touch $@ $(VENV)/.run
+
+# A start without bytecode takes three times as long; where PYTHONDONTWRITEBYTECODE is set, no start leaves any behind.
+$(VENV)/.compiled: $(shell find bridge -name "*.py") | $(BIN)/python
+	$(BIN)/python -m compileall -q bridge
+	@touch $@
 
 $(VENV)/.bench: requirements/bench.lock | $(VENV)/.dev
 	$(PIP) install --require-hashes -r requirements/bench.lock

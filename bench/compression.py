@@ -17,7 +17,7 @@ from bridge.codec.compression import KafkaCodec
 from bridge.codec.packing import pack
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from bridge.pulsar.types import Entry, Position
-from bridge.storage.entries import to_kafka
+from bridge.storage.entries import TimeMark, to_kafka
 from bridge.storage.sealing import Plan, Sealed, seal
 
 SIZES = (16 << 10, 128 << 10, 1 << 20)
@@ -43,7 +43,7 @@ def batch(size: int) -> bytes:
 
 def stored(sealed: Sealed) -> Entry:
     """The entry as it comes back."""
-    metadata = sealed.metadata(1)
+    metadata = sealed.metadata(TimeMark(1, 0))
     metadata.producer_name, metadata.sequence_id, metadata.publish_time = "p", 0, 1
     parsed = MessageMetadata.FromString(metadata.SerializeToString())
     return Entry(Position(1, 1), sealed.record_count - 1, None, parsed, memoryview(sealed.data), len(sealed.data))

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from bench import apart, end_to_end, throughput
+from bench import startup as starts
 from bench.followers import READY
 from bench.loads import Load
 from bench.measure import memory, paired_ratio
@@ -267,6 +268,11 @@ def memory_over_time(stack: Stack, plan: Plan) -> Part:
     return part
 
 
+def startup(stack: Stack, plan: Plan) -> Part:
+    """From a start to the first answer."""
+    return Part("startup", "Start", starts.METHOD, [starts.table(stack.bridge, stack.directory, plan.rounds)])
+
+
 @contextmanager
 def sampled(pid: int) -> Iterator[list[list[float]]]:
     """A process's resident megabytes, each second: [seconds, MB]; whole when the block ends."""
@@ -298,4 +304,5 @@ PARTS: dict[str, Callable[[Stack, Plan], Part]] = {
     "compressed": compressed,
     "groups": groups,
     "memory": memory_over_time,
+    "startup": startup,
 }

@@ -9,6 +9,7 @@ from bridge.config import Settings
 from bridge.kafka import message
 from bridge.kafka.primitives import Buffer
 from bridge.metrics import Metrics
+from bridge.storage.pending_reads import PendingReads
 
 if TYPE_CHECKING:
     from bridge.cluster import Cluster
@@ -20,6 +21,7 @@ _R = TypeVar("_R")
 
 MAX_CONTROL_BYTES = 10 * 1024 * 1024
 """The longest request of an API that carries no records: far above any real one, and bounded in decoding time."""
+_MOST_GONE_ACTIONS = 10_000
 
 
 @dataclass(slots=True)
@@ -34,12 +36,39 @@ class Session:
     """Name and version as ApiVersions v3 tells them (KIP-511); whatever the client likes, so never trusted."""
     api_version: int = 0
     """The version of the request that is handled now; a `Later` must not ask for it, another one may be by then."""
+    received_at: float | None = None
+    """Loop time at which that request was received: it may have waited behind others of its connection."""
 
     room: Callable[[], int] = lambda: 2**31 - 1
     """Bytes that an answer may have now, if it can have fewer: what clients have not taken yet stays in memory."""
 
     reserve: Callable[[int], None] = lambda count: None
     """Take so many bytes of that room, for an answer that takes time to make; negative, give them back."""
+
+    _reads: PendingReads | None = None
+
+    @property
+    def pending_reads(self) -> PendingReads:
+        """What is read for its next Fetch."""
+        if self._reads is None:
+            self._reads = PendingReads(self.reserve)
+            self.when_gone(PendingReads, self._reads.close)
+        return self._reads
+
+    gone_actions: dict[object, Callable[[], None]] | None = field(default_factory=dict)
+
+    def when_gone(self, key: object, action: Callable[[], None]) -> bool:
+        """Call this when the connection is lost, once for each key; False where it is, or has too many."""
+        if self.gone_actions is None or len(self.gone_actions) >= _MOST_GONE_ACTIONS:
+            return False
+        self.gone_actions[key] = action
+        return True
+
+    def gone(self) -> None:
+        """The connection is lost."""
+        actions, self.gone_actions = self.gone_actions or {}, None
+        for action in actions.values():
+            action()
 
     @property
     def host(self) -> str:
@@ -99,6 +128,9 @@ class Api:
     abandon: bool = False
     """A lost connection cancels the handler: true only where it waits and changes nothing, as a long poll does.
     Anything else goes on, as in Kafka: with acks=0 a client sends and hangs up."""
+    closes: bool = False
+    """A request that fails as a whole closes the connection, although its answer has a place for the error: clients do
+    not look there, and take the answer for a full one."""
 
     def serves(self, version: int) -> bool:
         """Whether the version is one that we advertise."""
@@ -127,7 +159,7 @@ class Api:
     def failure(self, code: int, text: str, version: int) -> Any | None:
         """An answer that says only this error, or None when the version has no place for it."""
         fields = {field.name: field for field in message.fields_of(self.response)}
-        if "error_code" not in fields or not fields["error_code"].exists(version):
+        if self.closes or "error_code" not in fields or not fields["error_code"].exists(version):
             return None
         values: dict[str, Any] = {"error_code": int(code)}
         if "error_message" in fields:

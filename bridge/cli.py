@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from bridge import __version__, log
-from bridge.config import load
+from bridge.config import Address, load
 from bridge.errors import BridgeError, SettingsError
 
 Result = TypeVar("Result")
@@ -38,18 +38,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> int:
     settings = load(options.config)
     log.configure(settings.log)
-    from bridge.allocator import keep_freed_memory
+    from bridge.allocator import keep_freed_memory, pause_collection
+    from bridge.listening import listen
+
+    pause_collection()
+    keep_freed_memory()
+    sockets = listen(Address.parse(settings.kafka.listen))
     from bridge.server import run
 
-    keep_freed_memory()
-    _run_async(run(settings))
+    _run_async(run(settings, sockets))
     return 0
 
 
 def _check(options: argparse.Namespace) -> int:
     settings = load(options.config)
     log.configure(settings.log)
-    from bridge.check import report
+    from bridge.check.table import report
 
     return _run_async(report(settings, sys.stdout))
 

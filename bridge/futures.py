@@ -1,8 +1,8 @@
-"""Futures that come out as others do, by callbacks: a task for each would cost as much as what it waits for."""
+"""Futures that come out as others do, and work that is done once for all who want it at the same time."""
 
 import asyncio
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Generic, TypeVar
 
 _S = TypeVar("_S")
 _R = TypeVar("_R")
@@ -28,3 +28,92 @@ def following(source: "asyncio.Future[_S]", take: "Callable[[asyncio.Future[_R],
 
     source.add_done_callback(done)
     return answer
+
+
+async def shared(work: "asyncio.Future[_R]", closed: Exception) -> _R:
+    """What work gives that others wait for, too. Who gives up does not end it; raises `closed` where it is ended."""
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if work.cancelled() and task is not None and not task.cancelling():
+            raise closed from None
+        raise
+
+
+class SharedLook(Generic[_R]):
+    """Looks at something that changes, for many who ask: who asks gets a look begun no earlier than that.
+
+    Two are enough at any time: the one under way, and the next, for all who came since that began.
+    """
+
+    def __init__(self, look: Callable[[], Awaitable[_R]]) -> None:
+        self._look = look
+        self._running: asyncio.Task[_R] | None = None
+        self._next: asyncio.Task[_R] | None = None
+
+    async def look(self) -> _R:
+        """What a look begun from now on has seen; raises what it raised."""
+        if self._next is None:
+            self._next = asyncio.get_running_loop().create_task(self._run(self._running))
+            self._next.add_done_callback(_seen)
+        return await asyncio.shield(self._next)
+
+    async def _run(self, before: "asyncio.Task[_R] | None") -> _R:
+        if before is not None:
+            await asyncio.wait((before,))
+        self._running, self._next = self._next, None
+        return await self._look()
+
+
+def _seen(task: "asyncio.Future[Any]") -> None:
+    """All who asked may have gone: then nobody else reads its error, and asyncio would complain."""
+    if not task.cancelled():
+        task.exception()
+
+
+class Cached(Generic[_R]):
+    """An answer that is good for some seconds, asked for once however many want it."""
+
+    def __init__(self, ask: Callable[[], Awaitable[_R]], seconds: float) -> None:
+        self._ask = ask
+        self._seconds = seconds
+        self._answer: asyncio.Task[_R] | None = None
+        self._until = float("-inf")
+
+    async def get(self) -> _R:
+        """The answer; raises what asking raised, which is not kept."""
+        loop = asyncio.get_running_loop()
+        answer = self._answer
+        if answer is None or (answer.done() and (loop.time() > self._until or _failed(answer))):
+            answer = self._answer = loop.create_task(self._fetch())
+            answer.add_done_callback(_seen)
+        return await asyncio.shield(answer)
+
+    def forget(self) -> None:
+        """The next who wants it asks."""
+        self._answer = None
+
+    async def _fetch(self) -> _R:
+        answer = await self._ask()
+        self._until = asyncio.get_running_loop().time() + self._seconds
+        return answer
+
+
+def _failed(task: "asyncio.Task[_R]") -> bool:
+    return task.cancelled() or task.exception() is not None
+
+
+_going_on: set["asyncio.Future[Any]"] = set()
+
+
+async def within(timeout_ms: int, work: Coroutine[Any, Any, _R]) -> _R:
+    """What `work` gives; TimeoutError when it takes longer.
+
+    It then goes on unseen, so that what it changes is not left by halves.
+    """
+    task = asyncio.ensure_future(work)
+    _going_on.add(task)  # the loop itself would let go of it
+    task.add_done_callback(_going_on.discard)
+    task.add_done_callback(_seen)
+    return await asyncio.wait_for(asyncio.shield(task), max(timeout_ms, 1) / 1000)

@@ -5,14 +5,21 @@ clients are served; the answer says which does not, and why.
 """
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
 
-from aiohttp import web
+import h11
 
 from bridge import log
 from bridge.config import Address, HttpSettings
 from bridge.errors import BridgeError, StartupError
+from bridge.http1 import HttpError, next_event
 from bridge.metrics import Metrics
+
+if TYPE_CHECKING:
+    from bridge.exposition import Exposition
 
 Check = Callable[[], Awaitable[str | None]]
 """A readiness check: None when all is well, else the reason in words for an operator."""
@@ -20,17 +27,35 @@ Check = Callable[[], Awaitable[str | None]]
 CHECK_SECONDS = 5.0
 # Probes come from every load balancer at once: one round of checks answers all that ask within this time.
 _FRESH_SECONDS = 1.0
+_HEAD_SECONDS = 10.0
+_EXCHANGE_SECONDS = 60.0
+_STOP_SECONDS = 1.0
 _LOG = log.get(__name__)
 
 
+class _Answer(NamedTuple):
+    status: int
+    reason: str
+    content_type: str
+    body: bytes
+
+
+_NOT_FOUND = _Answer(404, "Not Found", "text/plain", b"there are /metrics, /healthz and /readyz\n")
+_FAILED = _Answer(500, "Internal Server Error", "text/plain", b"see the log\n")
+_NOT_ALLOWED = _Answer(405, "Method Not Allowed", "text/plain", b"GET and HEAD are served\n")
+
+
 class HttpServer:
-    """Serves one bridge process's metrics and health."""
+    """Serves one bridge process's metrics and health, one request a connection."""
 
     def __init__(self, settings: HttpSettings, metrics: Metrics, checks: Mapping[str, Check]) -> None:
         self._settings = settings
         self._metrics = metrics
+        self._exposition: Exposition | None = None
         self._checks = dict(checks)
-        self._runner: web.AppRunner | None = None
+        self._server: asyncio.Server | None = None
+        self._exchanges: set[asyncio.Task[None]] = set()
+        self._paths = {"/metrics": self._get_metrics, "/healthz": self._get_health, "/readyz": self._get_readiness}
         self._round: asyncio.Task[dict[str, str | None]] | None = None
         self._round_at = 0.0
         self.draining = False
@@ -40,51 +65,93 @@ class HttpServer:
 
     async def start(self) -> None:
         """Listen; StartupError when the address cannot be had."""
-        app = web.Application()
-        app.add_routes(
-            [
-                web.get("/metrics", self._get_metrics),
-                web.get("/healthz", self._get_health),
-                web.get("/readyz", self._get_readiness),
-            ]
-        )
-        runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
-        await runner.setup()
         address = Address.parse(self._settings.listen)
         try:
-            await web.TCPSite(runner, address.host, address.port).start()
+            self._server = await asyncio.start_server(self._connected, address.host, address.port)
         except OSError as error:
-            await runner.cleanup()
             reason = error.strerror or str(error)
             raise StartupError(f"http.listen = {self._settings.listen}: cannot listen there: {reason}") from None
-        self._runner = runner
-        self.port = runner.addresses[0][1]
+        self.port = self._server.sockets[0].getsockname()[1]
         _LOG.info("= http listening", extra={"address": Address(address.host, self.port)})
 
     async def stop(self) -> None:
         """Answer what is under way, then close."""
-        if self._round is not None:
-            self._round.cancel()
-            await asyncio.gather(self._round, return_exceptions=True)
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        if self._exchanges:
+            await asyncio.wait(self._exchanges, timeout=_STOP_SECONDS)
+        tasks = [*self._exchanges, *([] if self._round is None else [self._round])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _get_metrics(self, request: web.Request) -> web.Response:
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        exchange = asyncio.get_running_loop().create_task(self._exchange(reader, writer), name="http exchange")
+        self._exchanges.add(exchange)
+        exchange.add_done_callback(self._exchanges.discard)
+
+    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One request and its answer; who is slow at either is hung up on."""
+        with suppress(HttpError, OSError):  # TimeoutError is an OSError
+            try:
+                async with asyncio.timeout(_EXCHANGE_SECONDS):
+                    protocol = h11.Connection(h11.SERVER)
+                    async with asyncio.timeout(_HEAD_SECONDS):
+                        request = await next_event(protocol, reader)
+                    if isinstance(request, h11.Request):
+                        await self._respond(request, protocol, writer)
+            finally:
+                writer.close()
+
+    async def _respond(self, request: h11.Request, protocol: h11.Connection, writer: asyncio.StreamWriter) -> None:
+        answer = await self._answer(request)
+        headers = [
+            ("Content-Type", answer.content_type),
+            ("Content-Length", str(len(answer.body))),
+            ("Connection", "close"),
+        ]
+        head = h11.Response(status_code=answer.status, reason=answer.reason, headers=headers)
+        body = b"" if request.method == b"HEAD" else answer.body
+        for event in (head, h11.Data(body), h11.EndOfMessage()):
+            writer.write(protocol.send(event) or b"")
+        await writer.drain()
+
+    async def _answer(self, request: h11.Request) -> _Answer:
+        serve = self._paths.get(request.target.partition(b"?")[0].decode("latin-1"))
+        if serve is None:
+            return _NOT_FOUND
+        if request.method not in (b"GET", b"HEAD"):
+            return _NOT_ALLOWED
+        try:
+            return await serve(request)
+        except Exception as error:  # noqa: BLE001 - a prober must not take a bug for a process that is gone
+            _LOG.error("! http request failed", exc_info=error)
+            return _FAILED
+
+    async def _get_metrics(self, request: h11.Request) -> _Answer:
         # In a thread: 1,000 series take 13 ms, which no client's request should wait for.
-        body, content_type = await asyncio.to_thread(self._metrics.render, request.headers.get("Accept", ""))
-        return web.Response(body=body, headers={"Content-Type": content_type})
+        accept = b", ".join(value for name, value in request.headers if name == b"accept").decode("latin-1")
+        body, content_type = await asyncio.to_thread(self._render, accept)
+        return _Answer(200, "OK", content_type, body)
 
-    async def _get_health(self, request: web.Request) -> web.Response:
-        return web.json_response({"status": "ok"})
+    def _render(self, accept: str) -> tuple[bytes, str]:
+        if self._exposition is None:
+            from bridge.exposition import Exposition
 
-    async def _get_readiness(self, request: web.Request) -> web.Response:
+            self._exposition = Exposition(self._metrics)
+        return self._exposition.render(accept)
+
+    async def _get_health(self, request: h11.Request) -> _Answer:
+        return _json(200, "OK", {"status": "ok"})
+
+    async def _get_readiness(self, request: h11.Request) -> _Answer:
         reasons = await self._reasons()
         if self.draining:
             reasons = {**reasons, "draining": "the process is stopping"}
-        failed = {name: reason for name, reason in reasons.items() if reason is not None}
+        failed = any(reason is not None for reason in reasons.values())
         answer = {"ready": not failed, "checks": {name: reason or "ok" for name, reason in reasons.items()}}
-        return web.json_response(answer, status=503 if failed else 200)
+        return _json(503, "Service Unavailable", answer) if failed else _json(200, "OK", answer)
 
     async def _reasons(self) -> dict[str, str | None]:
         now = asyncio.get_running_loop().time()
@@ -97,6 +164,10 @@ class HttpServer:
     async def _run_checks(self) -> dict[str, str | None]:
         reasons = await asyncio.gather(*(_reason(check) for check in self._checks.values()))
         return dict(zip(self._checks, reasons, strict=True))
+
+
+def _json(status: int, reason: str, content: object) -> _Answer:
+    return _Answer(status, reason, "application/json; charset=utf-8", json.dumps(content).encode())
 
 
 async def _reason(check: Check) -> str | None:

@@ -4,6 +4,8 @@ import asyncio
 import contextlib
 import secrets
 import signal
+import socket
+from collections.abc import Sequence
 
 from bridge import __version__, apis, check, codec, log
 from bridge.allocator import leave_out_what_is_there
@@ -18,8 +20,10 @@ from bridge.groups.mirror import Mirror
 from bridge.groups.offsets import Offsets
 from bridge.groups.store import Store
 from bridge.http import HttpServer
+from bridge.listening import BACKLOG, listen
 from bridge.metrics import Metrics
 from bridge.pulsar import Admin, PulsarClient
+from bridge.pulsar.stall import Stall
 from bridge.storage.cache import Cache
 from bridge.storage.catchup import CatchUps
 from bridge.storage.deduplication import Deduplication
@@ -31,17 +35,19 @@ _log = log.get(__name__)
 DRAIN_SECONDS = 10.0
 _CATCHUP_IDLE_SECONDS = 30.0
 _INDEX_IS_FRESH = 60.0
-_BACKLOG = 1024  # as many clients as a restart brings back at once
 
 
 class Server:
     """One bridge node, embeddable: `start`, then `stop`."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, sockets: Sequence[socket.socket] = ()) -> None:
+        """`sockets`: those of the Kafka port, where they listen already."""
         self.settings = settings
+        self._sockets = list(sockets)
         self.metrics = Metrics(codec.TWIN)
         self.client = PulsarClient(settings.pulsar, self.metrics.pulsar)
         self.admin = Admin(settings.pulsar)
+        self._stall = Stall(self.metrics.pulsar, self.client.hurry)
         catchups = CatchUps(settings.storage.max_catchup_readers, _CATCHUP_IDLE_SECONDS, self.metrics.storage)
         self.topics = Topics(
             Storage(
@@ -66,10 +72,15 @@ class Server:
         self._http = HttpServer(
             settings.http,
             self.metrics,
-            {"pulsar": self._pulsar_problem, "index": self._index_problem, "retention": self._retention_problem},
+            {
+                "pulsar": self._pulsar_problem,
+                "index": self._index_problem,
+                "retention": self._retention_problem,
+                "writes": self._writes_problem,
+            },
         )
         self._listener: Listener | None = None
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
         self._index_reason: str | None = None
         self._index_checked_at = float("-inf")
 
@@ -81,6 +92,9 @@ class Server:
     async def start(self) -> None:
         """Log in to Pulsar, see that it is fit, and listen; StartupError says what to mend."""
         try:
+            if not self._sockets:
+                self._sockets = listen(Address.parse(self.settings.kafka.listen))
+            self.kafka_port = self._sockets[0].getsockname()[1]
             await self.admin.start()
             await self._start()
         except BaseException:
@@ -93,50 +107,59 @@ class Server:
             await self.client.start()
         except BridgeError as error:
             raise StartupError(f"pulsar.service_url {settings.pulsar.service_url}: {error}") from None
-        await check.ensure_fit(self.admin, self.client, settings)
+        # what does not depend on another is asked side by side: a start is a gap for clients
+        pulsar_cluster, _ = await asyncio.gather(
+            self._pulsar_cluster(), check.ensure_fit(self.admin, self.client, settings)
+        )
         self._index_checked_at = asyncio.get_running_loop().time()
-        await self.topics.start()
         self._groups = Coordinator(self.store, settings.groups, self.metrics.groups, self.topics)
         self._offsets = Offsets(self.store, self._groups, self.topics, settings.groups, self.metrics.groups)
-        await self.store.start()
+        await asyncio.gather(self.topics.start(), self.store.start())
         self._groups.start()
         await self._offsets.start()
         await self._lag.start()
         await self._mirror.start()
-        server = await self._bind()
+        self._stall.start()
         host = Address.parse(settings.kafka.listen).host
         advertised = Address.parse(settings.kafka.advertised or str(Address(host, self.kafka_port)))
-        table = apis.load()
-        self.metrics.name_apis({key: api.name for key, api in table.items()})
-        broker = Broker(
-            settings=settings,
-            topics=self.topics,
-            cluster=Cluster(
-                Node(settings.kafka.node_id, advertised.host, advertised.port),
-                cluster_id(await self._pulsar_cluster(), settings.pulsar.full_namespace),
-            ),
-            metrics=self.metrics,
-            apis=table,
-            groups=self._groups,
-            offsets=self._offsets,
-        )
-        self._listener = Listener(broker, Budget(settings.kafka.memory_budget_bytes, self.metrics.in_flight_bytes))
+        node = Node(settings.kafka.node_id, advertised.host, advertised.port)
+        cluster = Cluster(node, cluster_id(pulsar_cluster, settings.pulsar.full_namespace))
+        self._listener = self._make_listener(cluster, self._groups, self._offsets)
         await self._http.start()
-        await server.start_serving()
+        loop = asyncio.get_running_loop()
+        for sock in self._sockets:
+            self._servers.append(await loop.create_server(self._listener, sock=sock, backlog=BACKLOG))
         _log.info(
             "= ready",
             extra={"version": __version__, "kafka": Address(host, self.kafka_port), "advertised": advertised},
         )
 
+    def _make_listener(self, cluster: Cluster, groups: Coordinator, offsets: Offsets) -> Listener:
+        table = apis.load()
+        self.metrics.name_apis({key: api.name for key, api in table.items()})
+        broker = Broker(
+            settings=self.settings,
+            topics=self.topics,
+            cluster=cluster,
+            metrics=self.metrics,
+            apis=table,
+            groups=groups,
+            offsets=offsets,
+        )
+        return Listener(broker, Budget(self.settings.kafka.memory_budget_bytes, self.metrics.in_flight_bytes))
+
     async def stop(self, drain_seconds: float = DRAIN_SECONDS) -> None:
         """Take no more clients, answer what has been received, give everything back."""
         self._http.draining = True
-        if self._server is not None:
-            self._server.close()
+        for server in self._servers:
+            server.close()
+        for sock in self._sockets[len(self._servers) :]:
+            sock.close()
         if self._groups is not None:
             self._groups.stop()
         if self._listener is not None:
             await self._listener.drain(drain_seconds)
+        await self._stall.close()
         await self._lag.close()
         if self._offsets is not None:
             await self._offsets.close()
@@ -149,25 +172,6 @@ class Server:
         await self.admin.close()
         await self._http.stop()
         _log.info("= stopped")
-
-    async def _bind(self) -> asyncio.Server:
-        """Take the Kafka port; nobody is served before `start_serving`."""
-        listen = Address.parse(self.settings.kafka.listen)
-
-        def connection() -> asyncio.BaseProtocol:
-            assert self._listener is not None  # noqa: S101 — it is made before the server serves
-            return self._listener()
-
-        loop = asyncio.get_running_loop()
-        try:
-            self._server = server = await loop.create_server(
-                connection, listen.host, listen.port, backlog=_BACKLOG, start_serving=False
-            )
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise StartupError(f"kafka.listen = {listen}: cannot listen there: {reason}") from None
-        self.kafka_port = server.sockets[0].getsockname()[1]
-        return server
 
     async def _pulsar_cluster(self) -> str:
         """The Pulsar cluster's name, part of the Kafka cluster id; a login that may not ask goes without."""
@@ -188,18 +192,22 @@ class Server:
             self._index_checked_at = now
         return self._index_reason
 
+    async def _writes_problem(self) -> str | None:
+        """Readiness: Pulsar stores what is sent."""
+        return self._stall.problem()
+
     async def _retention_problem(self) -> str | None:
         """Readiness: data that no subscription holds is kept."""
         return await check.retention_problem(self.admin, self.settings)
 
 
-async def run(settings: Settings) -> None:
+async def run(settings: Settings, sockets: Sequence[socket.socket] = ()) -> None:
     """Serve until SIGTERM or SIGINT, then drain."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signal_number, stop.set)
-    server = Server(settings)
+    server = Server(settings, sockets)
     starting = asyncio.ensure_future(server.start())
     stopping = asyncio.ensure_future(stop.wait())
     try:

@@ -7,16 +7,8 @@ from typing import Any
 
 import pytest
 
-from bridge.check import (
-    PROBE_TOPIC,
-    Finding,
-    State,
-    ensure_fit,
-    examine,
-    index_problem,
-    report,
-    retention_problem,
-)
+from bridge.check import PROBE_TOPIC, ensure_fit, index_problem, retention_problem
+from bridge.check.table import Finding, State, examine, report
 from bridge.config import Settings
 from bridge.errors import StartupError
 from bridge.metrics import PulsarMetrics

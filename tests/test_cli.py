@@ -22,6 +22,7 @@ def test_version() -> None:
 
 def test_a_codec_that_cannot_be_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BRIDGE_CODEC", "quick")
+    monkeypatch.setenv("BRIDGE_KAFKA_LISTEN", "127.0.0.1:0")
     for command in ("--version", "run"):
         done = bridge(command)
         assert done.returncode == 2
@@ -60,7 +61,8 @@ def test_wrong_settings_are_told_in_one_line(command: str, tmp_path: Path) -> No
 def test_a_pulsar_that_is_not_there_is_told(command: str, tmp_path: Path) -> None:
     config = tmp_path / "bridge.toml"
     # port 1 on this machine: nobody listens, and the refusal is immediate
-    config.write_text('[pulsar]\nservice_url = "pulsar://127.0.0.1:1"\nadmin_url = "http://127.0.0.1:1"\n')
+    pulsar = '[pulsar]\nservice_url = "pulsar://127.0.0.1:1"\nadmin_url = "http://127.0.0.1:1"\n'
+    config.write_text(f'[kafka]\nlisten = "127.0.0.1:0"\n{pulsar}')
     done = bridge(command, "--config", str(config))
     assert done.returncode == 1
     assert "pulsar://127.0.0.1:1" in done.stderr + done.stdout

@@ -3,7 +3,7 @@ from contextlib import suppress
 
 import pytest
 
-from bridge.futures import following
+from bridge.futures import Cached, SharedLook, following, within
 
 
 def doubled(answer: "asyncio.Future[int]", value: int) -> None:
@@ -49,3 +49,139 @@ async def test_cancelling_it_leaves_the_other_alone() -> None:
         await answer
     source.set_result(2)
     assert await source == 2
+
+
+# --- looks and answers that are shared ---
+
+
+async def test_who_asks_gets_a_look_that_began_later_and_two_are_enough() -> None:
+    begun: list[asyncio.Future[None]] = []
+
+    async def look() -> None:
+        begun.append(asyncio.get_running_loop().create_future())
+        await begun[-1]
+
+    shared = SharedLook(look)
+    first = asyncio.ensure_future(shared.look())
+    await turns()
+    later = [asyncio.ensure_future(shared.look()) for _ in range(10)]
+    await turns()
+    assert len(begun) == 1
+    begun[0].set_result(None)
+    await first
+    await turns()
+    assert len(begun) == 2 and not any(one.done() for one in later)
+    begun[1].set_result(None)
+    await asyncio.gather(*later)
+    assert len(begun) == 2
+
+
+async def test_a_look_that_fails_fails_for_all_who_shared_it_and_for_nobody_else() -> None:
+    results: list[Exception | None] = [ValueError("first"), None]
+
+    async def look() -> None:
+        await asyncio.sleep(0)
+        error = results.pop(0)
+        if error is not None:
+            raise error
+
+    shared = SharedLook(look)
+    outcomes = await asyncio.gather(*(shared.look() for _ in range(3)), return_exceptions=True)
+    assert [str(one) for one in outcomes] == ["first"] * 3
+    await shared.look()
+
+
+async def test_an_answer_is_asked_for_once_and_kept_for_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = 0
+
+    async def ask() -> int:
+        nonlocal asked
+        asked += 1
+        await asyncio.sleep(0)
+        return asked
+
+    loop = asyncio.get_running_loop()
+    cached = Cached(ask, 5.0)
+    assert await asyncio.gather(*(cached.get() for _ in range(5))) == [1] * 5
+    now = loop.time()
+    monkeypatch.setattr(loop, "time", lambda: now + 4)
+    assert await cached.get() == 1
+    monkeypatch.setattr(loop, "time", lambda: now + 6)
+    assert await cached.get() == 2
+    cached.forget()
+    assert await cached.get() == 3
+
+
+async def test_a_failure_is_not_kept() -> None:
+    outcomes: list[Exception | int] = [ValueError("once"), 7]
+
+    async def ask() -> int:
+        outcome = outcomes.pop(0)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    cached = Cached(ask, 5.0)
+    with pytest.raises(ValueError, match="once"):
+        await cached.get()
+    assert await cached.get() == 7
+
+
+async def test_who_gives_up_waiting_takes_the_answer_from_nobody() -> None:
+    release = asyncio.Event()
+
+    async def ask() -> int:
+        await release.wait()
+        return 1
+
+    cached = Cached(ask, 5.0)
+    first, second = (asyncio.ensure_future(cached.get()) for _ in range(2))
+    await turns()
+    first.cancel()
+    await turns()
+    release.set()
+    assert await second == 1
+
+
+async def turns() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+# --- what may take longer than somebody waits ---
+
+
+async def test_what_takes_too_long_goes_on() -> None:
+    may_end, ended = asyncio.Event(), asyncio.Event()
+
+    async def work() -> None:
+        await may_end.wait()
+        ended.set()
+
+    with pytest.raises(TimeoutError):
+        await within(0, work())
+    may_end.set()
+    await ended.wait()
+
+
+async def test_what_is_in_time_gives_its_result_or_its_error() -> None:
+    async def work(divisor: int) -> float:
+        return 1 / divisor
+
+    assert await within(60_000, work(2)) == 0.5
+    with pytest.raises(ZeroDivisionError):
+        await within(60_000, work(0))
+
+
+async def test_what_fails_unseen_troubles_nobody() -> None:
+    may_fail, failed = asyncio.Event(), asyncio.Event()
+
+    async def work() -> None:
+        await may_fail.wait()
+        failed.set()
+        raise ValueError
+
+    with pytest.raises(TimeoutError):
+        await within(-1, work())
+    may_fail.set()
+    await failed.wait()

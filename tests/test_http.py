@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 
 import aiohttp
 import pytest
@@ -107,3 +108,55 @@ async def test_a_taken_port_is_named(serve: Serve) -> None:
     listen = f"127.0.0.1:{server.port}"
     with pytest.raises(StartupError, match=f"http.listen = {listen}: cannot listen there"):
         await HttpServer(HttpSettings(listen=listen), Metrics(), {}).start()
+
+
+async def raw(server: HttpServer, request: bytes) -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    writer.write(request)
+    try:
+        return await reader.read()
+    finally:
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    ("request_line", "status"),
+    [
+        (b"GET /healthz?probe=1 HTTP/1.1", b"200"),
+        (b"HEAD /healthz HTTP/1.1", b"200"),
+        (b"GET /metrics/../etc/passwd HTTP/1.1", b"404"),
+        (b"POST /metrics HTTP/1.1", b"405"),
+    ],
+)
+async def test_what_else_is_asked(serve: Serve, request_line: bytes, status: bytes) -> None:
+    server, _ = await serve({})
+    answer = await raw(server, request_line + b"\r\nHost: x\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 " + status)
+    assert answer.endswith(b"\r\n\r\n") is request_line.startswith(b"HEAD")
+
+
+@pytest.mark.parametrize(
+    "sent", [b"\r\n\r\n", b"GET\r\n\r\n", b"\x16\x03\x01" * 50_000, b"GET / HTTP/1.1\r\nx\r\n\r\n"]
+)
+async def test_what_is_no_request_is_hung_up_on_or_refused(serve: Serve, sent: bytes) -> None:
+    server, get = await serve({})
+    with suppress(ConnectionError):
+        assert (await raw(server, sent))[:12] in (b"", b"HTTP/1.1 404")
+    assert (await get("/healthz"))[0] == 200
+
+
+async def test_who_is_slow_to_ask_is_hung_up_on(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bridge.http._HEAD_SECONDS", 0.01)
+    server, _ = await serve({})
+    assert await raw(server, b"GET /healthz HTTP/1.1\r\n") == b""
+
+
+async def test_a_bug_in_a_check_is_an_answer_and_a_line_in_the_log(
+    serve: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def wrong() -> str | None:
+        raise ValueError("a bug")
+
+    _, get = await serve({"wrong": wrong})
+    assert (await get("/readyz"))[0] == 500
+    assert "! http request failed" in caplog.text

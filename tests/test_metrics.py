@@ -1,14 +1,19 @@
-"""Metrics: plain numbers in, bounded Prometheus families out."""
+"""Metrics: plain numbers in, bounded Prometheus families out (`bridge.metrics` and `bridge.exposition`)."""
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from bridge import __version__
+from bridge.exposition import Exposition
 from bridge.metrics import REJECTION_REASONS, Histogram, Lag, Metrics
 
 
+def render(metrics: Metrics, accept: str = "") -> tuple[bytes, str]:
+    return Exposition(metrics).render(accept)
+
+
 def sample(metrics: Metrics, name: str, **labels: str) -> float:
-    text = metrics.render()[0].decode()
+    text = render(metrics)[0].decode()
     found = [
         one.value
         for family in text_string_to_metric_families(text)
@@ -44,11 +49,11 @@ def test_the_build_is_named() -> None:
 
 def test_clients_cannot_make_series() -> None:
     metrics = Metrics()
-    before = metrics.render()[0].count(b"\n")
+    before = render(metrics)[0].count(b"\n")
     for key in range(1000):
         metrics.api(key).requests.inc()
         metrics.rejected(f"reason {key}")
-    assert metrics.render()[0].count(b"\n") == before
+    assert render(metrics)[0].count(b"\n") == before
     assert sample(metrics, "bridge_kafka_requests_total", api="unknown") == 1000
     assert sample(metrics, "bridge_kafka_rejected_total", reason="other") == 1000
 
@@ -79,7 +84,7 @@ def test_a_bound_belongs_to_its_own_bucket() -> None:
 
 def test_every_number_of_pulsar_and_storage_is_shown() -> None:
     metrics = Metrics()
-    names = set(metrics.render()[0].decode().replace("{", " ").split())
+    names = set(render(metrics)[0].decode().replace("{", " ").split())
     parts = (
         (metrics.pulsar, "bridge_pulsar_"),
         (metrics.storage, "bridge_storage_"),
@@ -96,10 +101,10 @@ def test_the_lag_of_groups_is_shown_as_far_as_it_is_known() -> None:
     assert sample(metrics, "bridge_group_lag_records", group="g", topic="t", partition="0") == 7
     assert sample(metrics, "bridge_group_lag_seconds", group="g", topic="t", partition="0") == 1.5
     assert sample(metrics, "bridge_group_committed_offset", group="g", topic="t", partition="1") == 6
-    assert 'bridge_group_lag_records{group="g",partition="1"' not in metrics.render()[0].decode()
+    assert 'bridge_group_lag_records{group="g",partition="1"' not in render(metrics)[0].decode()
 
 
 def test_openmetrics_is_given_to_those_who_ask() -> None:
-    body, content_type = Metrics().render("application/openmetrics-text; version=1.0.0")
+    body, content_type = render(Metrics(), "application/openmetrics-text; version=1.0.0")
     assert content_type.startswith("application/openmetrics-text")
     assert body.endswith(b"# EOF\n")

@@ -1,16 +1,24 @@
 """AlterConfigs: set all configs of a topic anew (KIP-133); those not named fall back to their defaults.
 
-v2 is flexible. IncrementalAlterConfigs has taken its place; older clients know only this one.
+v2 is flexible. IncrementalAlterConfigs has taken its place; older clients know only this one. Only topics have configs
+that can be changed: what holds for brokers and groups is in the bridge's settings.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from bridge.api import Api, Broker, Session
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message
+from bridge.storage import names
 from bridge.storage.administration import Change
+from bridge.storage.configs import Operation
+from bridge.storage.group_configs import check_group_configs
+from bridge.storage.resources import ResourceType, is_number
+from bridge.storage.topic import Topic
 
 
 @message
@@ -58,29 +66,102 @@ class Response:
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Change each topic; the answer comes when Pulsar goes by it."""
+    times = Counter((one.resource_type, one.resource_name) for one in request.resources)
 
     async def alter(resource: Resource) -> Result:
         asked = {config.name: config.value for config in resource.configs}
-        names = [config.name for config in resource.configs]
-        where = resource.resource_type, resource.resource_name
-        return await change_configs(where, names, lambda present, facts: asked, request.validate_only, broker)
+        change = Changes(
+            resource.resource_type,
+            resource.resource_name,
+            [(config.name, Operation.SET, config.value) for config in resource.configs],
+            lambda present, facts: asked,
+        )
+        once = times[resource.resource_type, resource.resource_name] == 1
+        return await change_configs(change, once, request.validate_only, broker)
 
     return Response(responses=list(await asyncio.gather(*map(alter, request.resources))))
 
 
-async def change_configs(
-    where: tuple[int, str], names: Sequence[str], change: Change, validate_only: bool, broker: Broker
-) -> Result:
-    """Change the configs of these names of one resource, given by its type and name: all or none."""
+class Changes(NamedTuple):
+    """What is to become of one resource's configs."""
+
+    type: int
+    name: str
+    asked: Sequence[tuple[str, int, str | None]]
+    """Names, operations and values, in the order asked for."""
+    of_topic: Change
+    """What that makes of a topic's configs."""
+
+
+async def change_configs(changes: Changes, once: bool, validate_only: bool, broker: Broker) -> Result:
+    """Change the configs of one resource, all or none; `once`: nothing else in the request is about it."""
     code, text = int(ErrorCode.NONE), None
     try:
-        if len(set(names)) < len(names):
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "a config is named twice for one resource")
-        topic = await broker.topics.configurable(*where)
-        await broker.topics.administration.alter(topic, change, validate_only=validate_only)
+        _check(changes, once)
+        if changes.type == ResourceType.TOPIC:
+            topic = await _topic(changes.name, broker)
+            await broker.topics.administration.alter(topic, changes.of_topic, validate_only=validate_only)
+        else:
+            _check_fixed(changes, broker)
     except KafkaError as error:
         code, text = error.code, error.message or None
-    return Result(error_code=code, error_message=text, resource_type=where[0], resource_name=where[1])
+    return Result(error_code=code, error_message=text, resource_type=changes.type, resource_name=changes.name)
+
+
+def _check(changes: Changes, once: bool) -> None:
+    """What Kafka's ConfigAdminManager looks at first."""
+    if not once:
+        raise _invalid("Each resource must appear at most once.")
+    keys = [name for name, _, _ in changes.asked]
+    if len(set(keys)) < len(keys):
+        raise _invalid("Error due to duplicate config keys")
+    without = [name for name, operation, value in changes.asked if value is None and operation != Operation.DELETE]
+    if without:
+        raise _invalid(f"Null value not supported for : {','.join(without)}")
+
+
+async def _topic(name: str, broker: Broker) -> Topic:
+    if not name:
+        raise _invalid("Default topic resources are not allowed.")
+    names.check(name)
+    topic = await broker.topics.get(name)
+    if topic is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+    return topic
+
+
+def _check_fixed(changes: Changes, broker: Broker) -> None:
+    """Refuse what would change something; taking away what nobody has set changes nothing."""
+    wanted = [(name, value or "") for name, operation, value in changes.asked if operation != Operation.DELETE]
+    if changes.type == ResourceType.BROKER:
+        _check_node(changes.name, "Unexpected broker id, expected {}, but received {}", broker)
+        if wanted:
+            raise _invalid(f"Cannot update these configs dynamically: Set({', '.join(name for name, _ in wanted)})")
+    elif changes.type == ResourceType.BROKER_LOGGER:
+        _check_node(changes.name, "Unexpected node id. Expected {}, but received {}", broker)
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "The bridge's setting log.level says what is logged.")
+    elif changes.type == ResourceType.CLIENT_METRICS:
+        if not changes.name:
+            raise _invalid("Subscription name can't be empty")
+        raise _invalid("There are no subscriptions to what clients measure here (KIP-714).")
+    elif changes.type == ResourceType.GROUP:
+        if not changes.name:
+            raise _invalid("Default group resources are not allowed.")
+        check_group_configs(wanted, broker.settings.groups)
+    else:
+        raise _invalid(f"Unknown resource type {changes.type}")
+
+
+def _check_node(name: str, otherwise: str, broker: Broker) -> None:
+    node = broker.cluster.node.id
+    if name and not is_number(name):
+        raise _invalid(f"Node id must be an integer, but it is: {name}")
+    if name and int(name) != node:
+        raise _invalid(otherwise.format(node, name))
+
+
+def _invalid(text: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, text)
 
 
 API = Api(

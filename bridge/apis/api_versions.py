@@ -1,6 +1,7 @@
 """ApiVersions: which APIs and versions this bridge serves.
 
-v1 adds throttle_time_ms; v3 is flexible, and the client says what software it is (KIP-511). The answer's header never
+v1 adds throttle_time_ms; v3 is flexible, and the client says what software it is (KIP-511); v4 may tell features whose
+lowest version is 0. The answer's header never
 has tags, so that clients of every age can read it. No finalized features are told: with `transaction.version` clients
 would skip AddPartitionsToTxn (KIP-890).
 """
@@ -65,7 +66,7 @@ API = Api(
     key=KEY,
     name="ApiVersions",
     min_version=0,
-    max_version=3,
+    max_version=4,
     flexible=3,
     handle=handle,
     request=Request,

@@ -93,7 +93,7 @@ async def _describe(group_id: str, broker: Broker) -> Group:
     try:
         group = await broker.groups.consumers.stored(group_id)
         if group is None:
-            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+            raise await broker.groups.consumers.not_found(group_id)
     except KafkaError as error:
         return Group(error_code=error.code, error_message=error.message or None, group_id=group_id, members=[])
     names = {topic.id: name for name, topic in group.view.topics.items()}

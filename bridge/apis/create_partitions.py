@@ -7,10 +7,12 @@ import asyncio
 from collections import Counter
 
 from bridge.api import Api, Broker, Session
+from bridge.apis.create_topics import MOST_PARTITIONS
 from bridge.errors import KafkaError
+from bridge.futures import within
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message
-from bridge.storage.topics import Topic
+from bridge.storage.topic import Topic
 
 
 @message
@@ -58,21 +60,21 @@ class Response:
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Enlarge each topic; the answer comes when a produce to the new partitions would work."""
     times = Counter(topic.name for topic in request.topics)
-    grown = [_grow(topic, times[topic.name] > 1, request, broker) for topic in request.topics]
+    wanted = {topic.name: topic for topic in request.topics}.values()
+    grown = [_grow(topic, times[topic.name] > 1, request, broker) for topic in wanted]
     return Response(results=list(await asyncio.gather(*grown)))
 
 
 async def _grow(wanted: RequestTopic, twice: bool, request: Request, broker: Broker) -> ResponseTopic:
     try:
         if twice:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "the topic is named twice in one request")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
         topic = await broker.topics.get(wanted.name)
         if topic is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {wanted.name}")
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         _check(topic, wanted, broker)
         if not request.validate_only:
-            async with asyncio.timeout(max(request.timeout_ms, 1) / 1000):
-                await broker.topics.grow(topic, wanted.count)
+            await within(request.timeout_ms, broker.topics.grow(topic, wanted.count))
     except TimeoutError:
         text = "Pulsar has not finished making the partitions in time"
         return ResponseTopic(name=wanted.name, error_code=ErrorCode.REQUEST_TIMED_OUT, error_message=text)
@@ -84,23 +86,25 @@ async def _grow(wanted: RequestTopic, twice: bool, request: Request, broker: Bro
 def _check(topic: Topic, wanted: RequestTopic, broker: Broker) -> None:
     """As Kafka's ReplicationControlManager does, and what Pulsar cannot."""
     more = wanted.count - topic.partitions
-    if more < 0:
-        raise KafkaError(
-            ErrorCode.INVALID_PARTITIONS, f"the topic has {topic.partitions} partitions, and cannot have fewer"
-        )
     if more == 0:
-        raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"the topic has {topic.partitions} partitions already")
+        text = f"Topic already has {topic.partitions} partition(s)."
+        raise KafkaError(ErrorCode.INVALID_PARTITIONS, text)
+    if more < 0:
+        text = f"The topic {topic.name} currently has {topic.partitions} partition(s); "
+        raise KafkaError(ErrorCode.INVALID_PARTITIONS, text + f"{wanted.count} would not be an increase.")
+    if more > MOST_PARTITIONS:
+        raise KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
     if not topic.partitioned:
         text = "Pulsar holds this topic without partitions and cannot give it any: make it anew through Kafka"
         raise KafkaError(ErrorCode.INVALID_PARTITIONS, text)
     if wanted.assignments is None:
         return
-    if len(wanted.assignments) != more:
-        text = f"there are {more} new partitions, and assignments for {len(wanted.assignments)}"
+    given = len(wanted.assignments)
+    if given != more:
+        text = f"Attempted to add {more} additional partition(s), but only {given} assignment(s) were specified."
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
-    nodes = {node.id for node in broker.cluster.nodes}
-    if any(not one.broker_ids or not nodes.issuperset(one.broker_ids) for one in wanted.assignments):
-        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"the brokers here are {sorted(nodes)}")
+    for one in wanted.assignments:
+        broker.cluster.check_replicas(one.broker_ids)
 
 
 API = Api(

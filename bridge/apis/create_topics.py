@@ -11,10 +11,11 @@ from typing import Annotated
 
 from bridge.api import Api, Broker, Session
 from bridge.errors import KafkaError
+from bridge.futures import within
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int8, Int16, Int32, Uuid, message, since, tag
-from bridge.storage import names
 from bridge.storage.configs import Entry, describe, policies
+from bridge.storage.creation import check_new
 
 
 @message
@@ -88,31 +89,34 @@ class Response:
 
 DEFAULT = -1
 """Partitions or replicas as the server likes."""
+MOST_PARTITIONS = 10_000
+"""Of all topics in one request (`ReplicationControlManager`)."""
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Create each topic; the answer comes when a produce to all its partitions would work."""
     times = Counter(topic.name for topic in request.topics)
-    created = [_create(topic, times[topic.name] > 1, request, broker) for topic in request.topics]
+    wanted = {topic.name: topic for topic in request.topics}.values()
+    too_many = sum(_asked_for(topic, broker) for topic in wanted) > MOST_PARTITIONS
+    created = [_create(topic, times[topic.name] > 1, too_many, request, broker) for topic in wanted]
     return Response(topics=list(await asyncio.gather(*created)))
 
 
-async def _create(wanted: RequestTopic, twice: bool, request: Request, broker: Broker) -> ResponseTopic:
+async def _create(wanted: RequestTopic, twice: bool, too_many: bool, request: Request, broker: Broker) -> ResponseTopic:
     try:
         if twice:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "the topic is named twice in one request")
-        partitions = _partitions(wanted, broker)
-        _check_replicas(wanted)
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+        if too_many:
+            text = "Excessively large number of partitions per request."
+            raise KafkaError(ErrorCode.POLICY_VIOLATION, text)
+        await check_new(wanted.name, broker.topics)
         asked = {config.name: config.value for config in wanted.configs}
         configs, facts = await broker.topics.administration.check(asked)
-        if request.validate_only:
-            names.check(wanted.name)
-            if await broker.topics.get(wanted.name) is not None:
-                raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {wanted.name} exists")
-            topic_id = ZERO_UUID
-        else:
-            async with asyncio.timeout(max(request.timeout_ms, 1) / 1000):
-                topic_id = (await broker.topics.create(wanted.name, partitions, asked)).id
+        partitions = _partitions(wanted, broker)
+        topic_id = ZERO_UUID
+        if not request.validate_only:
+            creating = broker.topics.create(wanted.name, partitions, asked, is_new=True)
+            topic_id = (await within(request.timeout_ms, creating)).id
     except TimeoutError:
         return _refused(wanted, ErrorCode.REQUEST_TIMED_OUT, "Pulsar has not finished creating the topic in time")
     except KafkaError as error:
@@ -141,27 +145,48 @@ def _refused(wanted: RequestTopic, code: int, text: str) -> ResponseTopic:
     return ResponseTopic(name=wanted.name, error_code=code, error_message=text or None)
 
 
-def _partitions(wanted: RequestTopic, broker: Broker) -> int:
+def _asked_for(wanted: RequestTopic, broker: Broker) -> int:
+    """The partitions of one topic, as far as one can tell before looking closer."""
     if wanted.assignments:
-        if wanted.num_partitions != DEFAULT or wanted.replication_factor != DEFAULT:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "an assignment leaves no choice of partitions or replicas")
-        if {one.partition_index for one in wanted.assignments} != set(range(len(wanted.assignments))):
-            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "partitions must be numbered from 0 without gaps")
-        nodes = {node.id for node in broker.cluster.nodes}
-        if any(not one.broker_ids or not nodes.issuperset(one.broker_ids) for one in wanted.assignments):
-            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"the brokers here are {sorted(nodes)}")
         return len(wanted.assignments)
-    if wanted.num_partitions == DEFAULT:
-        return broker.settings.kafka.default_partitions
-    if wanted.num_partitions < 1:
-        raise KafkaError(ErrorCode.INVALID_PARTITIONS, "a topic has one partition at least")
-    return wanted.num_partitions
+    return (
+        broker.settings.kafka.default_partitions if wanted.num_partitions == DEFAULT else max(wanted.num_partitions, 0)
+    )
 
 
-def _check_replicas(wanted: RequestTopic) -> None:
-    """Any number will do: copies are Pulsar's business, set by its own quorums."""
+def _partitions(wanted: RequestTopic, broker: Broker) -> int:
+    """How many there are to be, judged as by ReplicationControlManager.
+
+    But for the number of replicas, which may be any: copies are Pulsar's business, set by its own quorums.
+    """
+    if wanted.assignments:
+        return _assigned(wanted, broker)
     if wanted.replication_factor != DEFAULT and wanted.replication_factor < 1:
-        raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, "a topic has one replica at least")
+        text = "Replication factor must be larger than 0, or -1 to use the default value."
+        raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, text)
+    if wanted.num_partitions != DEFAULT and wanted.num_partitions < 1:
+        text = "Number of partitions was set to an invalid non-positive value."
+        raise KafkaError(ErrorCode.INVALID_PARTITIONS, text)
+    return _asked_for(wanted, broker)
+
+
+def _assigned(wanted: RequestTopic, broker: Broker) -> int:
+    text = "A manual partition assignment was specified, but "
+    if wanted.replication_factor != DEFAULT:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, text + "replication factor was not set to -1.")
+    if wanted.num_partitions != DEFAULT:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, text + "numPartitions was not set to -1.")
+    seen = set[int]()
+    for one in wanted.assignments:
+        if one.partition_index in seen:
+            text = f"Found multiple manual partition assignments for partition {one.partition_index}"
+            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+        broker.cluster.check_replicas(one.broker_ids)
+        seen.add(one.partition_index)
+    if seen != set(range(len(seen))):
+        text = "partitions should be a consecutive 0-based integer sequence"
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+    return len(seen)
 
 
 API = Api(

@@ -4,13 +4,18 @@ v4 is flexible; v5 adds error texts; v6 names topics by name or by id (KIP-516).
 """
 
 import asyncio
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import field
 from typing import Annotated
+from uuid import UUID
 
 from bridge.api import Api, Broker, Session
 from bridge.errors import KafkaError
+from bridge.futures import within
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int16, Int32, Uuid, message, nullable_since, since, until
+from bridge.storage.topic import Topic
 
 
 @message
@@ -51,26 +56,65 @@ class Response:
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Delete each topic; the answer comes when Pulsar has."""
     wanted = request.topics or [RequestTopic(name=name) for name in request.topic_names]
-    return Response(responses=list(await asyncio.gather(*(_delete(topic, broker) for topic in wanted))))
-
-
-async def _delete(wanted: RequestTopic, broker: Broker) -> ResponseTopic:
-    try:
-        if wanted.name is None:
-            topic = await broker.topics.by_id(wanted.topic_id)
-            unknown = ErrorCode.UNKNOWN_TOPIC_ID
+    times = Counter((topic.name, topic.topic_id) for topic in wanted)
+    found = {key: await _find(*key, times[key] > 1, broker) for key in times}
+    answers = [one for one in found.values() if isinstance(one, ResponseTopic)]
+    deleting = []
+    for topic, named in _distinct(found.values()):
+        if named > 1:
+            text = "The provided topic name maps to an ID that was already supplied."
+            answers.append(_refused(topic.name, topic.id, ErrorCode.INVALID_REQUEST, text))
         else:
-            topic = await broker.topics.get(wanted.name)
-            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            deleting.append(_delete(topic, request.timeout_ms, broker))
+    return Response(responses=[*answers, *await asyncio.gather(*deleting)])
+
+
+async def _find(name: str | None, topic_id: UUID, twice: bool, broker: Broker) -> Topic | ResponseTopic:
+    """The topic asked for, or why there is none (Kafka's `ControllerApis.deleteTopics`)."""
+    try:
+        if name is not None and topic_id != ZERO_UUID:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
+        if name is None and topic_id == ZERO_UUID:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
+        if twice:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Duplicate topic {'id' if name is None else 'name'}.")
+        if name is None:
+            topic, unknown = await broker.topics.by_id(topic_id), ErrorCode.UNKNOWN_TOPIC_ID
+        else:
+            topic, unknown = await broker.topics.get(name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if topic is None:
-            raise KafkaError(unknown, "this server does not host this topic")
+            raise KafkaError(unknown, unknown.text)
+    except KafkaError as error:
+        return _refused(name, topic_id, error.code, error.message)
+    return topic
+
+
+def _distinct(found: Iterable[Topic | ResponseTopic]) -> Iterable[tuple[Topic, int]]:
+    """Every topic, and how often it was found: by its name, by its id, or by both."""
+    times: dict[str, tuple[Topic, int]] = {}
+    for one in found:
+        if isinstance(one, Topic):
+            times[one.name] = one, times.get(one.name, (one, 0))[1] + 1
+    return times.values()
+
+
+async def _delete(topic: Topic, timeout_ms: int, broker: Broker) -> ResponseTopic:
+    async def delete() -> None:
         await broker.topics.delete(topic)
         await broker.offsets.forget_topic(topic.name)
+
+    try:
+        await within(timeout_ms, delete())
+    except TimeoutError:
+        text = "Pulsar has not finished deleting the topic in time"
+        return _refused(topic.name, topic.id, ErrorCode.REQUEST_TIMED_OUT, text)
     except KafkaError as error:
-        return ResponseTopic(
-            name=wanted.name, topic_id=wanted.topic_id, error_code=error.code, error_message=error.message or None
-        )
+        return _refused(topic.name, topic.id, error.code, error.message)
     return ResponseTopic(name=topic.name, topic_id=topic.id, error_code=ErrorCode.NONE)
+
+
+def _refused(name: str | None, topic_id: UUID, code: int, text: str) -> ResponseTopic:
+    return ResponseTopic(name=name, topic_id=topic_id, error_code=code, error_message=text or None)
 
 
 API = Api(

@@ -11,6 +11,8 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message, since
 
 LITERAL = 3
+NO_AUTHORIZER = "No Authorizer is configured."
+"""What CreateAcls and DeleteAcls say; tools look for it."""
 
 
 @message
@@ -60,7 +62,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     """Say that there are no access controls here: Pulsar's own hold for the bridge's login as a whole."""
     return Response(
         error_code=ErrorCode.SECURITY_DISABLED,
-        error_message="there are no access controls here: Pulsar's permissions hold for the bridge as a whole",
+        error_message="No Authorizer is configured on the broker",
     )
 
 

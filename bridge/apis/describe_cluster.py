@@ -1,16 +1,18 @@
 """DescribeCluster: the cluster's id, controller and brokers (KIP-700).
 
-v1 adds the type of the endpoints, brokers or controllers (KIP-919).
+v1 adds the type of the endpoints, brokers or controllers (KIP-919); v2 may tell brokers that are not in service yet or
+any more (KIP-1073): here there are never any.
 """
 
 from typing import Annotated
 
 from bridge.api import Api, Broker, Session
+from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message, since
 
-BROKERS = 1
-"""The endpoint type of brokers; 2 would be controllers."""
+BROKERS, CONTROLLERS = 1, 2
+"""Types of endpoints; there are no controllers here."""
 NO_OPERATIONS = -(2**31)
 """Authorized operations that were not asked for."""
 
@@ -21,6 +23,7 @@ class Request:
 
     include_cluster_authorized_operations: bool
     endpoint_type: Annotated[Int8, since(1)] = BROKERS
+    include_fenced_brokers: Annotated[bool, since(2)] = False
 
 
 @message
@@ -31,6 +34,7 @@ class ResponseBroker:
     host: str
     port: Int32
     rack: str | None = None
+    is_fenced: Annotated[bool, since(2)] = False
 
 
 @message
@@ -50,14 +54,12 @@ class Response:
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Describe the bridge's nodes as brokers."""
     cluster = broker.cluster
+    if request.endpoint_type == CONTROLLERS:
+        text = "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
+        raise KafkaError(ErrorCode.MISMATCHED_ENDPOINT_TYPE, text)
     if request.endpoint_type != BROKERS:
-        return Response(
-            error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
-            error_message="there are no controllers to describe here, only brokers",
-            endpoint_type=request.endpoint_type,
-            cluster_id=cluster.cluster_id,
-            brokers=[],
-        )
+        text = f"Unsupported endpoint type {request.endpoint_type}"
+        raise KafkaError(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, text)
     return Response(
         error_code=ErrorCode.NONE,
         cluster_id=cluster.cluster_id,
@@ -70,7 +72,7 @@ API = Api(
     key=60,
     name="DescribeCluster",
     min_version=0,
-    max_version=1,
+    max_version=2,
     flexible=0,
     handle=handle,
     request=Request,

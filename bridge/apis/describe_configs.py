@@ -1,10 +1,10 @@
-"""DescribeConfigs: the settings of topics and brokers (KIP-133).
+"""DescribeConfigs: the settings of topics, brokers and groups (KIP-133).
 
 v1 adds synonyms and sources, v3 documentation and types (KIP-569); v4 is flexible.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Annotated
 
@@ -12,14 +12,16 @@ from bridge.api import Api, Broker, Session
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message, since
+from bridge.storage import names
 from bridge.storage.broker_configs import broker_configs
-from bridge.storage.configs import Entry
-from bridge.storage.topics import BROKER_RESOURCE, TOPIC_RESOURCE
+from bridge.storage.configs import Entry, Kind, Source
+from bridge.storage.group_configs import group_configs
+from bridge.storage.resources import ResourceType, is_number
 
 
 @message
 class RequestResource:
-    """A topic or broker, and which of its configs; null or none: all."""
+    """A topic, broker or group, and which of its configs; null or none: all."""
 
     resource_type: Int8
     resource_name: str
@@ -100,21 +102,63 @@ async def _describe(resource: RequestResource, request: Request, broker: Broker)
 
 
 async def _entries(resource: RequestResource, broker: Broker) -> Sequence[Entry]:
-    name = resource.resource_name
-    if resource.resource_type == TOPIC_RESOURCE:
-        topic = await broker.topics.get(name)
-        if topic is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
-        return await broker.topics.administration.describe(topic)
-    if resource.resource_type == BROKER_RESOURCE:
-        node = broker.cluster.node
-        if name == "":  # what is set for all brokers at once: nothing ever
-            return ()
-        if name != str(node.id):
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"this is broker {node.id}, not {name}")
-        _, facts = await broker.topics.administration.check({})
-        return broker_configs(broker.settings, f"{node.host}:{node.port}", facts)
-    raise KafkaError(ErrorCode.INVALID_REQUEST, f"resources of type {resource.resource_type} have no configs here")
+    find = _FOUND_BY.get(resource.resource_type)
+    if find is None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST.text)
+    return await find(resource.resource_name, broker)
+
+
+async def _topic(name: str, broker: Broker) -> Sequence[Entry]:
+    names.check(name)
+    topic = await broker.topics.get(name)
+    if topic is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return await broker.topics.administration.describe(topic)
+
+
+async def _broker(name: str, broker: Broker) -> Sequence[Entry]:
+    if name == "":  # what is set for all brokers at once: nothing ever
+        return ()
+    node = broker.cluster.node
+    _check_node(name, f"Unexpected broker id, expected {node.id} or empty string, but received {name}", broker)
+    _, facts = await broker.topics.administration.check({})
+    return broker_configs(broker.settings, f"{node.host}:{node.port}", facts)
+
+
+async def _logger(name: str, broker: Broker) -> Sequence[Entry]:
+    if name == "":
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
+    _check_node(name, f"Unexpected broker id, expected {broker.cluster.node.id} but received {name}", broker)
+    about = "The bridge's setting log.level."
+    return (Entry("root", broker.settings.log.level.upper(), True, Source.LOGGER, Kind.STRING, about, ()),)
+
+
+async def _client_metrics(name: str, broker: Broker) -> Sequence[Entry]:
+    if name == "":
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
+    return ()  # nobody subscribes here to what clients measure (KIP-714)
+
+
+async def _group(name: str, broker: Broker) -> Sequence[Entry]:
+    if name == "":
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+    return group_configs(broker.settings.groups)
+
+
+def _check_node(name: str, otherwise: str, broker: Broker) -> None:
+    if not is_number(name):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
+    if int(name) != broker.cluster.node.id:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, otherwise)
+
+
+_FOUND_BY: Mapping[int, Callable[[str, Broker], Awaitable[Sequence[Entry]]]] = {
+    ResourceType.TOPIC: _topic,
+    ResourceType.BROKER: _broker,
+    ResourceType.BROKER_LOGGER: _logger,
+    ResourceType.CLIENT_METRICS: _client_metrics,
+    ResourceType.GROUP: _group,
+}
 
 
 def _config(entry: Entry, request: Request) -> Config:

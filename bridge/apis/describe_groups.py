@@ -1,7 +1,7 @@
 """DescribeGroups: the states of groups, their members and assignments.
 
 v1 adds throttle_time_ms; v3 authorized operations, which are not known here; v4 static members' instance ids; v5 is
-flexible. A group that does not exist is Dead, without an error (v6 would tell).
+flexible. A group that does not exist is Dead; v6 says GROUP_ID_NOT_FOUND as well (KIP-1043).
 """
 
 from typing import Annotated
@@ -14,6 +14,8 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message, since
 
 NO_OPERATIONS = -(2**31)
+TELLS = 6
+"""The version from which on a group that does not exist is an error."""
 
 
 @message
@@ -41,6 +43,7 @@ class Group:
     """A group."""
 
     error_code: Int16
+    error_message: Annotated[str | None, since(6)] = None
     group_id: str
     group_state: str
     protocol_type: str
@@ -59,16 +62,24 @@ class Response:
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Describe each group."""
-    return Response(groups=[await _describe(group_id, broker) for group_id in request.groups])
+    tells = session.api_version >= TELLS
+    return Response(groups=[await _describe(group_id, tells, broker) for group_id in request.groups])
 
 
-async def _describe(group_id: str, broker: Broker) -> Group:
+async def _describe(group_id: str, tells: bool, broker: Broker) -> Group:
     try:
         group = await broker.groups.get(group_id)
+        consumer = await broker.groups.consumers.find(group_id) if group is None and tells else None
     except KafkaError as error:
         return _bare(group_id, "", ErrorCode(error.code))
     if group is None:
-        return _bare(group_id, State.DEAD.value)
+        described = _bare(group_id, State.DEAD.value)
+        if tells:
+            described.error_code = ErrorCode.GROUP_ID_NOT_FOUND
+            described.error_message = (
+                f"Group {group_id} {'not found' if consumer is None else 'is not a classic group'}."
+            )
+        return described
     described = _bare(group_id, group.state.value)
     described.protocol_type = group.protocol_type or ""
     described.members = _members(group)
@@ -100,7 +111,7 @@ API = Api(
     key=15,
     name="DescribeGroups",
     min_version=0,
-    max_version=5,
+    max_version=6,
     flexible=5,
     handle=handle,
     request=Request,

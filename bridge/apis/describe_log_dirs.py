@@ -70,7 +70,7 @@ class Response:
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Tell each partition's stored bytes; as in Kafka, what does not exist is left out."""
-    directory = f"persistent://{broker.settings.pulsar.full_namespace}"
+    directory = directory_of(broker)
     wanted: dict[str, set[int] | None]
     try:
         if request.topics is None:
@@ -84,6 +84,11 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         return Response(error_code=error.code, results=[failed])
     topics = [topic for topic in found if topic is not None]
     return Response(results=[Directory(error_code=ErrorCode.NONE, log_dir=directory, topics=topics)])
+
+
+def directory_of(broker: Broker) -> str:
+    """The one directory there is: the namespace."""
+    return f"persistent://{broker.settings.pulsar.full_namespace}"
 
 
 async def _topic(name: str, which: set[int] | None, limit: asyncio.Semaphore, broker: Broker) -> Topic | None:

@@ -22,11 +22,16 @@ from bridge.kafka.fetch_wire import Request, RequestPartition, Response, Respons
 from bridge.storage import entries
 from bridge.storage.faults import translated
 from bridge.storage.partition import PartitionLog
+from bridge.storage.pending_reads import PendingReads, Wanted
 
 _READ_COMMITTED = 1
+_WITHOUT_SESSION = (0, -1)  # a full fetch: the first of a session that is wanted, or the end of any (KIP-227)
 _MOST_BYTES = 1 << 27  # of one batch, uncompressed
 _WHOLE_MESSAGE, _BATCHES, _ZSTD = 3, 4, 10
 """The versions from which on the first message is whole whatever its size, records come in batches, and may be zstd."""
+
+
+_COLD_SECONDS = 2.0  # beyond `max_wait_ms`, for the first records from where they are not in memory
 
 
 @dataclass(slots=True)
@@ -38,11 +43,18 @@ class _Part:
     log: PartitionLog | None = None
     error: KafkaError | None = None
     records: list[bytes] = field(default_factory=list)
+    read: bool = False
+    """Whether it was read where that takes time; what comes then comes to memory, while the log is followed."""
+
+    @property
+    def place(self) -> Wanted:
+        """Where to read."""
+        return Wanted(self.topic, self.wanted.partition, self.wanted.fetch_offset)
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Answer when there are `min_bytes`, an error, or `max_wait_ms` are over; waiting costs a future, not a poll."""
-    if request.session_id != 0:  # none was ever given out
+    if request.session_epoch not in _WITHOUT_SESSION:  # none was ever given out
         return Response(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=[])
     version = session.api_version
     loop = asyncio.get_running_loop()
@@ -52,6 +64,8 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     slow = [_open(part, broker) for part in parts if not _open_nowait(part, broker)]
     if slow:
         await asyncio.gather(*slow)
+    reads = session.pending_reads
+    reads.keep_only({part.place for part in parts})
     while True:
         grown: asyncio.Future[None] = loop.create_future()
         logs = [part.log for part in parts if part.log is not None]
@@ -59,20 +73,33 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         for log in logs:
             log.end.notify(grown)
         # an old client takes a cut message for one that it can never have
-        max_bytes = most if version < _WHOLE_MESSAGE else min(most, session.room())
+        max_bytes = most if version < _WHOLE_MESSAGE else min(most, session.room() + reads.reserved)
         try:
-            await _read(parts, max_bytes, max(deadline - loop.time(), 0.0), session)
+            reads.notify(grown)
+            under_way = _read(parts, max_bytes, max(deadline - loop.time(), _COLD_SECONDS), reads)
             found = sum(len(batch) for part in parts for batch in part.records)
-            if found >= min(request.min_bytes, max_bytes) or _settled(parts) or loop.time() >= deadline:
+            enough, until = min(request.min_bytes, max_bytes), deadline
+            if under_way and not found:
+                enough, until = max(enough, 1), deadline + _COLD_SECONDS
+            if found >= enough or _settled(parts) or loop.time() >= until:
                 if version < _BATCHES:
                     await asyncio.gather(*(_to_messages(part, version, max_bytes) for part in parts))
                 elif version < _ZSTD:
                     _refuse_zstd(parts)
                 return _response(request, parts, max_bytes)
-            await asyncio.wait((grown,), timeout=deadline - loop.time())
+            timer = loop.call_at(until, _wake, grown)
+            try:
+                await grown
+            finally:
+                timer.cancel()
         finally:
             for log in logs:
                 log.end.forget(grown)
+
+
+def _wake(waiter: "asyncio.Future[None]") -> None:
+    if not waiter.done():
+        waiter.set_result(None)
 
 
 def _settled(parts: list[_Part]) -> bool:
@@ -101,34 +128,40 @@ async def _open(part: _Part, broker: Broker) -> None:
         part.error = error.bare()
 
 
-async def _read(parts: list[_Part], max_bytes: int, patience: float, session: Session) -> None:
-    """Read every partition: those in memory at once, the others side by side."""
-    slow = []
-    wanted = 0
+def _read(parts: list[_Part], max_bytes: int, patience: float, reads: PendingReads) -> bool:
+    """Read every partition: those in memory at once, the others side by side; whether any read is under way."""
+    under_way = False
     for part in parts:
-        if part.log is None or part.error is not None:
+        log, place = part.log, part.place
+        if log is None or part.error is not None:
             continue
-        limit = max(min(part.wanted.partition_max_bytes, max_bytes), 1)  # at least one batch (KIP-74)
-        found = part.log.read_nowait(part.wanted.fetch_offset, limit)
-        if found is None:
-            slow.append(_read_slowly(part, part.log, limit, patience))
-            wanted += limit
-        else:
-            part.records = found
-    if slow:
-        wanted = min(wanted, max_bytes)
-        session.reserve(wanted)  # as much as it may become: meanwhile others ask for room
-        try:
-            await asyncio.gather(*slow)
-        finally:
-            session.reserve(-wanted)
+        if place not in reads:
+            limit = max(min(part.wanted.partition_max_bytes, max_bytes), 1)  # at least one batch (KIP-74)
+            found = log.read_nowait(part.wanted.fetch_offset, limit)
+            if found is not None:
+                part.records = found
+            if found is not None or (part.read and log.is_followed):
+                continue
+            if not reads.has_room:
+                under_way = True
+                continue
+            reads.start(place, log, limit, patience, max_bytes)
+        under_way |= _take(part, reads)
+    return under_way
 
 
-async def _read_slowly(part: _Part, log: PartitionLog, limit: int, patience: float) -> None:
+def _take(part: _Part, reads: PendingReads) -> bool:
+    """Take over what a read has found; True where it has not yet."""
     try:
-        part.records = await log.read(part.wanted.fetch_offset, limit, patience)
+        found = reads.take(part.place)
     except KafkaError as error:
         part.error = error.bare()
+        return False
+    if found is None:
+        return True
+    part.records = found
+    part.read = True
+    return False
 
 
 async def _to_messages(part: _Part, version: int, max_bytes: int) -> None:
@@ -153,10 +186,13 @@ async def _to_messages(part: _Part, version: int, max_bytes: int) -> None:
 
 
 def _refuse_zstd(parts: list[_Part]) -> None:
-    """As KIP-110 has it: a client of these versions could not make anything of it."""
+    """Topics whose own compression.type is zstd are not for clients of these versions (KIP-110).
+
+    What producers have compressed so of their own accord they get, as from Kafka: they may know it all the same.
+    """
     for part in parts:
-        if any(entries.has_codec(batches, KafkaCodec.ZSTD) for batches in part.records):
-            part.error = KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd takes Fetch v10")
+        if part.log is not None and part.log.plan.codec is KafkaCodec.ZSTD:
+            part.error = KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 
 
 def _messages(batches: list[bytes], version: int, offset: int, limit: int) -> bytes:

@@ -1,6 +1,7 @@
 """FindCoordinator: which node coordinates a group.
 
-v1 adds transactions' coordinators (key type 1); v3 is flexible; v4 takes and answers several keys (KIP-699).
+v1 adds transactions' coordinators (key type 1); v3 is flexible; v4 takes and answers several keys (KIP-699); v5 may
+answer TRANSACTION_ABORTABLE (KIP-890); v6 adds the state of share groups (key type 2, KIP-932).
 librdkafka takes a server without this API for one that knows no lz4, and stops compressing without a word.
 """
 
@@ -11,8 +12,8 @@ from bridge.api import Api, Broker, Session
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message, since, until
 
-GROUP = 0
-"""The key type of consumer groups; 1 would be transactional ids."""
+GROUP, TRANSACTION, SHARE = 0, 1, 2
+"""Types of keys."""
 
 
 @message
@@ -50,7 +51,11 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Name this node for every group; there are no transactions to coordinate."""
+    """Name this node for every group and transactional id.
+
+    Transactions are refused by InitProducerId alone: clients look for their coordinator again and again, or say no more
+    than that there is none.
+    """
     found = [_find(key, request.key_type, broker) for key in request.coordinator_keys or [request.key]]
     if request.coordinator_keys:
         return Response(coordinators=found)
@@ -61,15 +66,11 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
 
 
 def _find(key: str, key_type: int, broker: Broker) -> Coordinator:
-    if key_type != GROUP:
-        return Coordinator(
-            key=key,
-            node_id=-1,
-            host="",
-            port=-1,
-            error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-            error_message="transactions are not offered",
-        )
+    if key_type not in (GROUP, TRANSACTION):
+        # share groups are not served: as a Kafka without them answers
+        error = ErrorCode.INVALID_REQUEST
+        text = None if key_type == SHARE else error.text
+        return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error, error_message=text)
     node = broker.cluster.node
     return Coordinator(key=key, node_id=node.id, host=node.host, port=node.port, error_code=ErrorCode.NONE)
 
@@ -78,7 +79,7 @@ API = Api(
     key=10,
     name="FindCoordinator",
     min_version=0,
-    max_version=4,
+    max_version=6,
     flexible=3,
     handle=handle,
     request=Request,

@@ -4,9 +4,10 @@ v1 is flexible. Either all changes of a resource are made or none.
 """
 
 import asyncio
+from collections import Counter
 
 from bridge.api import Api, Broker, Session
-from bridge.apis.alter_configs import Response, Result, change_configs
+from bridge.apis.alter_configs import Changes, Response, Result, change_configs
 from bridge.kafka.message import Int8, message
 from bridge.storage.configs import altered
 
@@ -39,14 +40,15 @@ class Request:
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Change each topic; the answer comes when Pulsar goes by it."""
+    times = Counter((one.resource_type, one.resource_name) for one in request.resources)
 
     async def alter(resource: Resource) -> Result:
-        changes = [(config.name, config.config_operation, config.value) for config in resource.configs]
-        names = [config.name for config in resource.configs]
-        where = resource.resource_type, resource.resource_name
-        return await change_configs(
-            where, names, lambda present, facts: altered(present, changes, facts), request.validate_only, broker
+        asked = [(config.name, config.config_operation, config.value) for config in resource.configs]
+        change = Changes(
+            resource.resource_type, resource.resource_name, asked, lambda present, facts: altered(present, asked, facts)
         )
+        once = times[resource.resource_type, resource.resource_name] == 1
+        return await change_configs(change, once, request.validate_only, broker)
 
     return Response(responses=list(await asyncio.gather(*map(alter, request.resources))))
 

@@ -1,7 +1,7 @@
 """InitProducerId: give an idempotent or transactional producer its id and epoch.
 
 v2 is flexible; v3 lets a producer bring its id and epoch along to go on with them (KIP-360); v4 may answer
-PRODUCER_FENCED.
+PRODUCER_FENCED, v5 TRANSACTION_ABORTABLE (KIP-890).
 """
 
 import asyncio
@@ -44,6 +44,8 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     A producer that brings its id along (KIP-360: it has met an error it cannot order its records after) gets a new one,
     as from a broker that forgot it.
     """
+    if request.transactional_id == "" or (request.producer_id < 0) != (request.producer_epoch < 0):
+        return Response(error_code=ErrorCode.INVALID_REQUEST, producer_epoch=-1)
     if request.transactional_id is not None:
         return Response(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, producer_epoch=-1)
     try:
@@ -59,7 +61,7 @@ API = Api(
     key=22,
     name="InitProducerId",
     min_version=0,
-    max_version=4,
+    max_version=5,
     flexible=2,
     handle=handle,
     request=Request,

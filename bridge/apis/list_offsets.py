@@ -2,10 +2,12 @@
 
 v0 gives a list of offsets, at which log segments begin; v1 one offset and its timestamp; v2 adds the isolation level
 and throttle_time_ms; v4 leader epochs; v6 is flexible; v7 allows the timestamp -3, the record with the highest
-timestamp (KIP-734).
+timestamp (KIP-734), v8 -4, the first record on the broker's own disk (KIP-405), v9 -5, the last record elsewhere
+(KIP-1005); v10 adds a time-out for what is elsewhere (KIP-1075), of which there is nothing.
 """
 
 import asyncio
+from collections import Counter
 from dataclasses import field
 from typing import Annotated
 
@@ -14,11 +16,17 @@ from bridge.cluster import LEADER_EPOCH, check_epoch
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, Int64, message, since, until
-from bridge.storage.partition import PartitionLog, TimeOffset
+from bridge.storage.partition import PartitionLog
+from bridge.storage.time_lookup import TimeOffset
 
 LATEST = -1
 EARLIEST = -2
 MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+_SINCE = {LATEST: 0, EARLIEST: 0, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+"""The versions from which on these mean something."""
+_NEVER = 1 << 15
 
 
 @message
@@ -46,6 +54,7 @@ class Request:
     replica_id: Int32
     isolation_level: Annotated[Int8, since(2)] = 0
     topics: list[RequestTopic]
+    timeout_ms: Annotated[Int32, since(10)] = 0
 
 
 @message
@@ -79,18 +88,27 @@ class Response:
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Look each partition's offset up; the ends come from memory, times are searched for in Pulsar."""
 
-    find = _partition if session.api_version else _partition_v0
+    version = session.api_version
+    times = Counter((topic.name, one.partition_index) for topic in request.topics for one in topic.partitions)
+
+    async def find(name: str, wanted: RequestPartition) -> ResponsePartition:
+        index = wanted.partition_index
+        if times[name, index] > 1:
+            return ResponsePartition(partition_index=index, error_code=ErrorCode.INVALID_REQUEST)
+        return await (_partition(name, wanted, version, broker) if version else _partition_v0(name, wanted, broker))
 
     async def topic(wanted: RequestTopic) -> ResponseTopic:
-        found = (find(wanted.name, partition, broker) for partition in wanted.partitions)
+        found = (find(wanted.name, partition) for partition in wanted.partitions)
         return ResponseTopic(name=wanted.name, partitions=list(await asyncio.gather(*found)))
 
     return Response(topics=list(await asyncio.gather(*map(topic, request.topics))))
 
 
-async def _partition(name: str, wanted: RequestPartition, broker: Broker) -> ResponsePartition:
+async def _partition(name: str, wanted: RequestPartition, version: int, broker: Broker) -> ResponsePartition:
     index = wanted.partition_index
     try:
+        if wanted.timestamp < 0 and _SINCE.get(wanted.timestamp, _NEVER) > version:
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
         log = await broker.topics.partition(name, index)
         check_epoch(wanted.current_leader_epoch)
         found = await _find(log, wanted.timestamp)
@@ -111,12 +129,12 @@ async def _find(log: PartitionLog, timestamp: int) -> TimeOffset | None:
     """Without transactions the last stable offset is the high watermark, whatever the isolation level."""
     if timestamp == LATEST:
         return TimeOffset(await log.latest(), -1)
-    if timestamp == EARLIEST:
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):  # what Pulsar has offloaded is read as what it has not
         return TimeOffset(await log.earliest(), -1)
+    if timestamp == LATEST_TIERED:  # as a Kafka without remote storage
+        return None
     if timestamp == MAX_TIMESTAMP:
         return await log.newest()
-    if timestamp < 0:
-        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"timestamp {timestamp} has no meaning here")
     return await log.at_time(timestamp)
 
 
@@ -151,7 +169,7 @@ API = Api(
     key=2,
     name="ListOffsets",
     min_version=0,
-    max_version=7,
+    max_version=10,
     flexible=6,
     handle=handle,
     request=Request,

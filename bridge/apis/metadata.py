@@ -3,21 +3,23 @@
 v1 adds racks, the controller and null for "all topics" (an empty list was all before, and means none since); v2 the
 cluster id; v3 throttle_time_ms; v4 allow_auto_topic_creation; v5 offline replicas; v7 leader epochs; v8 authorized
 operations; v9 is flexible; v10 adds topic ids (KIP-516); v11 drops the cluster's operations (KIP-700); v12 lets topics
-be asked for by id.
+be asked for by id; v13 adds an error for the whole request (KIP-1102).
 """
 
 import asyncio
 import uuid
+from collections.abc import Sequence
 from dataclasses import field
 from typing import Annotated
 
 from bridge.api import Api, Broker, Session
-from bridge.cluster import LEADER_EPOCH
+from bridge.cluster import LEADER_EPOCH, Cluster
 from bridge.errors import KafkaError
 from bridge.kafka import message as messages
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int16, Int32, Uuid, message, nullable_since, since, until
-from bridge.storage.topics import Topic
+from bridge.storage import names
+from bridge.storage.topic import Topic
 
 FLEXIBLE = 9
 BY_ID = 12
@@ -88,6 +90,7 @@ class Response:
     controller_id: Annotated[Int32, since(1)] = -1
     topics: list[ResponseTopic]
     cluster_authorized_operations: Annotated[Int32, since(8), until(10)] = NO_OPERATIONS
+    error_code: Annotated[Int16, since(13)] = 0
 
 
 def read(body: memoryview, version: int) -> Request:
@@ -100,13 +103,17 @@ def read(body: memoryview, version: int) -> Request:
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Describe the topics asked for, creating those that the client and the settings let be created."""
+    found: Sequence[Topic | ResponseTopic]
     if request.topics is None:
-        topics = [_describe(topic, broker) for topic in await broker.topics.all()]
+        found = await broker.topics.all()
     else:
         create = request.allow_auto_topic_creation and broker.settings.kafka.auto_create_topics
-        by_id = session.api_version >= BY_ID
-        topics = list(await asyncio.gather(*(_find(wanted, by_id, create, broker) for wanted in request.topics)))
+        version = session.api_version
+        found = await asyncio.gather(*(_find(wanted, version, create, broker) for wanted in request.topics))
+    # From here on nothing is waited for: leaders and brokers are of one view of the cluster. kafka-python 3.0 hangs
+    # when it is told of a leader that is no broker.
     cluster = broker.cluster
+    topics = [_describe(one, cluster) if isinstance(one, Topic) else one for one in found]
     return Response(
         brokers=[ResponseBroker(node_id=node.id, host=node.host, port=node.port) for node in cluster.nodes],
         cluster_id=cluster.cluster_id,
@@ -115,35 +122,38 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     )
 
 
-async def _find(wanted: RequestTopic, by_id: bool, create: bool, broker: Broker) -> ResponseTopic:
-    if by_id and wanted.topic_id != ZERO_UUID:
+async def _find(wanted: RequestTopic, version: int, create: bool, broker: Broker) -> Topic | ResponseTopic:
+    if version >= BY_ID and wanted.topic_id != ZERO_UUID:
         return await _find_by_id(wanted.topic_id, broker)
     name = wanted.name or ""
     try:
+        if wanted.topic_id != ZERO_UUID:  # the request has a place for it already, but no version before means it
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
+        names.check(name)
         topic = await broker.topics.get(name)
-        if topic is None and create:
+        if topic is None and create and name not in names.INTERNAL:
             topic = await broker.topics.create_if_absent(name)
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     except KafkaError as error:
         return ResponseTopic(error_code=error.code, name=name, partitions=[])
-    return _describe(topic, broker)
+    return topic
 
 
-async def _find_by_id(topic_id: uuid.UUID, broker: Broker) -> ResponseTopic:
+async def _find_by_id(topic_id: uuid.UUID, broker: Broker) -> Topic | ResponseTopic:
     try:
         topic = await broker.topics.by_id(topic_id)
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
     except KafkaError as error:
         return ResponseTopic(error_code=error.code, name=None, topic_id=topic_id, partitions=[])
-    return _describe(topic, broker)
+    return topic
 
 
-def _describe(topic: Topic, broker: Broker) -> ResponseTopic:
+def _describe(topic: Topic, cluster: Cluster) -> ResponseTopic:
     partitions = []
     for index in range(topic.partitions):
-        leader = broker.cluster.leader(topic.name, index).id
+        leader = cluster.leader(topic.name, index).id
         partitions.append(
             ResponsePartition(
                 error_code=ErrorCode.NONE,
@@ -161,10 +171,11 @@ API = Api(
     key=3,
     name="Metadata",
     min_version=0,
-    max_version=12,
+    max_version=13,
     flexible=FLEXIBLE,
     handle=handle,
     request=Request,
     response=Response,
     read=read,
+    closes=True,  # Kafka has one error there, REBOOTSTRAP_REQUIRED (KIP-1102), and the Java client looks for no other
 )

@@ -2,20 +2,32 @@
 
 v1 has a commit_timestamp, which moved the expiry and is ignored here; v2 has retention_time_ms in its place, until v4;
 v3 adds throttle_time_ms; v6 adds committed_leader_epoch (KIP-320); v7 adds group_instance_id (KIP-345); v8 is
-flexible; v9 is for members of the new consumer protocol as well (KIP-848), who name their epoch.
+flexible; v9 is for members of the new consumer protocol as well (KIP-848), who name their epoch; v10 names topics by
+their ids, so that nobody commits to a topic that took the place of another.
 """
 
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import field
-from typing import Annotated
+from typing import Annotated, Protocol
+from uuid import UUID
 
 from bridge.api import Api, Broker, Later, Session
 from bridge.errors import KafkaError
 from bridge.groups.offsets import Member, Where
 from bridge.groups.records import StoredOffset
 from bridge.kafka.error_codes import ErrorCode
-from bridge.kafka.message import Int16, Int32, Int64, message, since, until
+from bridge.kafka.message import ZERO_UUID, Int16, Int32, Int64, Uuid, message, since, until
+
+BY_ID = 10
+"""The version from which on topics are named by their ids alone."""
+
+
+class Identified(Protocol):
+    """A topic of a request."""
+
+    name: str
+    topic_id: UUID
 
 
 @message
@@ -31,9 +43,10 @@ class RequestPartition:
 
 @message
 class RequestTopic:
-    """A topic's partitions."""
+    """A topic's partitions; `topic_id` from v10 on, `name` before."""
 
-    name: str
+    name: Annotated[str, until(9)] = ""
+    topic_id: Annotated[Uuid, since(10)] = ZERO_UUID
     partitions: list[RequestPartition] = field(default_factory=list)
 
 
@@ -59,9 +72,10 @@ class ResponsePartition:
 
 @message
 class ResponseTopic:
-    """A topic's partitions."""
+    """A topic's partitions; `topic_id` from v10 on, `name` before."""
 
-    name: str
+    name: Annotated[str, until(9)] = ""
+    topic_id: Annotated[Uuid, since(10)] = ZERO_UUID
     partitions: list[ResponsePartition] = field(default_factory=list)
 
 
@@ -77,18 +91,37 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     """Have the offsets stored; the connection's next request need not wait for it."""
     generation = request.generation_id_or_member_epoch
     member = Member(request.member_id, request.group_instance_id, generation, session.api_version)
+    by_id = session.api_version >= BY_ID
+    if by_id:
+        await name_topics(request.topics, broker)
     try:
-        stored = await broker.offsets.commit(request.group_id, member, _wanted(request))
+        stored = await broker.offsets.commit(request.group_id, member, _wanted(request, by_id))
     except KafkaError as error:
-        return Response(topics=told(_asked(request), {}, ErrorCode(error.code)))
-    return Later(stored, lambda errors: Response(topics=told(_asked(request), errors)))
+        return _answer(request, by_id, {}, ErrorCode(error.code))
+    return Later(stored, lambda errors: _answer(request, by_id, errors))
 
 
-def _asked(request: Request) -> list[tuple[str, list[int]]]:
-    return [(topic.name, [one.partition_index for one in topic.partitions]) for topic in request.topics]
+async def name_topics(topics: Iterable[Identified], broker: Broker) -> None:
+    """Fill in the names of topics that are named by their ids; one that is not known has none."""
+    for topic in topics:
+        found = await broker.topics.by_id(topic.topic_id) if topic.topic_id != ZERO_UUID else None
+        topic.name = "" if found is None else found.name
 
 
-def _wanted(request: Request) -> dict[Where, StoredOffset]:
+def _answer(
+    request: Request, by_id: bool, errors: Mapping[Where, ErrorCode], otherwise: ErrorCode = ErrorCode.NONE
+) -> Response:
+    asked = [(topic.name, [one.partition_index for one in topic.partitions]) for topic in request.topics]
+    topics = told(asked, errors, otherwise)
+    for wanted, topic in zip(request.topics, topics, strict=True):
+        topic.topic_id = wanted.topic_id
+        if by_id and not wanted.name:
+            for partition in topic.partitions:
+                partition.error_code = ErrorCode.UNKNOWN_TOPIC_ID
+    return Response(topics=topics)
+
+
+def _wanted(request: Request, by_id: bool) -> dict[Where, StoredOffset]:
     chosen = request.retention_time_ms
     expires_at = -1 if chosen < 0 else time.time_ns() // 1_000_000 + chosen
     return {
@@ -99,6 +132,7 @@ def _wanted(request: Request) -> dict[Where, StoredOffset]:
             expires_at_ms=expires_at,
         )
         for topic in request.topics
+        if topic.name or not by_id
         for one in topic.partitions
     }
 
@@ -123,7 +157,7 @@ API = Api(
     key=8,
     name="OffsetCommit",
     min_version=1,
-    max_version=9,
+    max_version=10,
     flexible=8,
     handle=handle,
     request=Request,

@@ -46,6 +46,8 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     asked = [(topic.name, [one.partition_index for one in topic.partitions]) for topic in request.topics]
     unwanted = [(name, index) for name, indexes in asked for index in indexes]
     try:
+        if not request.group_id:
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID)
         errors = await broker.offsets.delete(request.group_id, unwanted)
     except KafkaError as error:
         return Response(error_code=error.code)

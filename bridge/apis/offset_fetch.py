@@ -2,28 +2,31 @@
 
 v2 takes null for all topics, and adds an error_code; v3 adds throttle_time_ms; v5 adds committed_leader_epoch
 (KIP-320); v6 is flexible; v7 adds require_stable (KIP-447: without transactions every offset is stable); v8 takes and
-answers several groups (KIP-709); v9 lets members of the new consumer protocol name their epoch (KIP-848).
+answers several groups (KIP-709); v9 lets members of the new consumer protocol name their epoch (KIP-848); v10 names
+topics by their ids.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Annotated
 
 from bridge.api import Api, Broker, Session
+from bridge.apis.offset_commit import BY_ID, name_topics
 from bridge.errors import KafkaError
 from bridge.groups.offsets import Where
 from bridge.groups.records import StoredOffset
 from bridge.kafka.error_codes import ErrorCode
-from bridge.kafka.message import Int16, Int32, Int64, message, nullable_since, since, until
+from bridge.kafka.message import ZERO_UUID, Int16, Int32, Int64, Uuid, message, nullable_since, since, until
 
 _NONE = StoredOffset(-1)
 
 
 @message
 class Topic:
-    """Partitions of a topic."""
+    """Partitions of a topic; `topic_id` from v10 on, `name` before."""
 
-    name: str
+    name: Annotated[str, until(9)] = ""
+    topic_id: Annotated[Uuid, since(10)] = ZERO_UUID
     partition_indexes: list[Int32] = field(default_factory=list)
 
 
@@ -60,9 +63,10 @@ class ResponsePartition:
 
 @message
 class ResponseTopic:
-    """Partitions of a topic."""
+    """Partitions of a topic; `topic_id` from v10 on, `name` before."""
 
-    name: str
+    name: Annotated[str, until(9)] = ""
+    topic_id: Annotated[Uuid, since(10)] = ZERO_UUID
     partitions: list[ResponsePartition] = field(default_factory=list)
 
 
@@ -88,23 +92,43 @@ class Response:
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Answer from memory, which holds what Pulsar has acknowledged."""
     if request.groups:
-        return Response(groups=[await _group(one, broker) for one in request.groups])
-    one = await _group(RequestGroup(group_id=request.group_id, topics=request.topics), broker)
+        by_id = session.api_version >= BY_ID
+        return Response(groups=[await _group(one, by_id, broker) for one in request.groups])
+    one = await _group(RequestGroup(group_id=request.group_id, topics=request.topics), False, broker)
     if one.error_code:
         # v0 and v1 have no place for the error but the partitions
         one.topics = _named(request.topics or (), {}, ErrorCode(one.error_code))
     return Response(topics=one.topics, error_code=one.error_code)
 
 
-async def _group(group: RequestGroup, broker: Broker) -> ResponseGroup:
+async def _group(group: RequestGroup, by_id: bool, broker: Broker) -> ResponseGroup:
     try:
         if group.member_id is not None or group.member_epoch >= 0:
             await broker.groups.check_fetch(group.group_id, group.member_id, group.member_epoch)
         offsets = await broker.offsets.fetch(group.group_id)
+        if by_id and group.topics is not None:
+            await name_topics(group.topics, broker)
+        found = _all(offsets) if group.topics is None else _named(group.topics, offsets, ErrorCode.NONE)
+        if by_id:
+            found = await _identified(found, group.topics, broker)
     except KafkaError as error:
         return ResponseGroup(group_id=group.group_id, error_code=error.code)
-    found = _all(offsets) if group.topics is None else _named(group.topics, offsets, ErrorCode.NONE)
     return ResponseGroup(group_id=group.group_id, topics=found)
+
+
+async def _identified(found: list[ResponseTopic], asked: Sequence[Topic] | None, broker: Broker) -> list[ResponseTopic]:
+    """The same with ids: of all topics those that still exist, of those asked for also what is not known."""
+    if asked is None:
+        topics = [(await broker.topics.get(topic.name), topic) for topic in found]
+        for known, topic in topics:
+            topic.topic_id = ZERO_UUID if known is None else known.id
+        return [topic for topic in found if topic.topic_id != ZERO_UUID]
+    for wanted, topic in zip(asked, found, strict=True):
+        topic.topic_id = wanted.topic_id
+        if not wanted.name:
+            for partition in topic.partitions:
+                partition.error_code = ErrorCode.UNKNOWN_TOPIC_ID
+    return found
 
 
 def _named(topics: Iterable[Topic], offsets: Mapping[Where, StoredOffset], error: ErrorCode) -> list[ResponseTopic]:
@@ -141,7 +165,7 @@ API = Api(
     key=9,
     name="OffsetFetch",
     min_version=1,
-    max_version=9,
+    max_version=10,
     flexible=6,
     handle=handle,
     request=Request,

@@ -6,20 +6,22 @@ magic 0 and 1, which become record batches; without these versions librdkafka st
 """
 
 import asyncio
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from bridge.api import Api, Broker, Later, Session
-from bridge.codec import message_sets
+from bridge.codec import NO_PRODUCER, message_sets
 from bridge.codec.compression import CODEC_MASK, KafkaCodec
 from bridge.errors import KafkaError
 from bridge.kafka import produce_wire
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import Buffer
 from bridge.kafka.produce_wire import Request, RequestPartition, Response, ResponsePartition, ResponseTopic
-from bridge.storage import entries, sealing
+from bridge.storage import entries, names, sealing
 from bridge.storage.faults import translated
 from bridge.storage.partition import PartitionLog
 from bridge.storage.sealing import Sealed
+from bridge.storage.writers import ProducerBatch
 
 MAX_REQUEST_BYTES = 2**31 - 1
 """Records are not decoded here, so only `kafka.max_request_bytes` limits a request."""
@@ -27,7 +29,18 @@ MAX_REQUEST_BYTES = 2**31 - 1
 _ACKS = (-1, 0, 1)
 _BATCHES, _ZSTD = 3, 7
 """The versions from which on record batches are demanded, and zstd is allowed in them."""
+_RETRIED = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+"""Errors after which an idempotent producer sends the same batch again."""
 _ATTRIBUTES_AT = 22  # the low byte's place in a batch v2
+_SIZED_AT = 12  # the bytes up to the end of its length, which counts those after
 
 
 @dataclass(slots=True)
@@ -47,20 +60,26 @@ async def handle(request: Request, broker: Broker, session: Session) -> Later[Re
     refused = _refuse(request)
     # All logs are made ready first; then the batches take their places without a pause in between, so that
     # the order of requests is the order of records.
-    version = session.api_version
-    deadline = asyncio.get_running_loop().time() + max(request.timeout_ms, 1) / 1000
+    deadline = (session.received_at or asyncio.get_running_loop().time()) + _patience(request, broker)
     slow = [
-        _prepare(name, place, version, deadline, broker)
+        _prepare(name, place, session, deadline, broker)
         for name, places in topics
         for place in places
-        if not _prepare_nowait(name, place, version, refused, broker)
+        if not _prepare_nowait(name, place, session, refused, broker)
     ]
     if slow:
         await asyncio.gather(*slow)
-    for _, places in topics:
+    for name, places in topics:
         for place in places:
-            _append(place)
+            _append(name, place, broker)
     return Later(_Answer(request, topics, deadline).future)
+
+
+def _patience(request: Request, broker: Broker) -> float:
+    """The seconds that the request may take; with 0 a Kafka does not wait for its followers, which are not here."""
+    if request.timeout_ms > 0:
+        return request.timeout_ms / 1000
+    return broker.settings.pulsar.operation_timeout_seconds
 
 
 def _refuse(request: Request) -> KafkaError | None:
@@ -68,12 +87,13 @@ def _refuse(request: Request) -> KafkaError | None:
     if request.transactional_id is not None:
         return KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not offered")
     if request.acks not in _ACKS:
-        return KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks {request.acks} is none of -1, 0, 1")
+        return KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
     return None
 
 
-def _prepare_nowait(topic: str, place: _Place, version: int, refused: KafkaError | None, broker: Broker) -> bool:
+def _prepare_nowait(topic: str, place: _Place, session: Session, refused: KafkaError | None, broker: Broker) -> bool:
     """All that may fail before the batches take their places; False where something has to be waited for."""
+    version = session.api_version
     try:
         if refused is not None:
             raise refused
@@ -89,20 +109,23 @@ def _prepare_nowait(topic: str, place: _Place, version: int, refused: KafkaError
             return False
         with translated():
             place.sealed = [sealed for batch in batches for sealed in _seal(batch, version, place.log)]
-        return place.log.is_ready(_producers(place))
+        return place.log.is_ready(_producers(place), session)
     except KafkaError as error:
         place.error = error.bare()
         return True
 
 
-async def _prepare(topic: str, place: _Place, version: int, deadline: float, broker: Broker) -> None:
+async def _prepare(topic: str, place: _Place, session: Session, deadline: float, broker: Broker) -> None:
     """The same for a partition whose log is not at hand, or whose records take long."""
+    version = session.api_version
     try:
+        if topic in names.INTERNAL:  # as Kafka's ReplicaManager: they are the brokers' own
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
         async with asyncio.timeout_at(deadline):
             place.log = log = await broker.topics.partition(topic, place.data.index)
             if not place.sealed:
                 place.sealed = await asyncio.to_thread(_seal_all, _records(place, version), version, log)
-            await log.prepare(_producers(place))
+        await log.prepare(_producers(place), session, deadline)
     except TimeoutError:
         place.error = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "Pulsar takes no more for this partition at present")
     except KafkaError as error:
@@ -116,7 +139,17 @@ def _records(place: _Place, version: int) -> memoryview:
         raise KafkaError(ErrorCode.INVALID_RECORD, "no records for this partition")
     if version >= _BATCHES and _is_message_set(records):
         raise KafkaError(ErrorCode.INVALID_RECORD, f"Produce v{version} takes record batches of magic 2 only")
+    if version >= _BATCHES and len(records) < _size_of_first(records):
+        text = f"{len(records)} bytes are no whole batch"
+        raise KafkaError(ErrorCode.INVALID_RECORD, text)
     return memoryview(records)
+
+
+def _size_of_first(records: Buffer) -> int:
+    """The bytes of the first batch, as far as it says how many they are."""
+    return (
+        _SIZED_AT if len(records) < _SIZED_AT else _SIZED_AT + int.from_bytes(records[8:_SIZED_AT], "big", signed=True)
+    )
 
 
 def _is_message_set(records: Buffer) -> bool:
@@ -139,17 +172,24 @@ def _seal(batch: memoryview, version: int, log: PartitionLog) -> list[Sealed]:
     return sealing.seal(batch, log.plan)
 
 
-def _producers(place: _Place) -> set[int]:
-    """The ids of the idempotent producers among the batches' (−1: none)."""
-    return {sealed.producer[0] for sealed in place.sealed}
+def _producers(place: _Place) -> Collection[ProducerBatch]:
+    """Where the batches of each producer begin."""
+    if len(place.sealed) == 1:
+        return (place.sealed[0].producer,)
+    first = {sealed.producer[0]: sealed.producer for sealed in reversed(place.sealed)}
+    return first.values()
 
 
-def _append(place: _Place) -> None:
+def _append(topic: str, place: _Place, broker: Broker) -> None:
     if place.error is None and place.log is not None:
         try:
             place.offsets = place.log.append_all(place.sealed)
         except KafkaError as error:
             place.error = error.bare()
+    if place.error is not None and place.error.code in _RETRIED:
+        producer = entries.producer_in(place.data.records or b"")
+        if producer != NO_PRODUCER:
+            broker.topics.note_missing(topic, place.data.index, producer)
 
 
 class _Answer:

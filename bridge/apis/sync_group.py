@@ -6,8 +6,13 @@ v1 adds throttle_time_ms; v3 static members (KIP-345); v4 is flexible; v5 has bo
 from typing import Annotated
 
 from bridge.api import Api, Broker, Later, Session
+from bridge.errors import KafkaError
 from bridge.groups.events import Sync, Synced
+from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message, since
+
+NAMES_PROTOCOL = 5
+"""The version from which on the protocol must be named (KIP-559)."""
 
 
 @message
@@ -44,6 +49,8 @@ class Response:
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response | Later[Response]:
     """Take the request to its group; the answer comes when the leader's assignment is stored."""
+    if session.api_version >= NAMES_PROTOCOL and (request.protocol_type is None or request.protocol_name is None):
+        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     sync = Sync(
         member_id=request.member_id,
         instance_id=request.group_instance_id,

@@ -1,16 +1,6 @@
-"""Whether a Pulsar is fit for the bridge: asked at start-up, for readiness, and by operators (`bridge check`)."""
+"""Whether a Pulsar is fit for the bridge: asked at start-up and for readiness, and in `table` by operators."""
 
 from bridge.check.facts import PROBE_TOPIC
 from bridge.check.fit import ensure_fit, index_problem, retention_problem
-from bridge.check.table import Finding, State, examine, report
 
-__all__ = [
-    "PROBE_TOPIC",
-    "Finding",
-    "State",
-    "ensure_fit",
-    "examine",
-    "index_problem",
-    "report",
-    "retention_problem",
-]
+__all__ = ["PROBE_TOPIC", "ensure_fit", "index_problem", "retention_problem"]

@@ -1,5 +1,7 @@
 """What the server asks of a Pulsar: fit or not at start-up, and still fit for readiness."""
 
+import asyncio
+
 from bridge import log
 from bridge.check.facts import (
     INDEX_SETTINGS,
@@ -21,6 +23,22 @@ _LOG = log.get(__name__)
 
 async def ensure_fit(admin: Admin, client: PulsarClient, settings: Settings) -> None:
     """Make the namespace keep its data where that is allowed; StartupError says what else to set or run."""
+    await _namespace_exists(admin, settings)
+    # side by side: each is a way to the broker and back or two, and clients wait for the start
+    index, retention, deletes = await asyncio.gather(
+        index_problem(admin, client, settings),
+        retention_problem(admin, settings),
+        deletes_inactive(admin, settings.pulsar.full_namespace),
+    )
+    if index is not None:
+        raise StartupError(index)
+    if retention is not None:
+        await _set_retention(admin, settings, retention)
+    if deletes is not False:
+        await _keep_topics(admin, settings)
+
+
+async def _namespace_exists(admin: Admin, settings: Settings) -> None:
     namespace = settings.pulsar.full_namespace
     try:
         await admin.namespace_policies(namespace)
@@ -28,14 +46,10 @@ async def ensure_fit(admin: Admin, client: PulsarClient, settings: Settings) -> 
         raise StartupError(
             f"pulsar.namespace: {namespace} does not exist; run: pulsar-admin namespaces create {namespace}"
         ) from None
+    except Forbidden:
+        pass
     except AdminError as error:
-        if not isinstance(error, Forbidden):
-            raise StartupError(f"pulsar.admin_url {settings.pulsar.admin_url}: {error}") from None
-    problem = await index_problem(admin, client, settings)
-    if problem is not None:
-        raise StartupError(problem)
-    await _ensure_retention(admin, settings)
-    await _ensure_topics_stay(admin, settings)
+        raise StartupError(f"pulsar.admin_url {settings.pulsar.admin_url}: {error}") from None
 
 
 async def index_problem(admin: Admin, client: PulsarClient, settings: Settings) -> str | None:
@@ -70,10 +84,7 @@ async def retention_problem(admin: Admin, settings: Settings) -> str | None:
     )
 
 
-async def _ensure_retention(admin: Admin, settings: Settings) -> None:
-    problem = await retention_problem(admin, settings)
-    if problem is None:
-        return
+async def _set_retention(admin: Admin, settings: Settings, problem: str) -> None:
     namespace, wanted = settings.pulsar.full_namespace, settings.retention
     if not wanted.ensure:
         raise StartupError(f"{problem} (or set retention.ensure = true)")
@@ -90,11 +101,9 @@ async def _ensure_retention(admin: Admin, settings: Settings) -> None:
     )
 
 
-async def _ensure_topics_stay(admin: Admin, settings: Settings) -> None:
+async def _keep_topics(admin: Admin, settings: Settings) -> None:
     """Kafka topics stay until deleted; where that cannot be had a warning is enough, for retention holds their data."""
     namespace = settings.pulsar.full_namespace
-    if await deletes_inactive(admin, namespace) is False:
-        return
     if settings.retention.ensure:
         try:
             await admin.set_namespace_inactive_topic_policies(namespace, delete=False)

@@ -2,6 +2,8 @@
 
 import base64
 import uuid
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bridge.errors import KafkaError
@@ -46,6 +48,19 @@ class Cluster:
     def controller(self) -> Node:
         """The node that clients send administrative requests to."""
         return self.node
+
+    def check_replicas(self, replicas: Sequence[int]) -> None:
+        """Raise INVALID_REPLICA_ASSIGNMENT unless a partition can be on these nodes (`ReplicationControlManager`)."""
+        text = "The manual partition assignment includes "
+        if not replicas:
+            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text + "an empty replica list.")
+        known = {node.id for node in self.nodes}
+        for node, times in sorted(Counter(replicas).items()):
+            if node not in known:
+                text += f"broker {node}, but no such broker is registered."
+                raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+            if times > 1:
+                raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text + f"the broker {node} more than once.")
 
     def leader(self, topic: str, partition: int) -> Node:
         """The node that serves a partition."""

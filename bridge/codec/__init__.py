@@ -6,7 +6,6 @@ the default, takes the native one where it is. Both give the same results: `code
 
 import os
 
-from bridge.codec import _python
 from bridge.codec._messages import from_base64, timestamp_of
 from bridge.codec.types import (
     HEADER_SIZE,
@@ -38,6 +37,7 @@ __all__ = [
     "Twin",
     "build_batch",
     "check_records",
+    "crc32c",
     "decode_payload",
     "encode_payload",
     "from_base64",
@@ -62,6 +62,8 @@ def choose(asked: str) -> tuple[str, Twin]:
                 ) from error
         else:
             return "native", _native
+    from bridge.codec import _python  # with a package for checksums that takes long to import
+
     return "python", _python
 
 
@@ -73,3 +75,4 @@ check_records = _twin.check_records
 decode_payload = _twin.decode_payload
 build_batch = _twin.build_batch
 read_records = _twin.read_records
+crc32c = _twin.crc32c

@@ -13,8 +13,10 @@ tenth of a record: what nearly every record has is read in their loops, all else
 import struct
 from collections.abc import Sequence
 
-import crc32c
+from crc32c import crc32c as crc32c  # one of this twin's own functions
 
+from bridge.codec._listing import read_records as read_records
+from bridge.codec._listing import unpack_header
 from bridge.codec._messages import (
     EVENT_TIME,
     PARTITION_KEY,
@@ -52,20 +54,14 @@ _OLDEST = -(1 << 63)
 
 def read_header(batch: bytes | memoryview) -> BatchHeader:
     """Read and verify the header of one whole batch, checksum included; raises CorruptBatch."""
-    header = _unpack_header(batch)
+    header = unpack_header(batch)
     if header.magic != 2:
         raise CorruptBatch(f"magic {header.magic} is not record batch v2")
     if header.length != len(batch) - _LENGTH_START:
         raise CorruptBatch(f"the batch says {header.length} bytes and has {len(batch) - _LENGTH_START}")
-    if crc32c.crc32c(memoryview(batch)[_CRC_START:]) != header.crc:
+    if crc32c(memoryview(batch)[_CRC_START:]) != header.crc:
         raise CorruptBatch("the batch's checksum does not match")
     return header
-
-
-def _unpack_header(batch: bytes | memoryview) -> BatchHeader:
-    if len(batch) < HEADER_SIZE:
-        raise CorruptBatch(f"a batch of {len(batch)} bytes is shorter than its header")
-    return BatchHeader(*_HEADER.unpack_from(batch))
 
 
 def encode_payload(  # noqa: C901, PLR0915 — see the module
@@ -143,29 +139,6 @@ def check_records(records: bytes | memoryview, count: int, base_timestamp: int) 
     if pos != len(records):
         raise InvalidRecord(f"{len(records) - pos} bytes follow the last record")
     return Checked(newest, keyed)
-
-
-def read_records(batch: bytes | memoryview, records: bytes | None = None) -> list[Record]:
-    """List the records of one verified batch; `records`: its records section where it had to be decompressed.
-
-    Gaps between offsets are allowed, and a batch of none: compaction makes both.
-    """
-    header = _unpack_header(batch)
-    data = bytes(batch[HEADER_SIZE:]) if records is None else records
-    if header.record_count or data:
-        check_count(data, header.record_count)
-    out: list[Record] = []
-    pos = 0
-    try:
-        for _ in range(header.record_count):
-            pos, delta, moved, key, value, headers = read_record(data, pos)
-            offset, timestamp = wrapped(header.base_offset + delta), wrapped(header.base_timestamp + moved)
-            out.append(Record(offset, timestamp, key, value, headers))
-    except IndexError as error:
-        raise InvalidRecord("a record ends in the middle") from error
-    if pos != len(data):
-        raise InvalidRecord(f"{len(data) - pos} bytes follow the last record")
-    return out
 
 
 def decode_payload(  # noqa: C901, PLR0915 — see the module
@@ -272,5 +245,5 @@ def _finish(out: bytearray, rebuild: Rebuild, base_timestamp: int, newest: int, 
         base_timestamp, newest, *rebuild.producer, count,
     )  # fmt: skip
     with memoryview(out) as view:
-        _U32.pack_into(out, _CRC_AT, crc32c.crc32c(view[_CRC_START:]))
+        _U32.pack_into(out, _CRC_AT, crc32c(view[_CRC_START:]))
     return bytes(out)

@@ -14,8 +14,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-import crc32c
-
+from bridge.codec import crc32c
 from bridge.codec._records import append_record, read_record, wrapped
 from bridge.codec.compression import KafkaCodec, decompress_kafka
 from bridge.codec.types import HEADER_SIZE, NO_PRODUCER, NO_TIMESTAMP, BatchHeader, Record
@@ -268,6 +267,6 @@ class _Batches:
             self._base_timestamp, self._newest, *NO_PRODUCER, self._count,
         )  # fmt: skip
         with memoryview(out) as view:
-            _U32.pack_into(out, start + MAGIC_AT + 1, crc32c.crc32c(view[start + MAGIC_AT + 5 :]))
+            _U32.pack_into(out, start + MAGIC_AT + 1, crc32c(view[start + MAGIC_AT + 5 :]))
         self._done += self._count
         self._begin()

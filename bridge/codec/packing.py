@@ -1,7 +1,6 @@
 """A whole uncompressed batch, made smaller: its records compressed, its header told so."""
 
-import crc32c
-
+from bridge.codec import crc32c
 from bridge.codec.compression import KafkaCodec, compress_kafka
 from bridge.codec.types import HEADER_SIZE
 
@@ -15,6 +14,6 @@ def pack(batch: bytes, codec: KafkaCodec) -> bytes:
     if len(packed) >= len(batch) - HEADER_SIZE:
         return batch
     head = codec.to_bytes(2, "big") + batch[_ATTRIBUTES_END:HEADER_SIZE]
-    checksum = crc32c.crc32c(packed, crc32c.crc32c(head))
+    checksum = crc32c(packed, crc32c(head))
     size = len(packed) + HEADER_SIZE - 12
     return b"".join((batch[:8], size.to_bytes(4, "big"), batch[12:17], checksum.to_bytes(4, "big"), head, packed))

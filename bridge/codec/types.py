@@ -87,3 +87,4 @@ class Twin(Protocol):
     def decode_payload(self, payload: bytes | memoryview, count: int, rebuild: Rebuild) -> bytes: ...  # noqa: D102
     def build_batch(self, records: Sequence[Record], rebuild: Rebuild) -> bytes: ...  # noqa: D102
     def read_records(self, batch: bytes | memoryview, records: bytes | None = None) -> list[Record]: ...  # noqa: D102
+    def crc32c(self, data: bytes | bytearray | memoryview, value: int = 0) -> int: ...  # noqa: D102

@@ -6,16 +6,17 @@ States. A connection is in the first row that applies:
 |-----------|--------------------------------------------|-------|----------------------|-----------------------------|
 | lost      | the socket is gone                         | no    | yes, but no long poll| its last request's end      |
 | closing   | a refused frame, a failed handler          | no    | no                   | `connection_lost`           |
-| draining  | the process stops                          | no    | yes, but no long poll| nothing left: lingering     |
 | lingering | drained; waits for the client to hang up   | thrown| no                   | its end, or LINGER_SECONDS  |
 |           |                                            | away  |                      |                             |
+| draining  | the process stops; see `draining`          | for a | yes                  | nothing left: lingering     |
+|           |                                            | while |                      |                             |
 | ended     | the client sends no more                   | no    | yes                  | nothing left to do: closing |
 | blocked   | the client does not read its answers       | no    | no                   | `resume_writing`            |
 | full      | max_in_flight_requests received, or memory | no    | yes                  | an answer, or memory given  |
 |           | out                                        |       |                      | back                        |
 | open      | else                                       | yes   | yes                  |                             |
 
-A request goes frame → `_frames` → handler (`_work`, one task while there is something to do) → `_started`, which keeps
+A request goes frame → `intake` → handler (`_work`, one task while there is something to do) → `_started`, which keeps
 the order of the answers → `_outbox` → socket. A handler that returns `Later` lets the next request start (api.py).
 A frame that breaks the protocol closes the connection, as Kafka does; so does a handler that fails unforeseen: a client
 must never wait for an answer that will not come.
@@ -29,13 +30,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from bridge import log
 from bridge.api import Later, Session, error_codes
-from bridge.apis import api_versions
 from bridge.connection.answers import Outbox, Started
-from bridge.connection.budget import Lease
-from bridge.connection.parts import Refused, address_of, cancelled_from_outside
+from bridge.connection.draining import THROTTLE_MS, Drain
+from bridge.connection.intake import Intake
+from bridge.connection.parts import Refused, address_of, cancelled_from_outside, join_with_end
+from bridge.connection.requests import read_request
 from bridge.errors import KafkaError
-from bridge.kafka import frames
-from bridge.kafka.primitives import DecodeError
+from bridge.fairness import ASKER
+from bridge.kafka import frames, message
 
 if TYPE_CHECKING:
     from bridge.connection.listener import Listener
@@ -44,7 +46,7 @@ _log = log.get(__name__)
 
 TURN_SECONDS = 0.005
 """How long pipelined requests that never wait may keep the event loop."""
-LINGER_SECONDS = 1.0
+LINGER_SECONDS = 0.3
 """How long a drained connection waits for its client to hang up. Closing with requests unread would be a reset, which
 takes from the client also the answers on their way to it (RFC 9112, 9.6)."""
 
@@ -57,25 +59,24 @@ class Connection(asyncio.BufferedProtocol):
         self._broker = listener.broker
         self._metrics = listener.broker.metrics
         self._settings = listener.broker.settings.kafka
-        self._budget = listener.budget
         self._loop = asyncio.get_running_loop()
-        self._lease = Lease(self._granted)
-        self._receiver = frames.FrameReceiver(self._settings.max_request_bytes)
+        self._intake = Intake(self._settings.max_request_bytes, listener.budget, listener.scratch, self._granted)
         self._number = number
         self._session: Session
         self._transport: asyncio.Transport
         self._outbox: Outbox
-        self._frames: deque[tuple[memoryview, float]] = deque()
+        self._frames = self._intake.frames
         self._started: deque[Started] = deque()  # in the order of the requests
         self._worker: asyncio.Task[None] | None = None
         self._running: Started | None = None
         self._reading = True
         self._ended = False  # the client sends no more
-        self._draining = False
+        self._drain: Drain | None = None
+        self._parting = False  # drained, but for what it takes to say so
+        self._cut_short = False  # the long poll under way is to be answered now
         self._lingering: asyncio.TimerHandle | None = None
         self._closing = False
         self._lost = False
-        self._gone: asyncio.Future[None] = self._loop.create_future()
         self._active = self._loop.time()
 
     # ---- what the transport calls ------------------------------------------------------------------------------------
@@ -94,30 +95,26 @@ class Connection(asyncio.BufferedProtocol):
             self._refuse(Refused("too_many_connections"))
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Where the next bytes shall go: the begun frame's own memory, or scratch shared by all connections.
-
-        Sharing is sound because the loop fills the buffer and calls `buffer_updated` without a pause between.
-        """
-        return self._receiver.buffer(self._listener.scratch)
+        """Where the next bytes shall go."""
+        return self._intake.buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
         """Bytes have come."""
         if self._lingering is not None:  # as if they had come after the end: not begun, so safe to send again
             return
-        self._active = now = self._loop.time()
-        held = self._receiver.capacity
+        self._active = self._loop.time()
         try:
-            complete = self._receiver.received(nbytes, self._listener.scratch)
+            self._intake.received(nbytes, self._active)
         except frames.FrameError as error:
             return self._refuse(Refused(error.reason, size=error.size))
-        self._frames.extend((frame, now) for frame in complete)
-        self._budget.take(self._lease, sum(len(f) for f in complete) + self._receiver.capacity - held)
+        if self._drain is not None and self._frames:
+            self._drain.came()
         self._wake()
 
     def eof_received(self) -> bool:
         """The client sends no more; it may still read, so it gets its answers."""
         self._ended = True
-        self._drop_partial()
+        self._intake.drop_partial()
         self._wake()
         return True
 
@@ -137,29 +134,31 @@ class Connection(asyncio.BufferedProtocol):
         self._lost = True
         if self._lingering is not None:
             self._lingering.cancel()
+        if self._drain is not None:
+            self._drain.stop()
         self._outbox.close()
-        self._drop_partial()
+        self._intake.drop_partial()
         for started in list(self._started):
             if started.future is not None and started.api.abandon:
                 started.future.cancel()
         if self._worker is not None and self._running is not None and self._running.api.abandon:
             self._worker.cancel()
+        self._session.gone()
         self._listener.closed(self)
         self._wake()
 
     # ---- what the listener calls -------------------------------------------------------------------------------------
 
-    async def drain(self) -> None:
-        """Read no more, answer what has been received, then close."""
-        self._draining = True
-        self._drop_partial()
-        self._wake()
-        await asyncio.shield(self._gone)
+    def drain(self) -> None:
+        """Answer what has been received, and end when little can be on its way."""
+        if self._drain is None:
+            self._drain = Drain(self._loop, self._wake)
+            self._wake()
 
     def abort(self) -> None:
         """Close at once."""
         self._closing = True
-        self._drop()
+        self._intake.drop()
         self._transport.abort()
 
     def sweep(self, now: float, idle_seconds: float, stall_seconds: float) -> None:
@@ -170,7 +169,7 @@ class Connection(asyncio.BufferedProtocol):
         """
         silent = now - self._active
         theirs = not self._outbox.writable or not (self._started or self._frames)
-        midway = self._receiver.midway and (self._reading or not self._outbox.writable)
+        midway = self._intake.midway and (self._reading or not self._outbox.writable)
         if (theirs and silent >= idle_seconds) or ((midway or self._closing) and silent >= stall_seconds):
             if not self._closing:
                 self._metrics.rejected("idle")
@@ -183,26 +182,48 @@ class Connection(asyncio.BufferedProtocol):
         """Do whatever has become possible: start requests, close, read or stop reading."""
         if self._worker is None and self._may_start():
             self._worker = self._loop.create_task(self._work())
+        if self._drain is not None and not (self._lost or self._closing):
+            self._go_on_draining(self._drain)
         if self._worker is None and not (self._frames or self._started or self._outbox):
             if self._lost:
                 self._listener.forget(self)
-                if not self._gone.done():
-                    self._gone.set_result(None)
             elif self._ended:
                 self._close()
-            elif self._draining:
+            elif self._parting:
                 self._linger()
         self._steer_reading()
+
+    def _go_on_draining(self, drain: Drain) -> None:
+        running = self._running
+        polling = running if running is not None and running.api.abandon else None
+        if polling is not None and (self._frames or self._parting) and not self._cut_short and self._worker is not None:
+            self._cut_short = self._worker.cancel()
+        under_way = any(started.buffers is None and started is not polling for started in self._started)
+        midway = self._intake.midway
+        if not (self._parting or under_way or self._frames) and (drain.late or not midway):
+            self._parting = self._ended or midway or drain.may_end(self._active, self._intake.reads)
+            if self._parting:
+                self._intake.drop_partial()  # and nothing is read any more: the rest of it would be no request
+                if drain.holding:
+                    join_with_end(self._transport)
+                self._flush()
+                self._loop.call_soon(self._wake)
 
     def _may_start(self) -> bool:
         if not self._frames:
             return False
         return self._lost or (
-            not self._closing and self._outbox.writable and len(self._started) < self._settings.max_in_flight_requests
+            not self._closing and self._outbox.writable and self._in_flight() < self._settings.max_in_flight_requests
         )
+
+    def _in_flight(self) -> int:
+        if self._drain is None or not self._drain.holding:
+            return len(self._started)
+        return sum(started.buffers is None for started in self._started)
 
     async def _work(self) -> None:
         """Run the queued requests one after another."""
+        ASKER.set(self._number)
         since = self._loop.time()
         try:
             while self._may_start():
@@ -224,14 +245,21 @@ class Connection(asyncio.BufferedProtocol):
         self._started.append(started)
         self._running = started
         try:
-            request = self._parse(frame, started)
-            if started.api.abandon and (self._lost or self._draining):
+            request = read_request(frame, started, self._broker, self._session)
+            if started.api.abandon and self._lost:
                 return self._finish(started, None)
+            if started.api.abandon and self._drain is not None and self._frames:
+                return self._answer_emptily(started)
             result = await started.api.handle(request, self._broker, self._session)
         except Refused as refused:
             self._finish(started, None)
             return self._refuse(refused)
         except asyncio.CancelledError as error:
+            if self._cut_short:
+                self._cut_short = False
+                if self._worker is not None:
+                    self._worker.uncancel()
+                return self._answer_emptily(started)
             if not cancelled_from_outside():
                 return self._fail(started, error)
             self._finish(started, None)
@@ -246,34 +274,9 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._finish(started, result)
 
-    def _parse(self, frame: memoryview, started: Started) -> Any:
-        """The request; `started` learns what it is."""
-        key, version, started.correlation_id = frames.parse_start(frame)
-        fields = {"api": key, "version": version, "correlation_id": started.correlation_id}
-        api = self._broker.apis.get(key)
-        if api is None:
-            raise Refused("unknown_api", **fields)
-        if not api.serves(version):
-            if key != api_versions.KEY:
-                raise Refused("unsupported_version", **fields)
-            api, version = api_versions.REFUSAL, 0
-        started.api, started.version = api, version
-        if len(frame) > api.max_request_bytes:
-            raise Refused("too_large", size=len(frame), **fields)
-        metrics = self._metrics.api(key)
-        metrics.requests.inc()
-        metrics.bytes_in.inc(len(frame) + 4)
-        if _log.isEnabledFor(DEBUG):
-            _log.debug("< request", extra={**fields, "conn": self._number, "size": len(frame)})
-        reason = "bad_header"
-        try:
-            header = frames.parse_header(frame, api.is_flexible(version))
-            self._session.client_id = header.client_id
-            self._session.api_version = version
-            reason = "bad_body"
-            return api.decode(frame[header.body_offset :], version)
-        except DecodeError as error:
-            raise Refused(reason, error=error, **fields) from None
+    def _answer_emptily(self, started: Started) -> None:
+        """Answer a long poll that cannot go on: nothing yet, and a time to wait (KIP-219)."""
+        self._finish(started, message.blank(started.api.response))
 
     def _later_done(self, started: Started, future: asyncio.Future[Any]) -> None:
         started.future = None
@@ -307,7 +310,11 @@ class Connection(asyncio.BufferedProtocol):
     def _finish(self, started: Started, response: Any | None) -> None:
         """Give a request its answer (None: it gets none), and write what is now due."""
         started.buffers = ()
+        if self._drain is not None:
+            self._drain.answered()
         if response is not None and not self._lost:
+            if self._drain is not None and hasattr(response, "throttle_time_ms"):
+                response.throttle_time_ms = THROTTLE_MS
             try:
                 body = started.api.encode(response, started.version)
             except Exception as error:  # noqa: BLE001 - logged by _fail
@@ -320,17 +327,21 @@ class Connection(asyncio.BufferedProtocol):
 
     def _flush(self) -> None:
         """Move answers that are due, in the order of the requests, to the socket."""
+        if self._drain is not None and self._drain.holding and not (self._parting or self._lost):
+            return
         now = self._active = self._loop.time()
         while self._started and self._started[0].buffers is not None:
             started = self._started.popleft()
             metrics = self._metrics.api(started.api.key)
             metrics.seconds.observe(now - started.received)
             if started.buffers:
+                if self._drain is not None:
+                    self._drain.asked()
                 metrics.bytes_out.inc(sum(map(len, started.buffers)))
                 self._outbox.put(started.buffers)
                 if _log.isEnabledFor(DEBUG):
                     _log.debug("> answer", extra={"conn": self._number, "correlation_id": started.correlation_id})
-            self._budget.give(self._lease, started.size)
+            self._intake.give_back(started.size)
         self._outbox.write()
 
     # ---- flow control and the end ------------------------------------------------------------------------------------
@@ -338,10 +349,11 @@ class Connection(asyncio.BufferedProtocol):
     def _steer_reading(self) -> None:
         """Read exactly when there is room for what may come."""
         wanted = (
-            not (self._lost or self._ended or self._draining or self._closing)
+            not (self._lost or self._ended or self._closing or self._parting)
+            and (self._drain is None or self._drain.reading)
             and self._outbox.writable
-            and len(self._frames) + len(self._started) < self._settings.max_in_flight_requests
-            and self._has_memory()
+            and len(self._frames) + self._in_flight() < self._settings.max_in_flight_requests
+            and self._intake.has_memory()
         )
         wanted = wanted or (self._lingering is not None and not self._closing)
         if wanted != self._reading:
@@ -350,18 +362,8 @@ class Connection(asyncio.BufferedProtocol):
                 (self._transport.resume_reading if wanted else self._transport.pause_reading)()
         self._listener.show_paused(self, not (wanted or self._lost or self._ended))
 
-    def _has_memory(self) -> bool:
-        more = self._receiver.wanted()
-        if not more:
-            return self._receiver.capacity > 0 or self._budget.may_read(self._lease)
-        if not self._budget.ask(self._lease, more, self._receiver.capacity + more):
-            return False
-        self._receiver.grow(more)
-        return True
-
     def _granted(self) -> None:
         """The budget has room again."""
-        self._receiver.grow(self._lease.wanted)
         self._active = self._loop.time()
         self._steer_reading()
 
@@ -374,7 +376,7 @@ class Connection(asyncio.BufferedProtocol):
         """Close after what is written has gone out."""
         if not self._closing:
             self._closing = True
-            self._drop()
+            self._intake.drop()
             self._outbox.close()
             self._transport.close()
 
@@ -383,18 +385,6 @@ class Connection(asyncio.BufferedProtocol):
         if self._lingering is None and not self._closing:
             self._lingering = self._loop.call_later(LINGER_SECONDS, self._close)
             self._transport.write_eof()
-
-    def _drop(self) -> None:
-        """Forget what has been received and not started."""
-        size = sum(len(frame) for frame, _ in self._frames)
-        self._frames.clear()
-        self._budget.give(self._lease, size)
-        self._drop_partial()
-
-    def _drop_partial(self) -> None:
-        self._budget.leave(self._lease)
-        self._budget.give(self._lease, self._receiver.capacity)
-        self._receiver.forget()
 
     def _fields(self, **fields: object) -> dict[str, object]:
         return {"conn": self._number, "peer": self._session.peer, "client": self._session.client_id[:128], **fields}

@@ -1,6 +1,7 @@
 """All connections of one listening socket: makes, counts, sweeps and drains them."""
 
 import asyncio
+from contextlib import suppress
 
 from bridge import log
 from bridge.api import Broker
@@ -30,6 +31,8 @@ class Listener:
         self._connections: set[Connection] = set()  # also lost ones whose requests still run
         self._open: set[Connection] = set()
         self._paused: set[Connection] = set()
+        self._draining = False
+        self._drained = asyncio.Event()
         self._made = 0
         self._sweeper: asyncio.TimerHandle | None = None
 
@@ -44,7 +47,9 @@ class Listener:
         self._open.add(connection)
         self._metrics.connections_accepted.inc()
         self._metrics.connections.set(len(self._open))
-        if self._sweeper is None:
+        if self._draining:  # accepted at the last moment
+            connection.drain()
+        elif self._sweeper is None:
             self._sweep()
         return len(self._open) <= self._settings.max_connections
 
@@ -56,6 +61,8 @@ class Listener:
     def forget(self, connection: Connection) -> None:
         """The connection's last request is done, too."""
         self._connections.discard(connection)
+        if not self._connections:
+            self._drained.set()
 
     def show_paused(self, connection: Connection, paused: bool) -> None:
         """Count the connection as not read, or not."""
@@ -66,19 +73,22 @@ class Listener:
 
     async def drain(self, seconds: float) -> None:
         """Let every connection answer what it has received and close, by force after so many seconds."""
+        self._draining = True
         if self._sweeper is not None:
             self._sweeper.cancel()
-        connections = list(self._connections)
-        _log.info("= draining", extra={"listener": self.name, "connections": len(connections)})
-        if connections:
-            drains = [asyncio.ensure_future(connection.drain()) for connection in connections]
-            _, late = await asyncio.wait(drains, timeout=seconds)
-            for connection in list(self._open):
-                connection.abort()
-            for drain in late:
-                drain.cancel()
-            if late:
-                _log.warning("! drained by force", extra={"listener": self.name, "connections": len(late)})
+        _log.info("= draining", extra={"listener": self.name, "connections": len(self._connections)})
+        self._drained.clear()
+        for connection in list(self._connections):
+            connection.drain()
+        if self._connections:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._drained.wait()
+        late = len(self._connections)
+        for connection in list(self._open):
+            connection.abort()
+        if late:
+            _log.warning("! drained by force", extra={"listener": self.name, "connections": late})
 
     def _sweep(self) -> None:
         loop = asyncio.get_running_loop()

@@ -1,7 +1,10 @@
 """Small things a connection is made with."""
 
 import asyncio
+import socket
 from typing import Any
+
+_CORK = getattr(socket, "TCP_CORK", None)
 
 
 class Refused(Exception):
@@ -24,3 +27,10 @@ def address_of(name: Any) -> str:
     if isinstance(name, tuple) and len(name) >= 2:
         return f"[{name[0]}]:{name[1]}" if ":" in name[0] else f"{name[0]}:{name[1]}"
     return str(name or "")
+
+
+def join_with_end(transport: asyncio.Transport) -> None:
+    """Send what is written from now on with the end of the connection, in one piece (tcp(7), TCP_CORK)."""
+    sock = transport.get_extra_info("socket")
+    if _CORK is not None and sock is not None:
+        sock.setsockopt(socket.IPPROTO_TCP, _CORK, 1)

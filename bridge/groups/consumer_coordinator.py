@@ -105,7 +105,7 @@ class ConsumerGroups:
             compiled(request.regex)
         entry = await self._find(group_id, create=request.epoch == JOINING)
         if entry is None:
-            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+            raise await self.not_found(group_id, "Group" if request.leaves else "Consumer group")
         subscribes = request.epoch == JOINING or request.topics is not None or request.regex is not None
         if request.leaves or not (subscribes or self._clock.time() - entry.looked_at > _LOOK_AGAIN):
             return self._do(entry, lambda group, now: group.heartbeat(request, None, now))
@@ -115,6 +115,12 @@ class ConsumerGroups:
                 return self._do(entry, lambda group, now: group.heartbeat(request, view, now))
         finally:
             self._drop_if_blank(entry)
+
+    async def not_found(self, group_id: str, what: str = "Group") -> KafkaError:
+        """What to say of a group that is none of these (Kafka's `GroupMetadataManager.consumerGroup`)."""
+        if self._classics.is_classic(group_id) or await self._store.load(group_id):
+            return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+        return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"{what} {group_id} not found.")
 
     async def remove(self, group_id: str, leaving: Iterable[Leave]) -> "asyncio.Future[list[ErrorCode]] | None":
         """A LeaveGroup of an administrator; None: the group is not of this kind."""

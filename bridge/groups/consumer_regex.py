@@ -46,7 +46,7 @@ def fitting(pattern: str, names: Iterable[str]) -> frozenset[str]:
 
 
 def _refused(pattern: str, why: str) -> KafkaError:
-    text = f"SubscribedTopicRegex `{pattern[:100]}` is not taken: {why}."
+    text = f"SubscribedTopicRegex `{pattern[:100]}` is not a valid regular expression: {why}."
     return KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, text)
 
 

@@ -13,12 +13,14 @@ from bridge.errors import KafkaError
 from bridge.groups.records import Key, StoredGroup, StoredOffset, encode_offset, offset_key
 from bridge.kafka.error_codes import ErrorCode
 from bridge.metrics import GroupMetrics
+from bridge.storage.topic import NO_ID
 from bridge.storage.topics import Topics
 
 _log = log.get("groups.offsets")
 
 _CHECK_SECONDS: Final = 600.0  # Kafka's offsets.retention.check.interval.ms
 _MINUTE_MS: Final = 60_000
+_GATHERING_SECONDS: Final = 0.5
 
 Where: TypeAlias = tuple[str, int]
 """A topic's name and a partition."""
@@ -100,16 +102,20 @@ class Offsets:
         self._wall = wall
         self._pending: Counter[tuple[str, str, int]] = Counter()  # commits on their way, which must not be overtaken
         self._checker: asyncio.Task[None] | None = None
+        self._doubtful: set[str] = set()  # topics that may have been deleted
+        self._doubting: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Look for expired offsets from now on."""
+        """Look for expired offsets, and for those of deleted topics, from now on."""
+        self._topics.on_removed.append(self._removed)
         self._checker = asyncio.get_running_loop().create_task(self._keep_checking(), name="offsets expiry")
 
     async def close(self) -> None:
         """Stop looking."""
-        if self._checker is not None:
-            self._checker.cancel()
-            await asyncio.gather(self._checker, return_exceptions=True)
+        for task in (self._checker, self._doubting):
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
 
     async def commit(
         self, group_id: str, member: Member, wanted: Mapping[Where, StoredOffset]
@@ -125,7 +131,7 @@ class Offsets:
         await self._membership.check_commit(group_id, *member)
         now = self._now()
         records: dict[Key, bytes | None] = {
-            offset_key(group_id, *where): encode_offset(wanted[where], now) for where in good
+            offset_key(group_id, *where): encode_offset(wanted[where], now, self._known_id(where[0])) for where in good
         }
         # callbacks, not a task: commits are many
         saving = asyncio.ensure_future(self._store.submit(group_id, records))
@@ -137,8 +143,13 @@ class Offsets:
         return outcome
 
     async def fetch(self, group_id: str) -> dict[Where, StoredOffset]:
-        """The committed offsets of a group, none if there is no such group."""
-        return (await self._store.load(group_id)).offsets
+        """The committed offsets of a group, none if there is no such group.
+
+        Those of topics that were deleted are left out, also where nobody told us: as on Kafka they are gone.
+        """
+        offsets = (await self._store.load(group_id)).offsets
+        ids = {name: await self._id(name) for name in {name for name, _ in offsets}}
+        return {where: stored for where, stored in offsets.items() if not _is_stale(stored, ids[where[0]])}
 
     async def delete(self, group_id: str, unwanted: Iterable[Where]) -> dict[Where, ErrorCode]:
         """Forget committed offsets of topics that the group's members do not subscribe to (KIP-496)."""
@@ -161,13 +172,33 @@ class Offsets:
     async def forget_topic(self, topic: str) -> None:
         """A topic was deleted: as on Kafka, no group has offsets there any more. What cannot be is left to expiry."""
         try:
-            for group_id in list(self._store.groups()):
-                offsets = (await self._store.load(group_id)).offsets
-                gone = [where for where in offsets if where[0] == topic]
-                if gone:
-                    await self._store.submit(group_id, {offset_key(group_id, *where): None for where in gone})
+            await self._forget_stale({topic: None})
         except KafkaError as error:
             _log.warning("! offsets of a deleted topic stay", extra={"topic": topic, "reason": str(error)})
+
+    def _removed(self, topic: str) -> None:
+        """Something of a topic has gone, past the bridge; perhaps the topic."""
+        self._doubtful.add(topic)
+        if self._doubting is None or self._doubting.done():
+            self._doubting = asyncio.get_running_loop().create_task(self._look_at_doubtful())
+
+    async def _look_at_doubtful(self) -> None:
+        while self._doubtful:
+            await asyncio.sleep(_GATHERING_SECONDS)  # deletions seldom come alone, and all groups are looked at
+            names, self._doubtful = self._doubtful, set()
+            try:
+                await self._forget_stale({name: await self._id(name) for name in names})
+            except KafkaError as error:
+                _log.warning("! offsets of deleted topics stay", extra={"topics": len(names), "reason": str(error)})
+
+    async def _forget_stale(self, ids: "Mapping[str, str | None]") -> None:
+        """Forget what was committed for topics that had these names before; None: there is none of that name now."""
+        for group_id in list(self._store.groups()):
+            offsets = (await self._store.load(group_id)).offsets
+            gone = [where for where, one in offsets.items() if where[0] in ids and _is_stale(one, ids[where[0]])]
+            if gone:
+                _log.info("= offsets of a deleted topic", extra={"group": group_id, "partitions": len(gone)})
+                await self._store.submit(group_id, {offset_key(group_id, *where): None for where in gone})
 
     # --- expiry ---------------------------------------------------------------------------------------------------
 
@@ -250,6 +281,19 @@ class Offsets:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return ErrorCode.NONE
 
+    def _known_id(self, name: str) -> str:
+        """The id of a topic that was just looked for; empty where it has none."""
+        topic = self._topics.cached(name)
+        return "" if topic is None or topic.id == NO_ID else topic.id.hex
+
+    async def _id(self, name: str) -> str | None:
+        """The id of the topic of this name; None where there is none, empty where nobody can say."""
+        try:
+            topic = self._topics.cached(name) or await self._topics.get(name)
+        except KafkaError:
+            return ""
+        return None if topic is None else self._known_id(name)
+
     def _now(self) -> int:
         return int(self._wall() * 1000)
 
@@ -257,6 +301,11 @@ class Offsets:
 def _subscribes(hold: Hold, topic: str) -> bool:
     """Whether members of a group of consumers may be reading the topic (Kafka's isSubscribedToTopic)."""
     return hold.members > 0 and hold.consumer and (hold.subscribed is None or topic in hold.subscribed)
+
+
+def _is_stale(stored: StoredOffset, topic_id: str | None) -> bool:
+    """Whether an offset was committed for a topic that is no more: there is none of its name, or another one."""
+    return topic_id is None or bool(topic_id and stored.topic_id and stored.topic_id != topic_id)
 
 
 def _done(errors: dict[Where, ErrorCode]) -> "asyncio.Future[dict[Where, ErrorCode]]":

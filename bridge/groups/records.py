@@ -4,7 +4,8 @@
     g/<group>                        the group itself; its bytes are the coordinator's
     m/<member, quoted>/<group>       a member of a group of the new consumer protocol, likewise
     o/<topic>/<partition>/<group>    JSON: {"v":1, "o":offset, "e":leader epoch, "m":metadata, "t":time of the commit},
-                                     and "x":time to expire where the client chose one; times in milliseconds
+                                     "x":time to expire where the client chose one, "i":the topic's id in hexadecimal
+                                     digits, where it has one; times in milliseconds
     s                                JSON: {"v":1, "owner":…}: who took the slot over
 
 A value that is absent (or empty, which is the same to Pulsar's compaction) deletes the key. A topic's name has no
@@ -36,6 +37,8 @@ class StoredOffset:
     committed_at_ms: int = 0
     expires_at_ms: int = -1
     """Only clients before Kafka 2.1 choose it (OffsetCommit v2 to v4); -1: by the setting."""
+    topic_id: str = ""
+    """The id of the topic that was committed for: one that is made later under its name is another. Empty: unknown."""
 
 
 @dataclass(slots=True)
@@ -89,15 +92,15 @@ def decode_key(text: str) -> Key | None:
     return None
 
 
-def encode_offset(stored: StoredOffset, committed_at_ms: int | None = None) -> bytes:
-    """The value of a committed offset, whose time may be given anew."""
+def encode_offset(stored: StoredOffset, committed_at_ms: int | None = None, topic_id: str = "") -> bytes:
+    """The value of a committed offset, whose time and topic id may be given anew."""
     # by hand, for each commit has one: json's encoder takes a tenth of a commit's time
-    expiry = f',"x":{stored.expires_at_ms}' if stored.expires_at_ms >= 0 else ""
+    more = f',"x":{stored.expires_at_ms}' if stored.expires_at_ms >= 0 else ""
+    if topic_id or stored.topic_id:
+        more += f',"i":"{topic_id or stored.topic_id}"'
     note = json.dumps(stored.metadata)
     moment = stored.committed_at_ms if committed_at_ms is None else committed_at_ms
-    return (
-        f'{{"v":{_VERSION},"o":{stored.offset},"e":{stored.leader_epoch},"m":{note},"t":{moment}{expiry}}}'
-    ).encode()
+    return (f'{{"v":{_VERSION},"o":{stored.offset},"e":{stored.leader_epoch},"m":{note},"t":{moment}{more}}}').encode()
 
 
 def decode_offset(data: bytes) -> StoredOffset | None:
@@ -106,7 +109,8 @@ def decode_offset(data: bytes) -> StoredOffset | None:
         value = json.loads(data)
         if value["v"] != _VERSION:
             return None
-        return StoredOffset(int(value["o"]), int(value["e"]), str(value["m"]), int(value["t"]), int(value.get("x", -1)))
+        expires, topic_id = int(value.get("x", -1)), str(value.get("i", ""))
+        return StoredOffset(int(value["o"]), int(value["e"]), str(value["m"]), int(value["t"]), expires, topic_id)
     except (ValueError, KeyError, TypeError):
         return None
 

@@ -18,7 +18,7 @@ from bridge.groups.records import Key, StoredGroup, StoredOffset, encode_key
 from bridge.groups.slot import Slot, Surroundings
 from bridge.kafka.error_codes import ErrorCode
 from bridge.metrics import Metrics
-from bridge.pulsar.admin import Admin, Conflict
+from bridge.pulsar.admin import Admin, Conflict, NotFound
 from bridge.pulsar.client import PulsarClient
 from bridge.storage.names import HIDDEN_PREFIX, Names
 
@@ -59,9 +59,11 @@ class Store:
 
     async def start(self) -> None:
         """Make the topic if there is none, and begin to take the slots; AdminError where that cannot be."""
-        await self._ensure()
         # another number of slots would put every group elsewhere: the topic's own counts
-        count = (await self._admin.partitioned_metadata(self._names.pulsar(TOPIC))).partitions
+        count = await self._count()
+        if not count:
+            await self._ensure()
+            count = await self._count()
         for index in range(count):
             self._slots.append(Slot(self._names.partition(TOPIC, index, partitioned=True), self._around))
         for slot in self._slots:
@@ -111,6 +113,12 @@ class Store:
         too large; after COORDINATOR_NOT_AVAILABLE it may still come to be stored, before anything written later.
         """
         await self.submit(group_id, records)
+
+    async def _count(self) -> int:
+        try:
+            return (await self._admin.partitioned_metadata(self._names.pulsar(TOPIC))).partitions
+        except NotFound:
+            return 0
 
     async def _ensure(self) -> None:
         with suppress(Conflict):

@@ -147,6 +147,20 @@ class ErrorCode(IntEnum):
         """Whether Kafka's own clients try again (the exception is a `RetriableException`)."""
         return self in _RETRIABLE
 
+    @property
+    def text(self) -> str:
+        """What a broker says for it where it has nothing more to say, as far as one does."""
+        return _TEXTS[self]
+
+
+_TEXTS = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
+    ErrorCode.UNKNOWN_TOPIC_ID: "This server does not host this topic ID.",
+    ErrorCode.INVALID_REQUEST: (
+        "This most likely occurs because of a request being malformed by the client library or the message was sent to "
+        "an incompatible broker. See the broker logs for more details."
+    ),
+}
 
 _RETRIABLE = frozenset(
     {

@@ -154,9 +154,9 @@ class Admin(Rest):
     async def marker_index(self, topic: str, position: Position) -> int | None:
         """The index of an entry that the broker keeps from readers; None for one that they get."""
         headers = await self.headers(f"{topic_path(topic)}/ledger/{position.ledger}/entry/{position.entry}")
-        if "X-Pulsar-marker-type" not in headers:
+        if "x-pulsar-marker-type" not in headers:
             return None
-        return int(headers.get("X-Pulsar-Broker-Entry-METADATA-index", -1))
+        return int(headers.get("x-pulsar-broker-entry-metadata-index", -1))
 
     async def position_at(self, topic: str, timestamp: int) -> Position:
         """The first entry published at or after the timestamp (milliseconds), as far as publish times are in order."""
@@ -199,6 +199,11 @@ class Admin(Rest):
     async def namespace_retention(self, namespace: str) -> Retention | None:
         """The namespace's own retention; None = the broker's default applies."""
         return _retention(await self.get(f"namespaces/{path_of(namespace)}/retention"))
+
+    async def namespace_ack_quorum(self, namespace: str) -> int | None:
+        """How many bookies acknowledge an entry by the namespace's own policy; None = the broker's default applies."""
+        quorum = _object(await self.get(f"namespaces/{path_of(namespace)}/persistence")).get("bookkeeperAckQuorum")
+        return None if quorum is None else int(quorum)
 
     async def set_namespace_retention(self, namespace: str, retention: Retention) -> None:
         """Set the namespace's retention."""

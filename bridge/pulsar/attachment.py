@@ -17,18 +17,23 @@ from bridge.config import PulsarSettings
 from bridge.metrics import PulsarMetrics
 from bridge.pulsar.connection import Connection
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
+from bridge.pulsar.pool import Pool
 from bridge.pulsar.types import ClientClosed, ConnectionLost, PulsarError
 
 _FIRST_DELAY: Final = 0.05
-_LONGEST_DELAY: Final = 10.0
+_LONGEST_DELAY: Final = 5.0
+# Who was attached, if only for a moment, has reached a broker that works.
+_LONGEST_AFTER_SUCCESS: Final = 1.0
 # Who was attached for so long starts over with short delays; sooner, it is the same trouble again.
 _SETTLED_AFTER: Final = 5.0
+# Somebody else has the name: whoever it is lets go of it at a moment that nobody is told of, so we ask often.
+_BUSY: Final = (pb.ProducerBusy, pb.ConsumerBusy)
 
 _log = log.get(__name__)
 
 
 class Backoff:
-    """Delays that double from 50 ms to 10 s, each shortened by chance so that not everybody comes back at once."""
+    """Delays that double from 50 ms to 5 s, each shortened by chance so that not everybody comes back at once."""
 
     def __init__(self) -> None:
         self._delay = _FIRST_DELAY
@@ -37,24 +42,31 @@ class Backoff:
         """How long to wait now, in seconds."""
         delay = self._delay
         self._delay = min(2 * delay, _LONGEST_DELAY)
-        return delay * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
+        return _jittered(delay)
+
+
+def _jittered(delay: float) -> float:
+    return delay * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
 
 
 class Attachment(ABC):
     """See the module. Subclasses say how to get to a connection and what to do there."""
 
-    def __init__(self, what: str, topic: str, settings: PulsarSettings, metrics: PulsarMetrics) -> None:
+    def __init__(self, what: str, topic: str, pool: Pool, settings: PulsarSettings, metrics: PulsarMetrics) -> None:
         self.topic = topic
         self.closed = False
         self.over: asyncio.Future[PulsarError] = asyncio.get_running_loop().create_future()
         """Done when the broker will never have this one (back), or it was closed: the error is why."""
         self._connection: Connection | None = None
+        self._pool = pool
         self._metrics = metrics
         self._patience = settings.operation_timeout_seconds
         self._loop = asyncio.get_running_loop()
         self._log = _log.bind(kind=what, topic=topic)
         self._attempt: asyncio.Task[None] | None = None
         self._failure: PulsarError | None = None
+        self.trouble: PulsarError | None = None
+        """Why the last attempt failed, while detached."""
         self._was_attached = False
         self._attached_at = 0.0
         self._backoff = Backoff()
@@ -87,9 +99,9 @@ class Attachment(ABC):
 
     def _gives_up(self, error: PulsarError, elapsed: float) -> bool:
         """Whether an attempt's error is final, so long after the first attempt."""
-        if self._was_attached and error.code in (pb.AuthenticationError, pb.ProducerBusy, pb.ConsumerBusy):
+        if self._was_attached and (error.code == pb.AuthenticationError or error.code in _BUSY):
             return False  # a new token may come, an old session of ours end
-        if error.code in (pb.ProducerBusy, pb.ConsumerBusy):
+        if error.code in _BUSY:
             # A session of our predecessor, which the broker is about to give up, or somebody else for good.
             return elapsed > self._patience
         return not error.retriable
@@ -102,7 +114,7 @@ class Attachment(ABC):
     async def _keep_trying(self, delay: float) -> None:
         started = self._loop.time()
         if delay:
-            await asyncio.sleep(delay)
+            await self._pool.pause(delay)
         while True:
             try:
                 connection = await self._attach()
@@ -115,8 +127,10 @@ class Attachment(ABC):
                     self._fail(refused)
                     return
                 error = refused
+            self.trouble = error
             self._log.info("! pulsar not attached", extra={"reason": str(error)})
-            await asyncio.sleep(self._backoff.next())
+            if await self._pool.pause(_jittered(_FIRST_DELAY) if error.code in _BUSY else self._backoff.next()):
+                self._backoff = Backoff()
         self._attempt = None
         self._settle(connection)
 
@@ -131,6 +145,7 @@ class Attachment(ABC):
         if self._was_attached:
             self._metrics.reconnects.inc()
         self._was_attached = True
+        self.trouble = None
         self._attached_at = self._loop.time()
         self._connection = connection
         self._log.debug("= pulsar attached", extra={"broker": str(connection.address)})
@@ -154,7 +169,7 @@ class Attachment(ABC):
             self._backoff = Backoff()
             self._start()
         else:
-            self._start(self._backoff.next())
+            self._start(min(self._backoff.next(), _LONGEST_AFTER_SUCCESS))
 
     def _fail(self, error: PulsarError) -> None:
         if self._failure is not None:

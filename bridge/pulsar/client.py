@@ -1,11 +1,13 @@
 """The client: one per Pulsar cluster, from which producers, readers and answers about topics come."""
 
+import asyncio
 import itertools
 import secrets
 from collections.abc import Mapping
 from typing import Final, TypeVar
 from weakref import WeakSet
 
+from bridge import log
 from bridge.config import PulsarSettings
 from bridge.metrics import PulsarMetrics
 from bridge.pulsar import commands, protocol
@@ -17,6 +19,8 @@ from bridge.pulsar.producer import Producer
 from bridge.pulsar.subscription import Access, Options
 from bridge.pulsar.types import AccessMode, Entry, Position
 from bridge.pulsar.watch import Callback, TopicWatch
+
+_log = log.get(__name__)
 
 _BUFFER: Final = 8 << 20
 _Made = TypeVar("_Made", Reader, Consumer, TopicWatch)
@@ -35,6 +39,8 @@ class PulsarClient:
         self._fetch = EntryFetch(self._access)
         self.max_message_size = protocol.DEFAULT_MAX_MESSAGE_SIZE  # the broker's, once started
         self._made: WeakSet[Producer | Reader | Consumer | TopicWatch] = WeakSet()
+        self._named: dict[tuple[str, str], Producer] = {}  # the last of each topic and name, until it has left
+        self._evictions: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
         """Connect once to the service URL, which proves the address and the login."""
@@ -45,6 +51,10 @@ class PulsarClient:
         for one in list(self._made):
             await (one.close(flush=False) if isinstance(one, Producer) else one.close())
         await self._pool.close()
+
+    def hurry(self) -> None:
+        """Have whatever waits to try again do so now."""
+        self._pool.hurry()
 
     def producer(
         self,
@@ -58,6 +68,7 @@ class PulsarClient:
         """A producer, at once: it connects in the background and takes sends already.
 
         `must_exist`: a topic that is deleted stays so, also where the broker would create it for its producers.
+        A name is one producer's at a time: a new one of this process waits until the one before has left.
         """
         producer = Producer(
             topic,
@@ -70,9 +81,26 @@ class PulsarClient:
             properties=properties,
             access_mode=access_mode,
             must_exist=must_exist,
+            predecessor=None if name is None else self._predecessor(topic, name),
         )
         self._made.add(producer)
+        if name is not None:
+            self._named[topic, name] = producer
+            producer.left.add_done_callback(lambda _: self._forget_name(topic, name, producer))
         return producer
+
+    def _predecessor(self, topic: str, name: str) -> Producer | None:
+        """Who has the name in this process: nobody, or one that leaves. One that does not is nobody's any more."""
+        before = self._named.get((topic, name))
+        if before is not None and not before.closing:
+            _log.error("! producer name in use by this process", extra={"topic": topic, "producer": name})
+            self._evictions.add(task := asyncio.get_running_loop().create_task(before.close(flush=False)))
+            task.add_done_callback(self._evictions.discard)
+        return before
+
+    def _forget_name(self, topic: str, name: str, producer: Producer) -> None:
+        if self._named.get((topic, name)) is producer:
+            del self._named[topic, name]
 
     async def reader(
         self,
@@ -123,6 +151,10 @@ class PulsarClient:
         `hidden` tells whether an entry that does not come is one that never will.
         """
         return await self._fetch.read(topic, position, hidden)
+
+    async def last_position(self, topic: str) -> Position:
+        """The position of the last readable entry; (-1, -1) = there is none."""
+        return await self._fetch.last(topic)
 
     async def partitions(self, topic: str) -> int:
         """How many partitions; 0 = not partitioned; PulsarError(TopicNotFound) when there is no such topic.

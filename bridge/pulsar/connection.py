@@ -181,14 +181,14 @@ class Connection(asyncio.BufferedProtocol):
 
     # --- sending --------------------------------------------------------------------------------------------------
 
-    def write(self, frame: Sequence[Buffer], owner: object = None) -> None:
+    def write(self, frame: Sequence[Buffer], owner: object = None, item: object = None) -> None:
         """Send a frame, given in parts; with an owner it can be withdrawn as long as it waits."""
         if not self.closed:
-            self._outbox.put(frame, owner)
+            self._outbox.put(frame, owner, item)
 
-    def withdraw(self, owner: object) -> None:
-        """Take back what the owner sent and is still waiting."""
-        self._outbox.withdraw(owner)
+    def withdraw(self, owner: object, only: object = None) -> list[object]:
+        """Take back what the owner sent and is still waiting, or this item of it: the items that it named."""
+        return self._outbox.withdraw(owner, only)
 
     def request(
         self, build: Callable[[int], bytes], *, timeout: float | None = None

@@ -19,6 +19,8 @@ class Reader(Subscription):
 
     def __init__(self, topic: str, start: Position, inclusive: bool, access: Access, options: Options) -> None:
         self._last = _before(start) if inclusive else start  # the position received last
+        self.start = self._last
+        """The position behind which it began; LATEST is a place once the reader is open."""
         self._taken_last: Position | None = None  # by the user, not yet acknowledged
         self._seek_time: int | None = None
         super().__init__("reader", topic, access, options)
@@ -57,7 +59,7 @@ class Reader(Subscription):
         elif self._last == LATEST:
             # From here on "latest" is a place, so that a reconnect before the first entry skips nothing.
             answer = await connection.request(lambda request_id: commands.last_message_id(request_id, self._id))
-            self._last = Position.of(answer.get_last_message_id_response.last_message_id)
+            self._last = self.start = Position.of(answer.get_last_message_id_response.last_message_id)
 
     async def _find_time(self, connection: Connection, timestamp: int) -> None:
         """Have the broker move the cursor, and ask where it is now.

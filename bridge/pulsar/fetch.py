@@ -3,8 +3,9 @@
 import asyncio
 import secrets
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
-from typing import Final
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Final, TypeVar
 
 from bridge.errors import CorruptEntry
 from bridge.pulsar import commands
@@ -12,7 +13,9 @@ from bridge.pulsar.attachment import Backoff
 from bridge.pulsar.connection import Address, Connection
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.subscription import Access, parse_entry
-from bridge.pulsar.types import EARLIEST, ConnectionLost, Entry, OperationTimeout, Position, PulsarError
+from bridge.pulsar.types import EARLIEST, LATEST, ConnectionLost, Entry, OperationTimeout, Position, PulsarError
+
+_Answer = TypeVar("_Answer")
 
 # How long an entry may take to come before the broker is asked whether there is one.
 _PATIENCE: Final = 0.1
@@ -55,6 +58,14 @@ class EntryFetch:
 
     async def read(self, topic: str, position: Position, hidden: Hidden | None = None) -> Entry | None:
         """The first entry at or after the position; None when the topic ends before it; raises CorruptEntry."""
+        return await self._ask(topic, lambda connection: self._read(connection, topic, position, hidden))
+
+    async def last(self, topic: str) -> Position:
+        """The position of the last readable entry; (-1, -1) = there is none."""
+        return await self._ask(topic, lambda connection: self._last(connection, topic))
+
+    async def _ask(self, topic: str, question: Callable[[Connection], Awaitable[_Answer]]) -> _Answer:
+        """Ask the topic's broker, again after a fresh look-up where it has moved, until the operation's timeout."""
         backoff = Backoff()
         last: PulsarError = OperationTimeout(f"{topic}: no entry in time")
         try:
@@ -62,7 +73,7 @@ class EntryFetch:
                 while True:
                     fresh = topic not in self._known
                     try:
-                        return await self._read(await self._connection(topic), topic, position, hidden)
+                        return await question(await self._connection(topic))
                     except PulsarError as error:
                         self._known.pop(topic, None)
                         last = error
@@ -82,9 +93,11 @@ class EntryFetch:
                 self._known.popitem(last=False)
         return await self._access.pool.get(address)
 
-    async def _read(
-        self, connection: Connection, topic: str, position: Position, hidden: Hidden | None
-    ) -> Entry | None:
+    @asynccontextmanager
+    async def _subscribed(
+        self, connection: Connection, topic: str, position: Position
+    ) -> "AsyncIterator[tuple[int, asyncio.Future[Entry | CorruptEntry]]]":
+        """A session from this position on, and what becomes of the first entry that comes to it."""
         session = next(self._access.ids)
         future: asyncio.Future[Entry | CorruptEntry] = asyncio.get_running_loop().create_future()
         connection.consumers[session] = _OneEntry(future)
@@ -94,12 +107,26 @@ class EntryFetch:
                     request_id, session, topic, f"{self._name}-{session}", durable=False, start=position
                 )
             )
-            connection.write([commands.flow(session, 1)])
-            entry = await self._wait(connection, session, future, position, hidden)
+            yield session, future
         finally:
             future.cancel()
             if connection.consumers.pop(session, None) is not None:
                 connection.notify(lambda request_id: commands.close_consumer(request_id, session))
+
+    async def _last(self, connection: Connection, topic: str) -> Position:
+        async with self._subscribed(connection, topic, LATEST) as (session, _):
+            return await self._end(connection, session)
+
+    async def _end(self, connection: Connection, session: int) -> Position:
+        answer = await connection.request(lambda request_id: commands.last_message_id(request_id, session))
+        return Position.of(answer.get_last_message_id_response.last_message_id)
+
+    async def _read(
+        self, connection: Connection, topic: str, position: Position, hidden: Hidden | None
+    ) -> Entry | None:
+        async with self._subscribed(connection, topic, position) as (session, future):
+            connection.write([commands.flow(session, 1)])
+            entry = await self._wait(connection, session, future, position, hidden)
         if isinstance(entry, CorruptEntry):
             self._access.metrics.corrupt_entries.inc()
             raise entry
@@ -116,11 +143,13 @@ class EntryFetch:
         position: Position,
         hidden: Hidden | None,
     ) -> Entry | CorruptEntry | None:
-        """Silence alone proves nothing: a topic just loaded may take its time. The broker is asked for the end."""
-        done, _ = await asyncio.wait((future,), timeout=_PATIENCE)
+        """Silence alone proves nothing: a topic just loaded may take its time. The broker is asked for the end.
+
+        Who asks for the first entry of all does so of topics that may be empty: there it is asked at once.
+        """
+        done, _ = await asyncio.wait((future,), timeout=_PATIENCE if position != EARLIEST else 0)
         if not done:
-            answer = await connection.request(lambda request_id: commands.last_message_id(request_id, session))
-            end = Position.of(answer.get_last_message_id_response.last_message_id)
+            end = await self._end(connection, session)
             if end < position or end == EARLIEST:
                 return future.result() if future.done() else None
             if hidden is not None:

@@ -1,5 +1,6 @@
 """Finding the broker that serves a topic."""
 
+import asyncio
 import re
 from typing import Final
 
@@ -13,6 +14,8 @@ from bridge.pulsar.types import PulsarError
 
 _MAX_REDIRECTS: Final = 20  # as the Java client's maxLookupRedirects
 _PARTITION: Final = re.compile(r"(?P<topic>.+)-partition-(?P<number>[0-9]+)")
+# Seconds a partition may be missing before its topic, when that is being deleted, is missing too.
+_BEING_DELETED: Final = 5.0
 _Answer = pb.CommandLookupTopicResponse
 
 
@@ -106,3 +109,28 @@ class Lookup:
             return address
         host = f"[{address.host}]" if ":" in address.host else address.host
         return self._pool.service_address._replace(proxied_broker=f"{host}:{address.port}")
+
+
+class Existence:
+    """Whether a producer may come back to its topic, which it must not create.
+
+    A partition that is missing while its topic is there is one of two things. It is being deleted, its topic next, and
+    must not come back: so we wait. Or it was deleted for inactivity, and whoever writes next makes it anew: so we do,
+    when it has been missing for long enough.
+    """
+
+    def __init__(self, lookup: Lookup, topic: str) -> None:
+        self._lookup = lookup
+        self._topic = topic
+        self._missing_since: float | None = None
+
+    async def check(self) -> None:
+        """Return when the topic may be opened; PulsarError otherwise: TopicNotFound, or a passing one."""
+        if await self._lookup.must_exist(self._topic):
+            self._missing_since = None
+            return
+        now = asyncio.get_running_loop().time()
+        if self._missing_since is None:
+            self._missing_since = now
+        if now - self._missing_since < _BEING_DELETED:
+            raise PulsarError(pb.ServiceNotReady, "the partition is missing: it may be being deleted")

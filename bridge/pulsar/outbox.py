@@ -21,7 +21,7 @@ class Outbox:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        self._frames: deque[tuple[object, Sequence[Buffer]]] = deque()
+        self._frames: deque[tuple[object, object, Sequence[Buffer]]] = deque()  # owner, what it is to them, parts
         self._scheduled = False
         self._paused = False
 
@@ -30,16 +30,24 @@ class Outbox:
         transport.set_write_buffer_limits(high=_HIGH_WATER)
         self._transport = transport
 
-    def put(self, frame: Sequence[Buffer], owner: object = None) -> None:
-        """Have a frame, given in parts, written with whatever else this loop tick brings."""
-        self._frames.append((owner, frame))
+    def put(self, frame: Sequence[Buffer], owner: object = None, item: object = None) -> None:
+        """Have a frame, given in parts, written with whatever else this loop tick brings; `item` is its owner's."""
+        self._frames.append((owner, item, frame))
         if not self._scheduled and not self._paused:
             self._scheduled = True
             self._loop.call_soon(self.flush)
 
-    def withdraw(self, owner: object) -> None:
-        """Take back the owner's frames that are not on their way yet."""
-        self._frames = deque(frame for frame in self._frames if frame[0] is not owner)
+    def withdraw(self, owner: object, only: object = None) -> list[object]:
+        """Take back the owner's frames that are not on their way yet, or the one of this item; their items."""
+        kept: deque[tuple[object, object, Sequence[Buffer]]] = deque()
+        withdrawn: list[object] = []
+        for frame in self._frames:
+            if frame[0] is owner and only in (None, frame[1]):
+                withdrawn.append(frame[1])
+            else:
+                kept.append(frame)
+        self._frames = kept
+        return withdrawn
 
     def clear(self) -> None:
         """Take back everything."""
@@ -64,7 +72,7 @@ class Outbox:
         size = 0
         # Frames go to the transport whole: one cut in two could not be withdrawn.
         while self._frames and not self._paused and not transport.is_closing():
-            for part in self._frames.popleft()[1]:
+            for part in self._frames.popleft()[2]:
                 if len(part) >= _JOIN_BELOW:
                     small, size = _write(transport, small)
                     transport.write(part)

@@ -1,16 +1,21 @@
 """The connections of one client: one per broker and lane, made when first wanted, shared from then on."""
 
 import asyncio
+import random
 from enum import Enum
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from bridge.config import PulsarSettings
+from bridge.futures import shared
 from bridge.metrics import PulsarMetrics
 from bridge.pulsar.auth import tls_context
 from bridge.pulsar.connection import Address, Connection
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
-from bridge.pulsar.types import ClientClosed, ConnectionLost, PulsarError
+from bridge.pulsar.types import ClientClosed, ConnectionLost, OperationTimeout, PulsarError
 
+# Between two attempts to reach a broker that is away; one for all who want it.
+_PROBE_SECONDS: Final = 0.5
 _PORTS = {"pulsar": 6650, "pulsar+ssl": 6651}
 
 
@@ -49,6 +54,8 @@ class Pool:
         self._tls = tls_context(settings) if self._service[0].tls else None
         self._connections: dict[tuple[Address, Lane], Connection] = {}
         self._attempts: dict[tuple[Address, Lane], asyncio.Task[Connection]] = {}
+        self._outage: asyncio.Task[None] | None = None
+        self._hurried: asyncio.Future[None] | None = None
         self._closed = False
 
     @property
@@ -84,20 +91,56 @@ class Pool:
             attempt.add_done_callback(_read_exception)
             self._attempts[key] = attempt
         # One waiter's cancellation is not the others'.
-        return await asyncio.shield(attempt)
+        return await shared(attempt, ClientClosed("the Pulsar client"))
+
+    async def pause(self, seconds: float) -> bool:
+        """Wait before another attempt: so long, or until `hurry`; True then.
+
+        Everybody's delays grow while Pulsar is in trouble. When that is over nobody waits for the end of his.
+        """
+        if self._hurried is None:
+            self._hurried = asyncio.get_running_loop().create_future()
+        done, _ = await asyncio.wait((self._hurried,), timeout=seconds)
+        return bool(done)
+
+    def hurry(self) -> None:
+        """Have whoever pauses try again now: a broker can be reached that could not be, or Pulsar stores again."""
+        hurried, self._hurried = self._hurried, None
+        if hurried is not None:
+            hurried.set_result(None)
 
     async def _open(self, key: tuple[Address, Lane]) -> Connection:
         try:
             connection = await Connection.open(key[0], self._settings, self._metrics, self._tls)
             self._connections[key] = connection
             return connection
+        except (ConnectionLost, OperationTimeout):
+            if self._outage is None and not self._closed:
+                self._outage = asyncio.create_task(self._watch_for(key), name=f"outage of {key[0]}")
+            raise
         finally:
             del self._attempts[key]
+
+    async def _watch_for(self, key: tuple[Address, Lane]) -> None:
+        """Try until the broker can be reached."""
+        while True:
+            await asyncio.sleep(_PROBE_SECONDS * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
+            try:
+                await self.get(*key)
+            except (ConnectionLost, OperationTimeout):
+                continue
+            except PulsarError:
+                pass  # it answers
+            self._outage = None
+            self.hurry()
+            return
 
     async def close(self) -> None:
         """Close every connection, once what waits on it is written."""
         self._closed = True
-        attempts = list(self._attempts.values())
+        attempts: list[asyncio.Task[Any]] = list(self._attempts.values())
+        if self._outage is not None:
+            attempts.append(self._outage)
         for attempt in attempts:
             attempt.cancel()
         await asyncio.gather(*attempts, return_exceptions=True)

@@ -2,8 +2,6 @@
 
 import asyncio
 import secrets
-import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -12,20 +10,26 @@ from bridge.metrics import PulsarMetrics
 from bridge.pulsar import commands
 from bridge.pulsar.attachment import Attachment
 from bridge.pulsar.connection import Connection
-from bridge.pulsar.lookup import Lookup
+from bridge.pulsar.lookup import Existence, Lookup
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
+from bridge.pulsar.pending import PendingSends
 from bridge.pulsar.pool import Lane, Pool
-from bridge.pulsar.protocol import Buffer, entry_frame_head, entry_head
+from bridge.pulsar.protocol import Buffer, entry_frame_head
 from bridge.pulsar.send import Send
-from bridge.pulsar.types import AccessMode, ClientClosed, MessageTooLarge, Position, PulsarError, Receipt, signed
+from bridge.pulsar.types import (
+    AccessMode,
+    ClientClosed,
+    GivenUp,
+    MessageTooLarge,
+    Position,
+    PulsarError,
+    Receipt,
+    signed,
+)
 
-# What a pending send costs beside its payload, about.
-_OVERHEAD: Final = 512
 # Seconds before a producer that the broker has closed comes back: a topic that is being deleted closes its producers
 # first, and is still found for a moment.
 _SETTLING: Final = 0.1
-# Seconds a partition may be missing before its topic, when that is being deleted, is missing too.
-_BEING_DELETED: Final = 5.0
 _NO_LONGER_POSSIBLE: Final = frozenset({pb.TopicTerminatedError, pb.ProducerFenced})
 
 
@@ -49,30 +53,31 @@ class Producer(Attachment):
         properties: Mapping[str, str] | None = None,
         access_mode: AccessMode = AccessMode.SHARED,
         must_exist: bool = False,
+        predecessor: "Producer | None" = None,
     ) -> None:
-        super().__init__("producer", topic, settings, metrics)
+        """`predecessor`: one of this process with the same name on this topic, which has to leave first."""
+        super().__init__("producer", topic, pool, settings, metrics)
         # A name of our own making, instead of the broker's, lets entries be encoded before the first connect.
         self.name = name or f"bridge-{secrets.token_hex(8)}"
         self.last_sequence_id = -1  # what the broker had stored under the name at the latest open
         self.max_message_size: int | None = None  # for metadata and payload together; None before the first open
         self._user_provided_name = name is not None
         self._id = producer_id
-        self._pool = pool
         self._lookup = lookup
-        self._max_pending_bytes = settings.max_pending_bytes
         self._properties = dict(properties or {})
         self._access_mode = access_mode
         self._must_exist = must_exist
-        self._missing_since: float | None = None
+        self._existence = Existence(lookup, topic)
         self._lane = Lane.DATA if access_mode is AccessMode.SHARED else Lane.LOCK
         self._epoch = 0
         self._topic_epoch: int | None = None
         # Under a given name the numbers go on where the broker says: unknown until then.
         self._next_sequence_id: int | None = None if name else 0
-        self._pending: deque[Send] = deque()
-        self._pending_bytes = 0
-        self._room = asyncio.Event()
-        self._room.set()
+        self._predecessor = predecessor
+        self.left: asyncio.Future[None] = self._loop.create_future()
+        """Done when the broker holds nothing for this one any more, or cannot be told."""
+        self._pending = PendingSends(settings.max_pending_bytes)
+        self._barrier: Send | None = None  # nothing is written before this one has its outcome
         self._abandoned: Connection | None = None  # where the broker must be told before we come back
         self._former: Connection | None = None  # where a receipt may still come from
         self._purging = False
@@ -83,6 +88,11 @@ class Producer(Attachment):
     # --- for users ------------------------------------------------------------------------------------------------
 
     @property
+    def closing(self) -> bool:
+        """Whether it takes no more sends; `left` tells when its name is free."""
+        return self._closing or self._failure is not None
+
+    @property
     def pending_count(self) -> int:
         """Sends without an outcome."""
         return len(self._pending)
@@ -90,63 +100,101 @@ class Producer(Attachment):
     @property
     def pending_bytes(self) -> int:
         """Their payloads' bytes and some overhead."""
-        return self._pending_bytes
+        return self._pending.bytes
 
     def send(
+        self, metadata: pb.MessageMetadata, payload: Sequence[Buffer] | Buffer, num_messages: int
+    ) -> "asyncio.Future[Receipt]":
+        """As `enqueue`, where only the outcome is of interest; cancelling it gives the send up."""
+        return self.enqueue(metadata, payload, num_messages).future
+
+    def enqueue(
         self,
         metadata: pb.MessageMetadata,
         payload: Sequence[Buffer] | Buffer,
         num_messages: int,
-        told: Callable[["asyncio.Future[Receipt]"], None] | None = None,
-    ) -> "asyncio.Future[Receipt]":
+        on_done: Callable[[Send], None] | None = None,
+    ) -> Send:
         """Take a place in the order of sends; metadata and payload are the producer's from now on.
 
         Fills in producer_name, and sequence_id, highest_sequence_id and publish_time unless they are set. Sequence ids
         that are set must grow. Buffers in parts must be of bytes ('B').
 
-        `told` is called with the future when it has its outcome, unless that is to be cancelled: at once, where the
-        future's own callbacks wait for the event loop's next turn.
+        `on_done` is called when the future has its outcome, unless that is to be cancelled: at once, even before this
+        returns, where the future's own callbacks wait for the event loop's next turn.
         """
         future: asyncio.Future[Receipt] = self._loop.create_future()
         parts = (payload,) if isinstance(payload, bytes | bytearray | memoryview) else payload
-        send = Send(future, metadata, parts, num_messages, told)
+        send = Send(future, metadata, parts, num_messages, on_done)
         if self._failure is not None or self._closing:
             send.fail(self._failure or ClientClosed("the producer"))
-            return future
+            return send
         if self._connection is None:
             future.add_done_callback(self._cancelled_while_detached)
-        elif not self._write(self._connection, send):
-            return future
+        elif self._barrier is None and not self._write(self._connection, send):
+            return send
         self._pending.append(send)
-        self._pending_bytes += send.size + _OVERHEAD
-        if self._pending_bytes >= self._max_pending_bytes:
-            self._room.clear()
-        return future
+        return send
+
+    def give_up(self, send: Send) -> None:
+        """Do not send this any more: it fails with GivenUp at once, or has its outcome where it is on its way."""
+        send.given_up = True
+        if send.connection is not None and send.connection.withdraw(self, send):
+            send.connection = None
+        if send.connection is None and not send.future.done():
+            self._pending.remove(send)
+            send.fail(GivenUp())
+            self._lift_barrier(send)
+
+    def supersede(self) -> None:
+        """Give up all that is pending, and write what comes next when those have their outcome that are on their way.
+
+        For what takes the place of what is pending: stored are none of those, or none after what replaces them.
+        """
+        if self._connection is not None:
+            for item in self._connection.withdraw(self):
+                if isinstance(item, Send):
+                    item.connection = None
+        self._barrier = None
+        for send in self._pending.take_all():
+            send.given_up = True
+            if send.connection is None:
+                send.fail(GivenUp())
+            else:
+                self._pending.append(send)
+                self._barrier = send
 
     @property
     def has_room(self) -> bool:
         """Whether `writable` need not be waited for."""
-        return self._room.is_set()
+        return self._pending.room.is_set()
 
     async def writable(self) -> None:
         """Wait until the pending bytes are below the setting `max_pending_bytes`, or nothing can be sent any more."""
-        await self._room.wait()
+        await self._pending.room.wait()
 
     async def close(self, *, flush: bool = True) -> None:
         """Take no more sends; with flush, let those pending have their outcome first."""
         if self._closing:
+            await asyncio.wait((self.left,))
             return
         self._closing = True
-        if flush and self._pending:
-            await asyncio.wait([send.future for send in self._pending])
-        connection = await self._shut("the producer")
-        self._metrics.producers.dec()
-        if connection is not None:
-            await self._leave(connection)
+        try:
+            if flush and len(self._pending):
+                await asyncio.wait([send.future for send in self._pending])
+            connection = await self._shut("the producer")
+            if connection is not None:
+                await self._leave(connection)
+        finally:
+            if not self.left.done():
+                self.left.set_result(None)
 
     # --- on the connection ----------------------------------------------------------------------------------------
 
     async def _attach(self) -> Connection:
+        if self._predecessor is not None:
+            await asyncio.wait((self._predecessor.left,))
+            self._predecessor = None
         if self._abandoned is not None:
             # Same id, same connection: the broker must have let go, or it would take the next open for a duplicate.
             await self._leave(self._abandoned)
@@ -155,7 +203,7 @@ class Producer(Attachment):
             await asyncio.sleep(_SETTLING)
         connection = await self._pool.get(await self._lookup.find(self.topic), self._lane)
         if self._must_exist:
-            await self._check_existence()  # last of all: the less time until the open, the less can happen in it
+            await self._existence.check()  # last of all: the less time until the open, the less can happen in it
         connection.producers[self._id] = self
         self._epoch += 1
         try:
@@ -168,6 +216,9 @@ class Producer(Attachment):
             connection.notify(lambda request_id: commands.close_producer(request_id, self._id))
             raise
         success = answer.producer_success
+        if self._was_overtaken(success.last_sequence_id):
+            await self._leave(connection)
+            raise PulsarError(pb.ProducerFenced, f"somebody else has written as {self.name} meanwhile")
         self.last_sequence_id = success.last_sequence_id
         self.max_message_size = connection.max_message_size
         if success.HasField("topic_epoch"):
@@ -176,20 +227,9 @@ class Producer(Attachment):
             self._next_sequence_id = success.last_sequence_id + 1
         return connection
 
-    async def _check_existence(self) -> None:
-        """A partition that is missing while its topic is there is one of two things.
-
-        It is being deleted, its topic next, and must not come back: so we wait. Or it was deleted for inactivity, and
-        whoever writes next makes it anew: so we do, when it has been missing for long enough.
-        """
-        if await self._lookup.must_exist(self.topic):
-            self._missing_since = None
-            return
-        now = self._loop.time()
-        if self._missing_since is None:
-            self._missing_since = now
-        if now - self._missing_since < _BEING_DELETED:
-            raise PulsarError(pb.ServiceNotReady, "the partition is missing: it may be being deleted")
+    def _was_overtaken(self, last_sequence_id: int) -> bool:
+        """Whether the name was used elsewhere since it was last open here: what its user knows of it is old then."""
+        return self._user_provided_name and self._was_attached and last_sequence_id >= (self._next_sequence_id or 0)
 
     def _open_command(self, request_id: int) -> bytes:
         return commands.producer(
@@ -220,19 +260,24 @@ class Producer(Attachment):
         if self._former is not connection:
             self._forget_former()
         self._purge()
-        sends, self._pending = self._pending, deque()
-        for send in sends:
-            if self._write(connection, send):
+        self._write_waiting(connection)
+
+    def _write_waiting(self, connection: Connection) -> None:
+        for send in self._pending.take_all():
+            if send.connection is connection or self._write(connection, send):
                 self._pending.append(send)
-            else:
-                self._release(send)
 
     def _detach(self, *, at_once: bool = False) -> None:
         connection = self._connection
         super()._detach(at_once=at_once)
+        self._barrier = None
         if connection is not None:
             # The broker closes a whole connection on which somebody sends to a producer it has closed.
-            connection.withdraw(self)
+            withdrawn = set(connection.withdraw(self))
+            for send in self._pending:
+                if send.connection is not None:
+                    send.maybe_stored = send.maybe_stored or send not in withdrawn
+                    send.connection = None
             if not connection.closed:
                 # An entry may be stored although the broker closed us: its receipt can still come. Who brings a
                 # receipt does not matter, and what has one is not sent twice.
@@ -247,73 +292,67 @@ class Producer(Attachment):
             self._former = None
 
     def _failed(self, error: PulsarError) -> None:
+        self._metrics.producers.dec()
         self._forget_former()
-        sends, self._pending = self._pending, deque()
-        self._pending_bytes = 0
-        self._room.set()
-        for send in sends:
+        for send in self._pending.take_all():
+            send.maybe_stored = send.maybe_stored or send.connection is not None
             send.fail(error)
+        if not self._closing:  # the broker will not have it
+            self.left.set_result(None)
 
     def _write(self, connection: Connection, send: Send) -> bool:
         """Send, or say that it never can be; its future has the reason."""
         if not send.head:
-            self._encode(send)
+            self._next_sequence_id = send.encode(self.name, self._next_sequence_id or 0)
             size, limit = len(send.head) + send.size, connection.max_message_size
             if size > limit:
                 send.fail(MessageTooLarge(size, limit))
                 return False
         send.sent_at = self._loop.time()
+        send.connection = connection
         command = commands.send(self._id, send.sequence_id, send.highest, send.num_messages)
-        connection.write([entry_frame_head(command, send.head, send.size), *send.payload], self)
+        connection.write([entry_frame_head(command, send.head, send.size), *send.payload], self, send)
         self._metrics.entries_sent.inc()
         self._metrics.bytes_sent.inc(send.size)
         return True
-
-    def _encode(self, send: Send) -> None:
-        metadata = send.metadata
-        metadata.producer_name = self.name
-        if not metadata.HasField("publish_time"):
-            metadata.publish_time = time.time_ns() // 1_000_000
-        if not metadata.HasField("sequence_id"):
-            metadata.sequence_id = self._next_sequence_id or 0
-        send.sequence_id = metadata.sequence_id
-        if send.num_messages > 1 and not metadata.HasField("highest_sequence_id"):
-            metadata.highest_sequence_id = send.sequence_id + send.num_messages - 1
-        if metadata.HasField("highest_sequence_id"):
-            send.highest = metadata.highest_sequence_id
-        self._next_sequence_id = max(self._next_sequence_id or 0, (send.highest or send.sequence_id) + 1)
-        send.head = entry_head(metadata.SerializeToString(), send.payload)
 
     # --- outcomes -------------------------------------------------------------------------------------------------
 
     def receipt(self, connection: Connection, receipt: pb.CommandSendReceipt) -> None:
         """Receipts come in the order of the sends; what is out of order says how."""
         sequence_id = receipt.sequence_id
-        if not self._pending or self._pending[0].sequence_id != sequence_id:
+        send = self._pending.first
+        if send is None or send.sequence_id != sequence_id:
             self._odd_receipt(connection, receipt)
             return
-        send = self._pending.popleft()
         self._resolve(send, receipt)
 
     def _odd_receipt(self, connection: Connection, receipt: pb.CommandSendReceipt) -> None:
         """A duplicate is answered at once, so before earlier sends; a late receipt is for what was sent again."""
         duplicate = signed(receipt.message_id.ledger_id) == -1
-        for place, send in enumerate(self._pending):
+        for send in self._pending:
             if duplicate and send.sequence_id == receipt.sequence_id:
-                del self._pending[place]
                 self._resolve(send, receipt)
                 return
-        if self._pending and receipt.sequence_id > self._pending[0].sequence_id and not duplicate:
+        first = self._pending.first
+        if first is not None and receipt.sequence_id > first.sequence_id and not duplicate:
             self._log.warning("! pulsar receipt out of order", extra={"sequence_id": receipt.sequence_id})
             self._reopen(connection)
 
     def _resolve(self, send: Send, receipt: pb.CommandSendReceipt) -> None:
-        self._release(send)
+        self._pending.remove(send)
         self._metrics.receipt_seconds.observe(self._loop.time() - send.sent_at)
         if not send.future.done():
             position = Position.of(receipt.message_id)
             highest = receipt.highest_sequence_id or receipt.sequence_id
             send.succeed(Receipt(position, receipt.sequence_id, highest, position.ledger == -1))
+        self._lift_barrier(send)
+
+    def _lift_barrier(self, send: Send) -> None:
+        if self._barrier is send:
+            self._barrier = None
+            if self._connection is not None:
+                self._write_waiting(self._connection)
 
     def send_error(self, connection: Connection, error: pb.CommandSendError) -> None:
         """The broker did not store an entry: its error says whether this one, all, or none will ever be."""
@@ -328,19 +367,13 @@ class Producer(Attachment):
             self._fail(refusal)
             return
         send = next((send for send in self._pending if send.sequence_id == error.sequence_id), None)
-        if send is not None and self._is_hopeless(send, error.error):
+        if send is not None and send.is_hopeless(error.error):
             self._pending.remove(send)
-            self._release(send)
             send.fail(refusal)
+            self._lift_barrier(send)
         # After NotAllowedError the broker goes on with the next entry; after any other it may have skipped some.
         if error.error != pb.NotAllowedError:
             self._reopen(connection)
-
-    def _is_hopeless(self, send: Send, code: int) -> bool:
-        """Refused for itself; or its bytes changed under our hands since the checksum was made."""
-        if code == pb.ChecksumError:
-            return entry_head(send.metadata.SerializeToString(), send.payload) != send.head
-        return code == pb.NotAllowedError
 
     def _reopen(self, connection: Connection) -> None:
         """Have the broker forget this session, so that what is pending can be sent again in order."""
@@ -348,20 +381,16 @@ class Producer(Attachment):
             self._abandoned = connection
             self._detach()
 
-    def _release(self, send: Send) -> None:
-        self._pending_bytes -= send.size + _OVERHEAD
-        if self._pending_bytes < self._max_pending_bytes:
-            self._room.set()
-
     def _cancelled_while_detached(self, future: "asyncio.Future[Receipt]") -> None:
         if future.cancelled() and self._connection is None and not self._purging:
             self._purging = True
             self._loop.call_soon(self._purge)
 
     def _purge(self) -> None:
-        """Forget what nobody waits for any more."""
+        """Forget what nobody wants sent any more."""
         self._purging = False
-        for send in self._pending:
-            if send.future.cancelled():
-                self._release(send)
-        self._pending = deque(send for send in self._pending if not send.future.cancelled())
+        for send in self._pending.take_all():
+            if send.dropped:
+                send.fail(GivenUp())
+            else:
+                self._pending.append(send)

@@ -12,9 +12,9 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from crc32c import crc32c
 from google.protobuf.message import DecodeError
 
+from bridge.codec import crc32c
 from bridge.errors import BridgeError
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 

@@ -1,24 +1,29 @@
 """Calls to Pulsar's admin REST interface: addresses, redirects, answers, errors."""
 
+import asyncio
 import json
-import ssl
-from collections.abc import Awaitable, Callable, Mapping
-from http import HTTPStatus
-from typing import Any, Final, TypeVar
+import re
+from collections.abc import Mapping
+from typing import Any, Final
 from urllib.parse import quote, urlsplit
-
-import aiohttp
-from yarl import URL
 
 from bridge.config import PulsarSettings
 from bridge.errors import BridgeError
+from bridge.fairness import FairLimit
+from bridge.http1 import HttpError
 from bridge.pulsar.auth import Token, tls_context
+from bridge.pulsar.http import HttpClient, Response
 
 LOST: Final = 0
 """The status of an answer that never came."""
+_TEMPORARY_REDIRECT: Final = 307
 _MAX_REDIRECTS: Final = 10
-
-_Answer = TypeVar("_Answer")
+_AT_ONCE: Final = 16
+"""Questions, and as many changes: a broker does not answer faster when more wait. Who changes something does not wait
+behind who asks for everything."""
+_UNEXPECTED: Final = re.compile(
+    r"unexpected error occurred in the server.*?^Message: ([^\n]*)", re.DOTALL | re.MULTILINE
+)
 
 
 class AdminError(BridgeError):
@@ -55,24 +60,22 @@ class Rest:
 
     def __init__(self, settings: PulsarSettings) -> None:
         self._url = settings.admin_url.rstrip("/")
-        self._timeout = aiohttp.ClientTimeout(
-            total=settings.operation_timeout_seconds, sock_connect=settings.connect_timeout_seconds
-        )
+        self._seconds = settings.operation_timeout_seconds
+        self._connect_seconds = settings.connect_timeout_seconds
         self._token = Token(settings)
-        self._tls: ssl.SSLContext | bool = tls_context(settings) if self._url.startswith("https:") else True
-        self._session: aiohttp.ClientSession | None = None
+        self._tls = tls_context(settings) if self._url.startswith("https:") else None
+        self._http: HttpClient | None = None
+        self._questions, self._changes = FairLimit(_AT_ONCE), FairLimit(_AT_ONCE)
 
     async def start(self) -> None:
-        """Open the HTTP session; nothing is asked yet."""
-        self._session = aiohttp.ClientSession(
-            timeout=self._timeout, connector=aiohttp.TCPConnector(ssl=self._tls, limit=16)
-        )
+        """Be ready to ask; nothing is asked yet."""
+        self._http = HttpClient(2 * _AT_ONCE, self._connect_seconds, self._tls)
 
     async def close(self) -> None:
-        """Close the HTTP session."""
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        """Close the connections."""
+        if self._http is not None:
+            await self._http.close()
+            self._http = None
 
     async def get(self, path: str) -> Any:
         """The answer to a GET."""
@@ -88,58 +91,55 @@ class Rest:
         query: Mapping[str, str] | None = None,
     ) -> Any:
         """The answer's JSON, or its text where it is none; AdminError otherwise."""
-        return _json(await self._ask(method, path, _text, body, content_type, query))
+        answer = await self._ask(method, path, body, content_type, query)
+        return _json(answer.body.decode(errors="replace"))
 
     async def headers(self, path: str) -> Mapping[str, str]:
-        """What comes before the answer to a GET, which may be large and is not read."""
-        return await self._ask("GET", path, _headers)
+        """What comes before the answer to a GET, which may be large and is not read; names in lower case."""
+        return (await self._ask("GET", path, head_only=True)).headers
 
     async def _ask(
         self,
         method: str,
         path: str,
-        read: Callable[[aiohttp.ClientResponse], Awaitable[_Answer]],
         body: str | None = None,
         content_type: str = "application/json",
         query: Mapping[str, str] | None = None,
-    ) -> _Answer:
-        if self._session is None:
+        *,
+        head_only: bool = False,
+    ) -> Response:
+        url = _encoded(f"{self._url}/admin/v2/{path}", query)
+        async with self._questions if method == "GET" else self._changes:
+            return await self._ask_now(method, url, (body or "").encode(), content_type, head_only)
+
+    async def _ask_now(self, method: str, url: str, body: bytes, content_type: str, head_only: bool) -> Response:
+        if self._http is None:
             raise AdminError(LOST, "the admin client is not started")
         headers = self._token.http_headers()
-        if method in ("PUT", "POST"):  # also without a body: aiohttp would call it an octet-stream, some refuse that
+        if method in ("PUT", "POST"):
             headers["Content-Type"] = content_type
-        url = _encoded(f"{self._url}/admin/v2/{path}", query)
         try:
-            for _ in range(_MAX_REDIRECTS):
-                async with self._session.request(
-                    method, url, data=body, headers=headers, allow_redirects=False
-                ) as response:
-                    if response.status == HTTPStatus.TEMPORARY_REDIRECT:
-                        await response.read()
-                        url = self._redirected(response.headers.get("Location", ""))
-                        continue
-                    if response.status >= 300:
-                        reason = _reason(await _text(response), response.reason)
-                        raise _ERRORS.get(response.status, AdminError)(response.status, reason)
-                    return await read(response)
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise AdminError(LOST, f"{method} {self._url}: {error or type(error).__name__}") from error
-        raise AdminError(HTTPStatus.TEMPORARY_REDIRECT, f"more than {_MAX_REDIRECTS} redirects for {path}")
+            async with asyncio.timeout(self._seconds):
+                for _ in range(_MAX_REDIRECTS):
+                    answer = await self._http.request(method, url, headers, body, head_only=head_only)
+                    if answer.status != _TEMPORARY_REDIRECT:
+                        return _checked(answer)
+                    url = self._redirected(answer.headers.get("location", ""))
+        except (HttpError, TimeoutError, OSError) as error:
+            reason = "no answer in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
+            raise AdminError(LOST, f"{method} {self._url}: {reason}") from error
+        raise AdminError(_TEMPORARY_REDIRECT, f"more than {_MAX_REDIRECTS} redirects for {url}")
 
-    def _redirected(self, location: str) -> URL:
-        """The broker that owns the topic; followed by hand because aiohttp would not show it the token."""
-        url = URL(location, encoded=True)
-        if not url.host or url.scheme != urlsplit(self._url).scheme:
-            raise AdminError(HTTPStatus.TEMPORARY_REDIRECT, f"redirected to an unfit place: {location!r}")
-        return url
-
-
-async def _text(response: aiohttp.ClientResponse) -> str:
-    return await response.text(errors="replace")
-
-
-async def _headers(response: aiohttp.ClientResponse) -> Mapping[str, str]:
-    return response.headers
+    def _redirected(self, location: str) -> str:
+        """The broker that owns the topic, which gets the token too."""
+        try:
+            url = urlsplit(location)
+            fit = bool(url.hostname) and url.scheme == urlsplit(self._url).scheme
+        except ValueError:
+            fit = False
+        if not fit:
+            raise AdminError(_TEMPORARY_REDIRECT, f"redirected to an unfit place: {location!r}")
+        return location
 
 
 def path_of(name: str) -> str:
@@ -161,10 +161,16 @@ def topic_path(topic: str) -> str:
     return f"{domain}/{path_of('/'.join(parts[:2]))}/{quote(parts[2], safe='')}"
 
 
-def _encoded(url: str, query: Mapping[str, str] | None) -> URL:
+def _encoded(url: str, query: Mapping[str, str] | None) -> str:
     text = "&".join(f"{key}={quote(value, safe='')}" for key, value in (query or {}).items())
-    # encoded=True: the path is escaped already, segment by segment; yarl must not undo "%2F".
-    return URL(f"{url}?{text}" if text else url, encoded=True)
+    return f"{url}?{text}" if text else url
+
+
+def _checked(answer: Response) -> Response:
+    if answer.status < 300:
+        return answer
+    reason = _reason(answer.body.decode(errors="replace"), answer.reason)
+    raise _ERRORS.get(answer.status, AdminError)(answer.status, reason)
 
 
 def _json(text: str) -> Any:
@@ -178,8 +184,10 @@ def _json(text: str) -> Any:
 
 
 def _reason(text: str, status_line: str | None) -> str:
-    """Pulsar puts {"reason": ...}; a server error page is not worth repeating."""
+    """Pulsar puts {"reason": ...}; a server error page is not worth repeating, nor is the stack trace in a reason."""
     answer = _json(text)
     if isinstance(answer, dict) and "reason" in answer:
-        return str(answer["reason"])
+        reason = str(answer["reason"])
+        unexpected = _UNEXPECTED.search(reason)
+        return reason if unexpected is None else unexpected[1]
     return status_line or text[:200]

@@ -1,39 +1,52 @@
 """One entry on its way through a producer: what is sent, and who is told of its outcome."""
 
+from __future__ import annotations
+
 import asyncio
+import time
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
 
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
-from bridge.pulsar.protocol import Buffer
+from bridge.pulsar.protocol import Buffer, entry_head
 from bridge.pulsar.types import PulsarError, Receipt
+
+if TYPE_CHECKING:
+    from bridge.pulsar.connection import Connection
+
+REFUSALS: Final = frozenset({pb.ChecksumError, pb.NotAllowedError})
+"""Errors that speak of one entry, for what is in it; others speak of its producer or topic."""
 
 
 class Send:
     """One entry on its way."""
 
     __slots__ = (
+        "connection",
         "future",
+        "given_up",
         "head",
         "highest",
+        "maybe_stored",
         "metadata",
         "num_messages",
+        "on_done",
         "payload",
         "sent_at",
         "sequence_id",
         "size",
-        "told",
     )
 
     def __init__(
         self,
-        future: "asyncio.Future[Receipt]",
+        future: asyncio.Future[Receipt],
         metadata: pb.MessageMetadata,
         payload: Sequence[Buffer],
         num_messages: int,
-        told: Callable[["asyncio.Future[Receipt]"], None] | None,
+        on_done: Callable[[Send], None] | None,
     ) -> None:
         self.future = future
-        self.told = told
+        self.on_done = on_done
         self.metadata = metadata
         self.payload = payload
         self.num_messages = num_messages
@@ -42,17 +55,47 @@ class Send:
         self.sequence_id = -1
         self.highest: int | None = None
         self.sent_at = 0.0
+        self.connection: Connection | None = None  # on which it was written and an outcome may come
+        self.maybe_stored = False  # written to a connection that was lost since
+        self.given_up = False  # it is not sent (again), whatever becomes of it
+
+    @property
+    def dropped(self) -> bool:
+        """Whether nobody wants it sent any more."""
+        return self.given_up or self.future.cancelled()
+
+    def encode(self, producer_name: str, next_sequence_id: int) -> int:
+        """Fill in what the metadata leaves open and make the head; the sequence id that is next after this entry's."""
+        metadata = self.metadata
+        metadata.producer_name = producer_name
+        if not metadata.HasField("publish_time"):
+            metadata.publish_time = time.time_ns() // 1_000_000
+        if not metadata.HasField("sequence_id"):
+            metadata.sequence_id = next_sequence_id
+        self.sequence_id = metadata.sequence_id
+        if self.num_messages > 1 and not metadata.HasField("highest_sequence_id"):
+            metadata.highest_sequence_id = self.sequence_id + self.num_messages - 1
+        if metadata.HasField("highest_sequence_id"):
+            self.highest = metadata.highest_sequence_id
+        self.head = entry_head(metadata.SerializeToString(), self.payload)
+        return max(next_sequence_id, (self.highest or self.sequence_id) + 1)
+
+    def is_hopeless(self, code: int) -> bool:
+        """Refused for itself; or its bytes changed under our hands since the checksum was made."""
+        if code == pb.ChecksumError:
+            return entry_head(self.metadata.SerializeToString(), self.payload) != self.head
+        return code in REFUSALS
 
     def succeed(self, receipt: Receipt) -> None:
         """The broker has stored it."""
         if not self.future.done():
             self.future.set_result(receipt)
-            if self.told is not None:
-                self.told(self.future)
+            if self.on_done is not None:
+                self.on_done(self)
 
     def fail(self, error: PulsarError) -> None:
         """It will never be stored, or nobody will ever know."""
         if not self.future.done():
             self.future.set_exception(error)
-            if self.told is not None:
-                self.told(self.future)
+            if self.on_done is not None:
+                self.on_done(self)

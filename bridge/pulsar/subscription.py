@@ -123,7 +123,7 @@ class Subscription(Attachment):
     """See the module; subclasses say where to start and what becomes of the queue on the way to a new session."""
 
     def __init__(self, what: str, topic: str, access: Access, options: Options) -> None:
-        super().__init__(what, topic, access.settings, access.metrics)
+        super().__init__(what, topic, access.pool, access.settings, access.metrics)
         self.ended = False  # the topic is terminated and everything was received
         self._id = 0  # a new one for each session: what is under way to an old one cannot be taken for the new one's
         self._access = access

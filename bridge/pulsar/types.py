@@ -137,6 +137,13 @@ class ClientClosed(PulsarError):
         super().__init__(pb.NotAllowedError, f"{what} is closed")
 
 
+class GivenUp(PulsarError):
+    """Who sent this entry does not want it sent any more; what was on its way may be stored all the same."""
+
+    def __init__(self) -> None:
+        super().__init__(pb.ServiceNotReady, "given up")
+
+
 def error_name(code: int) -> str:
     """The name of a ServerError, also of one this client does not know."""
     try:

@@ -16,7 +16,7 @@ class TopicWatch(Attachment):
     """Made by `PulsarClient.watch_topics`; after a reconnect the difference to what was known is told."""
 
     def __init__(self, namespace: str, callback: Callback, access: Access) -> None:
-        super().__init__("watch", namespace, access.settings, access.metrics)
+        super().__init__("watch", namespace, access.pool, access.settings, access.metrics)
         self.topics: frozenset[str] = frozenset()
         self._callback = callback
         self._access = access

@@ -34,11 +34,7 @@ class BridgeProcess:
 
     def start(self, seconds: float = READY_WITHIN_SECONDS) -> float:
         """Start it and wait until it is ready; how long that took. On failure it is not left running."""
-        self._config.parent.mkdir(parents=True, exist_ok=True)
-        self._config.touch(mode=0o600)
-        self._config.write_text(self.settings.to_toml(), encoding="utf-8")
-        command = [sys.executable, "-P", "-m", "bridge", "run", "--config", str(self._config)]
-        self.child.start(command, environment=_environment())
+        self.launch()
         try:
             return probe.wait_until_ready(self.child, self._problem, seconds)
         except StartupError as error:
@@ -47,6 +43,14 @@ class BridgeProcess:
         except BaseException:
             self.kill()
             raise
+
+    def launch(self) -> None:
+        """Start it and wait for nothing."""
+        self._config.parent.mkdir(parents=True, exist_ok=True)
+        self._config.touch(mode=0o600)
+        self._config.write_text(self.settings.to_toml(), encoding="utf-8")
+        command = [sys.executable, "-P", "-m", "bridge", "run", "--config", str(self._config)]
+        self.child.start(command, environment=_environment())
 
     def stop(self) -> bool:
         """Let it answer what is under way; False when it had to be killed."""

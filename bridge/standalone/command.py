@@ -24,11 +24,10 @@ from bridge.standalone.guard import Guard
 from bridge.standalone.jars import PULSAR_VERSION, JarCache, default_cache
 from bridge.standalone.ports import HOST, Wish, choose
 from bridge.standalone.process import PulsarPlan, PulsarProcess
+from bridge.standalone.restarts import Health, Pauses, full_disk
 from bridge.standalone.tools import find_java
 
 _LOOK_SECONDS = 0.5
-_RESTARTS = 3
-_RESTARTS_WITHIN_SECONDS = 600.0
 _TELL_EVERY_SECONDS = 5.0
 
 
@@ -77,7 +76,7 @@ class Standalone:
         self._stack = ExitStack()
         self._pulsar: PulsarProcess | None = None
         self._bridge: BridgeProcess | None = None
-        self._restarted_at: list[float] = []
+        self._pauses = Pauses()
         self._stopping = False
         self.is_ready = False
 
@@ -115,13 +114,16 @@ class Standalone:
         say(f"metrics http://{self._bridge.settings.http.listen}/metrics")
 
     def watch(self) -> None:
-        """Until a signal comes; StartupError when a child is gone for good."""
+        """Until a signal comes; StartupError when the bridge is gone. Pulsar is started again as often as it takes."""
+        health = Health(time.monotonic())
         while self._pulsar is not None and self._bridge is not None:
             if not self._bridge.child.running:
                 how = self._bridge.child.how_it_ended()
                 raise StartupError(f"the bridge {how}; its last words:\n{self._bridge.last_lines()}")
-            if not self._pulsar.child.running:
-                self._restart(self._pulsar)
+            trouble = self._trouble(self._pulsar, health)
+            if trouble is not None:
+                self._restart(self._pulsar, trouble)
+                health = Health(time.monotonic())
             time.sleep(_LOOK_SECONDS)
 
     def stop(self) -> None:
@@ -160,18 +162,28 @@ class Standalone:
         rows = demo.run(bridge.bootstrap, plan.service_url, bridge.settings.pulsar.full_namespace)
         say(f"\n{demo.table(rows)}\n")
 
-    def _restart(self, pulsar: PulsarProcess) -> None:
-        now = time.monotonic()
-        self._restarted_at = [then for then in self._restarted_at if now - then < _RESTARTS_WITHIN_SECONDS]
-        how = pulsar.child.how_it_ended()
-        if len(self._restarted_at) >= _RESTARTS:
-            raise StartupError(
-                f"Pulsar {how} again, after {_RESTARTS} restarts; its last words:\n{pulsar.last_lines()}"
-            )
-        self._restarted_at.append(now)
-        say(f"Pulsar {how}: starting it again ({len(self._restarted_at)} of {_RESTARTS})")
-        say(f"Pulsar is healthy again after {pulsar.restart(_tell_waiting()):.1f} s")
-        self._write_ready_file()  # its process id is another
+    def _trouble(self, pulsar: PulsarProcess, health: Health) -> str | None:
+        """Why Pulsar must be started again: it is gone, or its bookie is, which takes no part of it along."""
+        if not pulsar.child.running:
+            return f"Pulsar {pulsar.child.how_it_ended()}"
+        if not health.due(time.monotonic()):
+            return None
+        problem = pulsar.problem()
+        return f"Pulsar is sick: {problem}" if health.looked(time.monotonic(), problem) else None
+
+    def _restart(self, pulsar: PulsarProcess, trouble: str) -> None:
+        pause = self._pauses.next(time.monotonic())
+        say(f"{trouble}: starting it again" + (f" in {pause:.0f} s" if pause else ""))
+        time.sleep(pause)
+        full = full_disk(pulsar.plan.data_dir)
+        try:
+            if full is not None:
+                raise StartupError(f"not started: {full}")
+            say(f"Pulsar is healthy again after {pulsar.restart(_tell_waiting()):.1f} s")
+        except StartupError as error:
+            say(str(error))  # the next look finds that it is not running, or as sick as before
+        else:
+            self._write_ready_file()  # its process id is another
 
     def _write_ready_file(self) -> None:
         path = self._options.ready_file

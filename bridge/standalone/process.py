@@ -88,7 +88,7 @@ class PulsarProcess:
         arguments = self._write_files()
         self.child.start([str(self._java), f"@{arguments}"], cwd=self.plan.data_dir, keep_open=self._keep_open)
         try:
-            return probe.wait_until_ready(self.child, self._problem, seconds, tell)
+            return probe.wait_until_ready(self.child, self.problem, seconds, tell)
         except StartupError as error:
             self.kill()
             raise StartupError(f"{error}\n{self.last_lines()}") from None
@@ -115,7 +115,8 @@ class PulsarProcess:
         written = [text for text in (tail(log, count), self.child.last_lines(count)) if text]
         return "\n".join([*written, f"(more in {log})"])
 
-    def _problem(self) -> str | None:
+    def problem(self) -> str | None:
+        """What keeps it from being healthy; the broker stores a message and reads it back for the answer."""
         status, body = probe.get(self.plan.http_port, "/admin/v2/brokers/health")
         if status == 200 and body.strip() == "ok":
             return None

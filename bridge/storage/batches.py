@@ -3,10 +3,12 @@
 import asyncio
 import time
 
+from bridge.codec import NO_TIMESTAMP
 from bridge.errors import CorruptEntry
 from bridge.pulsar.types import Entry, Position
 from bridge.storage import entries
 from bridge.storage.chunks import Assembler, is_chunk
+from bridge.storage.entries import NO_PROMISE, TimeMark
 from bridge.storage.offsets import span
 
 _TURN = 0.001  # seconds that one consumer's old batches may keep the event loop; questions of others wait behind them
@@ -22,7 +24,7 @@ class Batch:
         "_entry",
         "_kafka",
         "_limit",
-        "_newest",
+        "_mark",
         "_payload",
         "base",
         "next",
@@ -44,7 +46,7 @@ class Batch:
         self._payload = payload
         self._kafka: bytes | None = None
         self._limit = limit
-        self._newest: int | None = None
+        self._mark: TimeMark | None = None
         self._compress = compress
         self._converting: asyncio.Task[None] | None = None
 
@@ -89,20 +91,20 @@ class Batch:
         """Let go of the entry for what became of it."""
         if self._entry is not None:
             self._kafka = kafka
-            self._newest = entries.newest_so_far(self._entry.metadata)
+            self._mark = entries.time_mark(self._entry.metadata)
             self._entry = self._payload = None
 
-    def newest_timestamp(self) -> int:
-        """The newest timestamp of the partition up to here where the bridge wrote it down, else the newest in here."""
-        if self._newest is None and self._entry is not None:
+    def time_mark(self) -> TimeMark:
+        """What is known of the timestamps before the end of this entry, by itself alone."""
+        if self._mark is None and self._entry is not None:
             metadata = self._entry.metadata
-            self._newest = entries.newest_so_far(metadata)
+            self._mark = entries.time_mark(metadata)
             if self._payload is None:  # a chunk, alone
-                return metadata.event_time or metadata.publish_time
-        if self._newest is None:
+                return TimeMark(metadata.event_time or metadata.publish_time, NO_PROMISE)
+        if self._mark is None:
             records = entries.records_of(self.kafka(), self._limit)
-            self._newest = max((record.timestamp for record in records), default=-1)
-        return self._newest
+            self._mark = TimeMark(max((record.timestamp for record in records), default=NO_TIMESTAMP), NO_PROMISE)
+        return self._mark
 
 
 class BatchMaker:
@@ -112,6 +114,11 @@ class BatchMaker:
         self._limit = limit
         self._compress = compress
         self._chunks = Assembler(limit)
+
+    def alone(self, entry: Entry) -> Batch:
+        """An entry met by itself: a chunk has no record then, and still tells its offsets."""
+        payload = None if is_chunk(entry.metadata) else entry.payload
+        return Batch(entry, payload, self._limit, compress=self._compress)
 
     def make(self, entry: Entry) -> Batch | None:
         """The entry's batch; None for a chunk whose beginning lies before this reader's."""

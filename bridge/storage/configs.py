@@ -20,7 +20,7 @@ from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.admin import Retention
 from bridge.storage.entries import KAFKA, PULSAR
-from bridge.storage.kept import CODECS, entry_format, is_compacted
+from bridge.storage.kept import entry_format, is_compacted
 
 COMPACTION_THRESHOLD: Final = 64 * 1024 * 1024
 """The bytes of new data after which Pulsar compacts a topic with cleanup.policy=compact."""
@@ -40,12 +40,16 @@ class Kind(IntEnum):
     LIST = 7
 
 
+_LARGEST: Final = {Kind.INT: _INT32_MAX, Kind.LONG: _INT64_MAX, Kind.DOUBLE: float("inf")}
+
+
 class Source(IntEnum):
     """Where a value comes from (DescribeConfigs v1, `DescribeConfigsResponse.ConfigSource`)."""
 
     TOPIC = 1
     STATIC_BROKER = 4
     DEFAULT = 5
+    LOGGER = 6
 
 
 class Way(Enum):
@@ -140,12 +144,12 @@ TABLE: Final[Mapping[str, Config]] = {
     config.name: config
     for config in (
         Config("cleanup.policy", Kind.LIST, Way.CARRIED, "delete: by retention. compact: every record is kept for "
-               "ever, and Pulsar compacts for its own readers. Both: compacted, and deleted by retention.",
-               "log.cleanup.policy"),
+               "ever, and Pulsar compacts for its own readers. Both: compacted, and deleted by retention. Neither: all "
+               "is kept for ever.", "log.cleanup.policy", choices=("compact", "delete")),
         Config("retention.ms", Kind.LONG, Way.CARRIED, "How long records are kept, -1 for ever: Pulsar's topic "
                "retention, in whole minutes, never less than asked for.", "log.retention.ms"),
         Config("retention.bytes", Kind.LONG, Way.CARRIED, "How many bytes of a partition are kept, -1 all: Pulsar's "
-               "topic retention, in whole megabytes, never less than asked for.", "log.retention.bytes"),
+               "topic retention, in whole megabytes, never less than asked for.", "log.retention.bytes", -_INT64_MAX),
         Config("max.message.bytes", Kind.INT, Way.CARRIED, "The largest batch taken from Kafka clients, as they send "
                "it. One record must be within Pulsar's maxMessageSize; a larger batch becomes several entries.",
                "message.max.bytes", 0, _INT32_MAX),
@@ -171,21 +175,21 @@ TABLE: Final[Mapping[str, Config]] = {
                "any ratio; Pulsar compacts for its own readers by size.", "log.cleaner.min.cleanable.ratio", 0, 1),
         Config("compression.type", Kind.STRING, Way.CARRIED, "How batches are stored, and given to consumers: as their "
                "producer compressed them, or all by one codec, or none.", "compression.type",
-               choices=("producer", *CODECS)),
+               choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")),
         Config("entry.format", Kind.STRING, Way.CARRIED, "How new batches stand in Pulsar. pulsar: each record a "
                "message that native consumers read. kafka: as they came, which only the bridge and KoP read.",
                choices=(PULSAR, KAFKA)),
         Config("message.timestamp.type", Kind.STRING, Way.FIXED, "Timestamps are the producers'.",
-               "log.message.timestamp.type"),
+               "log.message.timestamp.type", choices=("CreateTime", "LogAppendTime")),
         Config("message.timestamp.before.max.ms", Kind.LONG, Way.FIXED, "No timestamp is refused for its age.",
-               "log.message.timestamp.before.max.ms"),
+               "log.message.timestamp.before.max.ms", 0),
         Config("message.timestamp.after.max.ms", Kind.LONG, Way.FIXED, "No timestamp is refused for being ahead.",
-               "log.message.timestamp.after.max.ms"),
+               "log.message.timestamp.after.max.ms", 0),
         Config("min.insync.replicas", Kind.INT, Way.FIXED, "The copies that have acknowledged when a produce is "
                "answered: Pulsar's ack quorum for the topic. Asking for fewer is granted.", "min.insync.replicas", 1,
                _INT32_MAX),
         Config("max.compaction.lag.ms", Kind.LONG, Way.FIXED, "No record has to be compacted by any time.",
-               "log.cleaner.max.compaction.lag.ms"),
+               "log.cleaner.max.compaction.lag.ms", 1),
         Config("unclean.leader.election.enable", Kind.BOOLEAN, Way.FIXED, "BookKeeper never takes back what it has "
                "acknowledged.", "unclean.leader.election.enable"),
         Config("remote.storage.enable", Kind.BOOLEAN, Way.FIXED, "Offloading is a policy of Pulsar's namespaces."),
@@ -204,9 +208,9 @@ def checked(asked: Mapping[str, str | None], facts: Facts) -> dict[str, str]:
     for name, value in asked.items():
         config = TABLE.get(name)
         if config is None:
-            raise _invalid(f"there is no topic config {name} here")
+            raise _invalid(f"Unknown topic config name: {name}")
         if value is None:
-            raise _invalid(f"{name} has no value")
+            raise _invalid(f"Null value not supported for topic configs: {name}")
         value = value.strip()
         _check_type(config, value)
         if config.way is Way.FIXED:
@@ -294,25 +298,27 @@ def altered(
     """The configs after these (name, operation, value); still to be `checked`."""
     result: dict[str, str | None] = dict(configs)
     for name, operation, value in changes:
-        config = TABLE.get(name)
-        if config is None:
-            raise _invalid(f"there is no topic config {name} here")
         if operation == Operation.DELETE:
             result.pop(name, None)
-        elif value is None:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name} is given no value")
         elif operation == Operation.SET:
             result[name] = value
-        elif operation not in (Operation.APPEND, Operation.SUBTRACT):
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"there is no operation {operation} on configs")
-        elif config.kind is not Kind.LIST:
-            raise _invalid(f"{name} is no list, so nothing can be added to it or taken from it")
+        elif operation in (Operation.APPEND, Operation.SUBTRACT):
+            present = result.get(name)
+            present = facts.default(name) or "" if present is None else present
+            result[name] = _edited(name, Operation(operation), present, value or "")
         else:
-            present = _items(result.get(name) or facts.default(name) or "")
-            given = _items(value)
-            left = [item for item in present if item not in given]
-            result[name] = ",".join(left if operation == Operation.SUBTRACT else [*present, *_new(given, present)])
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"there is no operation {operation} on configs")
     return result
+
+
+def _edited(name: str, operation: Operation, present: str, value: str) -> str:
+    """A list with other items, as `ConfigurationControlManager` makes it."""
+    config = TABLE.get(name)
+    if config is None or config.kind is not Kind.LIST:
+        raise _invalid(f"Can't {operation.name} to key {name} because its type is not LIST.")
+    items, given = _items(present), _items(value)
+    left = [item for item in items if item not in given]
+    return ",".join(left if operation is Operation.SUBTRACT else [*items, *_new(given, items)])
 
 
 def _new(given: list[str], present: list[str]) -> list[str]:
@@ -324,22 +330,35 @@ def _items(text: str) -> list[str]:
 
 
 def _check_type(config: Config, value: str) -> None:
-    if config.choices and value.lower() not in config.choices:
-        raise _invalid(f"{config.name} must be one of {', '.join(config.choices)}")
+    """As `ConfigDef` does, and in its words: tools look for them."""
+    if config.choices:
+        for item in _items(value) if config.kind is Kind.LIST else (value,):
+            if item not in config.choices:
+                raise _wrong(config, item, f"String must be one of: {', '.join(config.choices)}")
     if config.kind is Kind.BOOLEAN:
         if value.lower() not in ("true", "false"):
-            raise _invalid(f"{config.name} must be true or false")
-    elif config.kind in (Kind.INT, Kind.LONG, Kind.DOUBLE):
-        try:
-            number = float(value) if config.kind is Kind.DOUBLE else int(value)
-        except ValueError:
-            raise _invalid(f"{config.name} must be a number") from None
-        if not config.low <= number <= config.high:
-            raise _invalid(f"{config.name} must be from {config.low} to {config.high}")
-    elif config.name == "cleanup.policy":
-        items = _items(value)
-        if not items or set(items) - {"compact", "delete"}:
-            raise _invalid("cleanup.policy must be delete, compact or both")
+            raise _wrong(config, value, "Expected value to be either true or false")
+    elif config.kind in _LARGEST:
+        number = _number(value, config.kind)
+        if number is None:
+            raise _wrong(config, value, f"Not a number of type {config.kind.name}")
+        if number < config.low:
+            raise _wrong(config, number, f"Value must be at least {config.low}")
+        if number > config.high:
+            raise _wrong(config, number, f"Value must be no more than {config.high}")
+
+
+def _number(text: str, kind: Kind) -> float | None:
+    """The number that a text stands for; None: none of the kind."""
+    try:
+        number = float(text) if kind is Kind.DOUBLE else int(text)
+    except ValueError:
+        return None
+    return number if "_" not in text and abs(number) <= _LARGEST[kind] else None
+
+
+def _wrong(config: Config, value: object, reason: str) -> KafkaError:
+    return _invalid(f"Invalid value {value} for configuration {config.name}: {reason}")
 
 
 def _check_fixed(config: Config, value: str, facts: Facts) -> None:
@@ -365,7 +384,7 @@ def _invalid(text: str) -> KafkaError:
 def _scaled(value: int, unit: int) -> int:
     """In Pulsar's coarser units, never less than asked; Pulsar's 0 keeps nothing at all, not even what is new."""
     scaled = max(-(-value // unit), 1)
-    return -1 if value == -1 or scaled > _INT32_MAX else scaled
+    return -1 if value < 0 or scaled > _INT32_MAX else scaled
 
 
 def _unscaled(value: int, unit: int) -> int:

@@ -4,15 +4,17 @@ Format `pulsar`: the entry is an ordinary Pulsar batch, a message for each recor
 Kafka batch as it came, and the property `entry.format` says so, as KoP's entries have it. What messages cannot say, and
 what is wanted without a look at the payload, is in one more property, which native consumers of batches do not see:
 
-    kafka.batch = {"v":1,"t":1700000000000,"e":1,"p":[id,epoch,sequence]}
+    kafka.batch = {"v":1,"t":1700000000000,"b":4711,"e":1,"p":[id,epoch,sequence]}
 
-`t` is the newest timestamp in the partition up to and with this entry, as this bridge saw it (time look-ups search by
-it); `e` that marked headers are in use (`codec._messages`); `p` the idempotent producer, absent without one. The
-property itself says that an absent event time means "no timestamp".
+`t` and `b` are its time mark: no record before offset `b` is newer than `t`, nor is one of this entry (`time_marks`
+says how that is known, `search` what it is good for). `b` is −1 where nothing can be promised, and absent in entries of
+versions before 0.2, whose `t` mostly grows. `e` says that marked headers are in use (`codec._messages`). `p` is the
+idempotent producer, absent without one. The property itself says that an absent event time means "no timestamp".
 """
 
 import json
-from typing import Any
+import struct
+from typing import Any, NamedTuple
 
 from bridge import codec
 from bridge.codec import (
@@ -25,10 +27,11 @@ from bridge.codec import (
     message_sets,
     timestamp_of,
 )
-from bridge.codec.compression import CODEC_MASK, KAFKA_OF, KafkaCodec, decompress_kafka, decompress_pulsar
+from bridge.codec.compression import KAFKA_OF, decompress_kafka, decompress_pulsar
 from bridge.codec.packing import pack
 from bridge.errors import BridgeError, CorruptEntry, KafkaError
 from bridge.kafka.error_codes import ErrorCode
+from bridge.kafka.primitives import Buffer
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from bridge.pulsar.types import Entry
 
@@ -51,13 +54,26 @@ def split(records: memoryview) -> list[memoryview]:
         if magic < 2:
             raise KafkaError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, f"message format {magic} is not supported")
         size = int.from_bytes(rest[8:12], "big", signed=True) + 12
-        if size < HEADER_SIZE or size > len(rest):
+        if size < HEADER_SIZE:
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch says {size} bytes, its header has {HEADER_SIZE}")
+        if size > len(rest):
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a batch says {size} bytes, {len(rest)} are left")
         batches.append(rest[:size])
         rest = rest[size:]
     if not batches:
         raise KafkaError(ErrorCode.INVALID_RECORD, "no batch for this partition")
     return batches
+
+
+_PRODUCER_AT, _PRODUCER = 43, struct.Struct(">qhi")
+
+
+def producer_in(records: Buffer) -> tuple[int, int, int]:
+    """The producer of the first batch of one partition's produce data, whatever else is in there."""
+    if len(records) < HEADER_SIZE or records[16] != 2:
+        return NO_PRODUCER
+    number, epoch, sequence = _PRODUCER.unpack_from(records, _PRODUCER_AT)
+    return (number, epoch, sequence) if number >= 0 else NO_PRODUCER
 
 
 def message_count(metadata: MessageMetadata) -> int:
@@ -71,10 +87,23 @@ def producer_of(metadata: MessageMetadata) -> tuple[int, int, int]:
     return NO_PRODUCER if mark is None else _producer(mark)
 
 
-def newest_so_far(metadata: MessageMetadata) -> int | None:
-    """The newest timestamp of the partition up to this entry, where the bridge wrote it down."""
+class TimeMark(NamedTuple):
+    """What an entry says of the timestamps before it."""
+
+    newest: int
+    """A timestamp in ms that no record of this entry and none before `complete` is newer than; −1: there is none."""
+    complete: int
+    """An offset; or NO_PROMISE, or UNSAID."""
+
+
+NO_PROMISE, UNSAID = -1, -2
+"""Nothing is promised of other entries; nothing is said of them, by an older version of the bridge."""
+
+
+def time_mark(metadata: MessageMetadata) -> TimeMark | None:
+    """The time mark of an entry that the bridge wrote."""
     mark = _own_mark(metadata)
-    return None if mark is None else int(mark["t"])
+    return None if mark is None else TimeMark(int(mark["t"]), int(mark.get("b", UNSAID)))
 
 
 _ENOUGH = 1 << 27
@@ -93,9 +122,11 @@ def records_of(batch: bytes, limit: int = _ENOUGH) -> list[Record]:
     return found
 
 
-def has_codec(batches: bytes, codec: KafkaCodec) -> bool:
-    """Whether one of these batches is compressed so."""
-    return any(batch[ATTRIBUTES_AT] & CODEC_MASK == codec for batch in split(memoryview(batches)))
+def summary(batches: bytes) -> tuple[int, int]:
+    """Of what `to_kafka` returned, by its headers alone: the newest timestamp, and the offset after the last."""
+    headers = [codec.read_header(batch) for batch in split(memoryview(batches))]
+    last = headers[-1]
+    return max(header.max_timestamp for header in headers), last.base_offset + last.last_offset_delta + 1
 
 
 def is_kafka(metadata: MessageMetadata) -> bool:

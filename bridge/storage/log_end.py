@@ -3,10 +3,10 @@
 import asyncio
 from contextlib import suppress
 
-from bridge.codec import NO_TIMESTAMP
 from bridge.pulsar.types import Position, Receipt
 from bridge.storage.batches import Batch
 from bridge.storage.offsets import Anchor
+from bridge.storage.time_marks import TimeMarks
 
 _SEEN = 1024  # entries met at the tail whose receipts may still come; far more than are ever on their way
 _TAIL_PATIENCE = 1.0  # seconds; the tail shows an entry within a millisecond or two unless it lost its broker
@@ -21,9 +21,11 @@ class LogEnd:
 
     def __init__(self) -> None:
         self.offset = 0
-        self.newest_timestamp = NO_TIMESTAMP
+        self.marks = TimeMarks()
         self.anchor = Anchor()
-        self.tail_is_live = False
+        self.reached: Position | None = None
+        """Up to here a reader at the tail has met all entries; None without one."""
+        self._own = Anchor()  # which may be behind the other: others have stored since, or the tail was opened there
         self._seen: dict[Position, int] = {}
         self._expected: dict[Position, asyncio.Future[None]] = {}
         self._waiters: set[asyncio.Future[None]] = set()
@@ -33,6 +35,11 @@ class LogEnd:
         if offset > self.offset:
             self.offset = offset
             self.wake()
+
+    def arrived(self, offset: int) -> None:
+        """What is stored before `offset` can be read from memory now: who found it missing looks again."""
+        self.offset = max(self.offset, offset)
+        self.wake()
 
     def wake(self) -> None:
         """Let everyone who waits look again."""
@@ -49,6 +56,11 @@ class LogEnd:
         """Take a future back that waits no more."""
         self._waiters.discard(waiter)
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether anybody waits for the partition to grow."""
+        return bool(self._waiters)
+
     def see(self, batch: Batch) -> None:
         """Take note of an entry met at the tail."""
         self._seen[batch.position] = batch.base
@@ -60,10 +72,10 @@ class LogEnd:
 
     async def sees(self, position: Position) -> bool:
         """Wait for the tail to meet an entry that is stored; False where it cannot tell."""
-        if not self.tail_is_live:
-            return False
         if position in self._seen:
             return True
+        if self.reached is None or position <= self.reached:
+            return False
         expected: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._expected[position] = expected
         with suppress(TimeoutError):
@@ -78,7 +90,14 @@ class LogEnd:
         position = receipt.position
         base = self.anchor.extend(position.ledger, position.entry, count)
         if base is None:
+            base = self._own.extend(position.ledger, position.entry, count)
+        if base is None:
             base = self._seen.get(position)
-            if base is not None:
-                self.anchor.observe(position.ledger, position.entry, base + count)
+        if base is not None:
+            self.found(position, base + count)
         return base
+
+    def found(self, position: Position, next_offset: int) -> None:
+        """The offset after an entry of ours is known: what follows it directly can be counted."""
+        self.anchor.observe(position.ledger, position.entry, next_offset)
+        self._own.observe(position.ledger, position.entry, next_offset)

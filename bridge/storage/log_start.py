@@ -1,6 +1,7 @@
 """Where a partition starts, as Pulsar has told: its retention moves that up at any time."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from bridge import log
 from bridge.errors import KafkaError
@@ -20,13 +21,16 @@ class LogStart:
     `offset` is the first one that may be read, as far as is known. It never goes back.
     """
 
-    def __init__(self, topic: str, search: Search, end: LogEnd) -> None:
+    def __init__(self, topic: str, search: Search, end: LogEnd, load: Callable[[], Awaitable[None]]) -> None:
+        """`load` has the end learnt where it is not known."""
         self.offset = 0
         self._topic = topic
         self._search = search
         self._end = end
+        self._load = load
         self._known_at = float("-inf")
         self._refreshing: asyncio.Task[None] | None = None
+        self._closed = False
 
     def raise_to(self, offset: int) -> None:
         """Let it be this one at least, whatever Pulsar still has."""
@@ -39,6 +43,8 @@ class LogStart:
     async def find(self) -> int:
         """Ask Pulsar."""
         first = await self._search.read(EARLIEST)
+        if first is None:
+            await self._load()
         self.raise_to(self._end.offset if first is None else first.base)
         self._known_at = asyncio.get_running_loop().time()
         return self.offset
@@ -47,18 +53,19 @@ class LogStart:
         """From memory, refreshed in the background; asked for where it never was."""
         if self._known_at == float("-inf"):
             return await self.find()
-        if not self.known_within(_FRESH):
+        if not self.known_within(_FRESH) and not self._closed:
             self._refresh()
         return self.offset
 
     async def within(self, seconds: float) -> int:
         """As it was no longer ago, unless Pulsar cannot be asked."""
-        if not self.known_within(seconds):
+        if not self.known_within(seconds) and not self._closed:
             await asyncio.wait((self._refresh(),))  # whatever becomes of it, who asks goes on
         return self.offset
 
     def close(self) -> None:
         """Ask no more."""
+        self._closed = True
         if self._refreshing is not None:
             self._refreshing.cancel()
 

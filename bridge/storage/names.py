@@ -1,11 +1,14 @@
 """Kafka topic names to Pulsar's and back: `orders` ⇄ `persistent://tenant/namespace/orders[-partition-N]`."""
 
 import re
+from collections.abc import Iterator
+from itertools import product
 
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 
-_LEGAL = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)  # org.apache.kafka.common.internals.Topic
+_LONGEST = 249  # org.apache.kafka.common.internals.Topic
+_LEGAL = re.compile(rf"[a-zA-Z0-9._-]{{1,{_LONGEST}}}", re.ASCII)
 _PARTITION = re.compile(r"-partition-[0-9]+\Z", re.ASCII)
 # Pulsar keeps its own state in topics of these names in every namespace (SystemTopicNames)
 _PULSAR_SYSTEM = frozenset(
@@ -14,6 +17,9 @@ _PULSAR_SYSTEM = frozenset(
 )  # fmt: skip
 _PULSAR_SUFFIXES = ("__transaction_pending_ack", "-multiTopicsReader")
 HIDDEN_PREFIX = "__bridge_"
+INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
+"""Where Kafka keeps its own state (`org.apache.kafka.common.internals.Topic`). Tools look there for it: an ordinary
+topic of such a name would mislead them."""
 
 
 def is_partition(name: str) -> bool:
@@ -25,25 +31,44 @@ def is_shown(name: str) -> bool:
     """Whether a Pulsar topic of this local name is one that Kafka clients see."""
     if not _LEGAL.fullmatch(name) or name in (".", ".."):
         return False
-    if name in _PULSAR_SYSTEM or name.startswith(HIDDEN_PREFIX) or name.endswith(_PULSAR_SUFFIXES):
+    if name in INTERNAL or name in _PULSAR_SYSTEM or name.startswith(HIDDEN_PREFIX) or name.endswith(_PULSAR_SUFFIXES):
         return False
     return not is_partition(name)
 
 
 def check(name: str) -> None:
-    """Raise INVALID_TOPIC_EXCEPTION unless `name` is legal in Kafka and free in Pulsar.
+    """Raise INVALID_TOPIC_EXCEPTION unless `name` is legal in Kafka and free in Pulsar (Kafka's `Topic.validate`).
 
     A slash, colon or percent sign is never legal, so no name reaches another namespace, tenant or REST path.
     """
-    if is_shown(name):
-        return
+    if not is_shown(name) and name not in INTERNAL:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, _reason(name))
+
+
+def _reason(name: str) -> str:
+    if not name:
+        return "Topic name is invalid: the empty string is not allowed"
+    if name in (".", ".."):
+        return f"Topic name is invalid: '{name}' is not allowed"
+    if len(name) > _LONGEST:
+        return f"Topic name is invalid: the length of '{name}' is longer than the max allowed length {_LONGEST}"
+    if not _LEGAL.fullmatch(name):
+        legal = "one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+        return f"Topic name is invalid: '{name}' contains {legal}"
     if is_partition(name):
-        reason = "Pulsar takes a name that ends in -partition-N for a partition of another topic"
-    elif name in (".", "..") or not _LEGAL.fullmatch(name):
-        reason = "a topic name is 1 to 249 of a-z A-Z 0-9 . _ - and neither . nor .."
-    else:
-        reason = "the name is reserved for Pulsar's or the bridge's own state"
-    raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
+        return "Pulsar takes a name that ends in -partition-N for a partition of another topic"
+    return "the name is reserved for Pulsar's or the bridge's own state"
+
+
+def collides(name: str, other: str) -> bool:
+    """Whether two names differ only in dots and underscores, which are the same in the names of Kafka's metrics."""
+    return name != other and name.replace(".", "_") == other.replace(".", "_")
+
+
+def colliding(name: str) -> Iterator[str]:
+    """Every other name that a name collides with."""
+    ways = [("._" if character in "._" else character) for character in name]
+    return (found for found in map("".join, product(*ways)) if found != name)
 
 
 class Names:

@@ -22,7 +22,7 @@ from bridge.codec.packing import pack
 from bridge.errors import BatchTooLarge, CorruptBatch, InvalidRecord, KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.pb.PulsarApi_pb2 import CompressionType, MessageMetadata
-from bridge.storage.entries import ATTRIBUTES_AT, FORMAT_PROPERTY, KAFKA, PROPERTY, PULSAR
+from bridge.storage.entries import ATTRIBUTES_AT, FORMAT_PROPERTY, KAFKA, PROPERTY, PULSAR, TimeMark
 
 METADATA_BYTES = 512
 """What an entry's metadata may take, which counts for the broker's limit as well."""
@@ -65,9 +65,9 @@ class Sealed(NamedTuple):
     compression: PulsarCodec = PulsarCodec.NONE
     uncompressed_size: int = 0
 
-    def metadata(self, newest: int) -> MessageMetadata:
-        """The entry's metadata; `newest`: the newest timestamp of the partition so far, this batch's included."""
-        mark = f'{{"v":1,"t":{newest}'
+    def metadata(self, time_mark: TimeMark) -> MessageMetadata:
+        """The entry's metadata, with what it says of the timestamps before it."""
+        mark = f'{{"v":1,"t":{time_mark.newest},"b":{time_mark.complete}'
         if self.escaped:
             mark += ',"e":1'
         if self.producer != NO_PRODUCER:

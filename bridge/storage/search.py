@@ -1,21 +1,30 @@
 """Finds the entry that holds an offset or a time, by binary search with one-entry reads (DESIGN D5).
 
 The admin API's ledger list narrows the search to a ledger; inside one, entries are numbered without gaps.
+
+Timestamps need not grow. What an entry's time mark promises (`storage/time_marks`) rules out everything before some
+offset: nothing there is as new as what is looked for. Of entries that promise nothing, as those of other writers, it is
+believed that they are at most DISORDER_MS older than anything before them. So a search by time finds where to begin to
+look, never too late a place; how far that is from the record itself is what was on its way at one time, or DISORDER_MS.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import accumulate
 
 from bridge.metrics import StorageMetrics
 from bridge.pulsar.admin import Admin
 from bridge.pulsar.client import PulsarClient
-from bridge.pulsar.types import EARLIEST, LATEST, Position
-from bridge.storage.batches import Batch
+from bridge.pulsar.types import EARLIEST, Position
+from bridge.storage.batches import Batch, BatchMaker
 from bridge.storage.chunks import is_chunk
 from bridge.storage.markers import Markers
 from bridge.storage.offsets import OffsetIndex
 
 _MAX_CHUNKS_BACK = 10_000
+DISORDER_MS = 10_000
+"""How much older than a record before it a record may be, where several write to a partition, and still be found."""
 
 
 @dataclass(slots=True)
@@ -27,17 +36,44 @@ class _Range:
     last: int
 
 
+class _Stretch:
+    """The entries of several ledgers, numbered from 0."""
+
+    def __init__(self, ranges: list[_Range]) -> None:
+        self._ranges = ranges
+        self._starts = list(accumulate((one.last - one.first + 1 for one in ranges), initial=0))
+        self.length = self._starts[-1]
+
+    def position(self, number: int) -> Position:
+        """The position of an entry."""
+        at = bisect_right(self._starts, number) - 1
+        return Position(self._ranges[at].ledger, self._ranges[at].first + number - self._starts[at])
+
+    def number(self, position: Position) -> int | None:
+        """The number of the entry at a position; None where it is beyond them."""
+        for start, one in zip(self._starts, self._ranges, strict=False):
+            if one.ledger == position.ledger and one.first <= position.entry <= one.last:
+                return start + position.entry - one.first
+        return None
+
+
 class Search:
     """Searches one partition."""
 
     def __init__(
-        self, topic: str, client: PulsarClient, admin: Admin, metrics: StorageMetrics, limit: int, index: OffsetIndex
+        self,
+        topic: str,
+        client: PulsarClient,
+        admin: Admin,
+        metrics: StorageMetrics,
+        maker: BatchMaker,
+        index: OffsetIndex,
     ) -> None:
         self._topic = topic
         self._client = client
         self._admin = admin
         self._metrics = metrics
-        self._limit = limit
+        self._maker = maker
         self._index = index
         self.markers = Markers(topic, admin)
 
@@ -53,11 +89,7 @@ class Search:
 
     async def last_position(self) -> Position:
         """The last entry's position, EARLIEST if there is none."""
-        reader = await self._client.reader(self._topic, LATEST, permits=1)
-        try:
-            return await reader.last_position()
-        finally:
-            await reader.close()
+        return await self._client.last_position(self._topic)
 
     async def offset_of_empty(self) -> int:
         """The next offset of a log without entries: 0, or what the broker remembers of those it has trimmed."""
@@ -66,8 +98,27 @@ class Search:
         return int(properties.get("index", -1)) + 1
 
     async def time(self, timestamp: int) -> Batch | None:
-        """The first entry up to which a record is as new as `timestamp` (ms); None if none is."""
-        return await self._first(lambda batch: batch.newest_timestamp() >= timestamp, None, None)
+        """An entry before which no record is as new as `timestamp` (ms), near the first that is; None: past the end."""
+        self._metrics.cold_lookups.inc()
+        stretch = _Stretch([one for one in await self._ranges(None, None) if one.last >= one.first])
+        begin = left = 0  # all before `begin` is ruled out; to the left of `left` nothing more can be learnt
+        right = stretch.length
+        while left < right:
+            middle = (left + right) // 2
+            batch = await self.read(stretch.position(middle))
+            number = None if batch is None else stretch.number(batch.position)
+            if batch is None or number is None or number >= right:
+                right = middle
+                continue
+            mark = batch.time_mark()
+            if mark.complete < 0 and mark.newest < timestamp - DISORDER_MS:
+                begin = left = number + 1
+            elif mark.complete >= 0 and mark.newest < timestamp:
+                left = number + 1
+                begin = max(begin, left - max(batch.next - mark.complete, 0))  # an entry has one record at least
+            else:
+                right = middle
+        return None if begin >= stretch.length else await self.read(stretch.position(begin))
 
     async def read(self, position: Position) -> Batch | None:
         """The entry at this position, or the first after it; None beyond the end.
@@ -77,9 +128,7 @@ class Search:
         entry = await self._client.read_entry(self._topic, position, self.markers.only)
         if entry is None:
             return None
-        # alone, a chunk of a large message has no record; it still tells its offsets
-        payload = None if is_chunk(entry.metadata) else entry.payload
-        batch = Batch(entry, payload, self._limit)
+        batch = self._maker.alone(entry)
         self._index.add(batch.base, (batch.position.ledger, batch.position.entry))
         return batch
 

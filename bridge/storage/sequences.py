@@ -69,6 +69,25 @@ class Sequences:
         """`last_sequence_id`: the last one that Pulsar knows under the producer's name, −1 if it knows none."""
         self._last = Place.of_pulsar(last_sequence_id)
 
+    @property
+    def last(self) -> Place | None:
+        """The last place that is taken."""
+        return self._last
+
+    @property
+    def epoch(self) -> int:
+        """The producer's present epoch; −1 where nothing is known of it."""
+        return -1 if self._last is None else self._last.epoch
+
+    def is_gap(self, epoch: int, sequence: int) -> bool:
+        """Whether something is missing before a batch that begins here, as far as is known."""
+        last = self._last
+        if last is None or epoch < last.epoch:
+            return False
+        if epoch > last.epoch:
+            return sequence != 0
+        return (last.sequence + 1 - sequence) % _SEQUENCES > _SEQUENCES // 2
+
     def check(self, epoch: int, sequence: int, count: int) -> Range:
         """Judge a batch of `count` records; KafkaError as in the table above. Says nothing is appended yet."""
         last = self._last
@@ -84,8 +103,7 @@ class Sequences:
         if sequence == expected.sequence:
             return _range(expected, count, repeated=False)
         # behind or ahead is told by the shorter way round
-        behind = (expected.sequence - sequence) % _SEQUENCES
-        if behind > _SEQUENCES // 2:
+        if self.is_gap(epoch, sequence):
             text = f"sequence {sequence} where {expected.sequence} is next"
             raise KafkaError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, text)
         era = expected.era if sequence < expected.sequence else expected.era - 1

@@ -1,6 +1,7 @@
 """What all partition logs of a process share."""
 
-from dataclasses import dataclass
+import asyncio
+from dataclasses import dataclass, field
 
 from bridge.config import Settings
 from bridge.metrics import StorageMetrics
@@ -10,6 +11,7 @@ from bridge.storage.batches import BatchMaker
 from bridge.storage.cache import Cache
 from bridge.storage.catchup import CatchUps
 from bridge.storage.deduplication import Deduplication
+from bridge.storage.missing import MissingBatches
 from bridge.storage.sealing import METADATA_BYTES
 
 
@@ -25,6 +27,9 @@ class Storage:
     catchups: CatchUps
     deduplication: Deduplication
     writer: str  # names this process among a topic's producers
+    missing: MissingBatches = field(default_factory=MissingBatches)
+    far_searches: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(4))
+    """How many look for a repeated batch far back in a log at once: it is work, which clients decide to have done."""
 
     @property
     def largest_batch(self) -> int:

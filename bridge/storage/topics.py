@@ -2,58 +2,35 @@
 
 import asyncio
 import uuid
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from functools import partial
 
 from bridge import log
 from bridge.errors import KafkaError
+from bridge.fairness import FairLimit
+from bridge.futures import shared
 from bridge.kafka.error_codes import ErrorCode
-from bridge.pulsar.admin import AdminError, NotFound
+from bridge.pulsar.admin import AdminError
+from bridge.pulsar.pb import PulsarApi_pb2 as pb
+from bridge.pulsar.types import PulsarError
 from bridge.storage import kept, names
 from bridge.storage.administration import Administration
+from bridge.storage.creation import check_new, taken
 from bridge.storage.faults import translated
 from bridge.storage.names import Names
 from bridge.storage.partition import PartitionLog
 from bridge.storage.producer_ids import ProducerIds
 from bridge.storage.services import Storage
+from bridge.storage.topic import NO_ID, UUID_PROPERTY, Topic, topic_id
+from bridge.storage.topic_questions import TopicQuestions
 
 _log = log.get(__name__)
 
-UUID_PROPERTY = "kafkaTopicUUID"
-"""Where KoP kept the topic id, and where the bridge keeps it."""
-TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
-"""What has configs (`org.apache.kafka.common.config.ConfigResource.Type`)."""
 _FRESH = 5.0  # seconds that what is known of a topic is taken for true; then it is asked anew in the background
 _SWEEP = 10.0
 _AT_ONCE = 16
-_ZERO = uuid.UUID(int=0)
-
-
-@dataclass(slots=True, eq=False)
-class Topic:
-    """A topic and its partition logs, opened when used."""
-
-    name: str
-    partitions: int
-    partitioned: bool
-    id: uuid.UUID
-    known_at: float
-    properties: Mapping[str, str] = field(default_factory=dict)
-    logs: dict[int, PartitionLog] = field(default_factory=dict)
-    refreshing: "asyncio.Task[None] | None" = None
-    changing: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-    def learn(self, properties: Mapping[str, str]) -> None:
-        """Take over what is kept with the topic: its configs, and where its logs start."""
-        self.properties = properties
-        for partition, partition_log in self.logs.items():
-            self.tell(partition, partition_log)
-
-    def tell(self, partition: int, partition_log: PartitionLog) -> None:
-        """Let one log know what of this is its own."""
-        partition_log.raise_start(kept.log_start(self.properties, partition))
-        partition_log.learn(kept.configs(self.properties))
 
 
 class Topics:
@@ -64,9 +41,15 @@ class Topics:
         self._names = Names(storage.settings.pulsar.full_namespace)
         self._known: dict[str, Topic] = {}
         self._finding: dict[str, asyncio.Future[Topic | None]] = {}
-        self._limit = asyncio.Semaphore(_AT_ONCE)
+        self._outdated: set[str] = set()  # being looked for, and created or deleted since that was asked
+        self._deleting: Counter[str] = Counter()  # by deletions here that are under way
+        self._questions = TopicQuestions(storage, self._names)
+        self._readying = FairLimit(_AT_ONCE)
         self._sweeper: asyncio.Task[None] | None = None
         self._closing: set[asyncio.Task[None]] = set()
+        self.on_removed: list[Callable[[str], None]] = []
+        """Called with the name of each topic of which something has gone: all of it, or one partition."""
+        self._stopped = False
         self.administration = Administration(storage, self._names)
         self.producer_ids = ProducerIds(storage.client, storage.admin, self._names)
 
@@ -76,12 +59,16 @@ class Topics:
         await self._storage.client.watch_topics(self._names.namespace, self._changed)
 
     async def close(self) -> None:
-        """Close every partition log."""
-        if self._sweeper is not None:
-            self._sweeper.cancel()
+        """Close every partition log; nothing is opened any more."""
+        self._stopped = True
+        asking = [topic.refreshing for topic in self._known.values() if topic.refreshing is not None]
+        for task in (self._sweeper, *asking, *self._finding.values()):
+            if task is not None:
+                task.cancel()
         for name in list(self._known):
             self._forget(name, flush=False)
         await self.producer_ids.close()
+        await self.administration.close()
         await self._storage.catchups.close()
         while self._closing:
             await asyncio.wait(self._closing)
@@ -96,21 +83,37 @@ class Topics:
         return topic
 
     async def get(self, name: str) -> Topic | None:
-        """The topic, or None if there is none. Raises KafkaError for a name that can be no topic's."""
+        """The topic, or None if there is none."""
         topic = self.cached(name)
         if topic is not None:
             return topic
-        names.check(name)
+        if not names.is_shown(name):
+            return None
         # asked for many times at once, it is looked for once, and all go on in the order they came
         finding = self._finding.get(name)
         if finding is None:
             finding = asyncio.ensure_future(self._find(name))
             self._finding[name] = finding
-            finding.add_done_callback(lambda _: self._finding.pop(name, None))
-        return await asyncio.shield(finding)
+            finding.add_done_callback(partial(self._found, name))
+        return await shared(finding, KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this node stops"))
+
+    def _found(self, name: str, finding: "asyncio.Future[Topic | None]") -> None:
+        self._finding.pop(name, None)
+        finding.cancelled() or finding.exception()  # seen: all who asked may have gone
+
+    async def exists(self, name: str) -> bool:
+        """Whether there is a topic of this name, whoever made it: a question that costs next to nothing."""
+        try:
+            return self.cached(name) is not None or await self._storage.client.partitions(self._names.pulsar(name)) >= 0
+        except PulsarError as error:
+            if error.code == pb.TopicNotFound:
+                return False
+            return await self.get(name) is not None  # a broker that cannot be asked so
 
     async def by_id(self, topic_id: uuid.UUID) -> Topic | None:
         """The topic with this id."""
+        if topic_id == NO_ID:
+            return None
         for topic in self._known.values():
             if topic.id == topic_id:
                 return topic
@@ -118,18 +121,16 @@ class Topics:
 
     async def names(self) -> list[str]:
         """The names of all topics that Kafka clients may see, in order."""
-        namespace = self._names.namespace
-        with translated():
-            partitioned, stored = await asyncio.gather(
-                self._storage.admin.partitioned_topics(namespace), self._storage.client.topics_of_namespace(namespace)
-            )
-        return sorted({name for full in (*partitioned, *stored) if (name := self._names.kafka(full)) is not None})
+        return await self._questions.names()
 
     async def all(self) -> list[Topic]:
         """Every topic that Kafka clients may see, by name."""
+        started = _now()
         found = await self.names()
         for name in self._known.keys() - set(found):
-            self._forget(name)
+            # gone, or made while the list was: what was learnt since it was asked for is newer than the list
+            if self._known[name].known_at < started:
+                self._refresh(self._known[name])
         topics = await asyncio.gather(*map(self.get, found))
         return [topic for topic in topics if topic is not None]
 
@@ -137,20 +138,28 @@ class Topics:
         """A partition's log by name; UNKNOWN_TOPIC_OR_PARTITION if there is none."""
         topic = await self.get(name)
         if topic is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return self.log(topic, partition)
 
     def log(self, topic: Topic, partition: int) -> PartitionLog:
         """A partition's log; UNKNOWN_TOPIC_OR_PARTITION if the topic has no such partition."""
         log = topic.logs.get(partition)
         if log is None:
+            if topic.forgotten:
+                text = f"topic {topic.name} was deleted, or is looked for anew"
+                raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, text)
             if not 0 <= partition < topic.partitions:
-                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic.name} has no partition {partition}")
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             full = self._names.partition(topic.name, partition, partitioned=topic.partitioned)
-            log = topic.logs[partition] = PartitionLog(full, self._storage, lambda: self._forget(topic.name, topic))
+            log = topic.logs[partition] = PartitionLog(full, self._storage, lambda: self.forget(topic))
             self._storage.metrics.open_partitions.inc()
             topic.tell(partition, log)
         return log
+
+    def note_missing(self, name: str, partition: int, producer: tuple[int, int, int]) -> None:
+        """A batch of an idempotent producer (id, epoch, sequence) was received and did not come into its log."""
+        for partitioned in (True, False):  # perhaps nobody could say what it is
+            self._storage.missing.note(self._names.partition(name, partition, partitioned=partitioned), *producer)
 
     def opened(self, name: str, partition: int) -> PartitionLog | None:
         """A partition's log if somebody uses it already; asks Pulsar nothing."""
@@ -158,36 +167,59 @@ class Topics:
         return None if topic is None else topic.logs.get(partition)
 
     def forget(self, topic: Topic) -> None:
-        """What is known of this topic has proved wrong: ask anew when somebody wants it."""
+        """What is known of it has proved wrong: ask anew when somebody wants it."""
         self._forget(topic.name, topic)
 
     # --- changing ---
 
-    async def create(self, name: str, partitions: int, configs: Mapping[str, str | None] | None = None) -> Topic:
-        """Create a topic and wait until a produce to each partition would work; KafkaError otherwise."""
-        names.check(name)
-        if await self.get(name) is not None:
-            raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name} exists")
-        properties = {UUID_PROPERTY: str(uuid.uuid4())}
-        admin, full = self._storage.admin, self._names.pulsar(name)
+    async def create(
+        self, name: str, partitions: int, configs: Mapping[str, str | None] | None = None, *, is_new: bool = False
+    ) -> Topic:
+        """Create a topic and wait until a produce to each partition would work; KafkaError otherwise.
+
+        `is_new`: `check_new` has been asked already.
+        """
+        if not is_new:
+            await check_new(name, self)
+        new_id = uuid.uuid4()
+        properties = {UUID_PROPERTY: str(new_id)}
         if not configs:
-            with translated():
-                await admin.create_partitioned(full, partitions, properties)
+            await self._create(name, partitions, properties)
         else:
             wanted, facts = await self.administration.check(configs)
-            with translated():
-                await admin.create_partitioned(full, partitions, properties | kept.with_configs(wanted))
+            properties |= kept.with_configs(wanted)
+            await self._create(name, partitions, properties)
             try:
                 await self.administration.carry(name, wanted, facts)
             except KafkaError:
                 with suppress(AdminError):
-                    await admin.delete_partitioned(full, force=True)
+                    await self._storage.admin.delete_partitioned(self._names.pulsar(name), force=True)
+                self._forget(name)
                 raise
-        topic = await self.get(name)
-        if topic is None:
-            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name} is created and not visible yet")
+        topic = self._created(Topic(name, partitions, True, new_id, _now(), properties))
         await self.ready(topic)
         return topic
+
+    async def _create(self, name: str, partitions: int, properties: Mapping[str, str]) -> None:
+        with translated(), taken(name):
+            await self._storage.admin.create_partitioned(self._names.pulsar(name), partitions, properties)
+
+    def _created(self, topic: Topic) -> Topic:
+        """Take a topic in that was just created; what was known of the name before is of another one."""
+        known = self._known.get(topic.name)
+        if known is not None and known.id == topic.id:
+            return known  # somebody has found it meanwhile
+        self._forget(topic.name)
+        topic = self._take(topic)
+        for partition in range(topic.partitions):
+            self.log(topic, partition).begin_empty()
+        return topic
+
+    def _take(self, topic: Topic) -> Topic:
+        """Go by what was learnt of a topic, unless somebody was quicker."""
+        if self._stopped:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this node stops")
+        return self._known.setdefault(topic.name, topic)
 
     async def create_if_absent(self, name: str) -> Topic:
         """The topic, created with the default number of partitions if there is none (automatic creation)."""
@@ -205,7 +237,7 @@ class Topics:
         """Wait until a produce to each partition would work (clients do not expect a first refusal)."""
 
         async def one(partition: int) -> None:
-            async with self._limit:
+            async with self._readying:
                 await self.log(topic, partition).writable()
 
         await asyncio.gather(*map(one, range(topic.partitions)))
@@ -213,15 +245,21 @@ class Topics:
     async def delete(self, topic: Topic) -> None:
         """Delete a topic and its records."""
         full = self._names.pulsar(topic.name)
-        # our own producers and readers go first: they must not find the topic going under their hands
-        self._forget(topic.name)
-        if self._closing:
-            await asyncio.wait(self._closing)
-        with translated():
-            if topic.partitioned:
-                await self._storage.admin.delete_partitioned(full, force=True)
-            else:
-                await self._storage.admin.delete_non_partitioned(full, force=True)
+        # nobody finds it any more: who opens a producer while it goes brings it back
+        self._deleting[topic.name] += 1
+        try:
+            # our own producers and readers go first: they must not find the topic going under their hands
+            closing = self._forget(topic.name)
+            if closing:
+                await asyncio.wait(closing)
+            with translated():
+                if topic.partitioned:
+                    await self._storage.admin.delete_partitioned(full, force=True)
+                else:
+                    await self._storage.admin.delete_non_partitioned(full, force=True)
+        finally:
+            self._deleting[topic.name] -= 1
+            self._deleting += Counter()  # without those that are done
         self._forget(topic.name)
 
     async def grow(self, topic: Topic, partitions: int) -> None:
@@ -229,23 +267,11 @@ class Topics:
         await self.administration.grow(topic, partitions)
         await self.ready(topic)
 
-    async def configurable(self, resource_type: int, name: str) -> Topic:
-        """The topic whose configs are to be changed; KafkaError where they cannot be."""
-        if resource_type == BROKER_RESOURCE:
-            text = "a bridge's settings are in its own configuration: change that and start it again"
-            raise KafkaError(ErrorCode.INVALID_CONFIG, text)
-        if resource_type != TOPIC_RESOURCE:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"resources of type {resource_type} have no configs here")
-        topic = await self.get(name)
-        if topic is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
-        return topic
-
     async def delete_records(self, name: str, partition: int, offset: int) -> int:
         """Let nobody read what is before `offset` (−1: the end) any more; the first offset that is left."""
         topic = await self.get(name)
         if topic is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name}")
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         partition_log = self.log(topic, partition)
         if kept.configs(topic.properties).get("cleanup.policy") == "compact":
             raise KafkaError(ErrorCode.POLICY_VIOLATION, "each key's last record is kept: cleanup.policy is compact")
@@ -258,66 +284,39 @@ class Topics:
     # --- within ---
 
     async def _find(self, name: str) -> Topic | None:
-        async with self._limit:
-            with translated():
-                found = await self._ask(name)
-        if found is None:
-            return None
-        partitions, properties = found
-        topic = Topic(name, partitions or 1, partitions > 0, await self._topic_id(name, properties), _now(), properties)
-        return self._known.setdefault(name, topic)
-
-    async def _ask(self, name: str) -> tuple[int, dict[str, str]] | None:
-        """Partitions (0: not partitioned) and properties; None if there is no such topic."""
-        full = self._names.pulsar(name)
-        try:
-            metadata = await self._storage.admin.partitioned_metadata(full)
-            if metadata.partitions > 0:
-                return metadata.partitions, metadata.properties
-        except NotFound:
-            return None
-        if full not in await self._storage.client.topics_of_namespace(self._names.namespace):
-            return None
-        return 0, await self._storage.admin.topic_properties(full)
-
-    async def _topic_id(self, name: str, properties: dict[str, str]) -> uuid.UUID:
-        """The id kept in the topic's properties, put there where there is none: it lives and dies with the topic."""
-        known = _uuid(properties.get(UUID_PROPERTY))
-        if known is not None:
-            return known
-        full = self._names.pulsar(name)
-        admin = self._storage.admin
-        try:
-            await admin.update_topic_properties(full, {UUID_PROPERTY: str(uuid.uuid4())})
-            # read back: another node may have had the same idea, and the last one counts
-            metadata = await admin.partitioned_metadata(full)
-            now = metadata.properties if metadata.partitions else await admin.topic_properties(full)
-            return _uuid(now.get(UUID_PROPERTY)) or _ZERO
-        except AdminError as error:
-            _log.warning("! topic without an id", extra={"topic": name, "error": str(error)})
-            return _ZERO  # no id, in Kafka's words; clients then go by the name
+        """Ask for a topic; anew where it was created or deleted meanwhile, for the answer may be from before that."""
+        while True:
+            self._outdated.discard(name)
+            found = await self._questions.find(name)
+            topic = None
+            if found is not None and not self._deleting[name]:
+                partitions, properties = found
+                known_id = await self._questions.id_of(name, properties)
+                topic = Topic(name, partitions or 1, partitions > 0, known_id, _now(), properties)
+            if name not in self._outdated:
+                return None if topic is None or self._deleting[name] else self._take(topic)
 
     def _refresh(self, topic: Topic) -> None:
         if topic.refreshing is None or topic.refreshing.done():
             topic.refreshing = asyncio.get_running_loop().create_task(self._ask_anew(topic))
 
     async def _ask_anew(self, topic: Topic) -> None:
+        changes = topic.changes
         try:
-            async with self._limit:
-                with translated():
-                    found = await self._ask(topic.name)
+            found = await self._questions.find(topic.name)
         except KafkaError as error:
             _log.warning("! topic not refreshed", extra={"topic": topic.name, "error": str(error)})
             topic.known_at = _now()
             return
-        if found is None:
+        if found is None or topic.id not in (topic_id(found[1]), NO_ID):  # none, or another of the same name
             self._forget(topic.name, topic)
+            self._tell_removed(topic.name)
             return
         partitions, properties = found
-        known = _uuid(properties.get(UUID_PROPERTY))
-        shrunk = topic.partitioned and partitions < topic.partitions
-        if shrunk or topic.id not in (known, _ZERO):
-            self._forget(topic.name, topic)  # another topic of the same name
+        if topic.changes != changes:
+            return  # the answer may be from before the change: the next one tells
+        if topic.partitioned and partitions < topic.partitions:
+            self._forget(topic.name, topic)
             return
         topic.partitions = max(partitions, 1)
         topic.learn(properties)
@@ -325,26 +324,37 @@ class Topics:
 
     def _changed(self, added: Sequence[str], removed: Sequence[str]) -> None:
         """The namespace changed: topics that went are forgotten at once, new ones are found when asked for."""
-        for full in removed:
-            name = self._names.owner(full)
-            if name is not None and name in self._known:
+        for name in {name for full in removed if (name := self._names.owner(full)) is not None}:
+            if name in self._known:
                 self._refresh(self._known[name])
+            self._tell_removed(name)
 
-    def _forget(self, name: str, which: Topic | None = None, *, flush: bool = True) -> None:
+    def _tell_removed(self, name: str) -> None:
+        for callback in self.on_removed:
+            callback(name)
+
+    def _forget(self, name: str, which: Topic | None = None, *, flush: bool = True) -> "list[asyncio.Task[None]]":
         """Start anew with this topic when somebody wants it; `flush`: what is being appended has its outcome first.
+        The tasks that close its logs.
 
         The producers of old and new have one name, so that the broker lets the new one in when the old one has left.
         """
+        if name in self._finding and which is None:
+            self._outdated.add(name)
         topic = self._known.get(name)
         if topic is None or (which is not None and topic is not which):
-            return
+            return []
         del self._known[name]
+        topic.forgotten = True
+        closing = []
         for partition_log in topic.logs.values():
             self._storage.metrics.open_partitions.dec()
             task = asyncio.get_running_loop().create_task(partition_log.close(flush=flush))
             self._closing.add(task)
             task.add_done_callback(self._closed)
+            closing.append(task)
         topic.logs.clear()
+        return closing
 
     def _closed(self, task: "asyncio.Task[None]") -> None:
         self._closing.discard(task)
@@ -358,14 +368,7 @@ class Topics:
                 await self._storage.catchups.sweep()
             for topic in list(self._known.values()):
                 for partition_log in list(topic.logs.values()):
-                    await partition_log.sweep()
-
-
-def _uuid(text: str | None) -> uuid.UUID | None:
-    try:
-        return uuid.UUID(text) if text else None
-    except ValueError:
-        return None
+                    await partition_log.sweep(_now())
 
 
 def _now() -> float:

@@ -204,6 +204,16 @@ fn build_batch<'py>(records: &Bound<'py, PyAny>, rebuild: &Bound<'py, PyTuple>) 
     Ok(memory::make(records.py(), true, size, coder.records.len() as i64, &coder)?.map_err(Bad::entry)?.0)
 }
 
+/// CRC-32C (Castagnoli) of the data; `value` is that of what stands before it.
+#[pyfunction]
+#[pyo3(name = "crc32c", signature = (data, value=0))]
+fn checksum(data: &Bound<'_, PyAny>, value: u32) -> PyResult<u32> {
+    let input = Input::of(data)?;
+    let bytes = input.bytes();
+    let work = || crc32c::crc32c_append(value, bytes);
+    Ok(memory::released(data.py(), input.is_immutable(), bytes.len(), work))
+}
+
 /// What is in a `Rebuild`, refused where it has no place in a batch's header: an entry's own metadata may say anything.
 fn rebuild_of(rebuild: &Bound<'_, PyTuple>) -> PyResult<Rebuild> {
     let read = || {
@@ -223,7 +233,8 @@ fn rebuild_of(rebuild: &Bound<'_, PyTuple>) -> PyResult<Rebuild> {
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     // listing records makes Python's objects of all, so there is nothing to win
-    module.add("read_records", module.py().import("bridge.codec._python")?.getattr("read_records")?)?;
+    module.add("read_records", module.py().import("bridge.codec._listing")?.getattr("read_records")?)?;
+    module.add_function(wrap_pyfunction!(checksum, module)?)?;
     module.add_function(wrap_pyfunction!(read_header, module)?)?;
     module.add_function(wrap_pyfunction!(encode_payload, module)?)?;
     module.add_function(wrap_pyfunction!(check_records, module)?)?;

@@ -90,10 +90,9 @@ def _defaults(fields: list[dict[str, Any]], cls: type, structs: dict[str, Any]) 
         if mine is None:
             continue
         if "default" in field and mine.default is not None:
-            default = field["default"]
-            if mine.type.code and default not in _LITERALS:
-                default = int(str(default), 0)
-            result.append((mine.name, _LITERALS.get(default, default), mine.default()))
+            default = str(field["default"])
+            theirs: Any = int(default, 0) if mine.type.code and default.lower() not in _LITERALS else default
+            result.append((mine.name, _LITERALS.get(default.lower(), theirs), mine.default()))
         inner = mine.type.message or (mine.type.element.message if mine.type.element else None)
         if inner is not None:
             common = structs.get(field["type"].removeprefix("[]"), {})

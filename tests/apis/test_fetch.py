@@ -4,6 +4,7 @@ import asyncio
 import socket
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from bridge.connection.answers import Waiting
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.fetch_wire import Request, RequestPartition, RequestTopic, Response
 from bridge.metrics import Gauge
+from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from bridge.storage.partition import PartitionLog
 from tests.apis.wire import ask, frame, unique
 from tests.support.bridges import BridgeThread
@@ -46,20 +48,68 @@ def fetched(bridge: BridgeThread, topic: str, version: int) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("entry_format", ["pulsar", "kafka"])
-@pytest.mark.parametrize("codec", ["zstd", "lz4"])
-def test_zstd_takes_fetch_v10(bridge: BridgeThread, codec: str, entry_format: str) -> None:
-    topic = created(bridge, config={"entry.format": entry_format})
-    producer = Producer({"bootstrap.servers": bridge.kafka, "compression.type": codec, "linger.ms": 100})
+@pytest.mark.parametrize("kept_as", ["producer", "zstd", "lz4"])
+def test_topics_of_zstd_take_fetch_v10(bridge: BridgeThread, kept_as: str, entry_format: str) -> None:
+    topic = created(bridge, config={"entry.format": entry_format, "compression.type": kept_as})
+    producer = Producer({"bootstrap.servers": bridge.kafka, "compression.type": "zstd", "linger.ms": 100})
     for _ in range(100):
         producer.produce(topic, b"the same words again and again")
     assert producer.flush(30) == 0
-    for version in (10, fetch.API.max_version):
+    for version in (4, 9, 10, fetch.API.max_version):
         error, size = fetched(bridge, topic, version)
-        assert error == ErrorCode.NONE and 0 < size < 1000
-    for version in (4, 9):
-        error, size = fetched(bridge, topic, version)
-        assert error == (ErrorCode.UNSUPPORTED_COMPRESSION_TYPE if codec == "zstd" else ErrorCode.NONE)
-        assert (size == 0) == (codec == "zstd")
+        if kept_as == "zstd" and version < 10:
+            assert (error, size) == (ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, 0)
+        else:
+            assert error == ErrorCode.NONE and 0 < size < 1000
+
+
+def next_record(bridge: BridgeThread, topic: str, offset: int) -> int:
+    """The size of what is at an offset; for ever waited for by the fetch, half a minute by the socket."""
+    partition = RequestPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
+    request = Request(max_wait_ms=600_000, min_bytes=1, topics=[RequestTopic(topic=topic, partitions=[partition])])
+    (answer,) = ask(bridge, fetch.API, request).responses[0].partitions
+    assert answer.error_code == ErrorCode.NONE
+    return sum(map(len, answer.records or []))
+
+
+@pytest.mark.parametrize("native", [False, True], ids=["own", "native"])
+def test_a_fetch_at_the_end_is_answered_with_the_record_that_comes(bridge: BridgeThread, native: bool) -> None:
+    topic = created(bridge)
+    write = native_writer(bridge, topic) if native else own_writer(bridge, topic)
+    for offset in range(40):
+        with ThreadPoolExecutor(3) as consumers:
+            waiting = [consumers.submit(next_record, bridge, topic, offset) for _ in range(3)]
+            write()
+            assert all(one.result() for one in waiting)
+
+
+def test_a_fetch_straight_after_the_acknowledgement_has_the_record(bridge: BridgeThread) -> None:
+    topic = created(bridge)
+    write = own_writer(bridge, topic)
+    for offset in range(100):
+        write()
+        assert next_record(bridge, topic, offset)
+
+
+def own_writer(bridge: BridgeThread, topic: str) -> Callable[[], None]:
+    producer = Producer({"bootstrap.servers": bridge.kafka, "linger.ms": 0})
+
+    def write() -> None:
+        producer.produce(topic, b"value")
+        assert producer.flush(30) == 0
+
+    return write
+
+
+def native_writer(bridge: BridgeThread, topic: str) -> Callable[[], None]:
+    """Writes past the bridge, on its loop."""
+
+    async def write() -> None:
+        producer = bridge.server.client.producer(f"persistent://{bridge.namespace}/{topic}-partition-0")
+        await producer.send(MessageMetadata(), b"value", 1)
+        await producer.close()
+
+    return lambda: bridge.call(write())
 
 
 def test_answers_that_are_made_at_the_same_time_share_the_room(

@@ -79,6 +79,7 @@ class Bench:
         answer = await self.call(
             sync_group, 5, group_id=changes.get("group_id", "g"), generation_id=joined.generation_id,
             member_id=joined.member_id, group_instance_id=changes.get("group_instance_id"), assignments=assignments,
+            protocol_type="consumer", protocol_name="range",
         )  # fmt: skip
         synced = await answer if isinstance(answer, asyncio.Future) else answer
         assert (synced.error_code, synced.assignment) == (0, b"mine")
@@ -159,8 +160,21 @@ async def test_a_heartbeat_is_believed_while_its_group_is_being_read() -> None:
 
 async def test_a_sync_of_nobody_is_refused() -> None:
     with pytest.raises(KafkaError) as raised:
-        await Bench().call(sync_group, 5, group_id="g", generation_id=1, member_id="m", assignments=[])
+        await Bench().call(sync_group, 4, group_id="g", generation_id=1, member_id="m", assignments=[])
     assert raised.value.code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+async def test_from_v5_on_a_sync_names_the_protocol() -> None:
+    fields = {"group_id": "g", "generation_id": 1, "member_id": "m", "assignments": []}
+    for version, names, code in (
+        (5, {}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        (5, {"protocol_type": "consumer"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+        (5, {"protocol_type": "consumer", "protocol_name": "range"}, ErrorCode.UNKNOWN_MEMBER_ID),
+        (4, {}, ErrorCode.UNKNOWN_MEMBER_ID),
+    ):
+        with pytest.raises(KafkaError) as raised:
+            await Bench().call(sync_group, version, **fields, **names)
+        assert raised.value.code == code
 
 
 async def test_leaving_alone_before_v3_and_together_after() -> None:
@@ -188,7 +202,7 @@ async def test_groups_are_described() -> None:
     bench = Bench()
     member = await bench.formed(group_instance_id="i")
     await bench.store.write("simple", {offset_key("simple", "t", 0): encode_offset(StoredOffset(1))})
-    for version in range(6):
+    for version in range(7):
         stable, simple, nothing = (await bench.call(describe_groups, version, groups=["g", "simple", "nothing"])).groups
         assert (stable.group_state, stable.protocol_type, stable.protocol_data) == ("Stable", "consumer", "range")
         (described,) = stable.members
@@ -196,7 +210,9 @@ async def test_groups_are_described() -> None:
         assert (described.client_id, described.client_host) == ("client", "/10.0.0.1")
         assert (described.member_metadata, described.member_assignment) == (b"topics", b"mine")
         assert (simple.group_state, simple.protocol_type, simple.members) == ("Empty", "", [])
-        assert (nothing.group_state, nothing.error_code) == ("Dead", 0)
+        assert nothing.group_state == "Dead"
+        unknown = (ErrorCode.GROUP_ID_NOT_FOUND, "Group nothing not found.") if version == 6 else (0, None)
+        assert (nothing.error_code, nothing.error_message) == unknown
     newcomer = await bench.join(3)
     (group,) = (await bench.call(describe_groups, 5, groups=["g"])).groups
     assert (group.group_state, group.protocol_data) == ("PreparingRebalance", "")

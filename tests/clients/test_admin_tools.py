@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.clients.endpoint import Endpoint, unique
 from tests.clients.members import until_read
 from tests.clients.scene import PARTITIONS, Scene
@@ -15,6 +17,12 @@ CONFIGS = "kafka.admin.ConfigCommand"
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
 DELETE_RECORDS = "org.apache.kafka.tools.DeleteRecordsCommand"
+ACLS = "org.apache.kafka.tools.AclCommand"
+ELECTION = "org.apache.kafka.tools.LeaderElectionCommand"
+REASSIGNMENT = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
+TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
+TOKENS = "org.apache.kafka.tools.DelegationTokenCommand"
+VERSIONS = "org.apache.kafka.tools.BrokerApiVersionsCommand"
 
 
 def tool(endpoint: Endpoint, main_class: str, *arguments: str) -> str:
@@ -91,3 +99,48 @@ def test_an_unknown_group_is_said_to_be_unknown(endpoint: Endpoint) -> None:
     printed = tool(endpoint, GROUPS, "--describe", "--group", group)
     # DescribeGroups v6 has an error of its own for it; the tool words it otherwise
     assert "Error: " in printed and ("does not exist" in printed or f"{group} not found" in printed)
+
+
+def test_where_nobody_logs_in_nothing_is_granted(endpoint: Endpoint, tmp_path: Path) -> None:
+    grant = ["--allow-principal", "User:x", "--operation", "read", "--topic", "t"]
+    for arguments in (["--add", *grant], ["--remove", "--force", *grant], ["--list"]):
+        with pytest.raises(AssertionError, match="SecurityDisabledException: No Authorizer is configured"):
+            tool(endpoint, ACLS, *arguments)
+    login = tmp_path / "login.properties"
+    login.touch()
+    with pytest.raises(AssertionError, match="Delegation Token requests are not allowed on PLAINTEXT"):
+        tool(endpoint, TOKENS, "--describe", "--command-config", str(login))
+
+
+def test_leaders_and_replicas_are_where_they_should_be(endpoint: Endpoint, scene: Scene, tmp_path: Path) -> None:
+    elected = tool(endpoint, ELECTION, "--election-type", "preferred", "--topic", scene.topic, "--partition", "0")
+    assert f"Valid replica already elected for partitions {scene.topic}-0" in elected
+    described = tool(endpoint, TOPICS, "--describe", "--topic", scene.topic)
+    node = int(described.partition("Leader: ")[2].split()[0])
+    wanted = tmp_path / "wanted.json"
+    partitions = [{"topic": scene.topic, "partition": 0, "replicas": [node]}]
+    wanted.write_text(json.dumps({"version": 1, "partitions": partitions}))
+    plan = ["--reassignment-json-file", str(wanted)]
+    assert "Successfully started partition reassignment" in tool(endpoint, REASSIGNMENT, "--execute", *plan)
+    verified = tool(endpoint, REASSIGNMENT, "--verify", *plan)
+    assert f"Reassignment of partition {scene.topic}-0 is completed." in verified
+    assert "No partition reassignments found." in tool(endpoint, REASSIGNMENT, "--list")
+
+
+def test_there_are_no_quotas_and_no_hanging_transactions(endpoint: Endpoint, scene: Scene) -> None:
+    for kind in ("clients", "ips"):
+        assert tool(endpoint, CONFIGS, "--describe", "--entity-type", kind) == ""
+    with pytest.raises(AssertionError, match="failed because the ID could not be found"):
+        tool(endpoint, TRANSACTIONS, "describe", "--transactional-id", unique("none"))
+    headings, *producers = tool(
+        endpoint, TRANSACTIONS, "describe-producers", "--topic", scene.topic, "--partition", "0"
+    ).splitlines()
+    assert headings.split()[:2] == ["ProducerId", "ProducerEpoch"] and not producers
+    with pytest.raises(AssertionError, match="ended with 1"):
+        tool(endpoint, TRANSACTIONS, "abort", "--topic", scene.topic, "--partition", "0", "--start-offset", "0")
+
+
+def test_versions_are_told(endpoint: Endpoint) -> None:
+    told = tool(endpoint, VERSIONS)
+    for line in ("FindCoordinator(10): 0 to 6", "CreateAcls(30): 1 to 3", "DescribeTopicPartitions(75): 0"):
+        assert f"{line} [usable: " in told

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import random
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +16,8 @@ import pytest
 
 from tests.clients.endpoint import Clients, Endpoint, Written, unique
 from tests.clients.model import Delivery, Draft, Record
+from tests.support.pulsar import PulsarAddress
+from tests.support.waiting import until
 
 READERS = ("kafka-python", "confluent", "aiokafka", "kcat", "java")
 COMPRESSIONS = ("LZ4", "ZLib", "ZSTD", "SNAPPY")
@@ -212,6 +215,20 @@ def test_a_topic_that_pulsar_did_not_partition_is_shared(endpoint: Endpoint, cli
         b"from pulsar",
         b"from kafka",
     ]
+
+
+def test_a_topic_deleted_natively_leaves_no_committed_offset(endpoint: Endpoint, clients: Clients, native: Any) -> None:
+    """Else a group would begin to read the topic of the same name that is made later somewhere in its midst."""
+    topic, group = unique("native-gone"), unique("group")
+    full = full_name(endpoint, topic)
+    send(native, full, [Native(b"%d" % number, "k") for number in range(50)], batching_enabled=False)
+    client = clients.groups("confluent")
+    client.commit_alone(group, topic, {0: 50})
+    assert client.committed(group, topic, [0]) == {0: 50}
+    PulsarAddress(endpoint.pulsar, endpoint.admin).admin("DELETE", f"{full.replace('://', '/')}?force=true")
+    asyncio.run(until(lambda: client.group_offsets(group) == {}))
+    send(native, full, [Native(b"%d" % number, "k") for number in range(20)], batching_enabled=False)
+    assert client.committed(group, topic, [0]) == {0: None}
 
 
 def read_natively(native: Any, topic: str) -> list[Any]:

@@ -118,7 +118,16 @@ def test_offsets_at_the_end_of_all(codec: Twin) -> None:
     )
 
 
+@pytest.mark.parametrize("size", [0, 9, 70_000])
+@pytest.mark.parametrize("form", [bytes, bytearray, memoryview])
+def test_checksums_go_on_from_what_stands_before(codec: Twin, form: type[memoryview], size: int) -> None:
+    data = b"123456789" + bytes(range(256)) * (size // 256)
+    assert codec.crc32c(form(data[:9])) == 0xE3069283  # the check value of CRC-32C (Castagnoli), as in RFC 3720, B.4
+    assert codec.crc32c(form(data[5:]), codec.crc32c(form(data[:5]))) == _python.crc32c(data)
+
+
 def test_the_package_has_both_twins_functions(codec: Twin) -> None:
     ours = importlib.import_module("bridge.codec")
-    for name in ("read_header", "encode_payload", "check_records", "decode_payload", "build_batch", "read_records"):
+    for name in ("read_header", "encode_payload", "check_records", "decode_payload", "build_batch", "read_records",
+                 "crc32c"):  # fmt: skip
         assert callable(getattr(codec, name)) and callable(getattr(ours, name))

@@ -28,6 +28,7 @@ class Response:
     error_code: Int16 = 0
     number: Int32
     data: bytes
+    throttle_time_ms: Int32 = 0
 
 
 class Bench:
@@ -124,7 +125,8 @@ class Client:
     async def receive(self) -> Response:
         body = await self.receive_frame()
         error_code, number, size = struct.unpack_from(">hii", body, 4)
-        return Response(error_code=error_code, number=number, data=body[14 : 14 + size])
+        (throttle,) = struct.unpack_from(">i", body, 14 + size)
+        return Response(error_code=error_code, number=number, data=body[14 : 14 + size], throttle_time_ms=throttle)
 
     async def receive_frame(self) -> bytes:
         (size,) = struct.unpack(">i", await self.reader.readexactly(4))

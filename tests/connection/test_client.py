@@ -101,7 +101,7 @@ async def test_what_breaks_the_protocol_closes_the_connection(
 
 async def test_an_unknown_version_of_api_versions_gets_the_table_in_a_v0_body() -> None:
     async with serving() as bench, connected(bench) as client:
-        header = struct.pack(">hhih", 18, 4, 77, 4) + b"test\0"
+        header = struct.pack(">hhih", 18, 5, 77, 4) + b"test\0"
         body = header + b"\x05name\x02v\x00"
         client.send(struct.pack(">i", len(body)) + body, request(ECHO, 2))
         frame = await client.receive_frame()
@@ -109,7 +109,7 @@ async def test_an_unknown_version_of_api_versions_gets_the_table_in_a_v0_body() 
         table = [struct.unpack_from(">hhh", frame, 10 + 6 * index) for index in range(count)]
         assert (correlation_id, error) == (77, 35)
         assert len(frame) == 10 + 6 * count
-        assert (18, 0, 3) in table
+        assert (18, 0, 4) in table
         assert {key for key, _, _ in table} == {18, ECHO, LATER, POLL, FAIL, SILENT}
         assert (await client.receive()).number == 2
 
@@ -300,44 +300,6 @@ async def test_a_reset_cancels_a_long_poll_and_nothing_else() -> None:
         await bench.listener.drain(10)
         assert bench.budget.held == 0
         assert bench.metrics.connections.value == 0
-
-
-async def test_draining_answers_what_was_received_and_closes() -> None:
-    async with serving() as bench, connected(bench) as client, connected(bench) as idle:
-        client.send(request(LATER, 1), request(ECHO, 2))
-        await bench.begun(2)
-        idle.send(request(ECHO, 3))
-        assert (await idle.receive()).number == 3
-        drained = asyncio.ensure_future(bench.listener.drain(10))
-        assert await idle.closed() == b""
-        bench.answer(1)
-        assert [(await client.receive()).number for _ in range(2)] == [1, 2]
-        assert await client.closed() == b""
-        await drained
-
-
-async def test_draining_with_requests_unread_resets_nobody() -> None:
-    async with serving(max_in_flight_requests=1) as bench, connected(bench) as client:
-        client.send(request(LATER, 1))
-        await bench.begun(1)
-        client.send(request(ECHO, 2))  # stays in the socket: no room for it
-        await client.writer.drain()
-        drained = asyncio.ensure_future(bench.listener.drain(10))
-        bench.answer(1)
-        assert (await client.receive()).number == 1
-        assert await client.reader.read() == b""  # an end, not ConnectionResetError
-        assert bench.requests == [1]
-        await client.close()
-        await drained
-
-
-async def test_draining_ends_by_force_in_the_end() -> None:
-    async with serving() as bench, connected(bench) as client:
-        client.send(request(LATER, 1))
-        await bench.begun(1)
-        await bench.listener.drain(0.01)
-        assert await client.closed() == b""
-        bench.later[1].cancel()
 
 
 async def test_silence_closes_the_connection() -> None:

@@ -1,6 +1,7 @@
 """Committed offsets: what is refused, what is seen, what expires. The store and the coordinator are stand-ins."""
 
 import asyncio
+import uuid
 from collections.abc import Awaitable, Mapping
 from types import SimpleNamespace
 from typing import Any, cast
@@ -11,9 +12,10 @@ from bridge.config import GroupSettings
 from bridge.errors import KafkaError
 from bridge.groups.lag import LagTable
 from bridge.groups.offsets import Hold, Member, Offsets
-from bridge.groups.records import Key, StoredGroup, StoredOffset, decode_offset
+from bridge.groups.records import Key, StoredGroup, StoredOffset, decode_offset, encode_offset, offset_key
 from bridge.kafka.error_codes import ErrorCode
 from bridge.metrics import GroupMetrics, Lag
+from bridge.storage.topic import NO_ID
 
 MINUTE = 60.0
 WEEK = 10_080 * MINUTE
@@ -84,8 +86,12 @@ class Members:
 class FewTopics:
     """`t` and `u` with two partitions; of `t` 0 the end and a record's time are known."""
 
+    def __init__(self) -> None:
+        self.on_removed: list[Any] = []
+        self.ids = {"t": uuid.UUID(int=7), "u": NO_ID}
+
     def cached(self, name: str) -> Any:
-        return SimpleNamespace(partitions=2) if name in ("t", "u") else None
+        return SimpleNamespace(partitions=2, id=self.ids[name]) if name in self.ids else None
 
     async def get(self, name: str) -> Any:
         if name == "down":
@@ -103,7 +109,8 @@ class FewTopics:
 class Bench:
     def __init__(self) -> None:
         self.store, self.members, self.metrics, self.now = MemoryStore(), Members(), GroupMetrics(), 1_000_000.0
-        topics = cast(Any, FewTopics())
+        self.topics = FewTopics()
+        topics = cast(Any, self.topics)
         self.offsets = Offsets(self.store, self.members, topics, GroupSettings(), self.metrics, wall=lambda: self.now)
         self.lag = LagTable(self.store, topics, self.metrics, 2, wall=lambda: 1_004.0)
 
@@ -121,7 +128,8 @@ def bench() -> Bench:
 
 async def test_a_commit_is_seen_with_its_time(bench: Bench) -> None:
     assert await bench.commit("g", ("t", 1), metadata="m", leader_epoch=3) == {("t", 1): ErrorCode.NONE}
-    assert await bench.offsets.fetch("g") == {("t", 1): StoredOffset(7, 3, "m", 1_000_000_000)}
+    committed = StoredOffset(7, 3, "m", 1_000_000_000, topic_id=uuid.UUID(int=7).hex)
+    assert await bench.offsets.fetch("g") == {("t", 1): committed}
     assert await bench.offsets.fetch("other") == {}
 
 
@@ -198,6 +206,40 @@ async def test_a_deleted_topic_takes_its_offsets_along(bench: Bench) -> None:
     await bench.commit("h", ("t", 1))
     await bench.offsets.forget_topic("t")
     assert [await bench.seen(group) for group in "gh"] == [{("u", 0): 7}, {}]
+
+
+async def test_a_topic_deleted_past_the_bridge_has_no_offsets_any_more(bench: Bench) -> None:
+    await bench.commit("g", ("t", 0), ("u", 0))
+    del bench.topics.ids["t"]
+    assert await bench.seen("g") == {("u", 0): 7}
+    bench.topics.ids["t"] = uuid.UUID(int=8)  # made anew
+    assert await bench.seen("g") == {("u", 0): 7}
+    await bench.commit("g", ("t", 1))
+    assert await bench.seen("g") == {("u", 0): 7, ("t", 1): 7}
+
+
+async def test_where_nobody_can_say_what_became_of_a_topic_its_offsets_stay(bench: Bench) -> None:
+    await bench.commit("g", ("u", 0), ("t", 0))
+    bench.topics.ids["u"] = uuid.UUID(int=9)  # was committed to without an id
+    bench.topics.ids["t"] = NO_ID
+    assert set(await bench.seen("g")) == {("u", 0), ("t", 0)}
+    await bench.store.submit("g", {offset_key("g", "down", 0): encode_offset(StoredOffset(3, topic_id="x"))})
+    assert ("down", 0) in await bench.seen("g")
+
+
+async def test_offsets_of_topics_that_went_past_the_bridge_are_forgotten(bench: Bench) -> None:
+    await bench.offsets.start()
+    for group in "gh":
+        await bench.commit(group, ("t", 0), ("u", 0))
+    bench.topics.ids["t"] = uuid.UUID(int=8)
+    forgotten = asyncio.Event()
+    bench.store.on_stored.append(lambda key, offset: forgotten.set() if key[1] == "h" and offset is None else None)
+    (removed,) = bench.topics.on_removed
+    removed("t")
+    removed("u")
+    await asyncio.wait_for(forgotten.wait(), 10)
+    assert [list(bench.store.stored(group)) for group in "gh"] == [[("u", 0)]] * 2
+    await bench.offsets.close()
 
 
 # --- expiry -----------------------------------------------------------------------------------------------------------

@@ -50,6 +50,7 @@ def test_what_is_stored_stays_readable() -> None:
     assert encode_key(("group", "a/b")) == "g/a/b"
     assert encode_key(("member", "a/b", "m/é")) == "m/m%2F%C3%A9/a/b"
     assert encode_offset(StoredOffset(5, 1, "x", 9)) == b'{"v":1,"o":5,"e":1,"m":"x","t":9}'
+    assert encode_offset(StoredOffset(5, 1, "x", 9), 10, "ab") == b'{"v":1,"o":5,"e":1,"m":"x","t":10,"i":"ab"}'
     assert records.encode_marker("me") == b'{"v":1,"owner":"me"}'
 
 

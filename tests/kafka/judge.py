@@ -26,12 +26,32 @@ def definition(name: str) -> dict[str, Any]:
     """Kafka's JSON definition, such as `MetadataRequest`."""
     own = resources.files("kafka.protocol.schemas.resources").joinpath(f"{name}.json")
     text = own.read_text("utf-8") if own.is_file() else _from_the_jar(name)
+    return _parsed(text)
+
+
+def _parsed(text: str) -> dict[str, Any]:
     return dict(json.loads(re.sub(r"^\s*//.*$", "", text, flags=re.MULTILINE)))
 
 
+def _jar() -> zipfile.ZipFile:
+    return zipfile.ZipFile(jars_directory(KAFKA) / f"kafka-clients-{KAFKA_VERSION}.jar")
+
+
 def _from_the_jar(name: str) -> str:
-    with zipfile.ZipFile(jars_directory(KAFKA) / f"kafka-clients-{KAFKA_VERSION}.jar") as jar:
+    with _jar() as jar:
         return jar.read(f"common/message/{name}.json").decode()
+
+
+def served_by_brokers() -> dict[str, int]:
+    """The APIs that brokers of this Kafka have, with the last version of each."""
+    with _jar() as jar:
+        names = [path.rpartition("/")[2] for path in jar.namelist() if path.endswith("Request.json")]
+    requests = [_parsed(_from_the_jar(name.removesuffix(".json"))) for name in names]
+    return {
+        one["name"].removesuffix("Request"): versions(one["validVersions"])[-1]
+        for one in requests
+        if "broker" in one.get("listeners", ()) and one["validVersions"] != "none"
+    }
 
 
 def versions(text: str | None) -> range:

@@ -35,6 +35,10 @@ def _of_type(wire_type: Type, version: int) -> SearchStrategy[Any]:
     if wire_type.code in _BITS:
         limit = 2 ** (_BITS[wire_type.code] - 1)
         return st.integers(-limit, limit - 1)
+    if wire_type.code == "H":
+        return st.integers(0, 2**16 - 1)
+    if wire_type.code == "d":
+        return st.floats(allow_nan=False)
     if wire_type.message is not None:
         return messages(wire_type.message, version)
     if wire_type.name == "array" and wire_type.element is not None:

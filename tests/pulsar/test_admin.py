@@ -1,5 +1,7 @@
 """The admin client against a scripted HTTP server; the real one's answers are held in test_real_broker."""
 
+import asyncio
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from bridge.pulsar import Admin, AdminError
 from bridge.pulsar.admin import Conflict, Forbidden, NotFound
 from bridge.pulsar.rest import topic_path
 
-Serve = Callable[[Callable[[web.Request], web.Response]], Awaitable[str]]
+Serve = Callable[..., Awaitable[str]]
 TOPIC = "persistent://public/default/t"
 
 
@@ -21,7 +23,7 @@ TOPIC = "persistent://public/default/t"
 async def serve() -> AsyncIterator[Serve]:
     runners: list[web.AppRunner] = []
 
-    async def serve(answer: Callable[[web.Request], web.Response]) -> str:
+    async def serve(answer: Callable[[web.Request], web.Response], tls: ssl.SSLContext | None = None) -> str:
         async def handle(request: web.Request) -> web.Response:
             await request.read()
             return answer(request)
@@ -31,9 +33,9 @@ async def serve() -> AsyncIterator[Serve]:
         runner = web.AppRunner(app)
         await runner.setup()
         runners.append(runner)
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
         host, port = runner.addresses[0][:2]
-        return f"http://{host}:{port}"
+        return f"http://{host}:{port}" if tls is None else f"https://localhost:{port}"
 
     yield serve
     for runner in runners:
@@ -109,11 +111,61 @@ async def test_errors_keep_their_reason(
     assert (caught.value.status, caught.value.reason, caught.value.retriable) == (status, "because", retriable)
 
 
+async def test_a_stack_trace_is_no_reason(serve: Serve, ask: Ask) -> None:
+    told = """\n --- An unexpected error occurred in the server ---
+
+Message: Topic is already fenced
+
+Stacktrace:
+
+org.apache.pulsar.broker.service.BrokerServiceException$TopicFencedException: Topic is already fenced
+\tat org.apache.pulsar.broker.service.persistent.PersistentTopic.delete(PersistentTopic.java:1486)
+"""
+    admin = await ask(await serve(lambda _: web.json_response({"reason": told}, status=500)))
+    with pytest.raises(AdminError) as caught:
+        await admin.clusters()
+    assert caught.value.reason == "Topic is already fenced"
+
+
 async def test_nobody_listening_is_an_error_without_status(ask: Ask) -> None:
     admin = await ask("http://127.0.0.1:1")
     with pytest.raises(AdminError) as caught:
         await admin.brokers_health()
     assert (caught.value.status, caught.value.retriable) == (0, True)
+
+
+@pytest.mark.parametrize(("settings", "accepted"), [({"tls_ca_file": "ca.pem"}, True), ({}, False)])
+async def test_a_server_is_believed_by_its_certificate(
+    serve: Serve, ask: Ask, certificates: Path, settings: dict[str, str], accepted: bool
+) -> None:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificates / "broker.pem", certificates / "broker.key")
+    url = await serve(lambda _: web.json_response(["c"]), context)
+    admin = await ask(url, **{name: str(certificates / file) for name, file in settings.items()})
+    if accepted:
+        assert [await admin.clusters() for _ in range(2)] == [["c"], ["c"]]
+    else:
+        with pytest.raises(AdminError, match="CERTIFICATE_VERIFY_FAILED"):
+            await admin.clusters()
+
+
+async def test_an_answer_that_does_not_come_in_time_is_an_error_without_status(ask: Ask) -> None:
+    hung_up = asyncio.Event()
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+        hung_up.set()
+
+    server = await asyncio.start_server(silent, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    admin = await ask(f"http://127.0.0.1:{port}", operation_timeout_seconds=0.05)
+    with pytest.raises(AdminError, match="no answer in time") as caught:
+        await admin.clusters()
+    assert caught.value.status == 0
+    await hung_up.wait()
+    server.close()
+    await server.wait_closed()
 
 
 @pytest.mark.parametrize("text", ["[", "7", '"x"', "[1]"])

@@ -10,6 +10,8 @@ from bridge.metrics import PulsarMetrics
 from bridge.pulsar import AccessMode, ClientClosed, MessageTooLarge, Position, Producer, PulsarClient, PulsarError
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.protocol import parse_body
+from bridge.pulsar.send import Send
+from bridge.pulsar.types import GivenUp
 from tests.pulsar.fake_broker import FakeBroker, Peer, Type, store
 
 TOPIC = "persistent://public/default/t"
@@ -51,6 +53,11 @@ def refuse(code: int) -> Callable[[Peer, pb.BaseCommand, memoryview], None]:
 def close_producer(peer: Peer, command: pb.BaseCommand, _: memoryview) -> None:
     """The broker unloads the topic instead of storing this entry."""
     peer.close_producer(command.send.producer_id)
+
+
+def succeed_open(peer: Peer, command: pb.BaseCommand, _: memoryview) -> None:
+    success = pb.CommandProducerSuccess(request_id=command.producer.request_id, producer_name="mine")
+    peer.send(type=Type.PRODUCER_SUCCESS, producer_success=success)
 
 
 def refuse_open(code: int) -> Callable[[Peer, pb.BaseCommand, memoryview], None]:
@@ -373,3 +380,145 @@ async def test_closing_without_flush_fails_what_is_pending(broker: FakeBroker, c
     await producer.close(flush=False)
     with pytest.raises(ClientClosed):
         await pending
+
+
+# --- giving up, and names ---
+
+
+async def test_what_is_given_up_on_its_way_has_its_outcome_and_is_not_sent_again(
+    broker: FakeBroker, client: PulsarClient
+) -> None:
+    producer = client.producer(TOPIC)
+    await producer.opened()
+    broker.on(Type.SEND, NO_ANSWER)
+    outcomes: list[Send] = []
+    stays, goes = (producer.enqueue(pb.MessageMetadata(), b"%d" % n, 1, outcomes.append) for n in range(2))
+    await broker.until(lambda: len(broker.all(Type.SEND)) == 2)
+    producer.give_up(stays)
+    producer.give_up(goes)
+    assert outcomes == []
+    broker.peers[0].receipt(broker.all(Type.SEND)[0].send, 4, 2)
+    assert (await stays.future).position == Position(4, 2)
+    broker.on(Type.SEND, store)
+    broker.peers[0].close()
+    with pytest.raises(GivenUp):
+        await goes.future
+    assert goes.maybe_stored
+    await send(producer, b"next")
+    assert stored(broker) == [b"next"]
+
+
+async def test_what_is_given_up_before_it_is_written_fails_at_once(broker: FakeBroker, client: PulsarClient) -> None:
+    producer = client.producer(TOPIC)
+    before = producer.enqueue(pb.MessageMetadata(), b"before", 1)
+    producer.give_up(before)
+    await producer.opened()
+    waiting = producer.enqueue(pb.MessageMetadata(), b"waits for the end of this turn", 1)
+    producer.give_up(waiting)
+    for one in (before, waiting):
+        assert isinstance(one.future.exception(), GivenUp) and not one.maybe_stored
+    await send(producer, b"next")
+    assert stored(broker) == [b"next"]
+    assert (producer.pending_count, producer.pending_bytes) == (0, 0)
+
+
+async def test_what_supersedes_waits_for_what_is_on_its_way(broker: FakeBroker, client: PulsarClient) -> None:
+    """Nothing is stored twice but what was on its way: of many epochs in a row the first and the last."""
+    producer = client.producer(TOPIC)
+    await producer.opened()
+    broker.on(Type.SEND, NO_ANSWER)
+    first = producer.enqueue(pb.MessageMetadata(), b"first", 1)
+    await broker.until(lambda: bool(broker.all(Type.SEND)))
+    for _ in range(100):
+        producer.supersede()
+        between = producer.enqueue(pb.MessageMetadata(), b"between", 1)
+    producer.supersede()
+    last = [send(producer, b"last"), send(producer, b"after")]
+    assert isinstance(between.future.exception(), GivenUp)
+    assert (producer.pending_count, first.future.done()) == (3, False)
+    broker.on(Type.SEND, store)
+    broker.peers[0].receipt(broker.all(Type.SEND)[0].send, 1, 0)
+    await asyncio.gather(first.future, *last)
+    assert stored(broker) == [b"last", b"after"]
+
+
+async def test_what_supersedes_goes_out_when_the_way_is_lost(broker: FakeBroker, client: PulsarClient) -> None:
+    producer = client.producer(TOPIC)
+    await producer.opened()
+    broker.once(Type.SEND, lambda peer, *_: peer.close())
+    first = producer.enqueue(pb.MessageMetadata(), b"first", 1)
+    producer.supersede()  # it has not gone yet
+    assert isinstance(first.future.exception(), GivenUp) and not first.maybe_stored
+    second = producer.enqueue(pb.MessageMetadata(), b"second", 1)
+    await asyncio.sleep(0)  # now it has
+    producer.supersede()
+    await send(producer, b"third")
+    assert isinstance(second.future.exception(), GivenUp) and second.maybe_stored
+    assert stored(broker) == [b"third"]
+
+
+async def test_a_name_that_somebody_else_has_written_under_is_lost(broker: FakeBroker, client: PulsarClient) -> None:
+    last = 4
+
+    def succeed(peer: Peer, command: pb.BaseCommand, _: memoryview) -> None:
+        success = pb.CommandProducerSuccess(
+            request_id=command.producer.request_id, producer_name="mine", last_sequence_id=last
+        )
+        peer.send(type=Type.PRODUCER_SUCCESS, producer_success=success)
+
+    broker.on(Type.PRODUCER, succeed)
+    producer = client.producer(TOPIC, name="mine")
+    await producer.send(pb.MessageMetadata(sequence_id=5, highest_sequence_id=7), b"x", 3)
+    last = 7
+    broker.peers[0].close()
+    await producer.send(pb.MessageMetadata(sequence_id=8), b"y", 1)
+    broker.on(Type.SEND, close_producer)
+    pending = producer.send(pb.MessageMetadata(sequence_id=9), b"z", 1)
+    last = 10
+    with pytest.raises(PulsarError) as caught:
+        await pending
+    assert caught.value.code == pb.ProducerFenced
+    assert producer.left.done()
+
+
+async def test_a_name_is_one_producer_s_at_a_time(broker: FakeBroker, client: PulsarClient) -> None:
+    first = client.producer(TOPIC, name="mine")
+    await first.opened()
+    closing: list[tuple[Peer, int]] = []
+    broker.on(Type.CLOSE_PRODUCER, lambda peer, command, _: closing.append((peer, command.close_producer.request_id)))
+    leaving = asyncio.ensure_future(first.close())
+    second = client.producer(TOPIC, name="mine")
+    sent = send(second, b"after")
+    await broker.until(lambda: bool(closing))
+    assert len(broker.all(Type.PRODUCER)) == 1
+    peer, request_id = closing[0]
+    peer.send(type=Type.SUCCESS, success=pb.CommandSuccess(request_id=request_id))
+    await asyncio.gather(leaving, sent)
+    assert len(broker.all(Type.PRODUCER)) == 2
+
+
+async def test_a_producer_that_was_forgotten_gives_its_name_to_the_next(
+    broker: FakeBroker, client: PulsarClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    forgotten = client.producer(TOPIC, name="mine")
+    await forgotten.opened()
+    await send(client.producer(TOPIC, name="mine"), b"next")
+    with pytest.raises(ClientClosed):
+        await send(forgotten)
+    assert "producer name in use by this process" in caplog.text
+
+
+async def test_a_busy_name_is_asked_for_often(broker: FakeBroker, client: PulsarClient) -> None:
+    """Whoever has it lets go of it at a moment that nobody is told of."""
+    left = 12
+
+    def busy(peer: Peer, command: pb.BaseCommand, body: memoryview) -> None:
+        nonlocal left
+        left -= 1
+        (refuse_open(pb.ProducerBusy) if left else succeed_open)(peer, command, body)
+
+    broker.on(Type.PRODUCER, busy)
+    producer = client.producer(TOPIC, name="mine")
+    async with asyncio.timeout(5):  # with delays that double it would be 60 and more
+        await producer.opened()
+    assert producer.trouble is None

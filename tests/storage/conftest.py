@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import pytest_asyncio
@@ -20,6 +20,7 @@ from bridge.storage.deduplication import Deduplication
 from bridge.storage.partition import PartitionLog
 from bridge.storage.sealing import Plan, Sealed
 from bridge.storage.services import Storage
+from bridge.storage.writers import User
 from tests.support.bridges import settings_for
 from tests.support.pulsar import PulsarAddress
 
@@ -50,8 +51,8 @@ class Bench:
     stack: AsyncExitStack
     gone: list[str]
 
-    def log(self, topic: str, cache_bytes: int = 1 << 20) -> PartitionLog:
-        """A log as after a start of the bridge: it knows nothing."""
+    def storage(self, cache_bytes: int = 1 << 20) -> Storage:
+        """What a bridge's logs share, as after a start."""
         storage = Storage(
             settings=self.settings,
             client=self.client,
@@ -62,10 +63,21 @@ class Bench:
             deduplication=Deduplication(self.admin, self.settings.pulsar.full_namespace),
             writer=f"test-{uuid.uuid4().hex[:8]}",
         )
-        log = PartitionLog(topic, storage, lambda: self.gone.append(topic))
-        self.stack.push_async_callback(log.close)
         self.stack.push_async_callback(storage.catchups.close)
+        return storage
+
+    def log(self, topic: str, cache_bytes: int = 1 << 20) -> PartitionLog:
+        """A log as after a start of the bridge: it knows nothing."""
+        log = PartitionLog(topic, self.storage(cache_bytes), lambda: self.gone.append(topic))
+        self.stack.push_async_callback(log.close)
         return log
+
+    async def another(self) -> "Bench":
+        """What another bridge has: a client of its own."""
+        client = PulsarClient(self.settings.pulsar, self.metrics.pulsar)
+        await client.start()
+        self.stack.push_async_callback(client.close)
+        return replace(self, client=client)
 
     async def topic(self) -> str:
         """A fresh topic."""
@@ -73,9 +85,10 @@ class Bench:
         await self.admin.create_non_partitioned(name)
         return name
 
-    async def append(self, log: PartitionLog, *batches: Sealed) -> list[int]:
+    async def append(self, log: PartitionLog, *batches: Sealed, user: User | None = None) -> list[int]:
         """Append and wait: the base offsets."""
-        await log.prepare({batch.producer[0] for batch in batches})
+        first = {batch.producer[0]: batch.producer for batch in reversed(batches)}
+        await log.prepare(first.values(), user)
         return [await offset for offset in log.append_all(list(batches))]
 
 

@@ -43,6 +43,8 @@ def test_without_configs_the_namespace_s_policies_hold() -> None:
         ({"retention.ms": str(2**63 - 1)}, Retention(-1, -1)),
         ({"retention.bytes": "1"}, Retention(99, 1)),
         ({"retention.bytes": "-1", "retention.ms": "60000"}, Retention(1, -1)),
+        ({"retention.bytes": "-2", "retention.ms": "60000"}, Retention(1, -1)),
+        ({"cleanup.policy": "", "retention.ms": "60000"}, FOREVER),
         ({"cleanup.policy": "compact", "retention.ms": "60000"}, FOREVER),
         ({"cleanup.policy": "compact,delete", "retention.ms": "60000"}, Retention(1, -1)),
     ],
@@ -59,8 +61,9 @@ def test_compacted_topics_are_compacted_by_pulsar() -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("retention.ms", "soon"), ("retention.ms", None), ("retention.ms", "-2"), ("retention.bytes", "-2"),
-        ("retention.ms", "1.5"), ("retention.ms", str(2**63)), ("cleanup.policy", "shred"), ("cleanup.policy", ""),
+        ("retention.ms", "soon"), ("retention.ms", None), ("retention.ms", "-2"), ("retention.ms", "1_000"),
+        ("retention.ms", "1.5"), ("retention.ms", str(2**63)), ("cleanup.policy", "shred"),
+        ("cleanup.policy", "delete,shred"), ("compression.type", "ZSTD"),
         ("segment.bytes", "1"), ("no.such.config", "1"), ("compression.type", "brotli"),
         ("entry.format", "mixed_kafka"), ("entry.format", ""),
         ("message.timestamp.type", "LogAppendTime"), ("min.insync.replicas", "3"), ("min.insync.replicas", "0"),
@@ -88,7 +91,7 @@ def test_everything_that_is_shown_may_be_written_back() -> None:
     ("name", "value"), [("entry.format", "kafka"), ("compression.type", "zstd"), ("compression.type", "uncompressed")]
 )
 def test_how_batches_are_stored_is_chosen(name: str, value: str) -> None:
-    assert checked({name: value.upper()}, FACTS) == {name: value}
+    assert checked({name: f" {value} "}, FACTS) == {name: value}
     assert shown({name: value})[name] == value
     assert shown({})["compression.type"] == "producer"
     assert shown({})["entry.format"] == "pulsar"
@@ -166,9 +169,8 @@ def test_lists_grow_and_shrink(present: dict[str, str], operation: int, value: s
     ("name", "operation", "value", "code"),
     [
         ("retention.ms", Operation.APPEND, "1", ErrorCode.INVALID_CONFIG),
-        ("retention.ms", Operation.SET, None, ErrorCode.INVALID_REQUEST),
         ("retention.ms", 9, "1", ErrorCode.INVALID_REQUEST),
-        ("no.such.config", Operation.DELETE, None, ErrorCode.INVALID_CONFIG),
+        ("no.such.config", Operation.SUBTRACT, "1", ErrorCode.INVALID_CONFIG),
     ],
 )
 def test_wrong_changes_are_refused(name: str, operation: int, value: str | None, code: ErrorCode) -> None:

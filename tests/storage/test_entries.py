@@ -15,6 +15,7 @@ from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import Entry, Position
 from bridge.storage import entries
 from bridge.storage.batches import Batch, BatchMaker
+from bridge.storage.entries import NO_PROMISE, UNSAID, TimeMark
 from bridge.storage.sealing import Plan, Sealed, seal
 
 LIMIT = 1 << 20
@@ -36,7 +37,7 @@ def sealed(batch: bytes) -> Sealed:
 
 
 def stored(sealed: Sealed, newest: int, index: int, publish_time: int = 5) -> Entry:
-    metadata = sealed.metadata(newest)
+    metadata = sealed.metadata(TimeMark(newest, 0))
     metadata.producer_name, metadata.sequence_id, metadata.publish_time = "p", 0, publish_time
     parsed = pb.MessageMetadata.FromString(metadata.SerializeToString())
     return Entry(Position(1, 2), index, None, parsed, memoryview(sealed.data), len(sealed.data))
@@ -75,20 +76,25 @@ def test_what_is_sealed_reads_back_exactly(
 
 
 def test_the_entry_s_property_says_only_what_messages_cannot() -> None:
-    (mark,) = sealed(kafka_batch([record()])).metadata(4711).properties
-    assert (mark.key, json.loads(mark.value)) == ("kafka.batch", {"v": 1, "t": 4711})
-    (mark,) = sealed(kafka_batch([record(headers=[(b"h", None)])], (1, 2, 3))).metadata(4711).properties
-    assert json.loads(mark.value) == {"v": 1, "t": 4711, "e": 1, "p": [1, 2, 3]}
+    (mark,) = sealed(kafka_batch([record()])).metadata(TimeMark(4711, 7)).properties
+    assert (mark.key, json.loads(mark.value)) == ("kafka.batch", {"v": 1, "t": 4711, "b": 7})
+    (mark,) = sealed(kafka_batch([record(headers=[(b"h", None)])], (1, 2, 3))).metadata(TimeMark(4711, 7)).properties
+    assert json.loads(mark.value) == {"v": 1, "t": 4711, "b": 7, "e": 1, "p": [1, 2, 3]}
 
 
-def test_the_newest_timestamp_is_known_without_decoding() -> None:
+def test_the_time_mark_is_known_without_decoding() -> None:
     entry = stored(sealed(kafka_batch([record(timestamp=10)])), 99, 0)
     batch = Batch(entry, entry.payload, LIMIT)
-    assert batch.newest_timestamp() == 99
+    assert batch.time_mark() == (99, 0)
     batch.kafka()
-    assert batch.newest_timestamp() == 99
+    assert batch.time_mark() == (99, 0)
+
+
+def test_what_is_not_ours_and_what_is_of_an_older_version_promises_nothing() -> None:
     entry = native(b"v", event_time=12)
-    assert Batch(entry, entry.payload, LIMIT).newest_timestamp() == 12
+    assert Batch(entry, entry.payload, LIMIT).time_mark() == (12, NO_PROMISE)
+    entry.metadata.properties.add(key=entries.PROPERTY, value='{"v":1,"t":99}')
+    assert entries.time_mark(entry.metadata) == (99, UNSAID)
 
 
 def test_batches_are_told_apart_by_their_lengths() -> None:

@@ -1,11 +1,14 @@
 """Idempotent producers on a real Pulsar: repetitions, gaps and epochs, over restarts of the bridge."""
 
 import asyncio
+import time
 
 import pytest
 
+from bridge.api import Session
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
+from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from bridge.storage.partition import PartitionLog
 from tests.storage.conftest import Bench, sealed
 
@@ -14,8 +17,10 @@ pytestmark = pytest.mark.pulsar
 PID = 4711
 
 
-async def append(bench: Bench, log: PartitionLog, sequence: int, count: int = 1, epoch: int = 0) -> int:
-    (base,) = await bench.append(log, sealed(count, producer=(PID, epoch, sequence)))
+async def append(
+    bench: Bench, log: PartitionLog, sequence: int, count: int = 1, epoch: int = 0, user: Session | None = None
+) -> int:
+    (base,) = await bench.append(log, sealed(count, producer=(PID, epoch, sequence)), user=user)
     return base
 
 
@@ -36,7 +41,7 @@ async def test_a_repetition_has_its_original_offset_and_is_not_stored(bench: Ben
 async def test_a_repetition_of_what_is_under_way_waits_for_it(bench: Bench) -> None:
     log = bench.log(await bench.topic())
     batch = sealed(2, producer=(PID, 0, 0))
-    await log.prepare({PID})
+    await log.prepare({(PID, 0, 0)})
     first, again = log.append_all([batch]), log.append_all([batch])
     assert await asyncio.gather(*first, *again) == [0, 0]
     assert await log.latest() == 2
@@ -44,7 +49,7 @@ async def test_a_repetition_of_what_is_under_way_waits_for_it(bench: Bench) -> N
 
 async def test_giving_up_an_append_leaves_no_gap(bench: Bench) -> None:
     log = bench.log(await bench.topic())
-    await log.prepare({PID})
+    await log.prepare({(PID, 0, 0)})
     (given_up,) = log.append_all([sealed(1, producer=(PID, 0, 0))])
     given_up.cancel()
     assert await append(bench, log, 0) == 0
@@ -53,7 +58,7 @@ async def test_giving_up_an_append_leaves_no_gap(bench: Bench) -> None:
 
 async def test_what_follows_a_given_up_append_is_no_success_before_it(bench: Bench) -> None:
     log = bench.log(await bench.topic())
-    await log.prepare({PID})
+    await log.prepare({(PID, 0, 0)})
     batches = [sealed(1, producer=(PID, 0, sequence)) for sequence in range(3)]
     first, *later = log.append_all(batches)
     first.cancel()
@@ -66,7 +71,7 @@ async def test_what_follows_a_given_up_append_is_no_success_before_it(bench: Ben
 
 async def test_what_comes_after_a_given_up_append_has_to_come_again(bench: Bench) -> None:
     log = bench.log(await bench.topic())
-    await log.prepare({PID})
+    await log.prepare({(PID, 0, 0)})
     batches = [sealed(1, producer=(PID, 0, sequence)) for sequence in range(3)]
     (given_up,) = log.append_all(batches[:1])
     given_up.cancel()
@@ -84,7 +89,7 @@ async def test_a_repetition_found_at_once_waits_for_one_that_is_searched(bench: 
     assert [await append(bench, before, 0), await append(bench, before, 1)] == [0, 1]
     await before.close()
     log = bench.log(topic)
-    await log.prepare({PID})
+    await log.prepare({(PID, 0, 0)})
     searched, later, new = log.append_all([sealed(1, producer=(PID, 0, sequence)) for sequence in (0, 1, 2)])
     searched.cancel()
     for answer in (later, new):
@@ -157,7 +162,7 @@ async def test_sequences_go_round(bench: Bench) -> None:
 async def test_many_producers_share_a_partition(bench: Bench) -> None:
     log = bench.log(await bench.topic())
     batches = [sealed(2, producer=(pid, 0, 2 * number)) for number in range(20) for pid in (1, 2, 3, -1)]
-    await log.prepare({1, 2, 3, -1})
+    await log.prepare({(1, 0, 0), (2, 0, 0), (3, 0, 0), (-1, -1, -1)})
     batches = [batch if batch.producer[0] >= 0 else batch._replace(producer=(-1, -1, -1)) for batch in batches]
     bases = await asyncio.gather(*log.append_all(batches))
     assert sorted(bases) == list(range(0, 160, 2))
@@ -166,17 +171,105 @@ async def test_many_producers_share_a_partition(bench: Bench) -> None:
         assert own == sorted(own)
 
 
-async def test_idle_writers_go_and_come_back(bench: Bench) -> None:
+async def test_a_writer_stays_for_as_long_as_a_connection_uses_it(bench: Bench) -> None:
     log = bench.log(await bench.topic())
-    await append(bench, log, 0)
-    writers = log._appender._writers
-    writer = writers.get(PID)
-    assert writer is not None
-    writer.used_at -= 10_000
-    await log.sweep()
-    assert writers.get(PID) is None
-    assert await append(bench, log, 1) == 1
-    assert await append(bench, log, 0) == 0
+    client = Session(1, "", "")
+    await append(bench, log, 0, user=client)
+    await log.sweep(asyncio.get_running_loop().time() + 60)
+    assert log.is_ready({(PID, 0, 0)}, client)
+    await log.sweep(asyncio.get_running_loop().time() + 10_000)
+    assert not log.is_ready({(PID, 0, 0)}, client)
+    assert [await append(bench, log, 1, user=client), await append(bench, log, 0, user=client)] == [1, 0]
+
+
+async def test_a_producer_s_name_is_free_when_its_last_connection_has_gone(bench: Bench) -> None:
+    topic = await bench.topic()
+    here, there = bench.log(topic), (await bench.another()).log(topic)
+    one, two = Session(1, "", ""), Session(2, "", "")
+    for sequence, client in enumerate((one, two)):
+        await append(bench, here, sequence, user=client)
+    one.gone()
+    assert here.is_ready({(PID, 0, 0)}, two)
+    with pytest.raises(KafkaError) as raised:
+        await there.prepare({(PID, 0, 0)}, two, asyncio.get_running_loop().time() + 0.3)
+    assert raised.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    two.gone()
+    assert await append(bench, there, 2) == 2
+
+
+async def test_nobody_is_remembered_who_has_gone_already(bench: Bench) -> None:
+    log = bench.log(await bench.topic())
+    gone = Session(1, "", "")
+    gone.gone()
+    assert await append(bench, log, 0, user=gone) == 0
+    await log.sweep(asyncio.get_running_loop().time())
+    assert not log.is_ready({(PID, 0, 0)})
+
+
+async def test_what_another_bridge_has_stored_for_a_producer_is_learnt_when_its_name_comes_back(bench: Bench) -> None:
+    """The name was lost here, another bridge has appended, and the client comes back with what is next."""
+    topic = await bench.topic()
+    here, there = bench.log(topic), (await bench.another()).log(topic)
+    assert await append(bench, here, 0, 3) == 0
+    elsewhere = asyncio.ensure_future(append(bench, there, 3, 3))
+    while not elsewhere.done():  # both names are free for a moment; who comes first has it
+        await bench.admin.unload(topic)
+        await asyncio.wait((elsewhere,), timeout=1)
+    assert await elsewhere == 3
+    await there.close()
+    assert await append(bench, here, 6) == 6
+    assert [await append(bench, here, 0, 3), await append(bench, here, 3, 3)] == [0, 3]
+    assert await refused(bench, here, 8) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert await here.latest() == 7
+
+
+async def test_a_new_epoch_does_not_answer_for_the_failures_of_the_old_one(bench: Bench) -> None:
+    log = bench.log(await bench.topic())
+    await log.prepare({(PID, 0, 0)})
+    (given_up,) = log.append_all([sealed(1, producer=(PID, 0, 0))])
+    given_up.cancel()
+    again = log.append_all([sealed(1, producer=(PID, 1, sequence)) for sequence in (0, 1)])
+    first, second = await asyncio.gather(*again)
+    assert second == first + 1
+    assert await refused(bench, log, 1, epoch=0) == ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+async def test_a_repetition_from_far_back_is_found(bench: Bench) -> None:
+    topic = await bench.topic()
+    before = bench.log(topic)
+    now = time.time_ns() // 1_000_000
+    batch = sealed(3, now, producer=(PID, 0, 0))
+    assert await bench.append(before, batch) == [0]
+    assert await append(bench, before, 3) == 3
+    await before.close()
+    native = bench.client.producer(topic)
+    receipts = [native.send(MessageMetadata(event_time=now + 1000 + number), b"", 1) for number in range(5000)]
+    await asyncio.gather(*receipts)
+    await native.close()
+    log = bench.log(topic)
+    assert await bench.append(log, batch) == [0]
+    assert await append(bench, log, 4) == 5004
+    assert await bench.append(log, batch) == [0]
+
+
+async def test_a_repetition_that_cannot_be_found_is_told_to_be_one(bench: Bench) -> None:
+    """As where Pulsar remembers a producer whose records it has deleted."""
+    topic = await bench.topic()
+    before = bench.log(topic)
+    assert await append(bench, before, 0, 3) == 0
+    await before.close()
+    log = bench.log(topic)
+    stands_for_another = sealed(3, producer=(PID, 0, 0))._replace(producer=(PID, 0, 0), record_count=2)
+    await log.prepare({(PID, 0, 0)})
+    found = log._appender._stored
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(found), "first", nothing)
+        assert await refused(bench, log, 0) == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+    assert await bench.append(log, stands_for_another) == [0]
+
+
+async def nothing(*_: object) -> None:
+    """What a reader finds where everything was deleted."""
 
 
 async def test_deduplication_is_turned_on_where_it_is_off(bench: Bench) -> None:

@@ -18,6 +18,9 @@ class Told:
     def __init__(self, *answers: int | Exception | None) -> None:
         self.answers = list(answers)
 
+    async def load(self) -> None:
+        """The end is known."""
+
     async def read(self, position: Position) -> SimpleNamespace | None:
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
@@ -28,7 +31,7 @@ class Told:
 def start(*answers: int | Exception | None) -> tuple[LogStart, Told]:
     told, end = Told(*answers), LogEnd()
     end.advance(100)
-    return LogStart("topic", cast(Any, told), end), told
+    return LogStart("topic", cast(Any, told), end, told.load), told
 
 
 async def test_it_is_asked_for_once_and_then_known() -> None:

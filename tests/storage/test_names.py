@@ -10,7 +10,7 @@ from bridge.storage.names import Names
 NAMES = Names("public/default")
 
 
-@pytest.mark.parametrize("name", ["orders", "a", "A.b_c-9", "x" * 249, "orders-partition-", "__consumer_offsets"])
+@pytest.mark.parametrize("name", ["orders", "a", "A.b_c-9", "x" * 249, "orders-partition-", "__own"])
 def test_legal_names_go_there_and_back(name: str) -> None:
     names.check(name)
     assert NAMES.pulsar(name) == f"persistent://public/default/{name}"
@@ -29,6 +29,21 @@ def test_names_that_lead_elsewhere_are_refused(name: str) -> None:
         names.check(name)
     assert raised.value.code == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert NAMES.kafka(f"persistent://public/default/{name}") is None
+
+
+@pytest.mark.parametrize("name", sorted(names.INTERNAL))
+def test_kafkas_internal_topics_are_not_here(name: str) -> None:
+    names.check(name)  # a legal name, as any Kafka says
+    assert NAMES.kafka(NAMES.pulsar(name)) is None
+    assert NAMES.owner(f"persistent://public/default/{name}-partition-0") is None
+
+
+def test_names_collide_that_differ_in_dots_and_underscores_alone() -> None:
+    assert sorted(names.colliding("a.b_c")) == ["a.b.c", "a_b.c", "a_b_c"]
+    assert list(names.colliding("a-b")) == []
+    assert names.collides("a.b", "a_b") and names.collides("a_b", "a.b")
+    assert not names.collides("a.b", "a.b")
+    assert not names.collides("a.b", "a-b")
 
 
 def test_partitions_have_names_of_their_own() -> None:

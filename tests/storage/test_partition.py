@@ -5,12 +5,13 @@ import random
 
 import pytest
 
-from bridge.codec import Record
+from bridge.codec import NO_PRODUCER, Record
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.storage import entries
-from bridge.storage.partition import PartitionLog, TimeOffset
+from bridge.storage.partition import PartitionLog
+from bridge.storage.time_lookup import TimeOffset
 from tests.storage.conftest import NOW, Bench, sealed
 
 pytestmark = pytest.mark.pulsar
@@ -50,12 +51,12 @@ async def test_offsets_are_dense_and_stay_after_a_restart(bench: Bench) -> None:
 
 async def test_a_log_is_ready_when_preparing_it_would_wait_for_nothing(bench: Bench) -> None:
     log = bench.log(await bench.topic())
-    assert not log.is_ready({-1})
+    assert not log.is_ready({NO_PRODUCER})
     await log.prepare()
-    assert log.is_ready({-1})
-    assert not log.is_ready({-1, 4711})  # nothing is known of this producer
-    await log.prepare({4711})
-    assert log.is_ready({-1, 4711})
+    assert log.is_ready({NO_PRODUCER})
+    assert not log.is_ready({NO_PRODUCER, (4711, 0, 0)})  # nothing is known of this producer
+    await log.prepare({(4711, 0, 0)})
+    assert log.is_ready({NO_PRODUCER, (4711, 0, 0)})
 
 
 async def test_the_beginning_of_a_log_is_found_without_a_search(bench: Bench) -> None:
@@ -153,8 +154,8 @@ async def test_a_crowded_partition_is_watched_instead_of_read_back(bench: Bench)
     for _ in range(20):
         for log in (ours, theirs):
             await bench.append(log, sealed(1))
-    assert ours.end.tail_is_live
-    assert theirs.end.tail_is_live
+    assert ours.end.reached is not None
+    assert theirs.end.reached is not None
     assert [record.offset for record in await read_all(ours)] == list(range(56))
     assert read_back <= 16
 
@@ -218,10 +219,10 @@ async def test_a_deleted_topic_ends_its_log(bench: Bench) -> None:
 async def test_the_tail_goes_when_nobody_reads_and_comes_back(bench: Bench) -> None:
     log = bench.log(await bench.topic())
     await bench.append(log, sealed(2))
-    assert await log.latest() == 2
-    log._used_at -= 1000
-    await log.sweep()
-    assert log._tail is None
+    assert await log.read(2, 100, PATIENCE) == []
+    assert log.read_nowait(2, 100) == []
+    await log.sweep(asyncio.get_running_loop().time() + 1000)
+    assert log.read_nowait(2, 100) is None
     await bench.append(log, sealed(2))
     assert len(await read_all(log)) == 4
 
@@ -336,8 +337,7 @@ async def test_an_idle_partition_gives_its_older_records_back_too(bench: Bench) 
     log = bench.log(topic)
     await read_by_pieces(log)
     assert bench.metrics.storage.cache_bytes.value > 0
-    log._used_at -= 1000
-    await log.sweep()
+    await log.sweep(asyncio.get_running_loop().time() + 1000)
     assert bench.metrics.storage.cache_bytes.value == 0
     assert len(await read_by_pieces(log)) == 50
     await log.close()
@@ -350,7 +350,7 @@ async def test_reading_from_memory_is_use(bench: Bench) -> None:
     await bench.append(bench.log(topic), *[sealed(5) for _ in range(10)])
     log = bench.log(topic)
     await read_by_pieces(log)
-    log._used_at -= 1000
+    later = asyncio.get_running_loop().time() + bench.settings.storage.tail_idle_seconds
     assert log.read_nowait(0, 100) is not None
-    await log.sweep()
+    await log.sweep(later)
     assert log.read_nowait(0, 100) is not None

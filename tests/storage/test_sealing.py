@@ -18,6 +18,7 @@ from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import Entry, Position
 from bridge.storage import entries
 from bridge.storage.batches import BatchMaker
+from bridge.storage.entries import TimeMark
 from bridge.storage.sealing import Plan, Sealed, seal, takes_long
 from tests.codec.conftest import codec as twins
 from tests.codec.samples import record_lists
@@ -52,7 +53,7 @@ def stored(sealed: list[Sealed], base: int = 0) -> Iterator[Entry]:
     """The entries as a broker gives them back."""
     for number, one in enumerate(sealed):
         base += one.record_count
-        metadata = one.metadata(1)
+        metadata = one.metadata(TimeMark(1, 0))
         metadata.producer_name, metadata.sequence_id, metadata.publish_time = "p", number, NOW
         parsed = pb.MessageMetadata.FromString(metadata.SerializeToString())
         yield Entry(Position(1, number), base - 1, None, parsed, memoryview(one.data), len(one.data))
@@ -119,7 +120,7 @@ def test_a_batch_in_parts_reads_back_exactly(
     sequence = (1 << 31) - 3
     for batch, one in zip(batches, sealed, strict=True):
         assert codec.read_header(batch).base_sequence == sequence == one.producer[2]
-        assert entries.producer_of(one.metadata(1)) == one.producer
+        assert entries.producer_of(one.metadata(TimeMark(1, 0))) == one.producer
         sequence = (sequence + one.record_count) % (1 << 31)
 
 
@@ -150,9 +151,9 @@ def test_format_kafka_keeps_the_bytes(of_client: KafkaCodec) -> None:
     sent = batch_of(numbered(50), of_client, (1, 2, 3))
     (sealed,) = seal(sent, Plan(LIMIT, "kafka"))
     assert sealed.data == sent
-    metadata = sealed.metadata(4711)
+    metadata = sealed.metadata(TimeMark(4711, 7))
     assert [(one.key, one.value) for one in metadata.properties] == [
-        ("entry.format", "kafka"), ("kafka.batch", '{"v":1,"t":4711,"p":[1,2,3]}'),
+        ("entry.format", "kafka"), ("kafka.batch", '{"v":1,"t":4711,"b":7,"p":[1,2,3]}'),
     ]  # fmt: skip
     assert (metadata.num_messages_in_batch, metadata.compression) == (50, pb.NONE)
     (batch,) = fetched([sealed], 1000)
@@ -178,7 +179,7 @@ def test_compressed_batches_stand_compressed_in_pulsar() -> None:
     ]  # fmt: skip
     plain = stands[KafkaCodec.NONE]
     for one in stands.values():
-        assert one.metadata(1).uncompressed_size == len(plain.data)
+        assert one.metadata(TimeMark(1, 0)).uncompressed_size == len(plain.data)
         assert one == plain or len(one.data) < len(plain.data) // 2
 
 

@@ -117,8 +117,8 @@ def run_tool(main_class: str, *arguments: str, stdin: bytes = b"") -> str:
     """Run one of Kafka's command-line tools to its end and return what it printed."""
     command = java_command(main_class, *arguments)
     done = subprocess.run(command, input=stdin, capture_output=True, timeout=COMMAND_TIMEOUT)
-    error = done.stderr.decode(errors="replace")
-    assert done.returncode == 0, f"{main_class} {' '.join(arguments)} ended with {done.returncode}:\n{error[-4000:]}"
+    said = (done.stdout + done.stderr).decode(errors="replace")  # some tell their errors on one, some on the other
+    assert done.returncode == 0, f"{main_class} {' '.join(arguments)} ended with {done.returncode}:\n{said[-4000:]}"
     return done.stdout.decode()
 
 

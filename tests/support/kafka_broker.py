@@ -38,39 +38,51 @@ class KafkaBroker:
         self._options = options  # not those of a quick start: C2 pays off in a server that a million records go through
         self._protocol = protocol
         self._settings = dict(settings or {})
-        self._child = Child("Kafka", guard, directory / "kafka.out")
+        self._config = directory / "server.properties"
+        self.child = Child("Kafka", guard, directory / "kafka.out")
         self.kafka = ""
 
     @property
     def pid(self) -> int:
         """Its process id."""
-        return self._child.pid
+        return self.child.pid
 
     def start(self) -> None:
         """Format the storage, start the broker and return when it says that it serves."""
+        self.format()
+        self.start_again()
+
+    def format(self) -> None:
+        """Choose ports, and make the storage."""
         port = any_free()
         controller = any_free({port})
         self.kafka = f"{HOST}:{port}"
-        config = self._directory / "server.properties"
-        config.write_text(self._properties(controller), encoding="utf-8")
+        self._config.write_text(self._properties(controller), encoding="utf-8")
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         # with =, for one id in 64 begins with a dash
-        run_tool("kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", str(config))
-        self._child.start(
-            java_command("kafka.Kafka", str(config), heap=self._heap, options=self._options, log_level="info")
-        )
+        run_tool("kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", str(self._config))
+
+    def start_again(self) -> None:
+        """Start the broker on the storage that there is, and return when it says that it serves."""
+        self.launch()
         try:
-            probe.wait_until_ready(self._child, self._problem, START_TIMEOUT)
+            probe.wait_until_ready(self.child, self._problem, START_TIMEOUT)
         except BaseException:
-            self._child.kill()
+            self.child.kill()
             raise
+
+    def launch(self) -> None:
+        """Start the broker and wait for nothing."""
+        self.child.start(
+            java_command("kafka.Kafka", str(self._config), heap=self._heap, options=self._options, log_level="info")
+        )
 
     def stop(self) -> None:
         """Stop the process that was started here."""
-        self._child.stop(STOP_TIMEOUT)
+        self.child.stop(STOP_TIMEOUT)
 
     def _problem(self) -> str | None:
-        written = self._child.last_lines(40)
+        written = self.child.last_lines(40)
         return None if "Kafka Server started" in written else f"its last words:\n{written}"
 
     def _properties(self, controller: int) -> str:

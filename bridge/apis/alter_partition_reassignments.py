@@ -1,0 +1,109 @@
+"""AlterPartitionReassignments: move partitions to other brokers (KIP-455); each is where its leader is, and stays.
+
+v1 may refuse to change the number of replicas (KIP-860).
+"""
+
+import asyncio
+from typing import Annotated
+
+from bridge.api import Api, Broker, Session
+from bridge.errors import KafkaError
+from bridge.kafka.error_codes import ErrorCode
+from bridge.kafka.message import Int16, Int32, message, since
+
+
+@message
+class RequestPartition:
+    """The brokers that are to hold it; null: give up moving it."""
+
+    partition_index: Int32
+    replicas: list[Int32] | None = None
+
+
+@message
+class RequestTopic:
+    """A topic's partitions."""
+
+    name: str
+    partitions: list[RequestPartition]
+
+
+@message
+class Request:
+    """Where partitions are to be."""
+
+    timeout_ms: Int32 = 60_000
+    allow_replication_factor_change: Annotated[bool, since(1)] = True
+    topics: list[RequestTopic]
+
+
+@message
+class ResponsePartition:
+    """How one went."""
+
+    partition_index: Int32
+    error_code: Int16
+    error_message: str | None
+
+
+@message
+class ResponseTopic:
+    """A topic's partitions."""
+
+    name: str
+    partitions: list[ResponsePartition]
+
+
+@message
+class Response:
+    """How each went."""
+
+    throttle_time_ms: Int32 = 0
+    allow_replication_factor_change: Annotated[bool, since(1)] = True
+    error_code: Int16
+    error_message: str | None
+    responses: list[ResponseTopic]
+
+
+async def handle(request: Request, broker: Broker, session: Session) -> Response:
+    """Agree to where a partition is already; Pulsar places its data itself."""
+
+    async def topic(wanted: RequestTopic) -> ResponseTopic:
+        return ResponseTopic(
+            name=wanted.name, partitions=[await _partition(wanted.name, one, broker) for one in wanted.partitions]
+        )
+
+    return Response(
+        allow_replication_factor_change=request.allow_replication_factor_change,
+        error_code=ErrorCode.NONE,
+        error_message=None,
+        responses=list(await asyncio.gather(*map(topic, request.topics))),
+    )
+
+
+async def _partition(name: str, wanted: RequestPartition, broker: Broker) -> ResponsePartition:
+    code, text = int(ErrorCode.NONE), ""
+    try:
+        topic, index = await broker.topics.get(name), wanted.partition_index
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {name}.")
+        if not 0 <= index < topic.partitions:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {name}:{index}.")
+        if wanted.replicas is None:
+            raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+        broker.cluster.check_replicas(wanted.replicas)
+    except KafkaError as error:
+        code, text = error.code, error.message
+    return ResponsePartition(partition_index=wanted.partition_index, error_code=code, error_message=text or None)
+
+
+API = Api(
+    key=45,
+    name="AlterPartitionReassignments",
+    min_version=0,
+    max_version=1,
+    flexible=0,
+    handle=handle,
+    request=Request,
+    response=Response,
+)

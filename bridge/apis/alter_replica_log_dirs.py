@@ -1,0 +1,97 @@
+"""AlterReplicaLogDirs: move partitions between a broker's directories (KIP-113); here is one, the namespace.
+
+v2 is flexible.
+"""
+
+import asyncio
+
+from bridge.api import Api, Broker, Session
+from bridge.apis.describe_log_dirs import directory_of
+from bridge.errors import KafkaError
+from bridge.kafka.error_codes import ErrorCode
+from bridge.kafka.message import Int16, Int32, message
+
+
+@message
+class RequestTopic:
+    """Partitions of a topic."""
+
+    name: str
+    partitions: list[Int32]
+
+
+@message
+class Directory:
+    """What is to be in a directory."""
+
+    path: str
+    topics: list[RequestTopic]
+
+
+@message
+class Request:
+    """Where partitions are to be."""
+
+    dirs: list[Directory]
+
+
+@message
+class ResponsePartition:
+    """How one went."""
+
+    partition_index: Int32
+    error_code: Int16
+
+
+@message
+class ResponseTopic:
+    """A topic's partitions."""
+
+    topic_name: str
+    partitions: list[ResponsePartition]
+
+
+@message
+class Response:
+    """How each went."""
+
+    throttle_time_ms: Int32 = 0
+    results: list[ResponseTopic]
+
+
+async def handle(request: Request, broker: Broker, session: Session) -> Response:
+    """Agree to the directory where everything is; there is no other."""
+    here = directory_of(broker)
+
+    async def topic(wanted: RequestTopic, path: str) -> ResponseTopic:
+        partitions = [
+            ResponsePartition(partition_index=index, error_code=await _error(wanted.name, index, path == here, broker))
+            for index in wanted.partitions
+        ]
+        return ResponseTopic(topic_name=wanted.name, partitions=partitions)
+
+    moved = (topic(wanted, place.path) for place in request.dirs for wanted in place.topics)
+    return Response(results=list(await asyncio.gather(*moved)))
+
+
+async def _error(name: str, index: int, known: bool, broker: Broker) -> int:
+    """In the order of Kafka's ReplicaManager: the directory, then the partition."""
+    if not known:
+        return ErrorCode.LOG_DIR_NOT_FOUND
+    try:
+        await broker.topics.partition(name, index)
+    except KafkaError as error:
+        return error.code
+    return ErrorCode.NONE
+
+
+API = Api(
+    key=34,
+    name="AlterReplicaLogDirs",
+    min_version=1,
+    max_version=2,
+    flexible=2,
+    handle=handle,
+    request=Request,
+    response=Response,
+)

@@ -1,0 +1,113 @@
+"""DescribeClientQuotas: the limits set for users, clients and addresses (KIP-546); here there are never any.
+
+v1 is flexible.
+"""
+
+from collections import Counter
+
+from bridge.api import Api, Broker, Session
+from bridge.errors import KafkaError
+from bridge.kafka.error_codes import ErrorCode
+from bridge.kafka.message import Float64, Int8, Int16, Int32, message
+
+IP = "ip"
+ENTITIES = ("user", "client-id", IP)
+EXACT = 0
+_MATCHES = {1: "MATCH_TYPE_DEFAULT", 2: "MATCH_TYPE_SPECIFIED"}
+
+
+@message
+class Component:
+    """Which entities of a type to tell."""
+
+    entity_type: str
+    match_type: Int8
+    match: str | None
+
+
+@message
+class Request:
+    """Which entities to tell; `strict`: only those of exactly these types."""
+
+    components: list[Component]
+    strict: bool
+
+
+@message
+class Entity:
+    """A user, client or address; null: all others."""
+
+    entity_type: str
+    entity_name: str | None
+
+
+@message
+class Value:
+    """A limit."""
+
+    key: str
+    value: Float64
+
+
+@message
+class Entry:
+    """The limits of one entity."""
+
+    entity: list[Entity]
+    values: list[Value]
+
+
+@message
+class Response:
+    """The limits."""
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16
+    error_message: str | None
+    entries: list[Entry] | None
+
+
+async def handle(request: Request, broker: Broker, session: Session) -> Response:
+    """There are none."""
+    for component in request.components:
+        _check(component)
+    types = [component.entity_type for component in request.components]
+    for one, times in Counter(types).items():
+        if times > 1:
+            raise _invalid(f"Entity type {one} cannot appear more than once in the filter.")
+    if IP in types and len(types) > 1:
+        text = "Invalid entity filter component combination. IP filter component should not be used with user or "
+        raise _invalid(text + "clientId filter component.")
+    return Response(error_code=ErrorCode.NONE, error_message=None, entries=[])
+
+
+def _check(component: Component) -> None:
+    """As Kafka's DescribeClientQuotasRequest and ClientQuotasImage do."""
+    if component.match_type == EXACT:
+        if component.match is None:
+            raise _invalid("Request specified MATCH_TYPE_EXACT, but set match string to null.")
+    elif component.match_type not in _MATCHES:
+        raise _invalid(f"Unknown match type {component.match_type}")
+    elif component.match is not None:
+        text = f"Request specified {_MATCHES[component.match_type]}, but also specified a match string."
+        raise _invalid(text)
+    if not component.entity_type:
+        raise _invalid("Invalid empty entity type.")
+    if component.entity_type not in ENTITIES:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {component.entity_type}")
+
+
+def _invalid(text: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, text)
+
+
+API = Api(
+    key=48,
+    name="DescribeClientQuotas",
+    min_version=0,
+    max_version=1,
+    flexible=1,
+    handle=handle,
+    request=Request,
+    response=Response,
+)

@@ -1,0 +1,106 @@
+"""DescribeProducers: the idempotent producers that write to partitions (KIP-664).
+
+Told are those that write through this bridge and were seen in the last ten minutes; Pulsar keeps no list of them.
+"""
+
+import asyncio
+
+from bridge.api import Api, Broker, Session
+from bridge.errors import KafkaError
+from bridge.kafka.error_codes import ErrorCode
+from bridge.kafka.message import Int16, Int32, Int64, message
+from bridge.storage.names import check
+
+
+@message
+class RequestTopic:
+    """Partitions of a topic."""
+
+    name: str
+    partition_indexes: list[Int32]
+
+
+@message
+class Request:
+    """The partitions whose producers to tell."""
+
+    topics: list[RequestTopic]
+
+
+@message
+class Producer:
+    """A producer; −1 for what is not known of it, and for transactions."""
+
+    producer_id: Int64
+    producer_epoch: Int32
+    last_sequence: Int32 = -1
+    last_timestamp: Int64 = -1
+    coordinator_epoch: Int32
+    current_txn_start_offset: Int64 = -1
+
+
+@message
+class ResponsePartition:
+    """A partition's producers."""
+
+    partition_index: Int32
+    error_code: Int16
+    error_message: str | None = None
+    active_producers: list[Producer]
+
+
+@message
+class ResponseTopic:
+    """A topic's partitions."""
+
+    name: str
+    partitions: list[ResponsePartition]
+
+
+@message
+class Response:
+    """The producers."""
+
+    throttle_time_ms: Int32 = 0
+    topics: list[ResponseTopic]
+
+
+async def handle(request: Request, broker: Broker, session: Session) -> Response:
+    """Tell the producers of each partition."""
+
+    async def topic(wanted: RequestTopic) -> ResponseTopic:
+        partitions = [await _partition(wanted.name, index, broker) for index in wanted.partition_indexes]
+        return ResponseTopic(name=wanted.name, partitions=partitions)
+
+    return Response(topics=list(await asyncio.gather(*map(topic, request.topics))))
+
+
+async def _partition(name: str, index: int, broker: Broker) -> ResponsePartition:
+    try:
+        check(name)
+        topic = await broker.topics.get(name)
+        if topic is None:
+            unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            raise KafkaError(unknown, unknown.text)
+        log = broker.topics.log(topic, index)
+    except KafkaError as error:
+        return ResponsePartition(
+            partition_index=index, error_code=error.code, error_message=error.message or None, active_producers=[]
+        )
+    producers = [
+        Producer(producer_id=one, producer_epoch=last.epoch, last_sequence=last.sequence, coordinator_epoch=-1)
+        for one, last in log.producers()
+    ]
+    return ResponsePartition(partition_index=index, error_code=ErrorCode.NONE, active_producers=producers)
+
+
+API = Api(
+    key=61,
+    name="DescribeProducers",
+    min_version=0,
+    max_version=0,
+    flexible=0,
+    handle=handle,
+    request=Request,
+    response=Response,
+)

@@ -1,0 +1,149 @@
+"""DescribeTopicPartitions: topics and their partitions, page by page (KIP-966)."""
+
+import asyncio
+
+from bridge.api import Api, Broker, Session
+from bridge.cluster import LEADER_EPOCH
+from bridge.errors import KafkaError
+from bridge.kafka.error_codes import ErrorCode
+from bridge.kafka.message import ZERO_UUID, Int16, Int32, Uuid, message
+from bridge.storage.names import check
+from bridge.storage.topic import Topic
+
+NO_OPERATIONS = -(2**31)
+MOST_PARTITIONS = 2000
+"""Of one answer, whatever the client asks (Kafka's max.request.partition.size.limit)."""
+
+
+@message
+class RequestTopic:
+    """A topic by name."""
+
+    name: str
+
+
+@message
+class Cursor:
+    """A topic and the partition of it to begin with."""
+
+    topic_name: str
+    partition_index: Int32
+
+
+@message
+class Request:
+    """The topics to tell, none for all, and from where on."""
+
+    topics: list[RequestTopic]
+    response_partition_limit: Int32 = 2000
+    cursor: Cursor | None = None
+
+
+@message
+class ResponsePartition:
+    """A partition and its leader."""
+
+    error_code: Int16
+    partition_index: Int32
+    leader_id: Int32
+    leader_epoch: Int32 = -1
+    replica_nodes: list[Int32]
+    isr_nodes: list[Int32]
+    eligible_leader_replicas: list[Int32] | None = None
+    last_known_elr: list[Int32] | None = None
+    offline_replicas: list[Int32]
+
+
+@message
+class ResponseTopic:
+    """A topic and its partitions, or why there is none."""
+
+    error_code: Int16
+    name: str | None
+    topic_id: Uuid
+    is_internal: bool = False
+    partitions: list[ResponsePartition]
+    topic_authorized_operations: Int32 = NO_OPERATIONS
+
+
+@message
+class Response:
+    """A page of topics, and where the next one begins."""
+
+    throttle_time_ms: Int32 = 0
+    topics: list[ResponseTopic]
+    next_cursor: Cursor | None = None
+
+
+async def handle(request: Request, broker: Broker, session: Session) -> Response:
+    """Tell topics in the order of their names, until the page is full (`DescribeTopicPartitionsRequestHandler`)."""
+    names = {topic.name for topic in request.topics} or set(await broker.topics.names())
+    cursor = request.cursor
+    if cursor is not None and (cursor.partition_index < 0 or (request.topics and cursor.topic_name not in names)):
+        return Response(topics=[_refused(topic.name, ErrorCode.INVALID_REQUEST) for topic in request.topics])
+    wanted = sorted(name for name in names if cursor is None or name >= cursor.topic_name)
+    left = max(min(request.response_partition_limit, MOST_PARTITIONS), 1)
+    topics: list[ResponseTopic] = []
+    # at most so many are on the page, if all of them exist
+    first_ones = dict(zip(wanted, await asyncio.gather(*(_find(name, broker) for name in wanted[:left])), strict=False))
+    for name in wanted:
+        if left == 0:
+            return Response(topics=topics, next_cursor=Cursor(topic_name=name, partition_index=0))
+        found = first_ones[name] if name in first_ones else await _find(name, broker)
+        if isinstance(found, ErrorCode):
+            if request.topics:
+                topics.append(_refused(name, found))
+            elif found is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # of all there are none may be left out
+                raise KafkaError(found)
+            continue
+        first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
+        last = min(first + left, found.partitions)
+        topics.append(_page(found, range(first, last), broker))
+        if last < found.partitions:
+            return Response(topics=topics, next_cursor=Cursor(topic_name=name, partition_index=last))
+        left -= len(topics[-1].partitions)
+    return Response(topics=topics)
+
+
+async def _find(name: str, broker: Broker) -> Topic | ErrorCode:
+    try:
+        check(name)
+        return await broker.topics.get(name) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    except KafkaError as error:
+        return ErrorCode(error.code)
+
+
+def _refused(name: str, code: int) -> ResponseTopic:
+    return ResponseTopic(error_code=code, name=name, topic_id=ZERO_UUID, partitions=[])
+
+
+def _page(topic: Topic, indexes: range, broker: Broker) -> ResponseTopic:
+    partitions = []
+    for index in indexes:
+        leader = broker.cluster.leader(topic.name, index).id
+        partitions.append(
+            ResponsePartition(
+                error_code=ErrorCode.NONE,
+                partition_index=index,
+                leader_id=leader,
+                leader_epoch=LEADER_EPOCH,
+                replica_nodes=[leader],
+                isr_nodes=[leader],
+                eligible_leader_replicas=[],  # not null, which the Java client stumbles over
+                last_known_elr=[],
+                offline_replicas=[],
+            )
+        )
+    return ResponseTopic(error_code=ErrorCode.NONE, name=topic.name, topic_id=topic.id, partitions=partitions)
+
+
+API = Api(
+    key=75,
+    name="DescribeTopicPartitions",
+    min_version=0,
+    max_version=0,
+    flexible=0,
+    handle=handle,
+    request=Request,
+    response=Response,
+)

@@ -1,0 +1,64 @@
+"""ListConfigResources: what has configs, by name (KIP-1142).
+
+v0 lists the subscriptions to clients' metrics alone (KIP-1000), of which there are none; v1 every type.
+"""
+
+from dataclasses import field
+from typing import Annotated
+
+from bridge.api import Api, Broker, Session
+from bridge.errors import KafkaError
+from bridge.kafka.error_codes import ErrorCode
+from bridge.kafka.message import Int8, Int16, Int32, message, since
+from bridge.storage.resources import ResourceType
+
+
+@message
+class Request:
+    """Types of resources, none for all."""
+
+    resource_types: Annotated[list[Int8], since(1)] = field(default_factory=list)
+
+
+@message
+class Resource:
+    """Something that has configs."""
+
+    resource_name: str
+    resource_type: Annotated[Int8, since(1)] = ResourceType.CLIENT_METRICS
+
+
+@message
+class Response:
+    """All that have."""
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16
+    config_resources: list[Resource]
+
+
+async def handle(request: Request, broker: Broker, session: Session) -> Response:
+    """List them; subscriptions and groups have no configs of their own here, and are not there."""
+    node = str(broker.cluster.node.id)
+    types = request.resource_types or (list(ResourceType) if session.api_version else [ResourceType.CLIENT_METRICS])
+    found: list[Resource] = []
+    for kind in dict.fromkeys(types):
+        if kind not in tuple(ResourceType):
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+        if kind == ResourceType.TOPIC:
+            found += [Resource(resource_name=name, resource_type=kind) for name in await broker.topics.names()]
+        elif kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
+            found.append(Resource(resource_name=node, resource_type=kind))
+    return Response(error_code=ErrorCode.NONE, config_resources=found)
+
+
+API = Api(
+    key=74,
+    name="ListConfigResources",
+    min_version=0,
+    max_version=1,
+    flexible=0,
+    handle=handle,
+    request=Request,
+    response=Response,
+)

@@ -1,0 +1,43 @@
+"""RenewDelegationToken: let a token live longer (KIP-48); refused, as by a Kafka without log-in.
+
+v2 is flexible.
+"""
+
+from bridge.api import Api, Broker, Session
+from bridge.errors import KafkaError
+from bridge.kafka.error_codes import ErrorCode
+from bridge.kafka.message import Int16, Int32, Int64, message
+
+
+@message
+class Request:
+    """A token, and for how long."""
+
+    hmac: bytes
+    renew_period_ms: Int64
+
+
+@message
+class Response:
+    """Until when it lives."""
+
+    error_code: Int16
+    expiry_timestamp_ms: Int64
+    throttle_time_ms: Int32
+
+
+async def handle(request: Request, broker: Broker, session: Session) -> Response:
+    """Refuse, as CreateDelegationToken does."""
+    raise KafkaError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+
+
+API = Api(
+    key=39,
+    name="RenewDelegationToken",
+    min_version=1,
+    max_version=2,
+    flexible=2,
+    handle=handle,
+    request=Request,
+    response=Response,
+)

@@ -1,0 +1,42 @@
+"""UnregisterBroker: forget a broker that is gone for good (KIP-500); a bridge that is gone is forgotten by itself."""
+
+from bridge.api import Api, Broker, Session
+from bridge.errors import KafkaError
+from bridge.kafka.error_codes import ErrorCode
+from bridge.kafka.message import Int16, Int32, message
+
+
+@message
+class Request:
+    """A broker."""
+
+    broker_id: Int32
+
+
+@message
+class Response:
+    """How it went."""
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16
+    error_message: str | None
+
+
+async def handle(request: Request, broker: Broker, session: Session) -> Response:
+    """Refuse: a broker that is there cannot be forgotten, another one is not known."""
+    node = request.broker_id
+    if any(one.id == node for one in broker.cluster.nodes):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Broker ID {node} is running: it is gone when it is stopped.")
+    raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {node} is not currently registered")
+
+
+API = Api(
+    key=64,
+    name="UnregisterBroker",
+    min_version=0,
+    max_version=0,
+    flexible=0,
+    handle=handle,
+    request=Request,
+    response=Response,
+)

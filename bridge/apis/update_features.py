@@ -1,0 +1,83 @@
+"""UpdateFeatures: switch a cluster's features to other versions (KIP-584); there are none to switch.
+
+v1 adds upgrade types and validate_only (KIP-778); v2 has one error for the whole request.
+"""
+
+from dataclasses import field
+from typing import Annotated
+
+from bridge.api import Api, Broker, Session
+from bridge.errors import KafkaError
+from bridge.kafka.error_codes import ErrorCode
+from bridge.kafka.message import Int8, Int16, Int32, message, since, until
+
+UPGRADE_TYPES = (1, 2, 3)
+
+
+@message
+class Update:
+    """A feature and its version to be."""
+
+    feature: str
+    max_version_level: Int16
+    allow_downgrade: Annotated[bool, until(0)] = False
+    upgrade_type: Annotated[Int8, since(1)] = 1
+
+
+@message
+class Request:
+    """What to switch."""
+
+    timeout_ms: Int32 = 60_000
+    feature_updates: list[Update]
+    validate_only: Annotated[bool, since(1)] = False
+
+
+@message
+class Result:
+    """What became of one feature."""
+
+    feature: str
+    error_code: Int16
+    error_message: str | None
+
+
+@message
+class Response:
+    """What became of the request and, up to v1, of each feature."""
+
+    throttle_time_ms: Int32 = 0
+    error_code: Int16
+    error_message: str | None
+    results: Annotated[list[Result], until(1)] = field(default_factory=list)
+
+
+async def handle(request: Request, broker: Broker, session: Session) -> Response:
+    """Say of the first feature that it is not known, as Kafka's FeatureControlManager does of those that are not."""
+    for update in request.feature_updates:
+        text = f"Invalid update version {update.max_version_level} for feature {update.feature}. {_why(update, broker)}"
+        first = "The update failed for all features since the following feature had an error: "
+        raise KafkaError(ErrorCode.INVALID_UPDATE_VERSION, first + text)
+    return Response(error_code=ErrorCode.NONE, error_message=None)
+
+
+def _why(update: Update, broker: Broker) -> str:
+    if update.upgrade_type not in UPGRADE_TYPES:
+        return "The controller does not support the given upgrade type."
+    if update.max_version_level < 0:
+        return "A feature version cannot be less than 0."
+    if update.max_version_level == 0:
+        return f"Feature {update.feature} not found."
+    return f"Local controller {broker.cluster.controller.id} does not support this feature."
+
+
+API = Api(
+    key=57,
+    name="UpdateFeatures",
+    min_version=0,
+    max_version=2,
+    flexible=0,
+    handle=handle,
+    request=Request,
+    response=Response,
+)

@@ -1,0 +1,103 @@
+"""WriteTxnMarkers: end a transaction in the partitions that it has written to (KIP-98); there are no transactions.
+
+Brokers send it to each other, and `kafka-transactions abort` for a transaction that its coordinator has forgotten
+(KIP-664). v1 is flexible.
+"""
+
+from bridge.api import Api, Broker, Session
+from bridge.errors import KafkaError
+from bridge.kafka.error_codes import ErrorCode
+from bridge.kafka.message import Int16, Int32, Int64, message
+
+
+@message
+class RequestTopic:
+    """Partitions of a topic."""
+
+    name: str
+    partition_indexes: list[Int32]
+
+
+@message
+class RequestMarker:
+    """A producer, whether its transaction is committed, and where."""
+
+    producer_id: Int64
+    producer_epoch: Int16
+    transaction_result: bool
+    topics: list[RequestTopic]
+    coordinator_epoch: Int32
+
+
+@message
+class Request:
+    """Transactions to end."""
+
+    markers: list[RequestMarker]
+
+
+@message
+class ResponsePartition:
+    """How one went."""
+
+    partition_index: Int32
+    error_code: Int16
+
+
+@message
+class ResponseTopic:
+    """A topic's partitions."""
+
+    name: str
+    partitions: list[ResponsePartition]
+
+
+@message
+class ResponseMarker:
+    """A producer's partitions."""
+
+    producer_id: Int64
+    topics: list[ResponseTopic]
+
+
+@message
+class Response:
+    """How each went."""
+
+    markers: list[ResponseMarker]
+
+
+async def handle(request: Request, broker: Broker, session: Session) -> Response:
+    """Say of each partition that there is none such, or nothing in it to end."""
+    return Response(
+        markers=[
+            ResponseMarker(
+                producer_id=marker.producer_id, topics=[await _topic(topic, broker) for topic in marker.topics]
+            )
+            for marker in request.markers
+        ]
+    )
+
+
+async def _topic(wanted: RequestTopic, broker: Broker) -> ResponseTopic:
+    partitions = []
+    for index in wanted.partition_indexes:
+        error = int(ErrorCode.INVALID_TXN_STATE)
+        try:
+            await broker.topics.partition(wanted.name, index)
+        except KafkaError as failure:
+            error = failure.code
+        partitions.append(ResponsePartition(partition_index=index, error_code=error))
+    return ResponseTopic(name=wanted.name, partitions=partitions)
+
+
+API = Api(
+    key=27,
+    name="WriteTxnMarkers",
+    min_version=1,
+    max_version=1,
+    flexible=1,
+    handle=handle,
+    request=Request,
+    response=Response,
+)

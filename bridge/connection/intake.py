@@ -1,0 +1,76 @@
+"""What one connection has received and not begun: whole frames, the one that is on its way, and their memory."""
+
+from collections import deque
+from collections.abc import Callable
+
+from bridge.connection.budget import Budget, Lease
+from bridge.kafka.frames import FrameReceiver
+
+
+class Intake:
+    """The frames of one socket, counted in the budget of all."""
+
+    __slots__ = ("_budget", "_granted", "_lease", "_receiver", "_scratch", "frames", "reads")
+
+    def __init__(self, most_bytes: int, budget: Budget, scratch: memoryview, granted: Callable[[], None]) -> None:
+        """`granted` is called when there is memory that had been asked for in vain."""
+        self.frames: deque[tuple[memoryview, float]] = deque()
+        """Whole requests, each with the time of its last byte."""
+        self.reads = 0
+        """How often something came."""
+        self._receiver = FrameReceiver(most_bytes)
+        self._scratch = scratch
+        self._budget = budget
+        self._granted = granted
+        self._lease = Lease(self._on_granted)
+
+    @property
+    def midway(self) -> bool:
+        """Whether a request has begun to come."""
+        return self._receiver.midway
+
+    def buffer(self) -> memoryview:
+        """Where the next bytes shall go: the begun frame's own memory, or scratch shared by all connections.
+
+        Sharing is sound because the loop fills the buffer and calls `received` without a pause between.
+        """
+        return self._receiver.buffer(self._scratch)
+
+    def received(self, count: int, now: float) -> None:
+        """So many bytes are in the buffer; raises FrameError."""
+        self.reads += 1
+        held = self._receiver.capacity
+        complete = self._receiver.received(count, self._scratch)
+        self.frames.extend((frame, now) for frame in complete)
+        self._budget.take(self._lease, sum(len(f) for f in complete) + self._receiver.capacity - held)
+
+    def has_memory(self) -> bool:
+        """Whether more may be received; if not, `granted` is called when it may."""
+        more = self._receiver.wanted()
+        if not more:
+            return self._receiver.capacity > 0 or self._budget.may_read(self._lease)
+        if not self._budget.ask(self._lease, more, self._receiver.capacity + more):
+            return False
+        self._receiver.grow(more)
+        return True
+
+    def give_back(self, count: int) -> None:
+        """The memory of a request that is answered."""
+        self._budget.give(self._lease, count)
+
+    def drop(self) -> None:
+        """Forget everything."""
+        size = sum(len(frame) for frame, _ in self.frames)
+        self.frames.clear()
+        self._budget.give(self._lease, size)
+        self.drop_partial()
+
+    def drop_partial(self) -> None:
+        """Forget the request that has begun to come, and wait for no memory."""
+        self._budget.leave(self._lease)
+        self._budget.give(self._lease, self._receiver.capacity)
+        self._receiver.forget()
+
+    def _on_granted(self) -> None:
+        self._receiver.grow(self._lease.wanted)
+        self._granted()

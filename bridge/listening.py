@@ -1,0 +1,43 @@
+"""Takes the Kafka port, before the rest of the bridge is even imported.
+
+Clients that come back while the bridge starts wait for its first answer, where a refusal would send them away for up to
+a second or ten (`reconnect.backoff.max.ms` of the Java client and of librdkafka).
+"""
+
+import socket
+from contextlib import ExitStack
+
+from bridge.config import Address
+from bridge.errors import StartupError
+
+BACKLOG = 1024
+"""As many clients as a restart brings back at once."""
+
+
+def listen(address: Address) -> list[socket.socket]:
+    """A listening socket for each address of the host, as `loop.create_server` has; StartupError where one is not to be
+    had."""
+    with ExitStack() as opened:
+        try:
+            found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            sockets = [opened.enter_context(_listen(family, where)) for family, _, _, _, where in dict.fromkeys(found)]
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise StartupError(f"kafka.listen = {address}: cannot listen there: {reason}") from None
+        opened.pop_all()
+    return sockets
+
+
+def _listen(family: int, where: object) -> socket.socket:
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:  # an IPv4 address is a socket of its own
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        made.bind(where)  # type: ignore[arg-type]
+        made.listen(BACKLOG)
+        made.setblocking(False)
+    except BaseException:
+        made.close()
+        raise
+    return made

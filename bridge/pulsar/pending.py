@@ -1,0 +1,61 @@
+"""A producer's sends that have no outcome yet, in their order, and the room that they leave for more."""
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator
+from typing import Final
+
+from bridge.pulsar.send import Send
+
+# What a pending send costs beside its payload, about.
+_OVERHEAD: Final = 512
+
+
+class PendingSends:
+    """Bounded by nobody but those who wait for `room`."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self.bytes = 0
+        """The payloads' bytes and some overhead."""
+        self.room = asyncio.Event()
+        self.room.set()
+        self._max_bytes = max_bytes
+        self._sends: deque[Send] = deque()
+
+    def __len__(self) -> int:
+        return len(self._sends)
+
+    def __iter__(self) -> Iterator[Send]:
+        return iter(self._sends)
+
+    @property
+    def first(self) -> Send | None:
+        """The one whose receipt comes next."""
+        return self._sends[0] if self._sends else None
+
+    def append(self, send: Send) -> None:
+        """Another one, behind all others."""
+        self._sends.append(send)
+        self.bytes += send.size + _OVERHEAD
+        if self.bytes >= self._max_bytes:
+            self.room.clear()
+
+    def remove(self, send: Send) -> None:
+        """This one has its outcome."""
+        if self._sends[0] is send:
+            self._sends.popleft()
+        else:
+            self._sends.remove(send)
+        self._release(send)
+
+    def take_all(self) -> "deque[Send]":
+        """All of them, leaving none."""
+        sends, self._sends = self._sends, deque()
+        for send in sends:
+            self._release(send)
+        return sends
+
+    def _release(self, send: Send) -> None:
+        self.bytes -= send.size + _OVERHEAD
+        if self.bytes < self._max_bytes:
+            self.room.set()

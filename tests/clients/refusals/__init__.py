@@ -1,0 +1,1 @@
+"""Bad requests, table by table, and what Apache Kafka says to each."""

@@ -1,0 +1,1 @@
+"""The schedule explorer; see README.md here."""

@@ -1,0 +1,104 @@
+"""Everything that a run leaves to chance, from one seed: delays, sizes, choices, and Python's own random numbers.
+
+Delays are drawn by kind ("store", "receipt", "deliver", …). Each run gives each kind a scale of its own, so that in one
+run receipts are slow and entries fast, in the next the other way round (swarm testing: a run that has every kind of
+delay in a medium size seldom shows an extreme order).
+"""
+
+import random
+import secrets
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from math import log
+from typing import Any
+from zlib import crc32
+
+from bridge.connection.client import Connection as ClientConnection
+from bridge.pulsar.attachment import Attachment
+
+_SCALES = (0.0, 0.0002, 0.001, 0.005, 0.02)
+LONGEST = 0.25
+"""Seconds; no single delay of a healthy network or broker takes longer."""
+WALL = 1_700_000_000.0
+"""The wall clock at loop time 0."""
+
+
+class Chance(random.Random):
+    """The random numbers of one run."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.number = seed
+        self._scales: dict[str, float] = {}
+
+    def scale(self, kind: str) -> float:
+        """The usual length of such a delay in this run; the same whatever else was drawn before."""
+        scale = self._scales.get(kind)
+        if scale is None:
+            draw = random.Random(self.number << 32 | crc32(kind.encode()))
+            scale = self._scales[kind] = draw.choice(_SCALES)
+        return scale
+
+    def delay(self, kind: str) -> float:
+        """Seconds that one such thing takes; sometimes none, sometimes far more than usual."""
+        draw = self.random()
+        if draw < 0.15:
+            return 0.0
+        scale = self.scale(kind)
+        if draw > 0.93:
+            scale = 10 * scale + 0.002
+        return min(-scale * _ln(self.random()), LONGEST)
+
+    def often(self, probability: float) -> bool:
+        """True with this probability."""
+        return self.random() < probability
+
+
+def _ln(uniform: float) -> float:
+    """The logarithm, of a number that is never 0."""
+    return log(max(uniform, 1e-12))
+
+
+@contextmanager
+def controlled(chance: Chance, now: Callable[[], float]) -> Iterator[None]:
+    """Have Python's clocks and random numbers come from the run: nothing differs when its seed runs again.
+
+    Sets of objects that hash by address are put in an order of the run's own as well.
+    """
+    draw = random.Random(chance.number + 1)
+    replaced: list[tuple[Any, str, object]] = [
+        (secrets, "token_hex", lambda size=16: draw.randbytes(size).hex()),
+        (secrets, "token_bytes", lambda size=16: draw.randbytes(size)),
+        (secrets, "randbits", draw.getrandbits),
+        (uuid, "uuid4", lambda: uuid.UUID(int=draw.getrandbits(128), version=4)),
+        (time, "time", lambda: WALL + now()),
+        (time, "time_ns", lambda: int((WALL + now()) * 1_000_000_000)),
+        (time, "perf_counter", now),
+        (time, "monotonic", now),
+        (Attachment, "__hash__", _numbered(draw)),
+        (ClientConnection, "__hash__", _numbered(draw)),
+    ]
+    state, before = random.getstate(), [getattr(owner, name) for owner, name, _ in replaced]
+    random.seed(chance.number + 2)
+    for owner, name, value in replaced:
+        setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        random.setstate(state)
+        for (owner, name, _), value in zip(replaced, before, strict=True):
+            setattr(owner, name, value)
+
+
+def _numbered(draw: random.Random) -> Callable[[Any], int]:
+    """A `__hash__` that does not depend on where in memory an object is."""
+
+    def number(self: Any) -> int:
+        found: int | None = self.__dict__.get("_hash_of_the_run")
+        if found is None:
+            found = self.__dict__["_hash_of_the_run"] = draw.getrandbits(60)
+        return found
+
+    return number

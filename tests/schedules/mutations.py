@@ -1,0 +1,201 @@
+"""Whether the explorer notices faults: breaks the bridge's code in one place at a time and looks which scenario fails.
+
+    .venv/bin/python -m tests.schedules.mutations [part of a name]
+
+Each mutation is made in a copy of `bridge/`, never here. A scenario that fails without any mutation proves
+nothing: that is told as well. Not part of `make test`: it takes some minutes.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+_REPOSITORY = Path(__file__).parents[2]
+_SEEDS = 300
+_PROGRAM = """
+import sys
+from tests.schedules.explorer import Plan, explore
+from tests.schedules.loop import Order
+module, name, seeds = sys.argv[1:]
+ran, _, failed = explore(module, name, Plan(tuple(range(int(seeds))), Order.ASYNCIO, 0, 1))
+if failed:
+    print(f"seed {failed[0].seed}: {failed[0].error.splitlines()[0]}")
+"""
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """One fault, and the scenario that has to notice it."""
+
+    what: str
+    file: str
+    old: str
+    new: str
+    module: str
+    scenario: str
+
+
+MUTATIONS = (
+    Mutation(
+        "the end grows and nobody is woken", "storage/log_end.py",
+        "            self.offset = offset\n            self.wake()\n", "            self.offset = offset\n",
+        "test_waiting_fetch", "test_entries_of_native_writers_wake_a_waiting_fetch",
+    ),
+    Mutation(
+        "a Fetch looks first and asks to be told then", "apis/fetch.py",
+        "        for log in logs:\n            log.end.notify(grown)\n",
+        "        loop.call_soon(lambda: [log.end.notify(grown) for log in logs])\n",
+        "test_waiting_fetch", "test_entries_of_native_writers_wake_a_waiting_fetch",
+    ),
+    Mutation(
+        "an offset is counted over a change of ledger", "storage/offsets.py",
+        "        if ledger != self._ledger or entry != self._entry + 1 or self._next < 0:\n",
+        "        if (ledger == self._ledger and entry != self._entry + 1) or self._next < 0:\n",
+        "test_faults", "test_plain_producers",
+    ),
+    Mutation(
+        "a reader takes what it has had again after a reconnect", "pulsar/consumer.py",
+        "        if position <= self._last:\n            return False\n        self._last = position\n",
+        "        self._last = max(self._last, position.before)\n",
+        "test_faults", "test_plain_producers",
+    ),
+    Mutation(
+        "permits of a former session count for the new one", "pulsar/subscription.py",
+        "        self._flow.reset()\n        self._refill()\n", "        self._refill()\n",
+        "test_faults", "test_plain_producers",
+    ),
+    Mutation(
+        "pending sends are not sent again after a reconnect", "pulsar/producer.py",
+        "            if self._write(connection, send):\n                self._pending.append(send)\n",
+        "            if send.sent_at or self._write(connection, send):\n                self._pending.append(send)\n",
+        "test_faults", "test_producers_do_not_see_short_faults",
+    ),
+    Mutation(
+        "pending sends are sent again in another order", "pulsar/producer.py",
+        "        for send in sends:\n            if self._write",
+        "        for send in reversed(sends):\n            if self._write",
+        "test_faults", "test_idempotent_producers_with_patience",
+    ),
+    Mutation(
+        "a later batch succeeds before an earlier one that failed", "storage/appender.py",
+        "    if before is None:\n        answer.set_result(base)\n",
+        "    if True:\n        answer.set_result(base)\n",
+        "test_faults", "test_no_batch_succeeds_before_an_earlier_one_that_failed",
+    ),
+    Mutation(
+        "a repetition is not told from what is next", "storage/sequences.py",
+        "        if sequence == expected.sequence:\n", "        if True:\n",
+        "test_faults", "test_idempotent_producers_with_patience",
+    ),
+    Mutation(
+        "a producer brings a deleted topic back", "storage/appender.py",
+        "name=self._name, must_exist=True)", "name=self._name, must_exist=False)",
+        "test_topics_come_and_go", "test_a_topic_deleted_under_writers_and_readers_stays_deleted",
+    ),
+    Mutation(
+        "a deleted and recreated topic is not noticed", "storage/topics.py",
+        "        if shrunk or topic.id not in (known, _ZERO):\n", "        if shrunk:\n",
+        "test_topics_come_and_go", "test_a_topic_deleted_and_made_anew_past_the_bridge",
+    ),
+    Mutation(
+        "a cancelled opening leaves the producer's name taken", "pulsar/producer.py",
+        "            connection.producers.pop(self._id, None)\n            connection.notify("
+        "lambda request_id: commands.close_producer(request_id, self._id))\n            raise\n",
+        "            connection.producers.pop(self._id, None)\n            raise\n",
+        "test_closing", "test_a_producer_is_closed_while_it_opens",
+    ),
+    Mutation(
+        "a cancelled watch goes on", "pulsar/watch.py",
+        "        except BaseException:\n            self._leave(connection)\n            raise\n",
+        "        except BaseException:\n            raise\n",
+        "test_closing", "test_a_watch_is_closed_while_it_opens",
+    ),
+    Mutation(
+        "one waiter's cancellation is that of all who wait for a connection", "pulsar/pool.py",
+        "        return await asyncio.shield(attempt)\n", "        return await attempt\n",
+        "test_closing", "test_who_gives_up_waiting_for_a_connection_harms_nobody_else",
+    ),
+    Mutation(
+        "idle readers stay open", "storage/catchup.py",
+        "        before = asyncio.get_running_loop().time() - self._idle\n", "        before = 0.0\n",
+        "test_topics_come_and_go", "test_idle_partitions_keep_nothing_but_their_producers",
+    ),
+    Mutation(
+        "idle tails stay open", "storage/partition.py",
+        "        if idle and not self._opening.locked():\n", "        if False:\n",
+        "test_topics_come_and_go", "test_idle_partitions_keep_nothing_but_their_producers",
+    ),
+    Mutation(
+        "a slot is served before it is read to its marker", "groups/slot.py",
+        "        while await self._read_entry(reader) < end:\n            pass\n",
+        "        await self._read_entry(reader)\n",
+        "test_group_slot", "test_commits_outlive_a_change_of_the_node",
+    ),
+    Mutation(
+        "a commit is answered before its receipt", "groups/journal.py",
+        "            sent = self._producer.send(metadata, payload, len(records))\n",
+        "            sent = self._producer.send(metadata, payload, len(records))\n            for part in parts:\n"
+        "                part.write.future.done() or part.write.future.set_result(None)\n",
+        "test_group_slot", "test_commits_outlive_faults",
+    ),
+    Mutation(
+        "a slot's holder does not look whether another writes there", "groups/slot.py",
+        "            if entry.metadata.producer_name != name:\n", "            if False:\n",
+        "test_group_slot", "test_commits_outlive_a_change_of_the_node",
+    ),
+    Mutation(
+        "draining throws away what has been received", "connection/client.py",
+        "        self._draining = True\n        self._drop_partial()\n",
+        "        self._draining = True\n        self._drop()\n",
+        "test_connections", "test_draining_answers_what_it_stores",
+    ),
+    Mutation(
+        "what is not yet there is no reason to wait", "storage/partition.py",
+        "        if offset > self.end.offset:  # another node or a native producer may have got there first\n"
+        "            await self._reach_end()\n",
+        "",
+        "test_two_nodes", "test_a_record_that_one_node_acknowledged_is_read_from_another",
+    ),
+)  # fmt: skip
+
+
+def seen(bridge: Path, module: str, scenario: str) -> str:
+    """What the explorer says of a scenario with the bridge in this directory; nothing if it finds no fault."""
+    environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": str(_REPOSITORY)}
+    command = [sys.executable, "-c", _PROGRAM, f"tests.schedules.{module}", scenario, str(_SEEDS)]
+    done = subprocess.run(command, env=environment, cwd=bridge, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or (f"broken: {done.stderr.strip().splitlines()[-1]}" if done.returncode else "")
+
+
+def main() -> int:
+    """Try them; the number that went unnoticed or could not be tried."""
+    wanted = [one for one in MUTATIONS if all(part in one.what for part in sys.argv[1:])]
+    unnoticed = 0
+    sound: dict[tuple[str, str], str] = {}
+    for one in wanted:
+        with tempfile.TemporaryDirectory() as directory:
+            copy = Path(directory)
+            shutil.copytree(_REPOSITORY / "bridge", copy / "bridge", ignore=shutil.ignore_patterns("__pycache__"))
+            key = (one.module, one.scenario)
+            if key not in sound:
+                sound[key] = seen(copy, *key)
+            file = copy / "bridge" / one.file
+            text = file.read_text()
+            if text.count(one.old) != 1:
+                result = "CANNOT BE MADE: the code has changed"
+            else:
+                file.write_text(text.replace(one.old, one.new))
+                result = seen(copy, *key) or "NOT NOTICED"
+            if sound[key]:
+                result = f"PROVES NOTHING, it fails without ({sound[key]})"
+        unnoticed += result.isupper() or result.startswith(("CANNOT", "NOT", "PROVES"))
+        print(f"{one.what}\n    {one.scenario}: {result}", flush=True)
+    return unnoticed
+
+
+if __name__ == "__main__":
+    sys.exit(main())
