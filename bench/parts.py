@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from bench import apart, end_to_end, throughput
 from bench import startup as starts
+from bench import topics as many
 from bench.followers import READY
 from bench.loads import Load
 from bench.measure import memory, paired_ratio
@@ -25,14 +26,15 @@ class Plan:
     seconds: float
     memory_seconds: float
     groups: int
+    topics: int
 
     def scaled(self, share: float) -> int:
         """A part of the megabytes, not too small to be measured."""
         return max(10, int(self.megabytes * share))
 
 
-FULL = Plan(rounds=5, megabytes=80, seconds=4.0, memory_seconds=90.0, groups=1000)
-QUICK = Plan(rounds=2, megabytes=24, seconds=2.0, memory_seconds=10.0, groups=100)
+FULL = Plan(rounds=5, megabytes=80, seconds=4.0, memory_seconds=90.0, groups=1000, topics=2000)
+QUICK = Plan(rounds=2, megabytes=24, seconds=2.0, memory_seconds=10.0, groups=100, topics=100)
 
 
 def produce(stack: Stack, plan: Plan) -> Part:
@@ -273,6 +275,11 @@ def startup(stack: Stack, plan: Plan) -> Part:
     return Part("startup", "Start", starts.METHOD, [starts.table(stack.bridge, stack.directory, plan.rounds)])
 
 
+def topics(stack: Stack, plan: Plan) -> Part:
+    """What touches many topics."""
+    return Part("topics", "Many topics", many.METHOD, [many.table(stack.bridge, stack.directory, plan.topics)])
+
+
 @contextmanager
 def sampled(pid: int) -> Iterator[list[list[float]]]:
     """A process's resident megabytes, each second: [seconds, MB]; whole when the block ends."""
@@ -305,4 +312,5 @@ PARTS: dict[str, Callable[[Stack, Plan], Part]] = {
     "groups": groups,
     "memory": memory_over_time,
     "startup": startup,
+    "topics": topics,
 }

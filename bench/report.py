@@ -8,7 +8,7 @@ from bench.results import Part
 
 ORDER = (
     "produce", "fetch", "latency", "end-to-end", "consumers", "connections", "partitions", "compressed", "groups",
-    "memory", "startup", "codec", "pipeline",
+    "memory", "startup", "topics", "codec", "pipeline",
 )  # fmt: skip
 _BEGIN, _END = "<!-- bench: begin, written by `make bench` -->", "<!-- bench: end -->"
 _RATIOS = ("load", "bridge MB/s", "bridge / Pulsar", "bridge / Kafka", "bridge CPU s per 100 MB")

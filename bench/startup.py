@@ -45,7 +45,7 @@ def table(running: BridgeProcess, directory: Path, rounds: int) -> Table:
     """Start both again and again; `running` says which Pulsar the bridge is for, and is left alone."""
     found: dict[str, list[Start]] = {"bridge": [], "kafka": []}
     with Guard() as guard, tempfile.TemporaryDirectory(dir=directory) as work:
-        bridge = BridgeProcess(_beside(running.settings), Path(work) / "bridge", guard)
+        bridge = BridgeProcess(beside(running.settings), Path(work) / "bridge", guard)
         (Path(work) / "kafka").mkdir()
         kafka = KafkaBroker(Path(work) / "kafka", guard)
         kafka.format()
@@ -58,8 +58,8 @@ def table(running: BridgeProcess, directory: Path, rounds: int) -> Table:
     return as_table(found["bridge"], found["kafka"])
 
 
-def _beside(settings: Settings) -> Settings:
-    """Other ports, and a namespace of its own: two bridges would take the groups from each other."""
+def beside(settings: Settings) -> Settings:
+    """For another bridge of the same Pulsar: other ports, and a namespace of its own, for groups are of one bridge."""
     kafka_port = any_free()
     pulsar = PulsarAddress(settings.pulsar.service_url, settings.pulsar.admin_url)
     return settings.with_values(
