@@ -23,7 +23,7 @@ from kafka.record.legacy_records import LegacyRecordBatchBuilder
 from bridge import codec
 from bridge.codec import Rebuild
 from bridge.metrics import Metrics
-from bridge.pulsar import Admin, PulsarClient, producer, protocol
+from bridge.pulsar import Admin, PulsarClient, protocol, send
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import Position, Receipt
 from bridge.storage import entries
@@ -192,7 +192,7 @@ async def leave(pulsar: PulsarAddress, endpoint: Endpoint, made: Kop, patched: p
             writer = client.producer(f"{name}-partition-0")
             await writer.opened()
             for entry in left:
-                patched.setattr(producer, "entry_head", usual if entry.checksum else unchecked)
+                patched.setattr(send, "entry_head", usual if entry.checksum else unchecked)
                 sent = writer.send(pb.MessageMetadata.FromString(entry.metadata.SerializePartialToString()),
                                    entry.payload, entry.metadata.num_messages_in_batch)  # fmt: skip
                 assert isinstance(await sent, Receipt)

@@ -8,6 +8,8 @@ What it demands of every partition, whatever happened meanwhile:
 * **D** what is stored twice is counted; the test says how many there may be;
 * **C** offsets are dense, except where the test shows that a ledger begins: sends that a crash or an unload ended there
   without an acknowledgement may have taken an index and no entry (Pulsar keeps its counter in the ledgers' list);
+* a look-up by time finds the first record at or after that time, however late some were stored;
+* each record comes to the reader that follows although no other comes after it;
 * the clients are never restarted, and none of them meets an error that it must give up on.
 """
 
@@ -19,13 +21,17 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.faults.clients import ConfluentWriter, Follower, KafkaPythonWriter, Writer, read_cold
+from tests.faults.clients import ConfluentWriter, Follower, KafkaPythonWriter, Writer, offsets_for_times, read_cold
 
 PATIENCE = 60.0
+_SOON = 20.0  # seconds, half of what the reader's fetches wait
+_LONE = 6
+_LOOK_UPS = 30
 # kafka-python 3.0 drops the socket of a refused connection without closing it; these tests hold none themselves
 KAFKA_PYTHON_LEAKS = pytest.mark.filterwarnings(
     "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
@@ -41,6 +47,7 @@ class Verdict:
     lost: list[str] = field(default_factory=list)
     disorder: list[str] = field(default_factory=list)
     conflicts: list[str] = field(default_factory=list)
+    mistimed: list[str] = field(default_factory=list)
     duplicates: int = 0
     duplicates_idempotent: int = 0
     gaps: list[tuple[int, int, int]] = field(default_factory=list)
@@ -52,7 +59,7 @@ class Verdict:
         self, *, duplicates: bool = False, gap_ends: Collection[tuple[int, int]] = (), refused: bool = False
     ) -> Verdict:
         """Fail unless everything held; what may have happened is named, of gaps the (partition, offset) behind them."""
-        wrong: list[str] = [*self.lost[:5], *self.disorder[:5], *self.conflicts[:5]]
+        wrong: list[str] = [*self.lost[:5], *self.disorder[:5], *self.conflicts[:5], *self.mistimed[:5]]
         if self.duplicates and not duplicates:
             wrong.append(f"{self.duplicates} duplicates")
         gaps = [gap for gap in self.gaps if (gap[0], gap[1] + gap[2]) not in gap_ends]
@@ -147,9 +154,44 @@ class Load:
             "the reader to see the end",
             lambda: all(self.follower.next[p] > last[p] for p in range(self.partitions)),
         )
+        lone = self._one_by_one()
         self.follower.finish()
         cold = read_cold(self._bootstrap, self.topic, last)
-        return judge(self.writers, self.follower, cold, self.partitions)
+        verdict = judge([*self.writers, lone], self.follower, [one.records for one in cold], self.partitions)
+        verdict.mistimed = self._look_up([one.times for one in cold])
+        return verdict
+
+    def _one_by_one(self) -> Writer:
+        """Write single records, each read before the next is sent: nothing else wakes the reader."""
+        lone = ConfluentWriter("l", self._bootstrap, self.topic, self.partitions, self.changed, idempotent=True)
+        try:
+            for number in range(_LONE):
+                where = number % self.partitions
+                value = b"l:%d" % number
+                lone.send(where, value, time.monotonic())
+                until = time.monotonic() + PATIENCE
+                while len(lone.acks) <= number:
+                    assert time.monotonic() < until, f"a lone record is not acknowledged: {lone.errors}"
+                    lone.serve(0.02)
+                _, offset, _ = lone.acks[-1]
+                self.until("a lone record at the reader", partial(self.follower.has, where, offset), _SOON)
+        finally:
+            lone.close()
+        return lone
+
+    def _look_up(self, times: list[dict[int, int]]) -> list[str]:
+        """Ask for times all over the log; where the answer is not the first record at or after them."""
+        wrong = []
+        for number in range(_LOOK_UPS):
+            asked = [_sample(each, number / (_LOOK_UPS - 1)) for each in times]
+            found = offsets_for_times(self._bootstrap, self.topic, asked)
+            for partition, (time_ms, offset) in enumerate(zip(asked, found, strict=True)):
+                first = min(at for at, stored in times[partition].items() if stored >= time_ms)
+                if offset != first:
+                    wrong.append(
+                        f"{partition}: the first record at or after {time_ms} is at {first}, told was {offset}"
+                    )
+        return wrong
 
     def abandon(self) -> None:
         """Let every thread end, whatever state it is in."""
@@ -172,6 +214,12 @@ def load(bootstrap: str, topic: str, partitions: int = 3, *, idempotent: bool = 
         yield running
     finally:
         running.abandon()
+
+
+def _sample(times: dict[int, int], share: float) -> int:
+    """A timestamp from so far into the log."""
+    offsets = sorted(times)
+    return times[offsets[round(share * (len(offsets) - 1))]]
 
 
 def judge(writers: Iterable[Writer], follower: Follower, cold: list[dict[int, bytes]], partitions: int) -> Verdict:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -15,6 +16,7 @@ _IN_FLIGHT = 150  # records of one writer without an outcome: enough for several
 _PACE = 0.02
 _PER_TURN = 12
 _DELIVERY_MS = 120_000
+_FETCH_WAIT_MS = 40_000
 Ack = tuple[int, int, bytes]
 
 
@@ -211,6 +213,8 @@ class Follower(threading.Thread):
                 "enable.auto.commit": False,
                 # an offset out of range must be told, not jumped over
                 "auto.offset.reset": "error",
+                # far longer than anything may take: who waits for the next record to see this one is found out
+                "fetch.wait.max.ms": _FETCH_WAIT_MS,
                 "reconnect.backoff.max.ms": 500,
                 "log_level": 0,
             }
@@ -229,6 +233,10 @@ class Follower(threading.Thread):
     def count(self) -> int:
         """Records read."""
         return self.total
+
+    def has(self, partition: int, offset: int) -> bool:
+        """Whether this one was read."""
+        return self.next[partition] > offset
 
     def reached(self, _: float) -> float:
         """When the last record was read."""
@@ -272,9 +280,18 @@ class Follower(threading.Thread):
             self._changed.notify_all()
 
 
-def read_cold(bootstrap: str, topic: str, last: list[int], seconds: float = 60.0) -> list[dict[int, bytes]]:
+@dataclass
+class Cold:
+    """One partition as it is read at the end, by offset."""
+
+    records: dict[int, bytes] = field(default_factory=dict)
+    times: dict[int, int] = field(default_factory=dict)
+    """Timestamps in ms."""
+
+
+def read_cold(bootstrap: str, topic: str, last: list[int], seconds: float = 60.0) -> list[Cold]:
     """Everything up to these offsets, by a consumer that comes anew."""
-    records: list[dict[int, bytes]] = [{} for _ in last]
+    found = [Cold() for _ in last]
     open_partitions = {partition for partition, offset in enumerate(last) if offset >= 0}
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "none", "enable.auto.commit": False})
     deadline = time.monotonic() + seconds
@@ -286,10 +303,21 @@ def read_cold(bootstrap: str, topic: str, last: list[int], seconds: float = 60.0
                     continue
                 partition, offset, value = message.partition(), message.offset(), message.value()
                 assert partition is not None and offset is not None and value is not None
-                records[partition][offset] = value
+                found[partition].records[offset] = value
+                found[partition].times[offset] = message.timestamp()[1]
                 if offset >= last[partition]:
                     open_partitions.discard(partition)
     finally:
         consumer.close()
     assert not open_partitions, f"partitions {open_partitions} could not be read to their ends {last}"
-    return records
+    return found
+
+
+def offsets_for_times(bootstrap: str, topic: str, times: list[int]) -> list[int]:
+    """For a time of each partition the offset that the server finds (−1: none)."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "none"})
+    try:
+        wanted = [TopicPartition(topic, partition, time) for partition, time in enumerate(times)]
+        return [place.offset for place in consumer.offsets_for_times(wanted, 30)]
+    finally:
+        consumer.close()

@@ -101,7 +101,7 @@ def test_what_clients_gave_up_is_not_stored_over_and_over(
         assert not client.fatal
     acked = [one for client in clients for one in client.acked]
     last = [max(offset for partition, offset, _ in acked if partition == one) for one in range(PARTITIONS)]
-    log = read_cold(bridge_child.kafka, topic, last)
+    log = [partition.records for partition in read_cold(bridge_child.kafka, topic, last)]
     stored = Counter(value for partition in log for value in partition.values())
     copies = Counter(value for _, _, value in acked)
     extra = {value: count - copies[value] for value, count in stored.items() if count > copies[value]}
