@@ -36,6 +36,7 @@ from bridge.storage.services import Storage
 from bridge.storage.writers import ProducerBatch, User, Writer, Writers, failed
 
 _READ_BACK_TRIES = 3
+_TOLD = 32  # one entry of so many tells its place
 _CROWDED = 0.5  # seconds between two entries read back, below which a reader at the tail is the cheaper way
 _R = TypeVar("_R")
 # Holes in what is known of timestamps that are read, in so many seconds: more are a busy writer's beside us.
@@ -61,6 +62,9 @@ class Partition(Protocol):
 
     def appended(self, base: int, entry: Entry) -> None:
         """Pulsar holds this entry now; nobody else is told of it before this returns."""
+
+    def stored_at(self, base: int, position: Position) -> None:
+        """An entry of ours begins with this offset; told of some, the first among them."""
 
     def crowded(self) -> None:
         """Others write here so much that a reader at the tail costs less than reading back."""
@@ -295,6 +299,8 @@ class Appender:
         if stored > position:
             if base < next_offset:
                 self._partition.recreated()  # offsets never go back in one topic
+            if position == EARLIEST or not stored.entry % _TOLD:
+                self._partition.stored_at(base, stored)
             self._last = stored, end
         if self._end.marks.hole is not None:
             self._fill_hole(stored, base)

@@ -21,13 +21,21 @@ class LogStart:
     `offset` is the first one that may be read, as far as is known. It never goes back.
     """
 
-    def __init__(self, topic: str, search: Search, end: LogEnd, load: Callable[[], Awaitable[None]]) -> None:
-        """`load` has the end learnt where it is not known."""
+    def __init__(
+        self,
+        topic: str,
+        search: Search,
+        end: LogEnd,
+        load: Callable[[], Awaitable[None]],
+        open_there: Callable[[], Awaitable[int | None]],
+    ) -> None:
+        """`load` has the end learnt where it is not known; `open_there` tells the start, and has it read, if it can."""
         self.offset = 0
         self._topic = topic
         self._search = search
         self._end = end
         self._load = load
+        self._open_there = open_there
         self._known_at = float("-inf")
         self._refreshing: asyncio.Task[None] | None = None
         self._closed = False
@@ -52,9 +60,17 @@ class LogStart:
     async def get(self) -> int:
         """From memory, refreshed in the background; asked for where it never was."""
         if self._known_at == float("-inf"):
-            return await self.find()
+            return await self._find_first()
         if not self.known_within(_FRESH) and not self._closed:
             self._refresh()
+        return self.offset
+
+    async def _find_first(self) -> int:
+        start = await self._open_there()
+        if start is None:
+            return await self.find()
+        self.raise_to(start)
+        self._known_at = asyncio.get_running_loop().time()
         return self.offset
 
     async def within(self, seconds: float) -> int:

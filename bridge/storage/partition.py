@@ -48,7 +48,7 @@ class PartitionLog:
         stored = Stored(topic, storage.client, self._search, storage.largest_batch, storage.far_searches)
         self._appender = Appender(topic, storage, self.end, stored, self)
         self._tails = TailOwner(storage, self.end, self._search, self._reader, self._tail_failed)
-        self._start = LogStart(topic, self._search, self.end, self._tails.load)
+        self._start = LogStart(topic, self._search, self.end, self._tails.load, self._tails.open_at_start)
         self._times = TimeLookup(self._search, self.end, self.earliest, self._read_surely)
         self._closed = False
         self.max_batch_bytes: int | None = None
@@ -345,6 +345,10 @@ class PartitionLog:
         """Serve what this process has written from what it sent, without waiting for it to come back."""
         if self._tails.live is not None:
             self._tails.live.appended(base, entry)
+
+    def stored_at(self, base: int, position: Position) -> None:
+        """Searches for what this process has written end sooner, and a short log is read by its tail alone."""
+        self._index.add(base, (position.ledger, position.entry))
 
     def crowded(self) -> None:
         """Others write here as well: entries met at the tail tell their offsets, none has to be read back."""

@@ -9,8 +9,9 @@ from bridge.errors import BridgeError, KafkaError
 from bridge.futures import SharedLook
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.consumer import Reader
-from bridge.pulsar.types import EARLIEST, LATEST, Position
+from bridge.pulsar.types import EARLIEST, LATEST, Entry, Position
 from bridge.storage.batches import Batch
+from bridge.storage.chunks import is_chunk
 from bridge.storage.entries import TimeMark
 from bridge.storage.log_end import LogEnd
 from bridge.storage.search import Search
@@ -75,6 +76,15 @@ class TailOwner:
                     await self._open()
             assert self._tail is not None  # noqa: S101 — just opened
             return self._tail
+
+    async def open_at_start(self) -> int | None:
+        """The offset at which the log starts, told by a tail that begins there and stays open: who asks for it is about
+        to read, and most logs are small. None where that is too far from the end, or cannot be told so."""
+        async with self._opening:
+            if self.live is not None:
+                return None
+            await self._close()
+            return await self._open_at_start()
 
     def begin_empty(self) -> None:
         """The log was made a moment ago: until something proves otherwise, nothing is in it."""
@@ -143,7 +153,7 @@ class TailOwner:
         try:
             last = await reader.last_position()
             self._check_open()
-            if last.ledger != begin.ledger or last.entry - begin.entry > _NEAR_THE_END:
+            if not _is_near(begin, last):
                 await reader.close()
                 return False
         except BaseException:
@@ -151,10 +161,33 @@ class TailOwner:
             raise
         tail = self._new_tail(reader, begin.before)
         if not self.loaded:
-            await self._reach(tail, last)
-            newest = tail.slice(tail.next - 1, 1)
-            await self._learn(newest[0] if newest else await self._last_entry(last))
+            await self._learn_from(tail, last)
         return True
+
+    async def _learn_from(self, tail: Tail, last: Position) -> None:
+        """Have the tail reach the last entry, which tells where the log ends."""
+        await self._reach(tail, last)
+        newest = tail.slice(tail.next - 1, 1)
+        await self._learn(newest[0] if newest else await self._last_entry(last))
+
+    async def _open_at_start(self) -> int | None:
+        reader = await self._reader(EARLIEST)
+        try:
+            last = await reader.last_position()
+            first = None if last == EARLIEST else await _first(reader)
+            self._check_open()
+            if first is None or not _is_near(first.position, last):
+                await reader.close()
+                return None
+            batch = self._storage.maker().alone(first)
+        except BaseException:
+            await reader.close()
+            raise
+        tail = self._new_tail(reader, first.position)
+        tail.begin(batch)
+        if not self.loaded:
+            await self._learn_from(tail, last)
+        return batch.base
 
     def _new_tail(self, reader: Reader, reached: Position) -> Tail:
         maker = self._storage.maker()
@@ -205,6 +238,19 @@ class TailOwner:
                     await markers.only(tail.reached.after, position)
         if not tail.live:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the reader at the tail ended")
+
+
+def _is_near(position: Position, last: Position) -> bool:
+    return position.ledger == last.ledger and last.entry - position.entry <= _NEAR_THE_END
+
+
+async def _first(reader: Reader) -> Entry | None:
+    """The first entry that comes; None for a part of a message, or where none comes soon: it may be a marker."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_SILENCE):
+            entry = await reader.receive()
+            return None if is_chunk(entry.metadata) else entry
+    return None
 
 
 def _now() -> float:

@@ -21,6 +21,10 @@ class Told:
     async def load(self) -> None:
         """The end is known."""
 
+    async def open_there(self) -> int | None:
+        """No tail can be opened at the start."""
+        return None
+
     async def read(self, position: Position) -> SimpleNamespace | None:
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
@@ -31,13 +35,25 @@ class Told:
 def start(*answers: int | Exception | None) -> tuple[LogStart, Told]:
     told, end = Told(*answers), LogEnd()
     end.advance(100)
-    return LogStart("topic", cast(Any, told), end, told.load), told
+    return LogStart("topic", cast(Any, told), end, told.load, told.open_there), told
 
 
 async def test_it_is_asked_for_once_and_then_known() -> None:
     begin, told = start(7)
     assert [await begin.get(), await begin.get(), await begin.within(60)] == [7, 7, 7]
     assert told.answers == []
+
+
+async def test_a_tail_that_opens_there_tells_it() -> None:
+    begin, told = start(9)
+
+    async def open_there() -> int:
+        return 5
+
+    begin = LogStart("topic", cast(Any, told), LogEnd(), told.load, open_there)
+    assert await begin.get() == 5
+    assert await begin.within(60) == 5
+    assert told.answers == [9], "Pulsar was asked once more"
 
 
 async def test_it_never_goes_back_and_an_empty_log_starts_at_its_end() -> None:
