@@ -142,6 +142,7 @@ def _storage_families(storage: StorageMetrics) -> Iterator[Metric]:
 
 def _group_families(groups: GroupMetrics) -> Iterator[Metric]:
     yield _gauge("bridge_groups_loaded", "Groups in memory: those with members, or asked for.", groups.loaded)
+    yield _gauge("bridge_groups_metadata_bytes", "What their members say about themselves.", groups.metadata_bytes)
     yield _counter("bridge_groups_rebalances", "Rebalances completed.", groups.rebalances)
     yield _gauge("bridge_groups_slots_held", "Slots of groups that this node coordinates.", groups.slots_held)
     yield _counter("bridge_groups_slots_lost", "Slots lost to another node or to an error.", groups.slots_lost)

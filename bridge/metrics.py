@@ -157,12 +157,13 @@ class GroupMetrics:
 
     __slots__ = (
         "commits", "compaction_errors", "compactions", "entries_written", "expired_offsets", "lags", "loaded",
-        "mirror_errors", "mirrored", "rebalances", "records_read", "records_unreadable", "records_written",
-        "slots_held", "slots_lost", "write_seconds",
+        "metadata_bytes", "mirror_errors", "mirrored", "rebalances", "records_read", "records_unreadable",
+        "records_written", "slots_held", "slots_lost", "write_seconds",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.loaded = Gauge()
+        self.metadata_bytes = Gauge()
         self.rebalances = Counter()
         self.slots_held = Gauge()
         self.slots_lost = Counter()

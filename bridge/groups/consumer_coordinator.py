@@ -17,6 +17,7 @@ from bridge import log
 from bridge.config import GroupSettings
 from bridge.errors import KafkaError
 from bridge.groups import consumer_records
+from bridge.groups.budget import MemberSizes, MetadataBudget, subscription_bytes
 from bridge.groups.consumer_model import JOINING, NOTHING, GroupSnapshot, GroupState, View
 from bridge.groups.consumer_regex import compiled
 from bridge.groups.consumer_state import Beat, ConsumerGroup, Heartbeat, Limits
@@ -55,7 +56,8 @@ class _Entry:
     """A group in memory."""
 
     group: ConsumerGroup
-    stored: GroupSnapshot = field(default_factory=GroupSnapshot)
+    stored: GroupSnapshot
+    sizes: MemberSizes
     since_ms: int = 0
     """When it got its last stored state."""
     wake_at: float = inf
@@ -81,6 +83,7 @@ class ConsumerGroups:
         classics: Classics,
         clock: Clock,
         wall: Callable[[], float],
+        budget: MetadataBudget,
     ) -> None:
         self._store = store
         self._metrics = metrics
@@ -88,6 +91,7 @@ class ConsumerGroups:
         self._classics = classics
         self._clock = clock
         self._wall = wall
+        self._budget = budget
         self._limits = Limits(settings.consumer_session_timeout_ms / 1000, settings.consumer_max_members)
         self._timers: Timers[_Entry] = Timers(clock, self._wake)
         self._entries: dict[str, _Entry] = {}
@@ -103,6 +107,8 @@ class ConsumerGroups:
         """A ConsumerGroupHeartbeat; its answer comes when it is stored. KafkaError at once."""
         if request.regex:
             compiled(request.regex)
+        size = subscription_bytes(request.topics, request.regex)
+        self._budget.check(size)
         entry = await self._find(group_id, create=request.epoch == JOINING)
         if entry is None:
             raise await self.not_found(group_id, "Group" if request.leaves else "Consumer group")
@@ -112,7 +118,10 @@ class ConsumerGroups:
         try:
             async with entry.looking:  # one after another: an older look must not follow a newer one
                 view = await self._look(entry, request, subscribes)
-                return self._do(entry, lambda group, now: group.heartbeat(request, view, now))
+                answer = self._do(entry, lambda group, now: group.heartbeat(request, view, now))
+                if size:
+                    entry.sizes.set(request.member_id, size)
+                return answer
         finally:
             self._drop_if_blank(entry)
 
@@ -240,7 +249,9 @@ class ConsumerGroups:
 
     def _take_in(self, group_id: str, snapshot: GroupSnapshot) -> _Entry:
         group = ConsumerGroup(group_id, self._limits, self._clock.time(), snapshot)
-        entry = self._entries[group_id] = _Entry(group, snapshot)
+        entry = self._entries[group_id] = _Entry(group, snapshot, MemberSizes(self._budget))
+        for member in snapshot.members.values():
+            entry.sizes.set(member.id, subscription_bytes(member.topics, member.regex))
         self._metrics.loaded.inc()
         return entry
 
@@ -269,6 +280,7 @@ class ConsumerGroups:
         if after is not before:
             self._tell(entry.group.id, before, after)
             self._timers.set(entry, entry.group.deadline())
+            entry.sizes.keep_only(after.members)
         if after is entry.stored and not entry.writing:
             answer.set_result(result)
         else:
@@ -363,6 +375,7 @@ class ConsumerGroups:
         if self._entries.get(entry.group.id) is entry:
             del self._entries[entry.group.id]
             self._metrics.loaded.dec()
+        entry.sizes.keep_only({})
         entry.gone = error
         waiting, entry.waiting = entry.waiting, []
         _refuse(waiting, error)

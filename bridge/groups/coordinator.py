@@ -19,9 +19,11 @@ from bridge import log
 from bridge.config import GroupSettings
 from bridge.errors import KafkaError
 from bridge.groups import consumer_records, metadata, subscription
+from bridge.groups.budget import MOST_PROTOCOLS, MetadataBudget
 from bridge.groups.consumer_coordinator import ConsumerGroups
 from bridge.groups.consumer_topics import Catalogue, Topics
-from bridge.groups.events import Answer, Join, Joined, Leave, Save, Sync, Synced, Timing
+from bridge.groups.events import Answer, GroupConfig, Join, Joined, Leave, Save, Sync, Synced
+from bridge.groups.members import metadata_bytes
 from bridge.groups.metadata import GroupRecord
 from bridge.groups.offsets import Hold
 from bridge.groups.records import Key, StoredGroup, group_key, offset_key
@@ -45,6 +47,8 @@ class _Entry:
     since_ms: int
     """When it came into its last stored state."""
     wake_at: float = inf
+    metadata_bytes: int = 0
+    """What its members' metadata is counted for."""
 
 
 class Coordinator:
@@ -64,13 +68,16 @@ class Coordinator:
         self._metrics = metrics
         self._clock: Clock = clock or asyncio.get_running_loop()
         self._wall = wall
-        self._timing = Timing(initial_delay=settings.initial_rebalance_delay_ms / 1000)
+        self._config = GroupConfig(settings.initial_rebalance_delay_ms / 1000, max_size=settings.max_size)
+        self._budget = MetadataBudget(settings, metrics)
         self._timers: Timers[_Entry] = Timers(self._clock, self._wake)
         self._entries: dict[str, _Entry] = {}
         self._saving: set[asyncio.Future[None]] = set()
         self._active = True
         self._resuming: asyncio.Task[None] | None = None
-        self.consumers = ConsumerGroups(store, settings, metrics, Catalogue(topics), self, self._clock, wall)
+        self.consumers = ConsumerGroups(
+            store, settings, metrics, Catalogue(topics), self, self._clock, wall, self._budget
+        )
         """The groups of the new protocol."""
         store.on_lost.append(self.unload)
 
@@ -86,6 +93,9 @@ class Coordinator:
         settings = self._settings
         if not settings.min_session_timeout_ms <= request.session_timeout_ms <= settings.max_session_timeout_ms:
             raise KafkaError(ErrorCode.INVALID_SESSION_TIMEOUT)
+        if len(request.protocols) > MOST_PROTOCOLS:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"a member may name {MOST_PROTOCOLS} protocols")
+        self._budget.check(metadata_bytes(request.protocols))
         entry = await self._find(group_id, create=not request.member_id)
         if entry is None:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
@@ -296,13 +306,13 @@ class Coordinator:
 
     def _restore(self, group_id: str, data: bytes | None) -> _Entry:
         if data is None or consumer_records.is_consumer(data):
-            return _Entry(Group(group_id, self._timing), 0)
+            return _Entry(Group(group_id, self._config), 0)
         try:
             record = metadata.decode(data)
         except metadata.BadRecord as error:
             _log.error("! group unreadable", extra={"group": group_id, "error": error})
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)) from None
-        return _Entry(Group.restore(group_id, self._timing, record, self._clock.time()), record.since_ms)
+        return _Entry(Group.restore(group_id, self._config, record, self._clock.time()), record.since_ms)
 
     def _do(self, entry: _Entry, event: Callable[[Group, float], _T]) -> _T:
         """Let something happen to a group."""
@@ -316,6 +326,7 @@ class Coordinator:
 
     def _carry_out(self, entry: _Entry) -> None:
         group = entry.group
+        self._count(entry, group.roster.metadata_bytes)
         for effect in group.take_effects():
             if isinstance(effect, Save):
                 self._save(entry, effect.number, effect.record)
@@ -356,7 +367,12 @@ class Coordinator:
         self._carry_out(entry)
         self._drop(entry)
 
+    def _count(self, entry: _Entry, size: int) -> None:
+        self._budget.add(size - entry.metadata_bytes)
+        entry.metadata_bytes = size
+
     def _drop(self, entry: _Entry) -> None:
+        self._count(entry, 0)
         if self._entries.get(entry.group.id) is entry:
             del self._entries[entry.group.id]
             self._metrics.loaded.dec()

@@ -10,8 +10,8 @@ from bridge.kafka.error_codes import ErrorCode
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
-    """The clocks of all groups, in seconds."""
+class GroupConfig:
+    """The clocks of all groups, in seconds, and their bound."""
 
     initial_delay: float = 0.1
     """How long an empty group's first rebalance waits for more members (KIP-134)."""
@@ -21,6 +21,8 @@ class Timing:
     """The least time until a rebalance that nobody has joined is tried again, and one that could not be stored."""
     longest_retry: float = 16.0
     """The time until then doubles with each that could not be stored, up to this."""
+    max_size: int = 2**31 - 1
+    """The members of one group, those included that have been given an id only (group.max.size)."""
 
 
 @dataclass(frozen=True, slots=True)

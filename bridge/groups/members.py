@@ -4,10 +4,16 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+_OBJECT_BYTES = 200
 Ticket = object
 """A waiting JoinGroup or SyncGroup, opaque to the state machine: it comes back with the answer."""
 Protocols = tuple[tuple[str, bytes], ...]
 """(name, metadata) in the member's order of preference."""
+
+
+def metadata_bytes(protocols: Protocols) -> int:
+    """What a member's protocols take in memory, roughly."""
+    return sum(_OBJECT_BYTES + len(name) + len(metadata) for name, metadata in protocols)
 
 
 @dataclass(slots=True, eq=False)
@@ -33,16 +39,16 @@ class Member:
         """What it says to this protocol; nothing to one that it does not support."""
         return next((metadata for name, metadata in self.protocols if name == protocol), b"")
 
-    def supports(self, protocol: str) -> bool:
-        """Whether it knows the protocol."""
-        return any(name == protocol for name, _ in self.protocols)
-
 
 class Roster:
     """Members by id in the order they came, the static ones also by instance id (KIP-345)."""
 
     def __init__(self) -> None:
         self.leader: str | None = None
+        self.metadata_bytes = 0
+        """Of all members together."""
+        self._joining = 0  # members whose JoinGroup is held
+        self._support: Counter[str] = Counter()  # how many know each protocol
         self._members: dict[str, Member] = {}
         self._instances: dict[str, str] = {}
 
@@ -58,6 +64,10 @@ class Roster:
     def __getitem__(self, member_id: str) -> Member:
         return self._members[member_id]
 
+    def find(self, member_id: str) -> Member | None:
+        """The member of this id, if there is one."""
+        return self._members.get(member_id)
+
     def static_id(self, instance_id: str) -> str | None:
         """The id of the member that is this instance now."""
         return self._instances.get(instance_id)
@@ -65,6 +75,7 @@ class Roster:
     def add(self, member: Member) -> None:
         """Take in a member; the first one leads."""
         self._members[member.id] = member
+        self._count(member, 1)
         if member.instance_id is not None:
             self._instances[member.instance_id] = member.id
         if self.leader is None:
@@ -73,6 +84,7 @@ class Roster:
     def remove(self, member_id: str) -> None:
         """Let a member go; the oldest of the others leads when it led."""
         member = self._members.pop(member_id)
+        self._count(member, -1)
         if member.instance_id is not None:
             del self._instances[member.instance_id]
         if self.leader == member_id:
@@ -81,6 +93,7 @@ class Roster:
     def replace(self, member_id: str, new_id: str) -> Member:
         """Give a static member another id; it keeps its place as the leader."""
         member = self._members.pop(member_id)
+        self._count(member, -1)
         led = self.leader == member_id
         member.id = new_id
         self.add(member)
@@ -88,9 +101,20 @@ class Roster:
             self.leader = new_id
         return member
 
+    def update(self, member: Member, protocols: Protocols) -> None:
+        """A member knows these protocols now."""
+        self._count(member, -1)
+        member.protocols = protocols
+        self._count(member, 1)
+
+    def hold_join(self, member: Member, ticket: Ticket | None) -> None:
+        """A member's JoinGroup is held; None: it is answered."""
+        self._joining += (ticket is not None) - (member.joining is not None)
+        member.joining = ticket
+
     def all_joining(self) -> bool:
         """Whether the JoinGroup of every member is held."""
-        return all(member.joining is not None for member in self)
+        return self._joining == len(self._members)
 
     def elect(self) -> bool:
         """Make somebody the leader who has joined this rebalance; False: there is nobody."""
@@ -103,14 +127,21 @@ class Roster:
 
     def share_a_protocol(self, protocols: Protocols) -> bool:
         """Whether all members support at least one of these protocols."""
-        return any(all(member.supports(name) for member in self) for name, _ in protocols)
+        return any(self._support[name] == len(self._members) for name, _ in protocols)
 
     def choose_protocol(self) -> str | None:
         """The protocol with most votes: each member votes for the first of its list that all of them support."""
-        names = {name for member in self for name, _ in member.protocols}
-        common = {name for name in names if all(member.supports(name) for member in self)}
+        common = {name for name, count in self._support.items() if count == len(self._members)}
         votes = Counter(next(name for name, _ in member.protocols if name in common) for member in self)
         return max(votes, key=votes.__getitem__, default=None)
+
+    def _count(self, member: Member, sign: int) -> None:
+        self._joining += sign * (member.joining is not None)
+        self.metadata_bytes += sign * metadata_bytes(member.protocols)
+        for name in {name for name, _ in member.protocols}:
+            self._support[name] += sign
+            if not self._support[name]:
+                del self._support[name]
 
     def rebalance_timeout_ms(self) -> int:
         """How long a rebalance waits for members: as long as the most patient of them asks."""

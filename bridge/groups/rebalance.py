@@ -6,10 +6,10 @@ The rules are at the top of `state.py`.
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from functools import partial
-from itertools import chain
 from math import inf
 
-from bridge.groups.events import Answer, Effect, Joined, Save, Synced, Timing
+from bridge.groups.deadlines import Deadlines
+from bridge.groups.events import Answer, Effect, GroupConfig, Joined, Save, Synced
 from bridge.groups.members import Member, Roster, Ticket
 from bridge.groups.metadata import GroupRecord, MemberRecord
 from bridge.kafka.error_codes import ErrorCode
@@ -38,7 +38,7 @@ FROM: Mapping[State, frozenset[State]] = {
 class Rebalance:
     """The part of a group that knows no requests."""
 
-    def __init__(self, group_id: str, timing: Timing) -> None:
+    def __init__(self, group_id: str, config: GroupConfig) -> None:
         self.id = group_id
         self.state = State.EMPTY
         self.generation = 0
@@ -47,8 +47,9 @@ class Rebalance:
         self.roster = Roster()
         self.reason = ""
         """Why the last rebalance began."""
-        self._timing = timing
+        self._config = config
         self._pending: dict[str, float] = {}  # ids given out that have not joined with them: when they expire
+        self._deadlines: Deadlines[Member | str] = Deadlines(self._deadline_of)  # of sessions, and of those ids
         self._unsynced: set[str] = set()
         self._join_deadline = inf
         self._join_room: float | None = None  # of an initial rebalance: how much longer it may be put off
@@ -100,8 +101,7 @@ class Rebalance:
 
     def deadline(self) -> float:
         """When `expire` has something to do, if nothing happens before; a heartbeat only moves it away."""
-        sessions = chain((member.deadline for member in self.roster), self._pending.values())
-        return min(self._join_deadline, self._sync_deadline, self._retry_at, min(sessions, default=inf))
+        return min(self._join_deadline, self._sync_deadline, self._retry_at, self._deadlines.first())
 
     def expire(self, now: float) -> None:
         """Do what has become due, once; what becomes due by it is due the next time."""
@@ -109,8 +109,7 @@ class Rebalance:
             (self._join_deadline, self._join_time_over),
             (self._sync_deadline, self._sync_time_over),
             (self._retry_at, self._retry),
-            *((at, partial(self._pending_over, member_id)) for member_id, at in self._pending.items()),
-            *((member.deadline, partial(self._session_over, member)) for member in self.roster),
+            *((at, partial(self._over, key)) for at, key in self._deadlines.due(now)),
         ]
         for _, act in sorted((one for one in due if one[0] <= now), key=lambda one: one[0]):
             act(now)
@@ -120,7 +119,7 @@ class Rebalance:
             return  # something that was due before has ended the rebalance
         if self._join_room and self._newcomers:
             self._newcomers = False
-            delay = min(self._timing.initial_delay, self._join_room)
+            delay = min(self._config.initial_delay, self._join_room)
             self._join_room -= delay
             self._join_deadline = now + delay
         else:
@@ -137,8 +136,19 @@ class Rebalance:
         self._retry_at = inf
         self._complete_if_all_joined(now)
 
+    def _deadline_of(self, key: Member | str) -> float | None:
+        if isinstance(key, str):
+            return self._pending.get(key)
+        return key.deadline if self.roster.find(key.id) is key else None
+
+    def _over(self, key: Member | str, now: float) -> None:
+        if isinstance(key, str):
+            self._pending_over(key, now)
+        else:
+            self._session_over(key, now)
+
     def _pending_over(self, member_id: str, now: float) -> None:
-        del self._pending[member_id]
+        self._pending.pop(member_id, None)
         self._complete_if_all_joined(now)
 
     def _session_over(self, member: Member, now: float) -> None:
@@ -152,6 +162,7 @@ class Rebalance:
 
     def _heard_of(self, member: Member, now: float) -> None:
         member.deadline = now + member.session_timeout_ms / 1000
+        self._deadlines.watch(member, member.deadline)
 
     # ---- from state to state -----------------------------------------------------------------------------------------
 
@@ -176,8 +187,8 @@ class Rebalance:
         timeout = self.roster.rebalance_timeout_ms() / 1000
         if self.state is State.EMPTY:
             self._newcomers = False
-            self._join_room = max(timeout - self._timing.initial_delay, 0.0)
-            self._join_deadline = now + self._timing.initial_delay
+            self._join_room = max(timeout - self._config.initial_delay, 0.0)
+            self._join_deadline = now + self._config.initial_delay
         else:
             self._join_deadline = now + timeout
         self._move(State.PREPARING)
@@ -194,7 +205,7 @@ class Rebalance:
         for member in [one for one in self.roster if one.joining is None and one.instance_id is None]:
             self.roster.remove(member.id)
         if not self.roster.elect():
-            self._join_deadline = now + max(self.roster.rebalance_timeout_ms() / 1000, self._timing.retry)
+            self._join_deadline = now + max(self.roster.rebalance_timeout_ms() / 1000, self._config.retry)
             return
         self.generation += 1
         self.protocol_name = self.roster.choose_protocol()
@@ -217,7 +228,7 @@ class Rebalance:
             return
         if error:
             # members come back at once: without a pause they would go round generations as long as Pulsar is away
-            self._retry_at = now + min(self._timing.retry * 2**self._unstored, self._timing.longest_retry)
+            self._retry_at = now + min(self._config.retry * 2**self._unstored, self._config.longest_retry)
             self._unstored += 1
             self._give_up_assignment(error, now)
             self._settle(f"the assignment could not be stored: {error.name}", now)
@@ -249,7 +260,7 @@ class Rebalance:
     def _answer_join(self, member: Member, answer: Joined) -> None:
         if member.joining is not None:
             self._effects.append(Answer(member.joining, answer))
-            member.joining = None
+            self.roster.hold_join(member, None)
 
     def _answer_sync(self, member: Member, answer: Synced) -> bool:
         if member.syncing is None:

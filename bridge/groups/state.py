@@ -34,7 +34,7 @@ from dataclasses import replace
 from functools import partial
 from math import inf
 
-from bridge.groups.events import Answer, Join, Joined, Leave, Sync, Synced, Timing
+from bridge.groups.events import Answer, GroupConfig, Join, Joined, Leave, Sync, Synced
 from bridge.groups.members import Member, Protocols, Ticket
 from bridge.groups.metadata import GroupRecord
 from bridge.groups.rebalance import FROM, Rebalance, State
@@ -82,9 +82,9 @@ class Group(Rebalance):
     """One group."""
 
     @classmethod
-    def restore(cls, group_id: str, timing: Timing, record: GroupRecord, now: float) -> "Group":
+    def restore(cls, group_id: str, config: GroupConfig, record: GroupRecord, now: float) -> "Group":
         """The group as it was stored; the sessions of its members begin anew."""
-        group = cls(group_id, timing)
+        group = cls(group_id, config)
         group.generation = record.generation
         group.protocol_type = record.protocol_type
         group.protocol_name = record.protocol_name
@@ -110,7 +110,7 @@ class Group(Rebalance):
 
     def join(self, request: Join, ticket: Ticket, now: float) -> None:
         """A JoinGroup: its answer comes now or later."""
-        error = self._refuses(request)
+        error = self._refuses(request) or self._overcrowds(request)
         if error:
             self._refuse_join(ticket, error, request.member_id)
         elif not request.member_id:
@@ -178,6 +178,14 @@ class Group(Rebalance):
             fits = request.protocol_type == self.protocol_type and self.roster.share_a_protocol(request.protocols)
         return ErrorCode.NONE if fits else ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
+    def _overcrowds(self, request: Join) -> ErrorCode:
+        """Whether a member comes that is one too many."""
+        comes = request.member_id not in self.roster
+        if comes and request.instance_id is not None:
+            comes = self.roster.static_id(request.instance_id) is None
+        known = len(self.roster) + len(self._pending) - (request.member_id in self._pending)
+        return ErrorCode.GROUP_MAX_SIZE_REACHED if comes and known >= self._config.max_size else ErrorCode.NONE
+
     def _validate(self, member_id: str, instance_id: str | None) -> ErrorCode:
         """Whether the member is one of the group, and still the one that its instance is (KIP-345)."""
         if self.state is State.DEAD:
@@ -212,7 +220,8 @@ class Group(Rebalance):
         if current is not None:
             self._replace(self.roster[current], request, ticket, now)
         elif request.instance_id is None and request.id_required:
-            self._pending[request.new_id] = now + request.session_timeout_ms / 1000
+            self._pending[request.new_id] = at = now + request.session_timeout_ms / 1000
+            self._deadlines.watch(request.new_id, at)
             self._refuse_join(ticket, ErrorCode.MEMBER_ID_REQUIRED, request.new_id)
         else:
             self._add(request, request.new_id, ticket, now)
@@ -221,20 +230,20 @@ class Group(Rebalance):
         self._pending.pop(member_id, None)
         self._newcomers = True
         self.protocol_type = request.protocol_type
-        self.roster.add(
-            Member(
-                id=member_id,
-                instance_id=request.instance_id,
-                client_id=request.client_id,
-                client_host=request.client_host,
-                session_timeout_ms=request.session_timeout_ms,
-                rebalance_timeout_ms=request.rebalance_timeout_ms,
-                protocols=request.protocols,
-                deadline=now + self._timing.new_member_timeout,
-                new=True,
-                joining=ticket,
-            )
+        member = Member(
+            id=member_id,
+            instance_id=request.instance_id,
+            client_id=request.client_id,
+            client_host=request.client_host,
+            session_timeout_ms=request.session_timeout_ms,
+            rebalance_timeout_ms=request.rebalance_timeout_ms,
+            protocols=request.protocols,
+            deadline=now + self._config.new_member_timeout,
+            new=True,
+            joining=ticket,
         )
+        self.roster.add(member)
+        self._deadlines.watch(member, member.deadline)
         self._settle(f"{member_id} joins: {request.reason}", now)
 
     def _join_again(self, request: Join, ticket: Ticket, now: float) -> None:
@@ -251,10 +260,10 @@ class Group(Rebalance):
 
     def _update(self, member: Member, request: Join, ticket: Ticket) -> None:
         self._answer_join(member, Joined(ErrorCode.REBALANCE_IN_PROGRESS, member.id))  # it has asked before
-        member.protocols = request.protocols
+        self.roster.update(member, request.protocols)
         member.session_timeout_ms = request.session_timeout_ms
         member.rebalance_timeout_ms = request.rebalance_timeout_ms
-        member.joining = ticket
+        self.roster.hold_join(member, ticket)
 
     def _replace(self, member: Member, request: Join, ticket: Ticket, now: float) -> None:
         """A static member has been restarted: it takes its own place."""
@@ -286,7 +295,7 @@ class Group(Rebalance):
             return  # a rebalance has begun and takes it along, or it is gone
         if error:
             self._rename(member, before.id)
-            member.protocols = before.protocols
+            self.roster.update(member, before.protocols)
             member.session_timeout_ms = before.session_timeout_ms
             member.rebalance_timeout_ms = before.rebalance_timeout_ms
             self._answer_join(member, Joined(error, ""))

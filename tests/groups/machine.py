@@ -3,7 +3,7 @@
 from itertools import count
 from typing import Any
 
-from bridge.groups.events import Answer, Join, Joined, Leave, Save, Sync, Synced, Timing
+from bridge.groups.events import Answer, GroupConfig, Join, Joined, Leave, Save, Sync, Synced
 from bridge.groups.metadata import GroupRecord
 from bridge.groups.state import Group, State
 from bridge.kafka.error_codes import ErrorCode
@@ -51,7 +51,7 @@ class Machine:
     """One group."""
 
     def __init__(self, group: Group | None = None) -> None:
-        self.group = group or Group("g", Timing(initial_delay=DELAY))
+        self.group = group or Group("g", GroupConfig(initial_delay=DELAY))
         self.now = 1000.0
         self.saves: list[Save] = []
         self.tickets: list[Ticket] = []

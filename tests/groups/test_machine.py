@@ -7,7 +7,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, precondition, rule
 
-from bridge.groups.events import Leave, Timing
+from bridge.groups.events import GroupConfig, Leave
+from bridge.groups.members import metadata_bytes
 from bridge.groups.metadata import decode, encode
 from bridge.groups.state import Group, State
 from bridge.kafka.error_codes import ErrorCode
@@ -128,7 +129,7 @@ class GroupMachine(RuleBasedStateMachine):
         record = decode(encode(save.record))  # type: ignore[union-attr]
         group.kill(ErrorCode.NOT_COORDINATOR)
         self.machine.settle()
-        self.machine.group = Group.restore("g", Timing(initial_delay=DELAY), record, self.machine.now)
+        self.machine.group = Group.restore("g", GroupConfig(initial_delay=DELAY), record, self.machine.now)
         assert {one.id: one.assignment for one in self.machine.group.roster} == assignments
 
     # ---- promises ----------------------------------------------------------------------------------------------------
@@ -151,7 +152,14 @@ class GroupMachine(RuleBasedStateMachine):
         if group.state in (State.STABLE, State.COMPLETING):
             assert group.roster
             assert group.protocol_name
-            assert all(member.supports(group.protocol_name) for member in group.roster)
+            assert all(group.protocol_name in dict(member.protocols) for member in group.roster)
+
+    @invariant()
+    def what_is_counted_is_true(self) -> None:
+        group = self.machine.group
+        assert group.roster.all_joining() == all(member.joining is not None for member in group.roster)
+        assert group.roster.metadata_bytes == sum(metadata_bytes(member.protocols) for member in group.roster)
+        assert all(group.deadline() <= member.deadline for member in group.roster)
 
     @invariant()
     def an_instance_is_one_member(self) -> None:

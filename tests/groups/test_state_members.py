@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from bridge.groups.events import Timing
+from bridge.groups.events import GroupConfig
 from bridge.groups.metadata import GroupRecord, MemberRecord
 from bridge.groups.state import FROM, Group, State
 from bridge.kafka.error_codes import ErrorCode
@@ -252,7 +252,7 @@ def _record(**changes: Any) -> GroupRecord:
 
 
 def _restored(record: GroupRecord) -> Machine:
-    return Machine(Group.restore("g", Timing(initial_delay=DELAY), record, now=1000.0))
+    return Machine(Group.restore("g", GroupConfig(initial_delay=DELAY), record, now=1000.0))
 
 
 def test_a_stored_group_goes_on_in_its_generation() -> None:
@@ -289,7 +289,7 @@ def test_a_stored_leader_that_is_no_member_does_not_lead() -> None:
 def test_no_state_follows_that_the_table_does_not_allow() -> None:
     for target, before in FROM.items():
         for state in State:
-            group = Group("g", Timing())
+            group = Group("g", GroupConfig())
             group.state = state
             if state in before:
                 group._move(target)
@@ -304,3 +304,36 @@ def test_protocols_are_matched_in_order() -> None:
     leader, follower = machine.formed(2)
     assert machine.join(follower, protocols=RANGE[::-1]).held
     assert leader
+
+
+# ---- how many ------------------------------------------------------------------------------------------------------
+
+
+def full(size: int) -> Machine:
+    return Machine(Group("g", GroupConfig(initial_delay=DELAY, max_size=size)))
+
+
+def test_a_member_too_many_is_refused_until_another_goes() -> None:
+    machine = full(2)
+    first, second = machine.formed(2)
+    assert machine.join().error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert machine.heartbeat(first) is NONE
+    assert machine.leave(second) == [NONE]
+    assert machine.join().held
+
+
+def test_ids_that_are_given_out_count() -> None:
+    machine = full(2)
+    ids = [machine.join(id_required=True).joined.member_id for _ in range(2)]
+    assert machine.join(id_required=True).error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert all(machine.join(one).held for one in ids)
+    assert machine.members == set(ids)
+
+
+def test_who_is_a_member_may_join_again_in_a_full_group() -> None:
+    machine = full(2)
+    leader, follower = machine.formed_statically("a", "b")
+    assert machine.join(leader, instance_id="a", protocols=CHANGED + RANGE).held
+    assert machine.join(instance_id="b").error is NONE
+    assert machine.join(instance_id="c").error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert follower not in machine.members

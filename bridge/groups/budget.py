@@ -1,0 +1,64 @@
+"""How much memory members' metadata may take: of one member, and of all groups together."""
+
+from collections.abc import Mapping
+
+from bridge.config import GroupSettings
+from bridge.errors import KafkaError
+from bridge.kafka.error_codes import ErrorCode
+from bridge.metrics import GroupMetrics
+
+_OBJECT_BYTES = 100
+MOST_PROTOCOLS = 100
+"""Of one member of a classic group; real ones name one to three."""
+
+
+class MetadataBudget:
+    """Counts what the members of this node's groups say about themselves."""
+
+    def __init__(self, settings: GroupSettings, metrics: GroupMetrics) -> None:
+        self._of_one = settings.max_member_metadata_bytes
+        self._of_all = settings.max_metadata_bytes
+        self._gauge = metrics.metadata_bytes
+        self._held = 0
+
+    def check(self, size: int) -> None:
+        """Raise the KafkaError that a member with so many bytes of metadata gets, if it may not have them.
+
+        INVALID_REQUEST above what one may have; COORDINATOR_NOT_AVAILABLE, for which it comes again later, where there
+        is no room at present.
+        """
+        if size > self._of_one:
+            text = f"metadata of {size} bytes is above groups.max_member_metadata_bytes = {self._of_one}"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, text)
+        if self._held + size > self._of_all:
+            text = f"the metadata of all groups' members is at groups.max_metadata_bytes = {self._of_all}"
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, text)
+
+    def add(self, count: int) -> None:
+        """So many bytes more are held, or fewer."""
+        self._held += count
+        self._gauge.set(self._held)
+
+
+class MemberSizes:
+    """What the members of one group are counted for."""
+
+    def __init__(self, budget: MetadataBudget) -> None:
+        self._budget = budget
+        self._sizes: dict[str, int] = {}
+
+    def set(self, member_id: str, size: int) -> None:
+        """A member takes so many bytes now."""
+        self._budget.add(size - self._sizes.get(member_id, 0))
+        self._sizes[member_id] = size
+
+    def keep_only(self, members: Mapping[str, object]) -> None:
+        """All others have gone."""
+        if len(self._sizes) > len(members):
+            for member_id in self._sizes.keys() - members.keys():
+                self._budget.add(-self._sizes.pop(member_id))
+
+
+def subscription_bytes(topics: frozenset[str] | None, regex: str | None) -> int:
+    """What a subscription takes in memory, roughly."""
+    return sum(_OBJECT_BYTES + len(topic) for topic in topics or ()) + len(regex or "")
