@@ -71,6 +71,11 @@ def _server_families(metrics: Metrics) -> Iterator[Metric]:
     info = GaugeMetricFamily("bridge_build_info", "The running version.", labels=["version", "codec"])
     info.add_metric([__version__, metrics.codec], 1)
     yield info
+    yield _histogram(
+        "bridge_event_loop_held_seconds",
+        "How late the event loop came to what was due each 20 ms: something held it for so long.",
+        metrics.loop_held_seconds,
+    )
     yield _gauge("bridge_kafka_connections", "Open client connections.", metrics.connections)
     yield _counter("bridge_kafka_connections_accepted", "Client connections accepted.", metrics.connections_accepted)
     yield _gauge(

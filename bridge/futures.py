@@ -1,8 +1,12 @@
 """Futures that come out as others do, and work that is done once for all who want it at the same time."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from itertools import chain, islice
 from typing import Any, Generic, TypeVar
+
+_AT_ONCE = 256
+_TURN = 0.002  # seconds that work which never waits may keep the event loop
 
 _S = TypeVar("_S")
 _R = TypeVar("_R")
@@ -39,6 +43,48 @@ async def shared(work: "asyncio.Future[_R]", closed: Exception) -> _R:
         if work.cancelled() and task is not None and not task.cancelling():
             raise closed from None
         raise
+
+
+async def gathered(works: Iterable[Coroutine[Any, Any, _R]]) -> list[_R]:
+    """As `asyncio.gather`, of any number: so many side by side at most, and others have their turns in between."""
+    rest = iter(works)
+    first = list(islice(rest, _AT_ONCE))
+    if len(first) < _AT_ONCE:
+        return list(await asyncio.gather(*first))
+    begun = iter(first)
+    try:
+        return await _gathered_many(chain(begun, rest))
+    finally:
+        for work in begun:  # cancelled before its turn came
+            work.close()
+
+
+async def _gathered_many(works: Iterable[Coroutine[Any, Any, _R]]) -> list[_R]:
+    loop = asyncio.get_running_loop()
+    found: dict[int, _R] = {}
+    numbered = enumerate(works)
+    until = loop.time() + _TURN
+    ending = False
+
+    def begin_turn() -> None:
+        nonlocal until, ending
+        until, ending = loop.time() + _TURN, False
+
+    async def work_off() -> None:
+        nonlocal ending
+        while True:
+            while loop.time() > until:  # of them all together, not of each
+                if not ending:
+                    ending = True
+                    loop.call_soon(begin_turn)
+                await asyncio.sleep(0)
+            number, work = next(numbered, (-1, None))
+            if work is None:
+                return
+            found[number] = await work
+
+    await asyncio.gather(*(work_off() for _ in range(_AT_ONCE)))
+    return [found[number] for number in range(len(found))]
 
 
 class SharedLook(Generic[_R]):

@@ -189,6 +189,7 @@ class Metrics:
         self.pulsar = PulsarMetrics()
         self.storage = StorageMetrics()
         self.groups = GroupMetrics()
+        self.loop_held_seconds = Histogram()
         self.connections = Gauge()
         self.connections_accepted = Counter()
         self.in_flight_bytes = Gauge()

@@ -29,6 +29,7 @@ from bridge.storage.catchup import CatchUps
 from bridge.storage.deduplication import Deduplication
 from bridge.storage.services import Storage
 from bridge.storage.topics import Topics
+from bridge.watchdog import Watchdog
 
 _log = log.get(__name__)
 
@@ -47,6 +48,7 @@ class Server:
         self.metrics = Metrics(codec.TWIN)
         self.client = PulsarClient(settings.pulsar, self.metrics.pulsar)
         self.admin = Admin(settings.pulsar)
+        self._watchdog = Watchdog(self.metrics.loop_held_seconds)
         self._stall = Stall(self.metrics.pulsar, self.client.hurry)
         catchups = CatchUps(settings.storage.max_catchup_readers, _CATCHUP_IDLE_SECONDS, self.metrics.storage)
         self.topics = Topics(
@@ -120,6 +122,7 @@ class Server:
         await self._lag.start()
         await self._mirror.start()
         self._stall.start()
+        self._watchdog.start()
         host = Address.parse(settings.kafka.listen).host
         advertised = Address.parse(settings.kafka.advertised or str(Address(host, self.kafka_port)))
         node = Node(settings.kafka.node_id, advertised.host, advertised.port)
@@ -159,6 +162,7 @@ class Server:
             self._groups.stop()
         if self._listener is not None:
             await self._listener.drain(drain_seconds)
+        self._watchdog.stop()
         await self._stall.close()
         await self._lag.close()
         if self._offsets is not None:

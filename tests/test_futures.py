@@ -3,7 +3,7 @@ from contextlib import suppress
 
 import pytest
 
-from bridge.futures import Cached, SharedLook, following, within
+from bridge.futures import Cached, SharedLook, following, gathered, within
 
 
 def doubled(answer: "asyncio.Future[int]", value: int) -> None:
@@ -185,3 +185,74 @@ async def test_what_fails_unseen_troubles_nobody() -> None:
         await within(-1, work())
     may_fail.set()
     await failed.wait()
+
+
+# ---- gathered --------------------------------------------------------------------------------------------------------
+
+
+async def test_few_and_many_come_in_their_order() -> None:
+    async def one(number: int) -> int:
+        for _ in range(number % 3):
+            await asyncio.sleep(0)
+        return number
+
+    for count in (0, 1, 255, 256, 257, 5000):
+        assert await gathered(one(number) for number in range(count)) == list(range(count))
+
+
+async def test_of_many_only_some_are_under_way() -> None:
+    here = most = 0
+
+    async def one(number: int) -> None:
+        nonlocal here, most
+        here += 1
+        most = max(most, here)
+        await asyncio.sleep(0)
+        here -= 1
+
+    await gathered(map(one, range(2000)))
+    assert most == 256
+
+
+async def test_many_that_never_wait_leave_others_their_turns() -> None:
+    turns = done = 0
+
+    async def one(number: int) -> None:
+        nonlocal done
+        done += 1
+        sum(range(3000))
+
+    async def others() -> None:
+        nonlocal turns
+        while done < 3000:
+            turns += 1
+            await asyncio.sleep(0)
+
+    other = asyncio.ensure_future(others())
+    await gathered(map(one, range(3000)))
+    await other
+    assert turns >= 5
+
+
+async def test_a_failure_of_one_of_many_is_told() -> None:
+    async def one(number: int) -> int:
+        await asyncio.sleep(0)
+        if number == 700:
+            raise KeyError(number)
+        return number
+
+    with pytest.raises(KeyError):
+        await gathered(map(one, range(1000)))
+
+
+async def test_who_gives_up_leaves_nothing_unawaited() -> None:
+    async def one(number: int) -> None:
+        await asyncio.Event().wait()
+
+    for turns in (0, 1, 3):
+        asking = asyncio.ensure_future(gathered(map(one, range(1000))))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking

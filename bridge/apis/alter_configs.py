@@ -4,13 +4,13 @@ v2 is flexible. IncrementalAlterConfigs has taken its place; older clients know 
 that can be changed: what holds for brokers and groups is in the bridge's settings.
 """
 
-import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from bridge.api import Api, Broker, Session
 from bridge.errors import KafkaError
+from bridge.futures import gathered
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message
 from bridge.storage import names
@@ -79,7 +79,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         once = times[resource.resource_type, resource.resource_name] == 1
         return await change_configs(change, once, request.validate_only, broker)
 
-    return Response(responses=list(await asyncio.gather(*map(alter, request.resources))))
+    return Response(responses=await gathered(map(alter, request.resources)))
 
 
 class Changes(NamedTuple):

@@ -3,11 +3,11 @@
 v1 may refuse to change the number of replicas (KIP-860).
 """
 
-import asyncio
 from typing import Annotated
 
 from bridge.api import Api, Broker, Session
 from bridge.errors import KafkaError
+from bridge.futures import gathered
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message, since
 
@@ -77,7 +77,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         allow_replication_factor_change=request.allow_replication_factor_change,
         error_code=ErrorCode.NONE,
         error_message=None,
-        responses=list(await asyncio.gather(*map(topic, request.topics))),
+        responses=await gathered(map(topic, request.topics)),
     )
 
 

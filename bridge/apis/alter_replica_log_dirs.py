@@ -3,11 +3,10 @@
 v2 is flexible.
 """
 
-import asyncio
-
 from bridge.api import Api, Broker, Session
 from bridge.apis.describe_log_dirs import directory_of
 from bridge.errors import KafkaError
+from bridge.futures import gathered
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message
 
@@ -71,7 +70,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         return ResponseTopic(topic_name=wanted.name, partitions=partitions)
 
     moved = (topic(wanted, place.path) for place in request.dirs for wanted in place.topics)
-    return Response(results=list(await asyncio.gather(*moved)))
+    return Response(results=await gathered(moved))
 
 
 async def _error(name: str, index: int, known: bool, broker: Broker) -> int:

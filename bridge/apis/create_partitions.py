@@ -3,13 +3,12 @@
 v2 is flexible; v3 may answer THROTTLING_QUOTA_EXCEEDED (KIP-599).
 """
 
-import asyncio
 from collections import Counter
 
 from bridge.api import Api, Broker, Session
 from bridge.apis.create_topics import MOST_PARTITIONS
 from bridge.errors import KafkaError
-from bridge.futures import within
+from bridge.futures import gathered, within
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message
 from bridge.storage.topic import Topic
@@ -62,7 +61,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     times = Counter(topic.name for topic in request.topics)
     wanted = {topic.name: topic for topic in request.topics}.values()
     grown = [_grow(topic, times[topic.name] > 1, request, broker) for topic in wanted]
-    return Response(results=list(await asyncio.gather(*grown)))
+    return Response(results=await gathered(grown))
 
 
 async def _grow(wanted: RequestTopic, twice: bool, request: Request, broker: Broker) -> ResponseTopic:

@@ -4,14 +4,13 @@ v4 allows -1 for the default number of partitions and replicas (KIP-464); v5 is 
 configuration (KIP-525); v6 may answer THROTTLING_QUOTA_EXCEEDED (KIP-599); v7 answers with the topic id (KIP-516).
 """
 
-import asyncio
 from collections import Counter
 from dataclasses import field
 from typing import Annotated
 
 from bridge.api import Api, Broker, Session
 from bridge.errors import KafkaError
-from bridge.futures import within
+from bridge.futures import gathered, within
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int8, Int16, Int32, Uuid, message, since, tag
 from bridge.storage.configs import Entry, describe, policies
@@ -99,7 +98,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     wanted = {topic.name: topic for topic in request.topics}.values()
     too_many = sum(_asked_for(topic, broker) for topic in wanted) > MOST_PARTITIONS
     created = [_create(topic, times[topic.name] > 1, too_many, request, broker) for topic in wanted]
-    return Response(topics=list(await asyncio.gather(*created)))
+    return Response(topics=await gathered(created))
 
 
 async def _create(wanted: RequestTopic, twice: bool, too_many: bool, request: Request, broker: Broker) -> ResponseTopic:

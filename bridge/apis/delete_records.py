@@ -8,6 +8,7 @@ import asyncio
 
 from bridge.api import Api, Broker, Session
 from bridge.errors import KafkaError
+from bridge.futures import gathered
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message
 
@@ -67,9 +68,9 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
 
     async def topic(wanted: RequestTopic) -> ResponseTopic:
         moved = (_partition(wanted.name, partition, seconds, broker) for partition in wanted.partitions)
-        return ResponseTopic(name=wanted.name, partitions=list(await asyncio.gather(*moved)))
+        return ResponseTopic(name=wanted.name, partitions=await gathered(moved))
 
-    return Response(topics=list(await asyncio.gather(*map(topic, request.topics))))
+    return Response(topics=await gathered(map(topic, request.topics)))
 
 
 async def _partition(name: str, wanted: RequestPartition, seconds: float, broker: Broker) -> ResponsePartition:

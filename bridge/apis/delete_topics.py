@@ -3,7 +3,6 @@
 v4 is flexible; v5 adds error texts; v6 names topics by name or by id (KIP-516).
 """
 
-import asyncio
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import field
@@ -12,7 +11,7 @@ from uuid import UUID
 
 from bridge.api import Api, Broker, Session
 from bridge.errors import KafkaError
-from bridge.futures import within
+from bridge.futures import gathered, within
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int16, Int32, Uuid, message, nullable_since, since, until
 from bridge.storage.topic import Topic
@@ -66,7 +65,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
             answers.append(_refused(topic.name, topic.id, ErrorCode.INVALID_REQUEST, text))
         else:
             deleting.append(_delete(topic, request.timeout_ms, broker))
-    return Response(responses=[*answers, *await asyncio.gather(*deleting)])
+    return Response(responses=[*answers, *await gathered(deleting)])
 
 
 async def _find(name: str | None, topic_id: UUID, twice: bool, broker: Broker) -> Topic | ResponseTopic:

@@ -3,13 +3,13 @@
 v1 adds synonyms and sources, v3 documentation and types (KIP-569); v4 is flexible.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Annotated
 
 from bridge.api import Api, Broker, Session
 from bridge.errors import KafkaError
+from bridge.futures import gathered
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message, since
 from bridge.storage import names
@@ -82,7 +82,7 @@ class Response:
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Tell each config with its true value."""
     found = (_describe(resource, request, broker) for resource in request.resources)
-    return Response(results=list(await asyncio.gather(*found)))
+    return Response(results=await gathered(found))
 
 
 async def _describe(resource: RequestResource, request: Request, broker: Broker) -> Result:

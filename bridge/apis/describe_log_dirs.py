@@ -9,6 +9,7 @@ from typing import Annotated
 
 from bridge.api import Api, Broker, Session
 from bridge.errors import KafkaError
+from bridge.futures import gathered
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message, since
 
@@ -78,7 +79,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         else:
             wanted = {topic.topic: set(topic.partitions) for topic in request.topics}
         limit = asyncio.Semaphore(_AT_ONCE)
-        found = await asyncio.gather(*(_topic(name, which, limit, broker) for name, which in wanted.items()))
+        found = await gathered(_topic(name, which, limit, broker) for name, which in wanted.items())
     except KafkaError as error:
         failed = Directory(error_code=error.code, log_dir=directory, topics=[])
         return Response(error_code=error.code, results=[failed])

@@ -3,10 +3,9 @@
 Told are those that write through this bridge and were seen in the last ten minutes; Pulsar keeps no list of them.
 """
 
-import asyncio
-
 from bridge.api import Api, Broker, Session
 from bridge.errors import KafkaError
+from bridge.futures import gathered
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message
 from bridge.storage.names import check
@@ -72,7 +71,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         partitions = [await _partition(wanted.name, index, broker) for index in wanted.partition_indexes]
         return ResponseTopic(name=wanted.name, partitions=partitions)
 
-    return Response(topics=list(await asyncio.gather(*map(topic, request.topics))))
+    return Response(topics=await gathered(map(topic, request.topics)))
 
 
 async def _partition(name: str, index: int, broker: Broker) -> ResponsePartition:

@@ -1,10 +1,9 @@
 """DescribeTopicPartitions: topics and their partitions, page by page (KIP-966)."""
 
-import asyncio
-
 from bridge.api import Api, Broker, Session
 from bridge.cluster import LEADER_EPOCH
 from bridge.errors import KafkaError
+from bridge.futures import gathered
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int16, Int32, Uuid, message
 from bridge.storage.names import check
@@ -85,7 +84,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     left = max(min(request.response_partition_limit, MOST_PARTITIONS), 1)
     topics: list[ResponseTopic] = []
     # at most so many are on the page, if all of them exist
-    first_ones = dict(zip(wanted, await asyncio.gather(*(_find(name, broker) for name in wanted[:left])), strict=False))
+    first_ones = dict(zip(wanted, await gathered(_find(name, broker) for name in wanted[:left]), strict=False))
     for name in wanted:
         if left == 0:
             return Response(topics=topics, next_cursor=Cursor(topic_name=name, partition_index=0))

@@ -3,12 +3,12 @@
 v1 adds unclean elections and a top-level error (KIP-460); v2 is flexible.
 """
 
-import asyncio
 from functools import partial
 from typing import Annotated
 
 from bridge.api import Api, Broker, Session
 from bridge.errors import KafkaError
+from bridge.futures import gathered
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message, since
 
@@ -68,7 +68,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
 
     return Response(
         error_code=ErrorCode.NONE if known else ErrorCode.INVALID_REQUEST,
-        replica_election_results=list(await asyncio.gather(*map(topic, request.topic_partitions or ()))),
+        replica_election_results=await gathered(map(topic, request.topic_partitions or ())),
     )
 
 

@@ -16,6 +16,7 @@ from bridge.cluster import check_epoch
 from bridge.codec import message_sets
 from bridge.codec.compression import KafkaCodec
 from bridge.errors import KafkaError
+from bridge.futures import gathered
 from bridge.kafka import fetch_wire
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.fetch_wire import Request, RequestPartition, Response, ResponsePartition, ResponseTopic
@@ -63,7 +64,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     parts = [_Part(topic.topic, wanted) for topic in request.topics for wanted in topic.partitions]
     slow = [_open(part, broker) for part in parts if not _open_nowait(part, broker)]
     if slow:
-        await asyncio.gather(*slow)
+        await gathered(slow)
     reads = session.pending_reads
     reads.keep_only({part.place for part in parts})
     while True:
@@ -83,7 +84,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
                 enough, until = max(enough, 1), deadline + _COLD_SECONDS
             if found >= enough or _settled(parts) or loop.time() >= until:
                 if version < _BATCHES:
-                    await asyncio.gather(*(_to_messages(part, version, max_bytes) for part in parts))
+                    await gathered(_to_messages(part, version, max_bytes) for part in parts)
                 elif version < _ZSTD:
                     _refuse_zstd(parts)
                 return _response(request, parts, max_bytes)

@@ -3,11 +3,11 @@
 v1 is flexible. Either all changes of a resource are made or none.
 """
 
-import asyncio
 from collections import Counter
 
 from bridge.api import Api, Broker, Session
 from bridge.apis.alter_configs import Changes, Response, Result, change_configs
+from bridge.futures import gathered
 from bridge.kafka.message import Int8, message
 from bridge.storage.configs import altered
 
@@ -50,7 +50,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         once = times[resource.resource_type, resource.resource_name] == 1
         return await change_configs(change, once, request.validate_only, broker)
 
-    return Response(responses=list(await asyncio.gather(*map(alter, request.resources))))
+    return Response(responses=await gathered(map(alter, request.resources)))
 
 
 API = Api(

@@ -6,7 +6,6 @@ timestamp (KIP-734), v8 -4, the first record on the broker's own disk (KIP-405),
 (KIP-1005); v10 adds a time-out for what is elsewhere (KIP-1075), of which there is nothing.
 """
 
-import asyncio
 from collections import Counter
 from dataclasses import field
 from typing import Annotated
@@ -14,6 +13,7 @@ from typing import Annotated
 from bridge.api import Api, Broker, Session
 from bridge.cluster import LEADER_EPOCH, check_epoch
 from bridge.errors import KafkaError
+from bridge.futures import gathered
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, Int64, message, since, until
 from bridge.storage.partition import PartitionLog
@@ -99,9 +99,9 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
 
     async def topic(wanted: RequestTopic) -> ResponseTopic:
         found = (find(wanted.name, partition) for partition in wanted.partitions)
-        return ResponseTopic(name=wanted.name, partitions=list(await asyncio.gather(*found)))
+        return ResponseTopic(name=wanted.name, partitions=await gathered(found))
 
-    return Response(topics=list(await asyncio.gather(*map(topic, request.topics))))
+    return Response(topics=await gathered(map(topic, request.topics)))
 
 
 async def _partition(name: str, wanted: RequestPartition, version: int, broker: Broker) -> ResponsePartition:

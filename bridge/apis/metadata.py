@@ -6,7 +6,6 @@ operations; v9 is flexible; v10 adds topic ids (KIP-516); v11 drops the cluster'
 be asked for by id; v13 adds an error for the whole request (KIP-1102).
 """
 
-import asyncio
 import uuid
 from collections.abc import Sequence
 from dataclasses import field
@@ -15,6 +14,7 @@ from typing import Annotated
 from bridge.api import Api, Broker, Session
 from bridge.cluster import LEADER_EPOCH, Cluster
 from bridge.errors import KafkaError
+from bridge.futures import gathered
 from bridge.kafka import message as messages
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int16, Int32, Uuid, message, nullable_since, since, until
@@ -109,7 +109,9 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     else:
         create = request.allow_auto_topic_creation and broker.settings.kafka.auto_create_topics
         version = session.api_version
-        found = await asyncio.gather(*(_find(wanted, version, create, broker) for wanted in request.topics))
+        # one that is asked for twice is told once, as by Kafka
+        wanted = {(one.topic_id, one.name): one for one in request.topics}.values()
+        found = await gathered(_find(one, version, create, broker) for one in wanted)
     # From here on nothing is waited for: leaders and brokers are of one view of the cluster. kafka-python 3.0 hangs
     # when it is told of a leader that is no broker.
     cluster = broker.cluster

@@ -3,12 +3,12 @@
 v3 adds the replica id; v4 is flexible. Pulsar never takes back what it has acknowledged, so there is one epoch only.
 """
 
-import asyncio
 from typing import Annotated
 
 from bridge.api import Api, Broker, Session
 from bridge.cluster import LEADER_EPOCH, check_epoch
 from bridge.errors import KafkaError
+from bridge.futures import gathered
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message, since
 
@@ -74,9 +74,9 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
 
     async def topic(wanted: RequestTopic) -> ResponseTopic:
         found = (_partition(wanted.topic, partition, broker) for partition in wanted.partitions)
-        return ResponseTopic(topic=wanted.topic, partitions=list(await asyncio.gather(*found)))
+        return ResponseTopic(topic=wanted.topic, partitions=await gathered(found))
 
-    return Response(topics=list(await asyncio.gather(*map(topic, request.topics))))
+    return Response(topics=await gathered(map(topic, request.topics)))
 
 
 async def _partition(topic: str, wanted: RequestPartition, broker: Broker) -> ResponsePartition:

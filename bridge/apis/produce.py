@@ -13,6 +13,7 @@ from bridge.api import Api, Broker, Later, Session
 from bridge.codec import NO_PRODUCER, message_sets
 from bridge.codec.compression import CODEC_MASK, KafkaCodec
 from bridge.errors import KafkaError
+from bridge.futures import gathered
 from bridge.kafka import produce_wire
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import Buffer
@@ -68,7 +69,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Later[Re
         if not _prepare_nowait(name, place, session, refused, broker)
     ]
     if slow:
-        await asyncio.gather(*slow)
+        await gathered(slow)
     for name, places in topics:
         for place in places:
             _append(name, place, broker)

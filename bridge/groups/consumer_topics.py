@@ -6,6 +6,7 @@ from typing import Final, Protocol
 from uuid import UUID
 
 from bridge.errors import KafkaError
+from bridge.futures import gathered
 from bridge.groups.consumer_model import TopicFacts, View
 from bridge.groups.consumer_regex import fitting
 from bridge.kafka.error_codes import ErrorCode
@@ -47,7 +48,7 @@ class Catalogue:
             everything = await self._all(fresh)
             resolved = {pattern: fitting(pattern, everything) for pattern in patterns}
         wanted = sorted(frozenset(names).union(*resolved.values()))
-        facts = await asyncio.gather(*map(self._facts, wanted))
+        facts = await gathered(map(self._facts, wanted))
         return View({name: one for name, one in zip(wanted, facts, strict=True) if one is not None}, resolved)
 
     async def _facts(self, name: str) -> TopicFacts | None:

@@ -27,6 +27,7 @@ class TopicQuestions:
         self._asking = FairLimit(_AT_ONCE)
         self._stored = SharedLook(self._ask_stored)
         self._partitioned = SharedLook(lambda: self._admin.partitioned_topics(names.namespace))
+        self._shown = SharedLook(self._ask_shown)
 
     async def find(self, name: str) -> tuple[int, dict[str, str]] | None:
         """Partitions (0: not partitioned) and properties; None if there is no such topic."""
@@ -34,11 +35,10 @@ class TopicQuestions:
             with translated():
                 return await self._find(name)
 
-    async def names(self) -> list[str]:
-        """The names of all topics that Kafka clients may see, in order."""
+    async def names(self) -> frozenset[str]:
+        """The names of all topics that Kafka clients may see; who ask at the same time share the answer."""
         with translated():
-            partitioned, stored = await asyncio.gather(self._partitioned.look(), self._stored.look())
-        return sorted({name for full in (*partitioned, *stored) if (name := self._names.kafka(full)) is not None})
+            return await self._shown.look()
 
     async def id_of(self, name: str, properties: dict[str, str]) -> uuid.UUID:
         """The id kept in the topic's properties, put there where there is none: it lives and dies with the topic."""
@@ -67,6 +67,10 @@ class TopicQuestions:
         if full not in await self._stored.look():
             return None
         return 0, await self._admin.topic_properties(full)
+
+    async def _ask_shown(self) -> frozenset[str]:
+        partitioned, stored = await asyncio.gather(self._partitioned.look(), self._stored.look())
+        return frozenset(name for full in (*partitioned, *stored) if (name := self._names.kafka(full)) is not None)
 
     async def _ask_stored(self) -> frozenset[str]:
         """The full names of all that holds data: topics without partitions, and partitions."""

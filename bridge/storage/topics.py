@@ -10,7 +10,7 @@ from functools import partial
 from bridge import log
 from bridge.errors import KafkaError
 from bridge.fairness import FairLimit
-from bridge.futures import shared
+from bridge.futures import gathered, shared
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.admin import AdminError
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
@@ -31,6 +31,7 @@ _log = log.get(__name__)
 _FRESH = 5.0  # seconds that what is known of a topic is taken for true; then it is asked anew in the background
 _SWEEP = 10.0
 _AT_ONCE = 16
+_MANY = 32
 
 
 class Topics:
@@ -121,7 +122,7 @@ class Topics:
 
     async def names(self) -> list[str]:
         """The names of all topics that Kafka clients may see, in order."""
-        return await self._questions.names()
+        return sorted(await self._questions.names())
 
     async def all(self) -> list[Topic]:
         """Every topic that Kafka clients may see, by name."""
@@ -131,7 +132,7 @@ class Topics:
             # gone, or made while the list was: what was learnt since it was asked for is newer than the list
             if self._known[name].known_at < started:
                 self._refresh(self._known[name])
-        topics = await asyncio.gather(*map(self.get, found))
+        topics = await gathered(map(self.get, found))
         return [topic for topic in topics if topic is not None]
 
     async def partition(self, name: str, partition: int) -> PartitionLog:
@@ -240,7 +241,7 @@ class Topics:
             async with self._readying:
                 await self.log(topic, partition).writable()
 
-        await asyncio.gather(*map(one, range(topic.partitions)))
+        await gathered(map(one, range(topic.partitions)))
 
     async def delete(self, topic: Topic) -> None:
         """Delete a topic and its records."""
@@ -287,7 +288,10 @@ class Topics:
         """Ask for a topic; anew where it was created or deleted meanwhile, for the answer may be from before that."""
         while True:
             self._outdated.discard(name)
-            found = await self._questions.find(name)
+            found = None
+            # of many at once, as scanners ask for, one list tells which are there at all
+            if len(self._finding) <= _MANY or name in await self._questions.names():
+                found = await self._questions.find(name)
             topic = None
             if found is not None and not self._deleting[name]:
                 partitions, properties = found
