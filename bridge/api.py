@@ -6,6 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from bridge.config import Settings
+from bridge.encoded import Encoded, SharedAnswers
 from bridge.kafka import message
 from bridge.kafka.primitives import Buffer
 from bridge.metrics import Metrics
@@ -101,6 +102,7 @@ class Broker:
     apis: "Mapping[int, Api]"
     groups: "Coordinator"
     offsets: "Offsets"
+    shared_answers: SharedAnswers = field(default_factory=SharedAnswers)
 
 
 Handle: TypeAlias = Callable[[Any, Broker, Session], Awaitable[Any]]
@@ -152,6 +154,8 @@ class Api:
 
     def encode(self, response: Any, version: int) -> Sequence[Buffer]:
         """The body of an answer."""
+        if isinstance(response, Encoded):
+            return response.body
         if self.write is not None:
             return self.write(response, version)
         return (message.encode(response, version, self.is_flexible(version)),)
@@ -169,6 +173,8 @@ class Api:
 
 def error_codes(response: Any) -> Iterator[int]:
     """Every error an answer tells, of the whole request and of its topics and partitions."""
+    if isinstance(response, Encoded):
+        return
     cls: type = type(response)
     tells, arrays = _errors_of(cls)
     if tells and response.error_code:

@@ -7,7 +7,7 @@ v12 is flexible. v13 would name topics by their ids.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 
 from bridge import codec
@@ -15,6 +15,7 @@ from bridge.api import Api, Broker, Session
 from bridge.cluster import check_epoch
 from bridge.codec import message_sets
 from bridge.codec.compression import KafkaCodec
+from bridge.encoded import Encoded
 from bridge.errors import KafkaError
 from bridge.futures import gathered
 from bridge.kafka import fetch_wire
@@ -32,6 +33,7 @@ _WHOLE_MESSAGE, _BATCHES, _ZSTD = 3, 4, 10
 """The versions from which on the first message is whole whatever its size, records come in batches, and may be zstd."""
 
 
+_MOST_SHARED = 32 * 1024  # bytes of records in an answer that may be the same for others who waited for it
 _COLD_SECONDS = 2.0  # beyond `max_wait_ms`, for the first records from where they are not in memory
 
 
@@ -53,42 +55,29 @@ class _Part:
         return Wanted(self.topic, self.wanted.partition, self.wanted.fetch_offset)
 
 
-async def handle(request: Request, broker: Broker, session: Session) -> Response:
+async def handle(request: Request, broker: Broker, session: Session) -> Response | Encoded:
     """Answer when there are `min_bytes`, an error, or `max_wait_ms` are over; waiting costs a future, not a poll."""
     if request.session_epoch not in _WITHOUT_SESSION:  # none was ever given out
         return Response(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=[])
-    version = session.api_version
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + max(request.max_wait_ms, 0) / 1000
-    most = min(request.max_bytes, broker.settings.kafka.max_fetch_bytes)
     parts = [_Part(topic.topic, wanted) for topic in request.topics for wanted in topic.partitions]
+    poll = _Poll(request, broker, session, parts, loop.time() + max(request.max_wait_ms, 0) / 1000)
     slow = [_open(part, broker) for part in parts if not _open_nowait(part, broker)]
     if slow:
         await gathered(slow)
-    reads = session.pending_reads
-    reads.keep_only({part.place for part in parts})
+    session.pending_reads.keep_only({part.place for part in parts})
     while True:
         grown: asyncio.Future[None] = loop.create_future()
         logs = [part.log for part in parts if part.log is not None]
         # asked to be told before looking: nothing that comes in between is missed
         for log in logs:
             log.end.notify(grown)
-        # an old client takes a cut message for one that it can never have
-        max_bytes = most if version < _WHOLE_MESSAGE else min(most, session.room() + reads.reserved)
+        session.pending_reads.notify(grown)
         try:
-            reads.notify(grown)
-            under_way = _read(parts, max_bytes, max(deadline - loop.time(), _COLD_SECONDS), reads)
-            found = sum(len(batch) for part in parts for batch in part.records)
-            enough, until = min(request.min_bytes, max_bytes), deadline
-            if under_way and not found:
-                enough, until = max(enough, 1), deadline + _COLD_SECONDS
-            if found >= enough or _settled(parts) or loop.time() >= until:
-                if version < _BATCHES:
-                    await gathered(_to_messages(part, version, max_bytes) for part in parts)
-                elif version < _ZSTD:
-                    _refuse_zstd(parts)
-                return _response(request, parts, max_bytes)
-            timer = loop.call_at(until, _wake, grown)
+            answer = await poll.look(loop.time())
+            if answer is not None:
+                return answer
+            timer = loop.call_at(poll.until, _wake, grown)
             try:
                 await grown
             finally:
@@ -98,9 +87,63 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
                 log.end.forget(grown)
 
 
+class _Poll:
+    """One request until it has its answer; `until`: when it gets it whatever has been found."""
+
+    def __init__(self, request: Request, broker: Broker, session: Session, parts: list[_Part], deadline: float) -> None:
+        self.until = deadline
+        self._request = request
+        self._shared = broker.shared_answers
+        self._session = session
+        self._parts = parts
+        self._deadline = deadline
+        self._version = session.api_version
+        self._most = min(request.max_bytes, broker.settings.kafka.max_fetch_bytes)
+        self._waited = False
+
+    async def look(self, now: float) -> Response | Encoded | None:
+        """The answer, if it is due."""
+        request, parts, reads = self._request, self._parts, self._session.pending_reads
+        max_bytes = self._most
+        if self._version >= _WHOLE_MESSAGE:  # an old client takes a cut message for one that it can never have
+            max_bytes = min(max_bytes, self._session.room() + reads.reserved)
+        key = _key(request, parts, max_bytes, self._version) if self._waited else None
+        shared = None if key is None else self._shared.get(key, max(request.min_bytes, 1))
+        if shared is not None:
+            return shared
+        self._waited = True
+        under_way = _read(parts, max_bytes, max(self._deadline - now, _COLD_SECONDS), reads)
+        found = sum(len(batch) for part in parts for batch in part.records)
+        enough, self.until = min(request.min_bytes, max_bytes), self._deadline
+        if under_way and not found:
+            enough, self.until = max(enough, 1), self._deadline + _COLD_SECONDS
+        if found < enough and not _settled(parts) and now < self.until:
+            return None
+        if self._version < _BATCHES:
+            await gathered(_to_messages(part, self._version, max_bytes) for part in parts)
+        elif self._version < _ZSTD:
+            _refuse_zstd(parts)
+        response = _response(request, parts, max_bytes)
+        if key is not None and 0 < found <= _MOST_SHARED and parts[0].error is None:
+            return self._shared.put(key, found, fetch_wire.write(response, self._version))
+        return response
+
+
 def _wake(waiter: "asyncio.Future[None]") -> None:
     if not waiter.done():
         waiter.set_result(None)
+
+
+def _key(request: Request, parts: list[_Part], max_bytes: int, version: int) -> Hashable | None:
+    """All that the answer to a Fetch of one partition depends on; None for any other."""
+    if len(parts) != 1 or version < _BATCHES:
+        return None
+    topic, wanted, log = parts[0].topic, parts[0].wanted, parts[0].log
+    if log is None or wanted.fetch_offset >= log.end.offset:
+        return None
+    limit = min(wanted.partition_max_bytes, max_bytes)
+    place = topic, wanted.partition, wanted.fetch_offset
+    return log, log.end.offset, log.known_start, *place, limit, max_bytes, version, request.isolation_level
 
 
 def _settled(parts: list[_Part]) -> bool:

@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from bridge.api import Broker, Session
 from bridge.apis import fetch
 from bridge.connection.answers import Waiting
+from bridge.encoded import Encoded
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.fetch_wire import Request, RequestPartition, RequestTopic, Response
 from bridge.metrics import Gauge
@@ -23,6 +24,12 @@ from tests.apis.wire import ask, frame, unique
 from tests.support.bridges import BridgeThread
 
 pytestmark = pytest.mark.pulsar
+
+
+def whole(answer: Response | Encoded) -> Response:
+    """An answer that is not shared with others."""
+    assert isinstance(answer, Response)
+    return answer
 
 
 def created(bridge: BridgeThread, **options: Any) -> str:
@@ -142,7 +149,7 @@ def test_answers_that_are_made_at_the_same_time_share_the_room(
         sessions = [
             Session(1, "", "", api_version=12, room=waiting.room, reserve=waiting.add) for _ in range(consumers)
         ]
-        return await asyncio.gather(*(fetch.handle(much, broker, session) for session in sessions))
+        return list(map(whole, await asyncio.gather(*(fetch.handle(much, broker, session) for session in sessions))))
 
     answers = [answer.responses[0].partitions[0] for answer in bridge.call(together())]
     assert limits[:3] == [3_000_000, 1_000_000, 1], "what the others leave, or one batch"
@@ -179,6 +186,6 @@ def test_while_answers_wait_for_slow_consumers_others_are_short(bridge_with: Cal
 
     broker = broker_of(bridge)
     session = Session(1, "peer", "listener", api_version=12, room=lambda: 0)
-    (answer,) = bridge.call(fetch.handle(much, broker, session)).responses[0].partitions
+    (answer,) = whole(bridge.call(fetch.handle(much, broker, session))).responses[0].partitions
     assert answer.error_code == ErrorCode.NONE
     assert len(answer.records or []) == 1

@@ -13,8 +13,9 @@ from bridge import codec
 from bridge.api import Api, Later, Session
 from bridge.apis import create_topics, delete_topics, fetch, list_offsets, metadata, produce
 from bridge.codec import NO_PRODUCER, Rebuild, Record
+from bridge.encoded import Encoded
 from bridge.errors import KafkaError
-from bridge.kafka import fetch_wire, produce_wire
+from bridge.kafka import fetch_wire, message, produce_wire
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.protocol import parse_body
 from bridge.pulsar.types import Entry
@@ -111,6 +112,9 @@ class Client:
             session.api_version = api.max_version if version is None else version
             session.received_at = received
             answer = await api.handle(request, self.bridge.handlers, session)
+            if isinstance(answer, Encoded):
+                body = b"".join(answer.body)
+                answer = message.decode(api.response, body, session.api_version, api.is_flexible(session.api_version))
         if isinstance(answer, Later):
             found = await answer.future
             return found if answer.make is None else answer.make(found)
@@ -148,7 +152,8 @@ class Client:
         if answer is None:
             return Fetched(NO_ANSWER, [], -1, self.world.now)
         found = answer.responses[0].partitions[0]
-        records = [record for data in found.records or () for record in entries.records_of(bytes(data))]
+        batches = [one for data in found.records or () for one in entries.split(memoryview(data))]
+        records = [record for one in batches for record in entries.records_of(bytes(one))]
         self.world.trace(self.name, "> fetched %s-%d from %d: %d, %d records, end %d", topic, partition, offset,
                          found.error_code, len(records), found.high_watermark)  # fmt: skip
         return Fetched(found.error_code, [one for one in records if one.offset >= offset], found.high_watermark,
