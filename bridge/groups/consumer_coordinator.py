@@ -107,8 +107,7 @@ class ConsumerGroups:
         """A ConsumerGroupHeartbeat; its answer comes when it is stored. KafkaError at once."""
         if request.regex:
             compiled(request.regex)
-        size = subscription_bytes(request.topics, request.regex)
-        self._budget.check(size)
+        self._budget.check(size := subscription_bytes(request.topics, request.regex))
         entry = await self._find(group_id, create=request.epoch == JOINING)
         if entry is None:
             raise await self.not_found(group_id, "Group" if request.leaves else "Consumer group")
@@ -119,8 +118,7 @@ class ConsumerGroups:
             async with entry.looking:  # one after another: an older look must not follow a newer one
                 view = await self._look(entry, request, subscribes)
                 answer = self._do(entry, lambda group, now: group.heartbeat(request, view, now))
-                if size:
-                    entry.sizes.set(request.member_id, size)
+                entry.sizes.set(request.member_id, size) if size else None
                 return answer
         finally:
             self._drop_if_blank(entry)
