@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from bridge.api import Api, Broker, Later, Session
-from bridge.codec import NO_PRODUCER, message_sets
+from bridge.codec import HEADER_SIZE, NO_PRODUCER, message_sets
 from bridge.codec.compression import CODEC_MASK, KafkaCodec
 from bridge.errors import KafkaError
 from bridge.futures import gathered
@@ -140,9 +140,13 @@ def _records(place: _Place, version: int) -> memoryview:
         raise KafkaError(ErrorCode.INVALID_RECORD, "no records for this partition")
     if version >= _BATCHES and _is_message_set(records):
         raise KafkaError(ErrorCode.INVALID_RECORD, f"Produce v{version} takes record batches of magic 2 only")
-    if version >= _BATCHES and len(records) < _size_of_first(records):
+    first = _size_of_first(records) if version >= _BATCHES else len(records)
+    if len(records) < first:
         text = f"{len(records)} bytes are no whole batch"
         raise KafkaError(ErrorCode.INVALID_RECORD, text)
+    if first >= HEADER_SIZE and first + message_sets.MAGIC_AT < len(records):  # what is shorter is no batch either
+        text = f"Produce requests with version {version} are only allowed to contain exactly one record batch per "
+        raise KafkaError(ErrorCode.INVALID_RECORD, text + "partition")
     return memoryview(records)
 
 

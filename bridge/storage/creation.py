@@ -19,6 +19,9 @@ _FEW_MARKS = 3
 async def check_new(name: str, topics: "Topics") -> None:
     """Raise the KafkaError with which a new topic of this name is refused, if it is."""
     names.check(name)
+    if names.PARTITION_MARK in name:
+        text = f"Pulsar creates no topic with {names.PARTITION_MARK} in its name: its partitions are called so"
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
     if name in names.INTERNAL:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
     if await topics.exists(name):

@@ -9,6 +9,7 @@ from bridge.kafka.error_codes import ErrorCode
 
 _LONGEST = 249  # org.apache.kafka.common.internals.Topic
 _LEGAL = re.compile(rf"[a-zA-Z0-9._-]{{1,{_LONGEST}}}", re.ASCII)
+PARTITION_MARK = "-partition-"
 _PARTITION = re.compile(r"-partition-[0-9]+\Z", re.ASCII)
 # Pulsar keeps its own state in topics of these names in every namespace (SystemTopicNames)
 _PULSAR_SYSTEM = frozenset(

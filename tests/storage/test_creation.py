@@ -57,3 +57,8 @@ def test_who_comes_second_is_told_so() -> None:
     with pytest.raises(KafkaError, match=r"Topic 'a' already exists\.") as raised, taken("a"):
         raise Conflict(409, "This topic already exists")
     assert raised.value.code == ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+async def test_names_that_pulsar_keeps_for_partitions_are_not_created() -> None:
+    code, _ = await refused("a-partition-0-b", Topics())
+    assert code == ErrorCode.INVALID_TOPIC_EXCEPTION

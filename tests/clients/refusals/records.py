@@ -119,8 +119,9 @@ CASES = [
     Case("magic 3", PRODUCE, lambda w: write(w.topic, batches.plain(magic=3)),
          "CORRUPT_MESSAGE: Invalid magic found in record: 3", ours="CORRUPT_MESSAGE: magic 3 is not record batch v2",
          why="the text is more exact"),
-    Case("two batches", PRODUCE, lambda w: write(w.topic, batches.plain() * 2), "INVALID_RECORD", ours="NONE",
-         why="it can be stored as it is meant"),
+    Case("two batches", PRODUCE, lambda w: write(w.topic, batches.plain() * 2), "INVALID_RECORD",
+         ours="INVALID_RECORD: Produce requests with version 9 are only allowed to contain exactly one record batch "
+         "per partition", why="Kafka says no more than the code"),
     Case("empty", PRODUCE, lambda w: write(w.topic, b""), "INVALID_RECORD",
          ours="INVALID_RECORD: 0 bytes are no whole batch", why="Kafka says no more than the code"),
     Case("too short", PRODUCE, lambda w: write(w.topic, b"\0" * 10), "INVALID_RECORD",
