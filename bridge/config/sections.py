@@ -35,6 +35,7 @@ class KafkaSettings:
     node_id: int = integer(0, 0, INT32_MAX)
     max_request_bytes: int = integer(104_857_600, 1024, INT32_MAX)
     max_connections: int = integer(10_000, 1)
+    max_connections_per_ip: int = integer(5000, 1)
     idle_seconds: float = seconds(600)
     max_in_flight_requests: int = integer(64, 1)
     auto_create_topics: bool = True

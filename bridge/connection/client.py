@@ -128,6 +128,11 @@ class Connection(asyncio.BufferedProtocol):
         self._outbox.resume()
         self._wake()
 
+    @property
+    def host(self) -> str:
+        """The client's address, without its port."""
+        return self._session.host
+
     def connection_lost(self, exc: Exception | None) -> None:
         """The socket is gone. What has been asked is done all the same, as in Kafka, except for what only waits."""
         _log.debug("= disconnected", extra=self._fields(error=exc))
@@ -165,12 +170,14 @@ class Connection(asyncio.BufferedProtocol):
         """Close the connection if its client has been silent too long.
 
         Silence counts while it is the client's turn: not while a handler runs, nor while we do not read for lack of
-        memory. A half-sent request holds memory, so it may not rest for as long as an idle connection.
+        memory. A half-sent request holds memory, so it may not rest for as long as an idle connection, nor come byte by
+        byte.
         """
         silent = now - self._active
         theirs = not self._outbox.writable or not (self._started or self._frames)
         midway = self._intake.midway and (self._reading or not self._outbox.writable)
-        if (theirs and silent >= idle_seconds) or ((midway or self._closing) and silent >= stall_seconds):
+        slow = self._reading and self._intake.is_slow(now, stall_seconds)
+        if (theirs and silent >= idle_seconds) or slow or ((midway or self._closing) and silent >= stall_seconds):
             if not self._closing:
                 self._metrics.rejected("idle")
                 _log.info("= closed for silence", extra=self._fields(seconds=round(silent, 1), midway=midway))
@@ -358,6 +365,7 @@ class Connection(asyncio.BufferedProtocol):
         wanted = wanted or (self._lingering is not None and not self._closing)
         if wanted != self._reading:
             self._reading = wanted
+            self._intake.begun_at = self._loop.time()
             if not (self._lost or self._ended):  # the transport reads no more by itself then
                 (self._transport.resume_reading if wanted else self._transport.pause_reading)()
         self._listener.show_paused(self, not (wanted or self._lost or self._ended))

@@ -6,16 +6,20 @@ from collections.abc import Callable
 from bridge.connection.budget import Budget, Lease
 from bridge.kafka.frames import FrameReceiver
 
+_SLOWEST_BYTES_A_SECOND = 16 * 1024
+
 
 class Intake:
     """The frames of one socket, counted in the budget of all."""
 
-    __slots__ = ("_budget", "_granted", "_lease", "_receiver", "_scratch", "frames", "reads")
+    __slots__ = ("_budget", "_granted", "_lease", "_receiver", "_scratch", "begun_at", "frames", "reads")
 
     def __init__(self, most_bytes: int, budget: Budget, scratch: memoryview, granted: Callable[[], None]) -> None:
         """`granted` is called when there is memory that had been asked for in vain."""
         self.frames: deque[tuple[memoryview, float]] = deque()
         """Whole requests, each with the time of its last byte."""
+        self.begun_at = 0.0
+        """When the request that is on its way began to come, or was read on."""
         self.reads = 0
         """How often something came."""
         self._receiver = FrameReceiver(most_bytes)
@@ -29,6 +33,11 @@ class Intake:
         """Whether a request has begun to come."""
         return self._receiver.midway
 
+    def is_slow(self, now: float, patience: float) -> bool:
+        """Whether a request takes longer to come than its size gives it, after the `patience` that any has."""
+        allowed = patience + self._receiver.size / _SLOWEST_BYTES_A_SECOND
+        return self.midway and now - self.begun_at >= allowed
+
     def buffer(self) -> memoryview:
         """Where the next bytes shall go: the begun frame's own memory, or scratch shared by all connections.
 
@@ -39,9 +48,11 @@ class Intake:
     def received(self, count: int, now: float) -> None:
         """So many bytes are in the buffer; raises FrameError."""
         self.reads += 1
-        held = self._receiver.capacity
+        held, midway = self._receiver.capacity, self.midway
         complete = self._receiver.received(count, self._scratch)
         self.frames.extend((frame, now) for frame in complete)
+        if complete or not midway:
+            self.begun_at = now
         self._budget.take(self._lease, sum(len(f) for f in complete) + self._receiver.capacity - held)
 
     def has_memory(self) -> bool:

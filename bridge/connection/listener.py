@@ -1,6 +1,7 @@
 """All connections of one listening socket: makes, counts, sweeps and drains them."""
 
 import asyncio
+from collections import Counter
 from contextlib import suppress
 
 from bridge import log
@@ -31,6 +32,7 @@ class Listener:
         self._connections: set[Connection] = set()  # also lost ones whose requests still run
         self._open: set[Connection] = set()
         self._paused: set[Connection] = set()
+        self._of_host: Counter[str] = Counter()
         self._draining = False
         self._drained = asyncio.Event()
         self._made = 0
@@ -51,12 +53,19 @@ class Listener:
             connection.drain()
         elif self._sweeper is None:
             self._sweep()
-        return len(self._open) <= self._settings.max_connections
+        self._of_host[connection.host] += 1
+        return (
+            len(self._open) <= self._settings.max_connections
+            and self._of_host[connection.host] <= self._settings.max_connections_per_ip
+        )
 
     def closed(self, connection: Connection) -> None:
         """The connection's socket is gone."""
         self._open.discard(connection)
         self._metrics.connections.set(len(self._open))
+        self._of_host[connection.host] -= 1
+        if not self._of_host[connection.host]:
+            del self._of_host[connection.host]
 
     def forget(self, connection: Connection) -> None:
         """The connection's last request is done, too."""

@@ -61,6 +61,11 @@ class FrameReceiver:
         """Whether a frame is begun and not ended."""
         return self._frame is not None or bool(self._head)
 
+    @property
+    def size(self) -> int:
+        """The bytes of the begun frame, as far as it says yet."""
+        return self._size
+
     def buffer(self, scratch: memoryview) -> memoryview:
         """Where the next bytes shall go."""
         if self._frame is None:

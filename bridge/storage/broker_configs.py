@@ -27,6 +27,7 @@ def broker_configs(settings: Settings, advertised: str, facts: Facts) -> list[En
         ("group.min.session.timeout.ms", groups.min_session_timeout_ms, Kind.INT, "groups.min_session_timeout_ms"),
         ("log.dirs", directory, Kind.STRING, "pulsar.tenant, pulsar.namespace: where the records are"),
         ("max.connections", kafka.max_connections, Kind.INT, "kafka.max_connections"),
+        ("max.connections.per.ip", kafka.max_connections_per_ip, Kind.INT, "kafka.max_connections_per_ip"),
         ("node.id", kafka.node_id, Kind.INT, "kafka.node_id"),
         ("num.partitions", kafka.default_partitions, Kind.INT, "kafka.default_partitions"),
         ("offset.metadata.max.bytes", groups.max_offset_metadata_bytes, Kind.INT, "groups.max_offset_metadata_bytes"),

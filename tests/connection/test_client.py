@@ -162,6 +162,20 @@ async def test_too_many_connections_are_refused() -> None:
         assert bench.metrics.rejections()["too_many_connections"] == 1
 
 
+async def test_connections_of_one_address_are_bounded_for_themselves() -> None:
+    async with serving(max_connections_per_ip=2) as bench, connected(bench) as first, connected(bench) as second:
+        async with connected(bench) as third:
+            assert await third.closed() == b""
+        first.send(request(ECHO, 1))
+        assert (await first.receive()).number == 1
+        await second.close()
+        await until(lambda: bench.metrics.connections.value == 1)
+        async with connected(bench) as again:
+            again.send(request(ECHO, 2))
+            assert (await again.receive()).number == 2
+        assert bench.metrics.rejections()["too_many_connections"] == 1
+
+
 # ---- limits ----------------------------------------------------------------------------------------------------------
 
 
@@ -308,6 +322,20 @@ async def test_silence_closes_the_connection() -> None:
         assert await idle.closed() == b""
         assert await midway.closed() == b""
         assert bench.metrics.rejections()["idle"] == 2
+
+
+async def test_a_request_that_comes_byte_by_byte_is_given_up() -> None:
+    async with serving(idle_seconds=1) as bench, connected(bench) as client:
+        sending = asyncio.ensure_future(drip(client, request(ECHO, 1, bytes(200))))
+        assert await client.closed() == b""
+        sending.cancel()
+        assert bench.metrics.rejections()["idle"] == 1
+
+
+async def drip(client: Client, data: bytes) -> None:
+    for at in range(len(data) - 1):
+        client.send(data[at : at + 1])
+        await asyncio.sleep(0.1)
 
 
 async def test_a_long_request_is_no_silence() -> None:
