@@ -72,6 +72,8 @@ async def _grow(wanted: RequestTopic, twice: bool, request: Request, broker: Bro
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         _check(topic, wanted, broker)
+        more = wanted.count - topic.partitions
+        await broker.topics.room.check(wanted.count, more, only=request.validate_only)
         if not request.validate_only:
             await within(request.timeout_ms, broker.topics.grow(topic, wanted.count))
     except TimeoutError:

@@ -112,6 +112,7 @@ async def _create(wanted: RequestTopic, twice: bool, too_many: bool, request: Re
         asked = {config.name: config.value for config in wanted.configs}
         configs, facts = await broker.topics.administration.check(asked)
         partitions = _partitions(wanted, broker)
+        await broker.topics.room.check(partitions, partitions, only=request.validate_only)
         topic_id = ZERO_UUID
         if not request.validate_only:
             creating = broker.topics.create(wanted.name, partitions, asked, is_new=True)

@@ -40,6 +40,8 @@ class KafkaSettings:
     max_in_flight_requests: int = integer(64, 1)
     auto_create_topics: bool = True
     default_partitions: int = integer(1, 1, 10_000)
+    max_partitions_per_topic: int = integer(2000, 1, INT32_MAX)
+    max_partitions: int = integer(50_000, 1, INT32_MAX)
     max_fetch_bytes: int = integer(57_671_680, 1024, INT32_MAX)
     memory_budget_bytes: int = integer(268_435_456, 1024)
 
@@ -49,6 +51,11 @@ class KafkaSettings:
             raise SettingsError(
                 f"kafka.memory_budget_bytes = {self.memory_budget_bytes} is below kafka.max_request_bytes = "
                 f"{self.max_request_bytes}: a request of the allowed size could never be taken in"
+            )
+        if self.default_partitions > self.max_partitions_per_topic:
+            raise SettingsError(
+                f"kafka.default_partitions = {self.default_partitions} is above kafka.max_partitions_per_topic = "
+                f"{self.max_partitions_per_topic}: no topic could be created automatically"
             )
         if not self.advertised and Address.parse(self.listen).host in ("0.0.0.0", "::"):  # noqa: S104 - it is refused
             raise SettingsError(

@@ -1,19 +1,23 @@
 """Whether a topic of some name may be created, judged and refused as by Kafka's ReplicationControlManager."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from bridge.config import KafkaSettings
 from bridge.errors import KafkaError
+from bridge.futures import Cached
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.admin import Conflict
 from bridge.storage import names
+from bridge.storage.faults import translated
 
 if TYPE_CHECKING:
     from bridge.storage.topics import Topics
 
 _FEW_MARKS = 3
+_COUNTED_SECONDS = 10.0
 
 
 async def check_new(name: str, topics: "Topics") -> None:
@@ -30,6 +34,37 @@ async def check_new(name: str, topics: "Topics") -> None:
     if other is not None:
         text = f"Topic '{name}' collides with existing topic: {other}"
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
+
+
+class Room:
+    """How many partitions there may be: each takes memory of Pulsar's, and enough of them all that it has."""
+
+    def __init__(self, settings: KafkaSettings, ask: Callable[[], Awaitable[int]]) -> None:
+        """`ask` tells how many there are."""
+        self._settings = settings
+        self._ask = ask
+        self._there = Cached(self._count, _COUNTED_SECONDS)
+        self._since = 0  # that were asked for since they were counted
+
+    async def check(self, partitions: int, more: int, *, only: bool = False) -> None:
+        """Raise the KafkaError with which a topic of so many partitions is refused, `more` of them new: of one topic
+        INVALID_PARTITIONS, of all POLICY_VIOLATION. `only`: they are not made now."""
+        most = self._settings.max_partitions_per_topic
+        if partitions > most:
+            text = f"{partitions} partitions are above kafka.max_partitions_per_topic = {most}"
+            raise KafkaError(ErrorCode.INVALID_PARTITIONS, text)
+        most = self._settings.max_partitions
+        with translated():
+            there = await self._there.get() + self._since
+        if there + more > most:
+            text = f"{there} partitions and {more} more are above kafka.max_partitions = {most}"
+            raise KafkaError(ErrorCode.POLICY_VIOLATION, text)
+        self._since += 0 if only else more
+
+    async def _count(self) -> int:
+        count = await self._ask()
+        self._since = 0
+        return count
 
 
 @contextmanager

@@ -40,6 +40,10 @@ class TopicQuestions:
         with translated():
             return await self._shown.look()
 
+    async def count(self) -> int:
+        """How many partitions there are, of all topics."""
+        return len(await self._stored.look())
+
     async def id_of(self, name: str, properties: dict[str, str]) -> uuid.UUID:
         """The id kept in the topic's properties, put there where there is none: it lives and dies with the topic."""
         known = topic_id(properties)

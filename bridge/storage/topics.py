@@ -17,7 +17,7 @@ from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import PulsarError
 from bridge.storage import kept, names
 from bridge.storage.administration import Administration
-from bridge.storage.creation import check_new, taken
+from bridge.storage.creation import Room, check_new, taken
 from bridge.storage.faults import translated
 from bridge.storage.names import Names
 from bridge.storage.partition import PartitionLog
@@ -45,6 +45,7 @@ class Topics:
         self._outdated: set[str] = set()  # being looked for, and created or deleted since that was asked
         self._deleting: Counter[str] = Counter()  # by deletions here that are under way
         self._questions = TopicQuestions(storage, self._names)
+        self.room = Room(storage.settings.kafka, self._questions.count)
         self._readying = FairLimit(_AT_ONCE)
         self._sweeper: asyncio.Task[None] | None = None
         self._closing: set[asyncio.Task[None]] = set()
@@ -224,8 +225,10 @@ class Topics:
 
     async def create_if_absent(self, name: str) -> Topic:
         """The topic, created with the default number of partitions if there is none (automatic creation)."""
+        partitions = self._storage.settings.kafka.default_partitions
         try:
-            return await self.create(name, self._storage.settings.kafka.default_partitions)
+            await self.room.check(partitions, partitions)
+            return await self.create(name, partitions)
         except KafkaError as error:
             if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise

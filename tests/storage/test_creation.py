@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
+from bridge.config import Settings
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.admin import Conflict
-from bridge.storage.creation import check_new, taken
+from bridge.storage.creation import Room, check_new, taken
 
 
 class Topics:
@@ -62,3 +63,42 @@ def test_who_comes_second_is_told_so() -> None:
 async def test_names_that_pulsar_keeps_for_partitions_are_not_created() -> None:
     code, _ = await refused("a-partition-0-b", Topics())
     assert code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+# ---- how many ------------------------------------------------------------------------------------------------------
+
+
+class Counted:
+    """So many partitions there are."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.asked = 0
+
+    async def ask(self) -> int:
+        self.asked += 1
+        return self.count
+
+
+def room(there: int, **limits: int) -> tuple[Room, Counted]:
+    counted = Counted(there)
+    return Room(Settings().with_values(kafka=limits).kafka, counted.ask), counted
+
+
+async def test_a_topic_may_have_so_many_partitions() -> None:
+    most, _ = room(0, max_partitions_per_topic=5)
+    await most.check(5, 5)
+    with pytest.raises(KafkaError) as raised:
+        await most.check(6, 1)
+    assert raised.value.code == ErrorCode.INVALID_PARTITIONS
+
+
+async def test_all_topics_together_may_have_so_many_and_few_questions_tell() -> None:
+    most, counted = room(7, max_partitions=10)
+    await most.check(100, 2)
+    await most.check(1, 1, only=True)
+    await most.check(1, 1)
+    with pytest.raises(KafkaError) as raised:
+        await most.check(1, 1)
+    assert raised.value.code == ErrorCode.POLICY_VIOLATION
+    assert counted.asked == 1
