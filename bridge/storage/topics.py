@@ -287,14 +287,18 @@ class Topics:
 
     # --- within ---
 
+    async def _may_be_there(self, name: str) -> bool:
+        """Of many that are asked for at once, as by scanners, one list tells which there are, if our login gets it."""
+        if len(self._finding) > _MANY:
+            with suppress(KafkaError):
+                return name in await self._questions.names()
+        return True
+
     async def _find(self, name: str) -> Topic | None:
         """Ask for a topic; anew where it was created or deleted meanwhile, for the answer may be from before that."""
         while True:
             self._outdated.discard(name)
-            found = None
-            # of many at once, as scanners ask for, one list tells which are there at all
-            if len(self._finding) <= _MANY or name in await self._questions.names():
-                found = await self._questions.find(name)
+            found = await self._questions.find(name) if await self._may_be_there(name) else None
             topic = None
             if found is not None and not self._deleting[name]:
                 partitions, properties = found

@@ -7,7 +7,7 @@ import pytest
 from bridge.config import Settings
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
-from bridge.pulsar.admin import Conflict
+from bridge.pulsar.admin import AdminError, Conflict
 from bridge.storage.creation import Room, check_new, taken
 
 
@@ -102,3 +102,12 @@ async def test_all_topics_together_may_have_so_many_and_few_questions_tell() -> 
         await most.check(1, 1)
     assert raised.value.code == ErrorCode.POLICY_VIOLATION
     assert counted.asked == 1
+
+
+async def test_who_may_not_count_them_makes_topics_all_the_same() -> None:
+    async def ask() -> int:
+        raise AdminError(403, "no")
+
+    most = Room(Settings().with_values(kafka={"max_partitions": 10}).kafka, ask)
+    for _ in range(3):
+        await most.check(8, 8)
