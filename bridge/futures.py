@@ -12,6 +12,22 @@ _S = TypeVar("_S")
 _R = TypeVar("_R")
 
 
+def loop_time() -> float:
+    """The event loop's time."""
+    return asyncio.get_running_loop().time()
+
+
+def seen(done: "asyncio.Future[Any]") -> None:
+    """A callback that reads the error: all who asked may have gone, and asyncio would complain."""
+    if not done.cancelled():
+        done.exception()
+
+
+def failed(done: "asyncio.Future[Any]") -> bool:
+    """Whether it has come out without a result."""
+    return done.cancelled() or done.exception() is not None
+
+
 def following(source: "asyncio.Future[_S]", take: "Callable[[asyncio.Future[_R], _S], None]") -> "asyncio.Future[_R]":
     """A future that is cancelled or fails as `source`, whose result `take` makes it of otherwise; what `take` raises is
     its error. Cancelling it leaves `source` alone."""
@@ -19,7 +35,7 @@ def following(source: "asyncio.Future[_S]", take: "Callable[[asyncio.Future[_R],
 
     def done(source: "asyncio.Future[_S]") -> None:
         if answer.done():
-            source.cancelled() or source.exception()  # seen: nobody else asks
+            seen(source)
         elif source.cancelled():
             answer.cancel()
         elif (error := source.exception()) is not None:
@@ -102,7 +118,7 @@ class SharedLook(Generic[_R]):
         """What a look begun from now on has seen; raises what it raised."""
         if self._next is None:
             self._next = asyncio.get_running_loop().create_task(self._run(self._running))
-            self._next.add_done_callback(_seen)
+            self._next.add_done_callback(seen)
         return await asyncio.shield(self._next)
 
     async def _run(self, before: "asyncio.Task[_R] | None") -> _R:
@@ -110,12 +126,6 @@ class SharedLook(Generic[_R]):
             await asyncio.wait((before,))
         self._running, self._next = self._next, None
         return await self._look()
-
-
-def _seen(task: "asyncio.Future[Any]") -> None:
-    """All who asked may have gone: then nobody else reads its error, and asyncio would complain."""
-    if not task.cancelled():
-        task.exception()
 
 
 class Cached(Generic[_R]):
@@ -131,9 +141,9 @@ class Cached(Generic[_R]):
         """The answer; raises what asking raised, which is not kept."""
         loop = asyncio.get_running_loop()
         answer = self._answer
-        if answer is None or (answer.done() and (loop.time() > self._until or _failed(answer))):
+        if answer is None or (answer.done() and (loop.time() > self._until or failed(answer))):
             answer = self._answer = loop.create_task(self._fetch())
-            answer.add_done_callback(_seen)
+            answer.add_done_callback(seen)
         return await asyncio.shield(answer)
 
     def forget(self) -> None:
@@ -144,10 +154,6 @@ class Cached(Generic[_R]):
         answer = await self._ask()
         self._until = asyncio.get_running_loop().time() + self._seconds
         return answer
-
-
-def _failed(task: "asyncio.Task[_R]") -> bool:
-    return task.cancelled() or task.exception() is not None
 
 
 _going_on: set["asyncio.Future[Any]"] = set()
@@ -161,5 +167,5 @@ async def within(timeout_ms: int, work: Coroutine[Any, Any, _R]) -> _R:
     task = asyncio.ensure_future(work)
     _going_on.add(task)  # the loop itself would let go of it
     task.add_done_callback(_going_on.discard)
-    task.add_done_callback(_seen)
+    task.add_done_callback(seen)
     return await asyncio.wait_for(asyncio.shield(task), max(timeout_ms, 1) / 1000)

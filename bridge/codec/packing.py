@@ -4,7 +4,6 @@ from bridge.codec import crc32c
 from bridge.codec.compression import KafkaCodec, compress_kafka
 from bridge.codec.types import HEADER_SIZE
 
-_CRC_START = 21
 _ATTRIBUTES_END = 23
 
 

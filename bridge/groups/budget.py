@@ -1,9 +1,10 @@
 """How much memory members' metadata may take: of one member, and of all groups together."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from bridge.config import GroupSettings
 from bridge.errors import KafkaError
+from bridge.groups.consumer_model import ConsumerMember
 from bridge.kafka.error_codes import ErrorCode
 from bridge.metrics import GroupMetrics
 
@@ -43,14 +44,17 @@ class MetadataBudget:
 class MemberSizes:
     """What the members of one group are counted for."""
 
-    def __init__(self, budget: MetadataBudget) -> None:
+    def __init__(self, budget: MetadataBudget, members: Iterable[ConsumerMember]) -> None:
         self._budget = budget
         self._sizes: dict[str, int] = {}
+        for member in members:
+            self.told(member.id, subscription_bytes(member.topics, member.regex))
 
-    def set(self, member_id: str, size: int) -> None:
-        """A member takes so many bytes now."""
-        self._budget.add(size - self._sizes.get(member_id, 0))
-        self._sizes[member_id] = size
+    def told(self, member_id: str, size: int) -> None:
+        """A member's subscription takes so many bytes now; 0: it has told none, and has what it had."""
+        if size:
+            self._budget.add(size - self._sizes.get(member_id, 0))
+            self._sizes[member_id] = size
 
     def keep_only(self, members: Mapping[str, object]) -> None:
         """All others have gone."""

@@ -107,7 +107,8 @@ class ConsumerGroups:
         """A ConsumerGroupHeartbeat; its answer comes when it is stored. KafkaError at once."""
         if request.regex:
             compiled(request.regex)
-        self._budget.check(size := subscription_bytes(request.topics, request.regex))
+        size = subscription_bytes(request.topics, request.regex)
+        self._budget.check(size)
         entry = await self._find(group_id, create=request.epoch == JOINING)
         if entry is None:
             raise await self.not_found(group_id, "Group" if request.leaves else "Consumer group")
@@ -118,7 +119,7 @@ class ConsumerGroups:
             async with entry.looking:  # one after another: an older look must not follow a newer one
                 view = await self._look(entry, request, subscribes)
                 answer = self._do(entry, lambda group, now: group.heartbeat(request, view, now))
-                entry.sizes.set(request.member_id, size) if size else None
+                entry.sizes.told(request.member_id, size)
                 return answer
         finally:
             self._drop_if_blank(entry)
@@ -247,9 +248,8 @@ class ConsumerGroups:
 
     def _take_in(self, group_id: str, snapshot: GroupSnapshot) -> _Entry:
         group = ConsumerGroup(group_id, self._limits, self._clock.time(), snapshot)
-        entry = self._entries[group_id] = _Entry(group, snapshot, MemberSizes(self._budget))
-        for member in snapshot.members.values():
-            entry.sizes.set(member.id, subscription_bytes(member.topics, member.regex))
+        sizes = MemberSizes(self._budget, snapshot.members.values())
+        entry = self._entries[group_id] = _Entry(group, snapshot, sizes)
         self._metrics.loaded.inc()
         return entry
 

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Final
 
 from bridge.errors import KafkaError
+from bridge.futures import seen
 from bridge.groups.batch import OVERHEAD, Record, pack
 from bridge.kafka.error_codes import ErrorCode
 from bridge.metrics import GroupMetrics
@@ -67,7 +68,7 @@ class Journal:
     def write(self, records: Sequence[Record]) -> "asyncio.Future[None]":
         """Take a place in the order; the future fails with KafkaError. Cancelling it takes nothing back."""
         future: asyncio.Future[None] = self._loop.create_future()
-        future.add_done_callback(_seen)
+        future.add_done_callback(seen)
         if not records:
             future.set_result(None)
             return future
@@ -194,9 +195,3 @@ def refusal(error: BaseException) -> KafkaError:
 def _fail(write: _Write, error: KafkaError) -> None:
     if not write.future.done():
         write.future.set_exception(KafkaError(error.code, str(error)))  # one each: an exception collects tracebacks
-
-
-def _seen(future: "asyncio.Future[None]") -> None:
-    """Nobody need wait for a write: its error is then nobody's."""
-    if not future.cancelled():
-        future.exception()

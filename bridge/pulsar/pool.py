@@ -7,7 +7,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from bridge.config import PulsarSettings
-from bridge.futures import shared
+from bridge.futures import seen, shared
 from bridge.metrics import PulsarMetrics
 from bridge.pulsar.auth import tls_context
 from bridge.pulsar.connection import Address, Connection
@@ -88,7 +88,7 @@ class Pool:
         attempt = self._attempts.get(key)
         if attempt is None:
             attempt = asyncio.create_task(self._open(key), name=f"connect {address}")
-            attempt.add_done_callback(_read_exception)
+            attempt.add_done_callback(seen)
             self._attempts[key] = attempt
         # One waiter's cancellation is not the others'.
         return await shared(attempt, ClientClosed("the Pulsar client"))
@@ -147,9 +147,3 @@ class Pool:
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
-
-
-def _read_exception(task: "asyncio.Task[Connection]") -> None:
-    """All waiters may have been cancelled: then nobody else reads it, and asyncio would complain."""
-    if not task.cancelled():
-        task.exception()

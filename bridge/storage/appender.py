@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 from bridge.codec import NO_PRODUCER
 from bridge.errors import KafkaError
-from bridge.futures import following
+from bridge.futures import failed, following
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from bridge.pulsar.producer import Producer
@@ -33,7 +33,7 @@ from bridge.storage.repeated import Stored
 from bridge.storage.sealing import METADATA_BYTES, Sealed
 from bridge.storage.sequences import Place, Range
 from bridge.storage.services import Storage
-from bridge.storage.writers import ProducerBatch, User, Writer, Writers, failed
+from bridge.storage.writers import ProducerBatch, User, Writer, Writers
 
 _READ_BACK_TRIES = 3
 _TOLD = 32  # one entry of so many tells its place

@@ -62,7 +62,8 @@ class Room:
         if there + more > most:
             text = f"{there} partitions and {more} more are above kafka.max_partitions = {most}"
             raise KafkaError(ErrorCode.POLICY_VIOLATION, text)
-        self._since += 0 if only else more
+        if not only:
+            self._since += more
 
     async def _count(self) -> int:
         count = await self._ask()

@@ -28,7 +28,6 @@ from bridge.storage.writers import ProducerBatch, User
 
 _MEMORY_IS_FRESH = 1.0  # seconds that older records are shown from memory before Pulsar is asked what it has deleted
 _SCAN_BYTES = 1 << 20
-_SILENCE = 1.0  # seconds that the tail may take before it is asked whether what it waits for will ever come
 
 
 class PartitionLog:

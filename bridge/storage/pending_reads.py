@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Collection
 from typing import Final, NamedTuple
 
+from bridge.futures import seen
 from bridge.storage.partition import PartitionLog
 
 _AT_ONCE: Final = 64  # of one client; what they read waits in memory for its next Fetch
@@ -74,7 +75,6 @@ class PendingReads:
         self._reserve(count)
 
     def _done(self, read: "asyncio.Task[list[bytes]]") -> None:
-        if not read.cancelled():
-            read.exception()  # seen: nobody may ever take it
+        seen(read)
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)

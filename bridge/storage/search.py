@@ -16,7 +16,7 @@ from itertools import accumulate
 from bridge.metrics import StorageMetrics
 from bridge.pulsar.admin import Admin
 from bridge.pulsar.client import PulsarClient
-from bridge.pulsar.types import EARLIEST, Position
+from bridge.pulsar.types import EARLIEST, Entry, Position
 from bridge.storage.batches import Batch, BatchMaker
 from bridge.storage.chunks import is_chunk
 from bridge.storage.markers import Markers
@@ -126,8 +126,10 @@ class Search:
         Another than the one asked for comes where the asked one is trimmed, or is a marker that the broker keeps.
         """
         entry = await self._client.read_entry(self._topic, position, self.markers.only)
-        if entry is None:
-            return None
+        return None if entry is None else self.met(entry)
+
+    def met(self, entry: Entry) -> Batch:
+        """An entry's batch; searches begin from where it stands from now on."""
         batch = self._maker.alone(entry)
         self._index.add(batch.base, (batch.position.ledger, batch.position.entry))
         return batch

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from bridge.codec import NO_TIMESTAMP
 from bridge.errors import BridgeError, KafkaError
-from bridge.futures import SharedLook
+from bridge.futures import SharedLook, loop_time
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.consumer import Reader
 from bridge.pulsar.types import EARLIEST, LATEST, Entry, Position
@@ -46,7 +46,7 @@ class TailOwner:
         self._opening = asyncio.Lock()
         self._shared_look = SharedLook(self._look)
         self._watching: asyncio.Task[None] | None = None
-        self._used_at = _now()
+        self._used_at = loop_time()
         self._looked_at = float("-inf")
         self._closed = False
 
@@ -57,7 +57,7 @@ class TailOwner:
 
     def use(self) -> Tail | None:
         """The same, which is not idle then."""
-        self._used_at = _now()
+        self._used_at = loop_time()
         return self.live
 
     async def open(self, begin: Position | None = None) -> Tail:
@@ -78,8 +78,11 @@ class TailOwner:
             return self._tail
 
     async def open_at_start(self) -> int | None:
-        """The offset at which the log starts, told by a tail that begins there and stays open: who asks for it is about
-        to read, and most logs are small. None where that is too far from the end, or cannot be told so."""
+        """The offset at which the log starts; None where it cannot be told so.
+
+        The reader that tells it stays open as the tail where that is near the end: who asks is about to read, and most
+        logs are small.
+        """
         async with self._opening:
             if self.live is not None:
                 return None
@@ -176,14 +179,14 @@ class TailOwner:
             last = await reader.last_position()
             first = None if last == EARLIEST else await _first(reader)
             self._check_open()
-            if first is None or not _is_near(first.position, last):
+            batch = None if first is None else self._search.met(first)
+            if batch is None or not _is_near(batch.position, last):
                 await reader.close()
-                return None
-            batch = self._storage.maker().alone(first)
+                return None if batch is None else batch.base
         except BaseException:
             await reader.close()
             raise
-        tail = self._new_tail(reader, first.position)
+        tail = self._new_tail(reader, batch.position)
         tail.begin(batch)
         if not self.loaded:
             await self._learn_from(tail, last)
@@ -216,7 +219,7 @@ class TailOwner:
 
     async def _look(self) -> None:
         """By the tail; one that is asked about now and then, as monitors do with all partitions, is kept none."""
-        before, self._looked_at = self._looked_at, _now()
+        before, self._looked_at = self._looked_at, loop_time()
         if self.live is not None or self._looked_at - before < _OFTEN:
             tail = await self.open()
             await self._reach(tail, await tail.last_stored())
@@ -251,7 +254,3 @@ async def _first(reader: Reader) -> Entry | None:
             entry = await reader.receive()
             return None if is_chunk(entry.metadata) else entry
     return None
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from bridge import log
 from bridge.errors import BridgeError
-from bridge.futures import Cached
+from bridge.futures import Cached, loop_time
 from bridge.pulsar.admin import Admin, AdminError, Forbidden
 from bridge.pulsar.client import PulsarClient
 from bridge.pulsar.consumer import Reader
@@ -76,7 +76,7 @@ class TopicPolicies:
         known = self._known.get(topic)
         if known is not None and known[0] > changed_at + _SETTLING_SECONDS:
             return known[1]
-        asked_at = _now()
+        asked_at = loop_time()
         found = await self.ask(topic)
         if self._changed_at.get(topic) == changed_at:
             self._known[topic] = asked_at, found
@@ -84,7 +84,7 @@ class TopicPolicies:
 
     def changed(self, topic: str) -> None:
         """Its policies have been changed here: whoever wants them asks, for a while."""
-        self._changed_at[topic] = _now()
+        self._changed_at[topic] = loop_time()
         self._known.pop(topic, None)
 
     async def _is_told(self) -> bool:
@@ -92,12 +92,12 @@ class TopicPolicies:
         reader = self._reader
         if reader is not None:
             return reader.attached
-        if _now() < self._refused_until:
+        if loop_time() < self._refused_until:
             return False
         try:
             return await self._opening.get()
         except (BridgeError, TimeoutError) as error:
-            self._refused_until = _now() + _REFUSED_SECONDS
+            self._refused_until = loop_time() + _REFUSED_SECONDS
             _log.warning("! changes of policies are not told", extra={"topic": self._topic, "reason": str(error)})
             return False
 
@@ -144,7 +144,7 @@ class TopicPolicies:
             self._changed_at.pop(topic, None)
         else:
             age = time.time() - entry.metadata.publish_time / 1000
-            self._changed_at[topic] = _now() - max(age, 0.0)
+            self._changed_at[topic] = loop_time() - max(age, 0.0)
 
     async def ask(self, topic: str) -> OwnPolicies:
         """A topic's own policies as the broker has them now; raises AdminError."""
@@ -169,7 +169,3 @@ class TopicPolicies:
             if error.status == _DISABLED or isinstance(error, Forbidden):
                 return None
             raise
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()

@@ -10,7 +10,7 @@ from functools import partial
 from bridge import log
 from bridge.errors import KafkaError
 from bridge.fairness import FairLimit
-from bridge.futures import gathered, shared
+from bridge.futures import gathered, loop_time, seen, shared
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.admin import AdminError
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
@@ -80,7 +80,7 @@ class Topics:
     def cached(self, name: str) -> Topic | None:
         """The topic if it is known already: no waiting, possibly some seconds old."""
         topic = self._known.get(name)
-        if topic is not None and _now() - topic.known_at > _FRESH:
+        if topic is not None and loop_time() - topic.known_at > _FRESH:
             self._refresh(topic)
         return topic
 
@@ -101,7 +101,7 @@ class Topics:
 
     def _found(self, name: str, finding: "asyncio.Future[Topic | None]") -> None:
         self._finding.pop(name, None)
-        finding.cancelled() or finding.exception()  # seen: all who asked may have gone
+        seen(finding)
 
     async def exists(self, name: str) -> bool:
         """Whether there is a topic of this name, whoever made it: a question that costs next to nothing."""
@@ -127,7 +127,7 @@ class Topics:
 
     async def all(self) -> list[Topic]:
         """Every topic that Kafka clients may see, by name."""
-        started = _now()
+        started = loop_time()
         found = await self.names()
         for name in self._known.keys() - set(found):
             # gone, or made while the list was: what was learnt since it was asked for is newer than the list
@@ -198,7 +198,7 @@ class Topics:
                     await self._storage.admin.delete_partitioned(self._names.pulsar(name), force=True)
                 self._forget(name)
                 raise
-        topic = self._created(Topic(name, partitions, True, new_id, _now(), properties))
+        topic = self._created(Topic(name, partitions, True, new_id, loop_time(), properties))
         await self.ready(topic)
         return topic
 
@@ -303,7 +303,7 @@ class Topics:
             if found is not None and not self._deleting[name]:
                 partitions, properties = found
                 known_id = await self._questions.id_of(name, properties)
-                topic = Topic(name, partitions or 1, partitions > 0, known_id, _now(), properties)
+                topic = Topic(name, partitions or 1, partitions > 0, known_id, loop_time(), properties)
             if name not in self._outdated:
                 return None if topic is None or self._deleting[name] else self._take(topic)
 
@@ -317,7 +317,7 @@ class Topics:
             found = await self._questions.find(topic.name)
         except KafkaError as error:
             _log.warning("! topic not refreshed", extra={"topic": topic.name, "error": str(error)})
-            topic.known_at = _now()
+            topic.known_at = loop_time()
             return
         if found is None or topic.id not in (topic_id(found[1]), NO_ID):  # none, or another of the same name
             self._forget(topic.name, topic)
@@ -331,7 +331,7 @@ class Topics:
             return
         topic.partitions = max(partitions, 1)
         topic.learn(properties)
-        topic.known_at = _now()
+        topic.known_at = loop_time()
 
     def _changed(self, added: Sequence[str], removed: Sequence[str]) -> None:
         """The namespace changed: topics that went are forgotten at once, new ones are found when asked for."""
@@ -379,8 +379,4 @@ class Topics:
                 await self._storage.catchups.sweep()
             for topic in list(self._known.values()):
                 for partition_log in list(topic.logs.values()):
-                    await partition_log.sweep(_now())
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
+                    await partition_log.sweep(loop_time())

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol, TypeAlias
 
-from bridge.futures import shared
+from bridge.futures import failed, loop_time, seen, shared
 from bridge.pulsar.client import PulsarClient
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.producer import Producer
@@ -43,7 +43,7 @@ class Writer:
     def __init__(self, producer: Producer) -> None:
         self.producer = producer
         self.sequences = Sequences(producer.last_sequence_id)
-        self.opened_at = self.used_at = _now()
+        self.opened_at = self.used_at = loop_time()
         self.users: set[int] = set()
         """The clients' connections that have sent batches of it and are still there."""
         self.answer: asyncio.Future[int] | None = None
@@ -98,11 +98,6 @@ class Writer:
         return any(not offset.done() for _, offset in self._recent)
 
 
-def failed(answer: "asyncio.Future[int]") -> bool:
-    """Whether an answer that is given is none with an offset."""
-    return answer.cancelled() or answer.exception() is not None
-
-
 class Writers:
     """The writers of one partition, opened when first needed."""
 
@@ -128,7 +123,7 @@ class Writers:
         writer = self.get(producer_id)
         if writer is not None:
             self._writers.move_to_end(producer_id)
-            writer.used_at = _now()
+            writer.used_at = loop_time()
             if user is not None and user.id not in writer.users:
                 release = partial(self.release, producer_id, user.id)
                 if user.when_gone((self._topic, producer_id), release):
@@ -142,7 +137,7 @@ class Writers:
         without our knowing, and another bridge have written what is missing.
         """
         producer_id, epoch, sequence = batch
-        came = _now()
+        came = loop_time()
         writer = self.use(producer_id, user)
         if writer is not None and writer.sequences.is_gap(epoch, sequence):
             await writer.settled()
@@ -163,7 +158,7 @@ class Writers:
 
     def _opened(self, producer_id: int, opening: "asyncio.Future[Writer]") -> None:
         self._opening.pop(producer_id, None)
-        opening.cancelled() or opening.exception()  # seen: all who asked may have gone
+        seen(opening)
 
     def is_taken(self, producer_id: int) -> bool:
         """Whether the writer cannot be opened because somebody else writes as this producer."""
@@ -226,7 +221,3 @@ class Writers:
             del self._producers[producer_id]
         writer = self._writers[producer_id] = Writer(producer)
         return writer
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
