@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
+from bridge.aside import Aside
 from bridge.config import Settings
 from bridge.encoded import Encoded, SharedAnswers
 from bridge.kafka import message
@@ -103,6 +104,7 @@ class Broker:
     groups: "Coordinator"
     offsets: "Offsets"
     shared_answers: SharedAnswers = field(default_factory=SharedAnswers)
+    aside: Aside = field(default_factory=Aside)
 
 
 Handle: TypeAlias = Callable[[Any, Broker, Session], Awaitable[Any]]
@@ -127,9 +129,13 @@ class Api:
     write: Callable[[Any, int], Sequence[Buffer]] | None = None
     """A writer of its own: (response, version) -> buffers, written one after another."""
     max_request_bytes: int = MAX_CONTROL_BYTES
-    abandon: bool = False
-    """A lost connection cancels the handler: true only where it waits and changes nothing, as a long poll does.
-    Anything else goes on, as in Kafka: with acks=0 a client sends and hangs up."""
+    reads: bool = False
+    """It changes nothing: when its client hangs up it is given up, or not begun. Anything else goes on, as in Kafka:
+    with acks=0 a client sends and hangs up."""
+    polls: bool = False
+    """It waits for something to happen, and may be answered before: a connection that ends need not wait for it."""
+    pure: bool = False
+    """Its answer follows from the request and what never changes: it waits for nothing and runs in any thread."""
     closes: bool = False
     """A request that fails as a whole closes the connection, although its answer has a place for the error: clients do
     not look there, and take the answer for a full one."""

@@ -1,12 +1,15 @@
 """Futures that come out as others do, and work that is done once for all who want it at the same time."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from itertools import chain, islice
 from typing import Any, Generic, TypeVar
 
 _AT_ONCE = 256
 _TURN = 0.002  # seconds that work which never waits may keep the event loop
+_LOOK_EVERY = 32
+_clock = time.perf_counter
 
 _S = TypeVar("_S")
 _R = TypeVar("_R")
@@ -59,6 +62,16 @@ async def shared(work: "asyncio.Future[_R]", closed: Exception) -> _R:
         if work.cancelled() and task is not None and not task.cancelling():
             raise closed from None
         raise
+
+
+async def in_turns(elements: Iterable[_R]) -> AsyncIterator[_R]:
+    """The elements; where there are many, others have their turns in between."""
+    until = _clock() + _TURN
+    for number, element in enumerate(elements):
+        if not number % _LOOK_EVERY and _clock() > until:
+            await asyncio.sleep(0)
+            until = _clock() + _TURN
+        yield element
 
 
 async def gathered(works: Iterable[Coroutine[Any, Any, _R]]) -> list[_R]:

@@ -5,6 +5,7 @@ import contextlib
 import secrets
 import signal
 import socket
+import sys
 from collections.abc import Sequence
 
 from bridge import __version__, apis, check, codec, log
@@ -36,6 +37,7 @@ _log = log.get(__name__)
 DRAIN_SECONDS = 10.0
 _CATCHUP_IDLE_SECONDS = 30.0
 _INDEX_IS_FRESH = 60.0
+_SWITCH_SECONDS = 0.001  # a fifth of what is usual: the event loop waits so long for a thread that works in Python
 
 
 class Server:
@@ -219,6 +221,7 @@ async def run(settings: Settings, sockets: Sequence[socket.socket] = ()) -> None
         if starting.done():
             await starting
             leave_out_what_is_there()
+            sys.setswitchinterval(_SWITCH_SECONDS)
             await stopping
     finally:
         stopping.cancel()

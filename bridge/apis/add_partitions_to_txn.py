@@ -110,4 +110,5 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    pure=True,
 )

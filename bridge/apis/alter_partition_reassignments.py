@@ -69,9 +69,8 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     """Agree to where a partition is already; Pulsar places its data itself."""
 
     async def topic(wanted: RequestTopic) -> ResponseTopic:
-        return ResponseTopic(
-            name=wanted.name, partitions=[await _partition(wanted.name, one, broker) for one in wanted.partitions]
-        )
+        found = (_partition(wanted.name, one, broker) for one in wanted.partitions)
+        return ResponseTopic(name=wanted.name, partitions=await gathered(found))
 
     return Response(
         allow_replication_factor_change=request.allow_replication_factor_change,

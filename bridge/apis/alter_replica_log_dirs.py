@@ -63,25 +63,23 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     here = directory_of(broker)
 
     async def topic(wanted: RequestTopic, path: str) -> ResponseTopic:
-        partitions = [
-            ResponsePartition(partition_index=index, error_code=await _error(wanted.name, index, path == here, broker))
-            for index in wanted.partitions
-        ]
-        return ResponseTopic(topic_name=wanted.name, partitions=partitions)
+        moved = (_partition(wanted.name, index, path == here, broker) for index in wanted.partitions)
+        return ResponseTopic(topic_name=wanted.name, partitions=await gathered(moved))
 
     moved = (topic(wanted, place.path) for place in request.dirs for wanted in place.topics)
     return Response(results=await gathered(moved))
 
 
-async def _error(name: str, index: int, known: bool, broker: Broker) -> int:
+async def _partition(name: str, index: int, known: bool, broker: Broker) -> ResponsePartition:
     """In the order of Kafka's ReplicaManager: the directory, then the partition."""
-    if not known:
-        return ErrorCode.LOG_DIR_NOT_FOUND
+    error = int(ErrorCode.NONE)
     try:
+        if not known:
+            raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND)
         await broker.topics.partition(name, index)
-    except KafkaError as error:
-        return error.code
-    return ErrorCode.NONE
+    except KafkaError as failure:
+        error = failure.code
+    return ResponsePartition(partition_index=index, error_code=error)
 
 
 API = Api(

@@ -71,6 +71,7 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    reads=True,
 )
 
 REFUSAL = Api(

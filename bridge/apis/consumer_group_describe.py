@@ -10,6 +10,7 @@ from uuid import UUID
 
 from bridge.api import Api, Broker, Session
 from bridge.errors import KafkaError
+from bridge.futures import gathered
 from bridge.groups.consumer_model import NOTHING, Assignment, ConsumerMember, GroupSnapshot
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, Uuid, message, since
@@ -84,7 +85,8 @@ class Response:
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Describe each group as it is stored."""
-    return Response(groups=[await _describe(group_id, broker) for group_id in request.group_ids])
+    groups = dict.fromkeys(request.group_ids)  # one that is asked for twice is told once
+    return Response(groups=await gathered(_describe(group_id, broker) for group_id in groups))
 
 
 async def _describe(group_id: str, broker: Broker) -> Group:
@@ -144,4 +146,5 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    reads=True,
 )

@@ -60,4 +60,5 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    pure=True,
 )

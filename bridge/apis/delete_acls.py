@@ -76,4 +76,5 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    pure=True,
 )

@@ -5,6 +5,7 @@ v2 is flexible.
 
 from bridge.api import Api, Broker, Session
 from bridge.errors import KafkaError
+from bridge.futures import gathered
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message
 
@@ -34,7 +35,8 @@ class Response:
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Delete each group; the answer comes when that is stored."""
-    return Response(results=[await _delete(group_id, broker) for group_id in dict.fromkeys(request.groups_names)])
+    groups = dict.fromkeys(request.groups_names)
+    return Response(results=await gathered(_delete(group_id, broker) for group_id in groups))
 
 
 async def _delete(group_id: str, broker: Broker) -> Result:

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from bridge.api import Api, Broker, Session
 from bridge.errors import KafkaError
-from bridge.futures import gathered, within
+from bridge.futures import gathered, in_turns, within
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int16, Int32, Uuid, message, nullable_since, since, until
 from bridge.storage.topic import Topic
@@ -55,11 +55,13 @@ class Response:
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Delete each topic; the answer comes when Pulsar has."""
     wanted = request.topics or [RequestTopic(name=name) for name in request.topic_names]
-    times = Counter((topic.name, topic.topic_id) for topic in wanted)
-    found = {key: await _find(*key, times[key] > 1, broker) for key in times}
-    answers = [one for one in found.values() if isinstance(one, ResponseTopic)]
+    times = Counter[tuple[str | None, UUID]]()
+    async for one in in_turns(wanted):
+        times[one.name, one.topic_id] += 1
+    found = await gathered(_find(*key, times[key] > 1, broker) for key in times)
+    answers = [one async for one in in_turns(found) if isinstance(one, ResponseTopic)]
     deleting = []
-    for topic, named in _distinct(found.values()):
+    for topic, named in _distinct(one for one in found if isinstance(one, Topic)):
         if named > 1:
             text = "The provided topic name maps to an ID that was already supplied."
             answers.append(_refused(topic.name, topic.id, ErrorCode.INVALID_REQUEST, text))
@@ -88,12 +90,11 @@ async def _find(name: str | None, topic_id: UUID, twice: bool, broker: Broker) -
     return topic
 
 
-def _distinct(found: Iterable[Topic | ResponseTopic]) -> Iterable[tuple[Topic, int]]:
+def _distinct(found: Iterable[Topic]) -> Iterable[tuple[Topic, int]]:
     """Every topic, and how often it was found: by its name, by its id, or by both."""
     times: dict[str, tuple[Topic, int]] = {}
     for one in found:
-        if isinstance(one, Topic):
-            times[one.name] = one, times.get(one.name, (one, 0))[1] + 1
+        times[one.name] = one, times.get(one.name, (one, 0))[1] + 1
     return times.values()
 
 

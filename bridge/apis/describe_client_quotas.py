@@ -110,4 +110,6 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    reads=True,
+    pure=True,
 )

@@ -81,7 +81,9 @@ class Response:
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Tell each config with its true value."""
-    found = (_describe(resource, request, broker) for resource in request.resources)
+    # one that is asked for twice is told once
+    wanted = {(one.resource_type, one.resource_name): one for one in request.resources}.values()
+    found = (_describe(resource, request, broker) for resource in wanted)
     return Response(results=await gathered(found))
 
 
@@ -184,4 +186,5 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    reads=True,
 )

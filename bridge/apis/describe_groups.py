@@ -8,6 +8,7 @@ from typing import Annotated
 
 from bridge.api import Api, Broker, Session
 from bridge.errors import KafkaError
+from bridge.futures import gathered
 from bridge.groups.state import Group as GroupState
 from bridge.groups.state import State
 from bridge.kafka.error_codes import ErrorCode
@@ -63,7 +64,8 @@ class Response:
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Describe each group."""
     tells = session.api_version >= TELLS
-    return Response(groups=[await _describe(group_id, tells, broker) for group_id in request.groups])
+    groups = dict.fromkeys(request.groups)  # one that is asked for twice is told once
+    return Response(groups=await gathered(_describe(group_id, tells, broker) for group_id in groups))
 
 
 async def _describe(group_id: str, tells: bool, broker: Broker) -> Group:
@@ -116,4 +118,5 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    reads=True,
 )

@@ -68,8 +68,8 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     """Tell the producers of each partition."""
 
     async def topic(wanted: RequestTopic) -> ResponseTopic:
-        partitions = [await _partition(wanted.name, index, broker) for index in wanted.partition_indexes]
-        return ResponseTopic(name=wanted.name, partitions=partitions)
+        found = (_partition(wanted.name, index, broker) for index in wanted.partition_indexes)
+        return ResponseTopic(name=wanted.name, partitions=await gathered(found))
 
     return Response(topics=await gathered(map(topic, request.topics)))
 
@@ -102,4 +102,5 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    reads=True,
 )

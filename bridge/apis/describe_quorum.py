@@ -125,4 +125,6 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    reads=True,
+    pure=True,
 )

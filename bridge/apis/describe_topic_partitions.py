@@ -145,4 +145,5 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    reads=True,
 )

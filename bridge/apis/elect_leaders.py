@@ -64,7 +64,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
 
     async def topic(wanted: RequestTopic) -> ResponseTopic:
         judge = partial(_judge, wanted.topic, request.election_type, broker)
-        return ResponseTopic(topic=wanted.topic, partition_result=[await judge(index) for index in wanted.partitions])
+        return ResponseTopic(topic=wanted.topic, partition_result=await gathered(map(judge, wanted.partitions)))
 
     return Response(
         error_code=ErrorCode.NONE if known else ErrorCode.INVALID_REQUEST,

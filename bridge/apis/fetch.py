@@ -289,5 +289,6 @@ API = Api(
     response=Response,
     read=fetch_wire.read,
     write=fetch_wire.write,
-    abandon=True,
+    reads=True,
+    polls=True,
 )

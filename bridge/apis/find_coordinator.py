@@ -84,4 +84,6 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    reads=True,
+    pure=True,
 )

@@ -8,6 +8,7 @@ from dataclasses import field
 from typing import Annotated
 
 from bridge.api import Api, Broker, Session
+from bridge.futures import in_turns
 from bridge.groups.subscription import CONSUMER
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message, since
@@ -52,7 +53,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         error_code=ErrorCode.NONE,
         groups=[
             Group(group_id=group_id, protocol_type=protocol_type, group_state=state, group_type=group_type)
-            for group_id, protocol_type, state, group_type in (*classic, *consumer)
+            async for group_id, protocol_type, state, group_type in in_turns((*classic, *consumer))
             if (not states or state.lower() in states) and (not types or group_type in types)
         ],
     )
@@ -67,4 +68,5 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    reads=True,
 )

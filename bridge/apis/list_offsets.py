@@ -13,7 +13,7 @@ from typing import Annotated
 from bridge.api import Api, Broker, Session
 from bridge.cluster import LEADER_EPOCH, check_epoch
 from bridge.errors import KafkaError
-from bridge.futures import gathered
+from bridge.futures import gathered, in_turns
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, Int64, message, since, until
 from bridge.storage.partition import PartitionLog
@@ -89,7 +89,10 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     """Look each partition's offset up; the ends come from memory, times are searched for in Pulsar."""
 
     version = session.api_version
-    times = Counter((topic.name, one.partition_index) for topic in request.topics for one in topic.partitions)
+    times = Counter[tuple[str, int]]()
+    async for topic in in_turns(request.topics):
+        async for one in in_turns(topic.partitions):
+            times[topic.name, one.partition_index] += 1
 
     async def find(name: str, wanted: RequestPartition) -> ResponsePartition:
         index = wanted.partition_index
@@ -97,11 +100,11 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
             return ResponsePartition(partition_index=index, error_code=ErrorCode.INVALID_REQUEST)
         return await (_partition(name, wanted, version, broker) if version else _partition_v0(name, wanted, broker))
 
-    async def topic(wanted: RequestTopic) -> ResponseTopic:
+    async def find_all(wanted: RequestTopic) -> ResponseTopic:
         found = (find(wanted.name, partition) for partition in wanted.partitions)
         return ResponseTopic(name=wanted.name, partitions=await gathered(found))
 
-    return Response(topics=await gathered(map(topic, request.topics)))
+    return Response(topics=await gathered(map(find_all, request.topics)))
 
 
 async def _partition(name: str, wanted: RequestPartition, version: int, broker: Broker) -> ResponsePartition:
@@ -174,4 +177,5 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    reads=True,
 )

@@ -68,4 +68,5 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    reads=True,
 )

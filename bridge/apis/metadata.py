@@ -14,7 +14,7 @@ from typing import Annotated
 from bridge.api import Api, Broker, Session
 from bridge.cluster import LEADER_EPOCH, Cluster
 from bridge.errors import KafkaError
-from bridge.futures import gathered
+from bridge.futures import gathered, in_turns
 from bridge.kafka import message as messages
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int16, Int32, Uuid, message, nullable_since, since, until
@@ -110,12 +110,12 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         create = request.allow_auto_topic_creation and broker.settings.kafka.auto_create_topics
         version = session.api_version
         # one that is asked for twice is told once, as by Kafka
-        wanted = {(one.topic_id, one.name): one for one in request.topics}.values()
+        wanted = {(one.topic_id, one.name): one async for one in in_turns(request.topics)}.values()
         found = await gathered(_find(one, version, create, broker) for one in wanted)
-    # From here on nothing is waited for: leaders and brokers are of one view of the cluster. kafka-python 3.0 hangs
-    # when it is told of a leader that is no broker.
+    # Leaders and brokers are of one view of the cluster: kafka-python 3.0 hangs when it is told of a leader that is no
+    # broker.
     cluster = broker.cluster
-    topics = [_describe(one, cluster) if isinstance(one, Topic) else one for one in found]
+    topics = [_describe(one, cluster) if isinstance(one, Topic) else one async for one in in_turns(found)]
     return Response(
         brokers=[ResponseBroker(node_id=node.id, host=node.host, port=node.port) for node in cluster.nodes],
         cluster_id=cluster.cluster_id,
@@ -180,4 +180,5 @@ API = Api(
     response=Response,
     read=read,
     closes=True,  # Kafka has one error there, REBOOTSTRAP_REQUIRED (KIP-1102), and the Java client looks for no other
+    reads=True,
 )

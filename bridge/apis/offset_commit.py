@@ -14,11 +14,14 @@ from uuid import UUID
 
 from bridge.api import Api, Broker, Later, Session
 from bridge.errors import KafkaError
+from bridge.futures import gathered, in_turns
 from bridge.groups.offsets import Member, Where
 from bridge.groups.records import StoredOffset
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int16, Int32, Int64, Uuid, message, since, until
 
+MANY = 1000
+"""Partitions of which an answer is made in a thread."""
 BY_ID = 10
 """The version from which on topics are named by their ids alone."""
 
@@ -95,17 +98,22 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     if by_id:
         await name_topics(request.topics, broker)
     try:
-        stored = await broker.offsets.commit(request.group_id, member, _wanted(request, by_id))
+        stored = await broker.offsets.commit(request.group_id, member, await _wanted(request, by_id))
     except KafkaError as error:
         return _answer(request, by_id, {}, ErrorCode(error.code))
+    if sum(len(topic.partitions) for topic in request.topics) > MANY:
+        return await broker.aside.run(_answer, request, by_id, await stored)
     return Later(stored, lambda errors: _answer(request, by_id, errors))
 
 
 async def name_topics(topics: Iterable[Identified], broker: Broker) -> None:
     """Fill in the names of topics that are named by their ids; one that is not known has none."""
-    for topic in topics:
-        found = await broker.topics.by_id(topic.topic_id) if topic.topic_id != ZERO_UUID else None
+
+    async def name(topic: Identified) -> None:
+        found = await broker.topics.by_id(topic.topic_id)
         topic.name = "" if found is None else found.name
+
+    await gathered(map(name, topics))
 
 
 def _answer(
@@ -121,7 +129,7 @@ def _answer(
     return Response(topics=topics)
 
 
-def _wanted(request: Request, by_id: bool) -> dict[Where, StoredOffset]:
+async def _wanted(request: Request, by_id: bool) -> dict[Where, StoredOffset]:
     chosen = request.retention_time_ms
     expires_at = -1 if chosen < 0 else time.time_ns() // 1_000_000 + chosen
     return {
@@ -131,9 +139,9 @@ def _wanted(request: Request, by_id: bool) -> dict[Where, StoredOffset]:
             metadata=one.committed_metadata or "",
             expires_at_ms=expires_at,
         )
-        for topic in request.topics
+        async for topic in in_turns(request.topics)
         if topic.name or not by_id
-        for one in topic.partitions
+        async for one in in_turns(topic.partitions)
     }
 
 

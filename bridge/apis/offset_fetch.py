@@ -13,6 +13,7 @@ from typing import Annotated
 from bridge.api import Api, Broker, Session
 from bridge.apis.offset_commit import BY_ID, name_topics
 from bridge.errors import KafkaError
+from bridge.futures import gathered
 from bridge.groups.offsets import Where
 from bridge.groups.records import StoredOffset
 from bridge.kafka.error_codes import ErrorCode
@@ -93,7 +94,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     """Answer from memory, which holds what Pulsar has acknowledged."""
     if request.groups:
         by_id = session.api_version >= BY_ID
-        return Response(groups=[await _group(one, by_id, broker) for one in request.groups])
+        return Response(groups=await gathered(_group(one, by_id, broker) for one in request.groups))
     one = await _group(RequestGroup(group_id=request.group_id, topics=request.topics), False, broker)
     if one.error_code:
         # v0 and v1 have no place for the error but the partitions
@@ -119,8 +120,8 @@ async def _group(group: RequestGroup, by_id: bool, broker: Broker) -> ResponseGr
 async def _identified(found: list[ResponseTopic], asked: Sequence[Topic] | None, broker: Broker) -> list[ResponseTopic]:
     """The same with ids: of all topics those that still exist, of those asked for also what is not known."""
     if asked is None:
-        topics = [(await broker.topics.get(topic.name), topic) for topic in found]
-        for known, topic in topics:
+        topics = await gathered(broker.topics.get(topic.name) for topic in found)
+        for known, topic in zip(topics, found, strict=True):
             topic.topic_id = ZERO_UUID if known is None else known.id
         return [topic for topic in found if topic.topic_id != ZERO_UUID]
     for wanted, topic in zip(asked, found, strict=True):
@@ -170,4 +171,5 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    reads=True,
 )

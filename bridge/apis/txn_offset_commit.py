@@ -92,4 +92,5 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    pure=True,
 )

@@ -80,4 +80,5 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    pure=True,
 )

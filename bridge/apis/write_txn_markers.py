@@ -6,6 +6,7 @@ Brokers send it to each other, and `kafka-transactions abort` for a transaction 
 
 from bridge.api import Api, Broker, Session
 from bridge.errors import KafkaError
+from bridge.futures import gathered
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message
 
@@ -69,26 +70,26 @@ class Response:
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Say of each partition that there is none such, or nothing in it to end."""
-    return Response(
-        markers=[
-            ResponseMarker(
-                producer_id=marker.producer_id, topics=[await _topic(topic, broker) for topic in marker.topics]
-            )
-            for marker in request.markers
-        ]
-    )
+
+    async def marker(wanted: RequestMarker) -> ResponseMarker:
+        topics = await gathered(_topic(one, broker) for one in wanted.topics)
+        return ResponseMarker(producer_id=wanted.producer_id, topics=topics)
+
+    return Response(markers=await gathered(map(marker, request.markers)))
 
 
 async def _topic(wanted: RequestTopic, broker: Broker) -> ResponseTopic:
-    partitions = []
-    for index in wanted.partition_indexes:
-        error = int(ErrorCode.INVALID_TXN_STATE)
-        try:
-            await broker.topics.partition(wanted.name, index)
-        except KafkaError as failure:
-            error = failure.code
-        partitions.append(ResponsePartition(partition_index=index, error_code=error))
-    return ResponseTopic(name=wanted.name, partitions=partitions)
+    found = (_partition(wanted.name, index, broker) for index in wanted.partition_indexes)
+    return ResponseTopic(name=wanted.name, partitions=await gathered(found))
+
+
+async def _partition(name: str, index: int, broker: Broker) -> ResponsePartition:
+    error = int(ErrorCode.INVALID_TXN_STATE)
+    try:
+        await broker.topics.partition(name, index)
+    except KafkaError as failure:
+        error = failure.code
+    return ResponsePartition(partition_index=index, error_code=error)
 
 
 API = Api(

@@ -3,11 +3,13 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple, cast
 
-from bridge.api import Api
+from bridge.api import Api, error_codes
 from bridge.apis import api_versions
 from bridge.connection.budget import Gauge
+from bridge.connection.draining import THROTTLE_MS
+from bridge.kafka import frames, message
 from bridge.kafka.primitives import Buffer
 
 HIGH_WATER = 1024 * 1024
@@ -16,6 +18,16 @@ SLICE = 256 * 1024
 """What is handed to the transport at once: it copies what the socket does not take."""
 JOINED = 64 * 1024
 """Smaller buffers are joined up to this size: a copy costs less than a system call."""
+LONG = 1000
+"""Elements of an answer from which on a thread writes it: two milliseconds."""
+
+
+class Made(NamedTuple):
+    """An answer as it goes out."""
+
+    buffers: Sequence[Buffer]
+    codes: Sequence[int]
+    """The errors that it tells."""
 
 
 class Started:
@@ -32,6 +44,34 @@ class Started:
         self.buffers: Sequence[Buffer] | None = None  # the answer, once there is one
         self.future: asyncio.Future[Any] | None = None
         self.make: Callable[[Any], Any] | None = None  # of its result, the answer
+
+
+def made(started: Started, response: Any, *, pausing: bool) -> Made:
+    """Write an answer, which asks for a pause where its connection is to end; EncodeError."""
+    if pausing and hasattr(response, "throttle_time_ms"):
+        response.throttle_time_ms = THROTTLE_MS
+    api, version = started.api, started.version
+    body = api.encode(response, version)
+    answer = frames.answer(api.key, started.correlation_id, api.is_flexible(version), body)
+    return Made(answer, list(error_codes(response)))
+
+
+def is_long(response: Any) -> bool:
+    """Whether writing the answer would keep the event loop for long."""
+    return _left(response, LONG) < 0
+
+
+def _left(value: Any, left: int) -> int:
+    """What is left of so many elements; counts no further than below zero."""
+    for name, messages in message.arrays_of(cast(type, type(value))):
+        elements = getattr(value, name) or ()
+        left -= len(elements)
+        if messages:
+            for element in elements:
+                if left < 0:
+                    break
+                left = _left(element, left)
+    return left
 
 
 class Waiting:

@@ -4,7 +4,7 @@ States. A connection is in the first row that applies:
 
 | state     | when                                       | reads | starts requests      | leaves it by                |
 |-----------|--------------------------------------------|-------|----------------------|-----------------------------|
-| lost      | the socket is gone                         | no    | yes, but no long poll| its last request's end      |
+| lost      | the socket is gone                         | no    | what changes things  | its last request's end      |
 | closing   | a refused frame, a failed handler          | no    | no                   | `connection_lost`           |
 | lingering | drained; waits for the client to hang up   | thrown| no                   | its end, or LINGER_SECONDS  |
 |           |                                            | away  |                      |                             |
@@ -12,29 +12,32 @@ States. A connection is in the first row that applies:
 |           |                                            | while |                      |                             |
 | ended     | the client sends no more                   | no    | yes                  | nothing left to do: closing |
 | blocked   | the client does not read its answers       | no    | no                   | `resume_writing`            |
-| full      | max_in_flight_requests received, or memory | no    | yes                  | an answer, or memory given  |
-|           | out                                        |       |                      | back                        |
+| full      | max_in_flight_requests or READ_AHEAD_BYTES | no    | yes                  | an answer, or memory given  |
+|           | received, or memory out                    |       |                      | back                        |
 | open      | else                                       | yes   | yes                  |                             |
 
-A request goes frame → `intake` → handler (`_work`, one task while there is something to do) → `_started`, which keeps
-the order of the answers → `_outbox` → socket. A handler that returns `Later` lets the next request start (api.py).
+A request goes frame → `intake` → its turn (`turns`) → handler (`_work`, one task while there is something to do) →
+`_started`, which keeps the order of the answers → `_outbox` → socket. A handler that returns `Later` lets the next
+request start (api.py).
 A frame that breaks the protocol closes the connection, as Kafka does; so does a handler that fails unforeseen: a client
 must never wait for an answer that will not come.
 """
 
 import asyncio
 from collections import deque
+from collections.abc import Awaitable, Callable
 from functools import partial
 from logging import DEBUG
 from typing import TYPE_CHECKING, Any, cast
 
 from bridge import log
-from bridge.api import Later, Session, error_codes
-from bridge.connection.answers import Outbox, Started
-from bridge.connection.draining import THROTTLE_MS, Drain
+from bridge.api import Later, Session
+from bridge.connection.answers import Made, Outbox, Started, is_long, made
+from bridge.connection.draining import LINGER_SECONDS, Drain
 from bridge.connection.intake import Intake
 from bridge.connection.parts import Refused, address_of, cancelled_from_outside, join_with_end
-from bridge.connection.requests import read_request
+from bridge.connection.requests import identify, perform
+from bridge.connection.turns import Metered, Share
 from bridge.errors import KafkaError
 from bridge.fairness import ASKER
 from bridge.kafka import frames, message
@@ -43,12 +46,6 @@ if TYPE_CHECKING:
     from bridge.connection.listener import Listener
 
 _log = log.get(__name__)
-
-TURN_SECONDS = 0.005
-"""How long pipelined requests that never wait may keep the event loop."""
-LINGER_SECONDS = 0.3
-"""How long a drained connection waits for its client to hang up. Closing with requests unread would be a reset, which
-takes from the client also the answers on their way to it (RFC 9112, 9.6)."""
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -66,6 +63,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport
         self._outbox: Outbox
         self._frames = self._intake.frames
+        self._share = Share()
         self._started: deque[Started] = deque()  # in the order of the requests
         self._worker: asyncio.Task[None] | None = None
         self._running: Started | None = None
@@ -144,9 +142,9 @@ class Connection(asyncio.BufferedProtocol):
         self._outbox.close()
         self._intake.drop_partial()
         for started in list(self._started):
-            if started.future is not None and started.api.abandon:
+            if started.future is not None and started.api.reads:
                 started.future.cancel()
-        if self._worker is not None and self._running is not None and self._running.api.abandon:
+        if self._worker is not None and self._running is not None and self._running.api.reads:
             self._worker.cancel()
         self._session.gone()
         self._listener.closed(self)
@@ -202,7 +200,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _go_on_draining(self, drain: Drain) -> None:
         running = self._running
-        polling = running if running is not None and running.api.abandon else None
+        polling = running if running is not None and running.api.polls else None
         if polling is not None and (self._frames or self._parting) and not self._cut_short and self._worker is not None:
             self._cut_short = self._worker.cancel()
         under_way = any(started.buffers is None and started is not polling for started in self._started)
@@ -231,13 +229,14 @@ class Connection(asyncio.BufferedProtocol):
     async def _work(self) -> None:
         """Run the queued requests one after another."""
         ASKER.set(self._number)
-        since = self._loop.time()
+        turns, share = self._listener.turns, self._share
         try:
             while self._may_start():
-                await self._serve(*self._frames.popleft())
-                if self._loop.time() - since > TURN_SECONDS:
-                    await asyncio.sleep(0)
-                    since = self._loop.time()
+                if not turns.free(share):
+                    await turns.turn(share)
+                    if not self._may_start():
+                        break
+                await Metered(self._serve(*self._intake.next()), share)
         except asyncio.CancelledError:
             if not self._lost:  # not by connection_lost: the event loop ends
                 self.abort()
@@ -252,15 +251,10 @@ class Connection(asyncio.BufferedProtocol):
         self._started.append(started)
         self._running = started
         try:
-            request = read_request(frame, started, self._broker, self._session)
-            if started.api.abandon and self._lost:
-                return self._finish(started, None)
-            if started.api.abandon and self._drain is not None and self._frames:
-                return self._answer_emptily(started)
-            result = await started.api.handle(request, self._broker, self._session)
+            await self._run(frame, started)
         except Refused as refused:
             self._finish(started, None)
-            return self._refuse(refused)
+            self._refuse(refused)
         except asyncio.CancelledError as error:
             if self._cut_short:
                 self._cut_short = False
@@ -272,18 +266,28 @@ class Connection(asyncio.BufferedProtocol):
             self._finish(started, None)
             raise
         except Exception as error:  # noqa: BLE001 - told and logged by _fail
-            return self._fail(started, error)
+            self._fail(started, error)
         finally:
             self._running = None
+
+    async def _run(self, frame: memoryview, started: Started) -> None:
+        body = identify(frame, started, self._broker, self._session)
+        if started.api.reads and self._lost:
+            return self._finish(started, None)
+        if started.api.polls and self._drain is not None and self._frames:
+            return self._answer_emptily(started)
+        result = await perform(body, started, self._broker, self._session, self._listener.lanes)
         if isinstance(result, Later):
-            started.future, started.make = asyncio.ensure_future(result.future), result.make
-            started.future.add_done_callback(partial(self._later_done, started))
-        else:
-            self._finish(started, result)
+            return self._follow(started, result.future, result.make)
+        self._finish(started, await self._made(started, result) if is_long(result) else result)
 
     def _answer_emptily(self, started: Started) -> None:
         """Answer a long poll that cannot go on: nothing yet, and a time to wait (KIP-219)."""
         self._finish(started, message.blank(started.api.response))
+
+    def _follow(self, started: Started, future: Awaitable[Any], make: Callable[[Any], Any] | None) -> None:
+        started.future, started.make = asyncio.ensure_future(future), make
+        started.future.add_done_callback(partial(self._later_done, started))
 
     def _later_done(self, started: Started, future: asyncio.Future[Any]) -> None:
         started.future = None
@@ -291,10 +295,11 @@ class Connection(asyncio.BufferedProtocol):
         try:
             result = None if lost else future.result()
             response = result if lost or started.make is None else started.make(result)
+            if is_long(response):
+                return self._follow(started, self._made(started, response), None)
+            self._finish(started, response)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - told and logged by _fail
             self._fail(started, error)
-        else:
-            self._finish(started, response)
         self._wake()
 
     # ---- answers -----------------------------------------------------------------------------------------------------
@@ -316,21 +321,19 @@ class Connection(asyncio.BufferedProtocol):
 
     def _finish(self, started: Started, response: Any | None) -> None:
         """Give a request its answer (None: it gets none), and write what is now due."""
+        if response is not None and not isinstance(response, Made):
+            response = made(started, response, pausing=self._drain is not None)
         started.buffers = ()
         if self._drain is not None:
             self._drain.answered()
         if response is not None and not self._lost:
-            if self._drain is not None and hasattr(response, "throttle_time_ms"):
-                response.throttle_time_ms = THROTTLE_MS
-            try:
-                body = started.api.encode(response, started.version)
-            except Exception as error:  # noqa: BLE001 - logged by _fail
-                return self._fail(started, error)
-            flexible = started.api.is_flexible(started.version)
-            started.buffers = frames.answer(started.api.key, started.correlation_id, flexible, body)
-            for code in error_codes(response):
+            started.buffers = response.buffers
+            for code in response.codes:
                 self._metrics.api(started.api.key).error(code)
         self._flush()
+
+    async def _made(self, started: Started, response: Any) -> Made:
+        return await self._broker.aside.run(made, started, response, pausing=self._drain is not None)
 
     def _flush(self) -> None:
         """Move answers that are due, in the order of the requests, to the socket."""
@@ -360,6 +363,7 @@ class Connection(asyncio.BufferedProtocol):
             and (self._drain is None or self._drain.reading)
             and self._outbox.writable
             and len(self._frames) + self._in_flight() < self._settings.max_in_flight_requests
+            and not self._intake.is_ahead
             and self._intake.has_memory()
         )
         wanted = wanted or (self._lingering is not None and not self._closing)

@@ -24,6 +24,9 @@ QUIET_SECONDS = 0.05
 """More than a request takes that was sent before its client was asked to pause."""
 HURRY_AFTER_SECONDS = 0.25
 READ_UNTIL_SECONDS = 0.4
+LINGER_SECONDS = 0.3
+"""How long a drained connection waits for its client to hang up. Closing with requests unread would be a reset, which
+takes from the client also the answers on their way to it (RFC 9112, 9.6)."""
 
 
 class Drain:

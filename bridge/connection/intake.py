@@ -6,18 +6,21 @@ from collections.abc import Callable
 from bridge.connection.budget import Budget, Lease
 from bridge.kafka.frames import FrameReceiver
 
+READ_AHEAD_BYTES = 1024 * 1024
 _SLOWEST_BYTES_A_SECOND = 16 * 1024
 
 
 class Intake:
     """The frames of one socket, counted in the budget of all."""
 
-    __slots__ = ("_budget", "_granted", "_lease", "_receiver", "_scratch", "begun_at", "frames", "reads")
+    __slots__ = ("_budget", "_granted", "_lease", "_receiver", "_scratch", "begun_at", "frames", "reads", "waiting")
 
     def __init__(self, most_bytes: int, budget: Budget, scratch: memoryview, granted: Callable[[], None]) -> None:
         """`granted` is called when there is memory that had been asked for in vain."""
         self.frames: deque[tuple[memoryview, float]] = deque()
         """Whole requests, each with the time of its last byte."""
+        self.waiting = 0
+        """Their bytes."""
         self.begun_at = 0.0
         """When the request that is on its way began to come, or was read on."""
         self.reads = 0
@@ -32,6 +35,11 @@ class Intake:
     def midway(self) -> bool:
         """Whether a request has begun to come."""
         return self._receiver.midway
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether so much has come and not begun that nothing more is to be read."""
+        return self.waiting >= READ_AHEAD_BYTES
 
     def is_slow(self, now: float, patience: float) -> bool:
         """Whether a request takes longer to come than its size gives it, after the `patience` that any has."""
@@ -53,7 +61,15 @@ class Intake:
         self.frames.extend((frame, now) for frame in complete)
         if complete or not midway:
             self.begun_at = now
-        self._budget.take(self._lease, sum(len(f) for f in complete) + self._receiver.capacity - held)
+        size = sum(map(len, complete))
+        self.waiting += size
+        self._budget.take(self._lease, size + self._receiver.capacity - held)
+
+    def next(self) -> tuple[memoryview, float]:
+        """The first of the frames, which is waiting no more."""
+        first = self.frames.popleft()
+        self.waiting -= len(first[0])
+        return first
 
     def has_memory(self) -> bool:
         """Whether more may be received; if not, `granted` is called when it may."""
@@ -71,9 +87,9 @@ class Intake:
 
     def drop(self) -> None:
         """Forget everything."""
-        size = sum(len(frame) for frame, _ in self.frames)
         self.frames.clear()
-        self._budget.give(self._lease, size)
+        self._budget.give(self._lease, self.waiting)
+        self.waiting = 0
         self.drop_partial()
 
     def drop_partial(self) -> None:

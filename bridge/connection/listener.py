@@ -9,6 +9,8 @@ from bridge.api import Broker
 from bridge.connection.answers import Waiting
 from bridge.connection.budget import Budget
 from bridge.connection.client import Connection
+from bridge.connection.requests import Lanes
+from bridge.connection.turns import Turns
 from bridge.kafka.frames import SCRATCH_BYTES
 
 _log = log.get(__name__)
@@ -24,6 +26,8 @@ class Listener:
         self.broker = broker
         self.budget = budget
         self.waiting = Waiting(broker.settings.kafka.memory_budget_bytes, broker.metrics.waiting_answer_bytes)
+        self.turns = Turns(asyncio.get_running_loop())
+        self.lanes = Lanes()
         self.name = name
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self._settings = broker.settings.kafka

@@ -1,21 +1,43 @@
-"""Reads a request out of its frame: which API and version it is of, and its message."""
+"""Finds out what request a frame holds, and has it handled: a large one is read in a thread, a few at once."""
 
+from collections.abc import Coroutine
 from logging import DEBUG
-from typing import Any
+from typing import Any, cast
 
 from bridge import log
-from bridge.api import Broker, Session
+from bridge.api import MAX_CONTROL_BYTES, Api, Broker, Session
 from bridge.apis import api_versions
 from bridge.connection.answers import Started
 from bridge.connection.parts import Refused
+from bridge.errors import KafkaError
+from bridge.fairness import FairLimit
 from bridge.kafka import frames
-from bridge.kafka.primitives import DecodeError
+from bridge.kafka.error_codes import ErrorCode
+from bridge.kafka.primitives import DecodeError, TooManyElements
 
 _log = log.get("bridge.connection.client")
 
+LARGE_BYTES = 8 * 1024
+"""Of names and numbers, not of records: reading so many takes two milliseconds."""
+AT_ONCE = 2
 
-def read_request(frame: memoryview, started: Started, broker: Broker, session: Session) -> Any:
-    """The request; `started` learns what it is. Refused where it breaks the protocol."""
+
+class Lanes:
+    """Where an API's large requests wait for each other, by turns of their connections.
+
+    Elements of two bytes make objects of a hundred, so only a few such requests are in memory.
+    """
+
+    def __init__(self) -> None:
+        self._of: dict[int, FairLimit] = {}
+
+    def of(self, api: Api) -> FairLimit:
+        """Those of one API: what takes long keeps up nothing else."""
+        return self._of.setdefault(api.key, FairLimit(AT_ONCE))
+
+
+def identify(frame: memoryview, started: Started, broker: Broker, session: Session) -> memoryview:
+    """The request's body; `started` and the session learn what it is. Refused where it breaks the protocol."""
     key, version, started.correlation_id = frames.parse_start(frame)
     fields = {"api": key, "version": version, "correlation_id": started.correlation_id}
     api = broker.apis.get(key)
@@ -33,13 +55,45 @@ def read_request(frame: memoryview, started: Started, broker: Broker, session: S
     metrics.bytes_in.inc(len(frame) + 4)
     if _log.isEnabledFor(DEBUG):
         _log.debug("< request", extra={**fields, "conn": session.id, "size": len(frame)})
-    reason = "bad_header"
     try:
         header = frames.parse_header(frame, api.is_flexible(version))
-        session.client_id = header.client_id
-        session.api_version = version
-        session.received_at = started.received
-        reason = "bad_body"
-        return api.decode(frame[header.body_offset :], version)
     except DecodeError as error:
-        raise Refused(reason, error=error, **fields) from None
+        raise Refused("bad_header", error=error, **fields) from None
+    session.client_id = header.client_id
+    session.api_version = version
+    session.received_at = started.received
+    return frame[header.body_offset :]
+
+
+async def perform(body: memoryview, started: Started, broker: Broker, session: Session, lanes: Lanes) -> Any:
+    """What the API's handler makes of the request; raises what it raises, Refused where the body is none."""
+    api = started.api
+    if len(body) <= LARGE_BYTES or api.max_request_bytes > MAX_CONTROL_BYTES:
+        return await api.handle(_decode(body, started), broker, session)
+    async with lanes.of(api):
+        if api.pure:
+            return await broker.aside.run(_perform, body, started, broker, session)
+        request = await broker.aside.run(_decode, body, started)
+        if not api.polls:
+            return await api.handle(request, broker, session)
+    return await api.handle(request, broker, session)
+
+
+def _perform(body: memoryview, started: Started, broker: Broker, session: Session) -> Any:
+    work = cast(Coroutine[Any, Any, Any], started.api.handle(_decode(body, started), broker, session))
+    try:
+        work.send(None)
+    except StopIteration as end:
+        return end.value
+    work.close()
+    raise RuntimeError(f"{started.api.name} is not pure: its handler waits")
+
+
+def _decode(body: memoryview, started: Started) -> Any:
+    try:
+        return started.api.decode(body, started.version)
+    except TooManyElements as error:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from None
+    except DecodeError as error:
+        fields = {"api": started.api.key, "version": started.version, "correlation_id": started.correlation_id}
+        raise Refused("bad_body", error=error, **fields) from None

@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar
 from bridge import log
 from bridge.config import GroupSettings
 from bridge.errors import KafkaError
+from bridge.futures import in_turns
 from bridge.groups import consumer_records
 from bridge.groups.budget import MemberSizes, MetadataBudget, subscription_bytes
 from bridge.groups.consumer_model import JOINING, NOTHING, GroupSnapshot, GroupState, View
@@ -148,7 +149,7 @@ class ConsumerGroups:
     async def all(self) -> list[tuple[str, GroupState]]:
         """Every group."""
         names = dict.fromkeys((*self._entries, *self._store.groups()))
-        found = [(name, await self.stored(name)) for name in names]
+        found = [(name, await self.stored(name)) async for name in in_turns(names)]
         return [(name, snapshot.state) for name, snapshot in found if snapshot is not None]
 
     async def delete(self, group_id: str) -> bool:

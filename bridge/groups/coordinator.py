@@ -18,6 +18,7 @@ from typing import TypeVar
 from bridge import log
 from bridge.config import GroupSettings
 from bridge.errors import KafkaError
+from bridge.futures import in_turns
 from bridge.groups import consumer_records, metadata, subscription
 from bridge.groups.budget import MOST_PROTOCOLS, MetadataBudget
 from bridge.groups.consumer_coordinator import ConsumerGroups
@@ -143,7 +144,7 @@ class Coordinator:
         self._check_active()
         await self._store.ready()
         names = dict.fromkeys((*self._entries, *self._store.groups()))
-        entries = [await self._find(name) for name in names]
+        entries = [await self._find(name) async for name in in_turns(names)]
         return [entry.group for entry in entries if entry is not None]
 
     async def delete(self, group_id: str) -> None:

@@ -10,10 +10,11 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 from bridge import log
 from bridge.config import GroupSettings
 from bridge.errors import KafkaError
+from bridge.futures import gathered, in_turns
 from bridge.groups.records import Key, StoredGroup, StoredOffset, encode_offset, offset_key
 from bridge.kafka.error_codes import ErrorCode
 from bridge.metrics import GroupMetrics
-from bridge.storage.topic import NO_ID
+from bridge.storage.topic import NO_ID, Topic
 from bridge.storage.topics import Topics
 
 _log = log.get("groups.offsets")
@@ -124,14 +125,15 @@ class Offsets:
 
         The time of the commit is filled in. Raises KafkaError for all of them.
         """
-        errors = {where: await self._check(where, stored) for where, stored in wanted.items()}
+        errors = await self._check(wanted)
         good = [where for where, error in errors.items() if error is ErrorCode.NONE]
         if not good:
             return _done(errors)
         await self._membership.check_commit(group_id, *member)
         now = self._now()
         records: dict[Key, bytes | None] = {
-            offset_key(group_id, *where): encode_offset(wanted[where], now, self._known_id(where[0])) for where in good
+            offset_key(group_id, *where): encode_offset(wanted[where], now, self._known_id(where[0]))
+            async for where in in_turns(good)
         }
         # callbacks, not a task: commits are many
         saving = asyncio.ensure_future(self._store.submit(group_id, records))
@@ -148,7 +150,8 @@ class Offsets:
         Those of topics that were deleted are left out, also where nobody told us: as on Kafka they are gone.
         """
         offsets = (await self._store.load(group_id)).offsets
-        ids = {name: await self._id(name) for name in {name for name, _ in offsets}}
+        names = list({name for name, _ in offsets})
+        ids = dict(zip(names, await gathered(map(self._id, names)), strict=True))
         return {where: stored for where, stored in offsets.items() if not _is_stale(stored, ids[where[0]])}
 
     async def delete(self, group_id: str, unwanted: Iterable[Where]) -> dict[Where, ErrorCode]:
@@ -159,10 +162,9 @@ class Offsets:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id}")
         if hold.members and not hold.consumer:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP, f"group {group_id} has members")
-        errors = {}
-        for where in unwanted:
-            errors[where] = await self._check(where, None)
-            if errors[where] is ErrorCode.NONE and _subscribes(hold, where[0]):
+        errors = await self._check(dict.fromkeys(unwanted))
+        for where, error in errors.items():
+            if error is ErrorCode.NONE and _subscribes(hold, where[0]):
                 errors[where] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
         good = [where for where, error in errors.items() if error is ErrorCode.NONE and where in stored.offsets]
         if good:
@@ -187,7 +189,7 @@ class Offsets:
             await asyncio.sleep(_GATHERING_SECONDS)  # deletions seldom come alone, and all groups are looked at
             names, self._doubtful = self._doubtful, set()
             try:
-                await self._forget_stale({name: await self._id(name) for name in names})
+                await self._forget_stale(dict(zip(names, await gathered(map(self._id, names)), strict=True)))
             except KafkaError as error:
                 _log.warning("! offsets of deleted topics stay", extra={"topics": len(names), "reason": str(error)})
 
@@ -266,20 +268,28 @@ class Offsets:
         else:
             outcome.set_exception(error)
 
-    async def _check(self, where: Where, stored: StoredOffset | None) -> ErrorCode:
-        """What is wrong with a partition, and with what is to be committed for it."""
+    async def _check(self, asked: Mapping[Where, StoredOffset | None]) -> dict[Where, ErrorCode]:
+        """What is wrong with each partition, and with what is to be committed for it."""
+        unknown = [name for name in dict.fromkeys(name for name, _ in asked) if self._topics.cached(name) is None]
+        found = dict(zip(unknown, await gathered(map(self._find, unknown)), strict=True)) if unknown else {}
+        return {where: self._judge(where, stored, found) async for where, stored in in_turns(asked.items())}
+
+    def _judge(self, where: Where, stored: StoredOffset | None, found: Mapping[str, Topic | ErrorCode]) -> ErrorCode:
         if stored is not None and len(stored.metadata.encode()) > self._settings.max_offset_metadata_bytes:
             return ErrorCode.OFFSET_METADATA_TOO_LARGE
         name, partition = where
+        topic = self._topics.cached(name) or found.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if isinstance(topic, ErrorCode):
+            return topic
+        return ErrorCode.NONE if 0 <= partition < topic.partitions else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    async def _find(self, name: str) -> Topic | ErrorCode:
         try:
-            topic = self._topics.cached(name) or await self._topics.get(name)
+            return await self._topics.get(name) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         except KafkaError as error:
             if error.code == ErrorCode.INVALID_TOPIC_EXCEPTION:
                 return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             return ErrorCode.COORDINATOR_NOT_AVAILABLE  # Pulsar does not say; clients try again
-        if topic is None or not 0 <= partition < topic.partitions:
-            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return ErrorCode.NONE
 
     def _known_id(self, name: str) -> str:
         """The id of a topic that was just looked for; empty where it has none."""

@@ -14,13 +14,18 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 MAX_STRING = 0x7FFF
 """Kafka's generated readers refuse longer strings, compact ones too."""
 
-MAX_ELEMENTS = 1_000_000
+MAX_ELEMENTS = 131_072
 """Array elements and tags in one message. Elements of two bytes make objects of a hundred: the frame's size alone
-bounds neither the memory nor the time that a hostile frame costs."""
+bounds neither the memory nor the time that a hostile frame costs. Every partition of `kafka.max_partitions` may be
+named, each by a topic of its own."""
 
 
 class DecodeError(BridgeError):
     """The bytes are not the message they claim to be."""
+
+
+class TooManyElements(DecodeError):
+    """It may be sound, and asks for too much."""
 
 
 class EncodeError(BridgeError):
@@ -39,7 +44,7 @@ class Room:
         """Count elements, before anything is allocated for them."""
         self.left -= count
         if self.left < 0:
-            raise DecodeError(f"more than {MAX_ELEMENTS} elements")
+            raise TooManyElements(f"more than {MAX_ELEMENTS} elements")
 
 
 def read_uvarint(data: memoryview, at: int) -> tuple[int, int]:

@@ -160,6 +160,15 @@ def _fields_of(cls: type) -> tuple[Field, ...]:
     return tuple(_field(cls, field, hints[field.name]) for field in dataclasses.fields(cls))
 
 
+@cache
+def arrays_of(cls: type) -> tuple[tuple[str, bool], ...]:
+    """The arrays of a message class, and whether their elements are messages; none of what is no message."""
+    if not dataclasses.is_dataclass(cls):
+        return ()
+    arrays = ((field.name, field.type.element) for field in fields_of(cls) if field.type.name == "array")
+    return tuple((name, element is not None and element.message is not None) for name, element in arrays)
+
+
 def _field(cls: type, field: "dataclasses.Field[Any]", hint: Any) -> Field:
     wire_type, nullable, marks = _resolve(hint)
     tag_number = next((mark.tag for mark in marks if mark.tag is not None), None)

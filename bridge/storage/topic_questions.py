@@ -5,7 +5,7 @@ import uuid
 
 from bridge import log
 from bridge.fairness import FairLimit
-from bridge.futures import SharedLook
+from bridge.futures import Cached, SharedLook
 from bridge.pulsar.admin import AdminError, NotFound
 from bridge.storage.faults import translated
 from bridge.storage.names import Names
@@ -15,6 +15,7 @@ from bridge.storage.topic import NO_ID, UUID_PROPERTY, topic_id
 _log = log.get(__name__)
 
 _AT_ONCE = 16
+_RECENT = 1.0  # seconds
 
 
 class TopicQuestions:
@@ -28,6 +29,7 @@ class TopicQuestions:
         self._stored = SharedLook(self._ask_stored)
         self._partitioned = SharedLook(lambda: self._admin.partitioned_topics(names.namespace))
         self._shown = SharedLook(self._ask_shown)
+        self._recent = Cached(self._shown.look, _RECENT)
 
     async def find(self, name: str) -> tuple[int, dict[str, str]] | None:
         """Partitions (0: not partitioned) and properties; None if there is no such topic."""
@@ -39,6 +41,15 @@ class TopicQuestions:
         """The names of all topics that Kafka clients may see; who ask at the same time share the answer."""
         with translated():
             return await self._shown.look()
+
+    async def recent_names(self) -> frozenset[str]:
+        """The same, as it was a moment ago, but for what was changed here."""
+        with translated():
+            return await self._recent.get()
+
+    def changed(self) -> None:
+        """A topic was made or deleted here."""
+        self._recent.forget()
 
     async def count(self) -> int:
         """How many partitions there are, of all topics."""

@@ -10,12 +10,13 @@ from functools import partial
 from bridge import log
 from bridge.errors import KafkaError
 from bridge.fairness import FairLimit
-from bridge.futures import gathered, loop_time, seen, shared
+from bridge.futures import SharedLook, gathered, loop_time, seen, shared
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.admin import AdminError
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import PulsarError
 from bridge.storage import kept, names
+from bridge.storage.absent import Absent
 from bridge.storage.administration import Administration
 from bridge.storage.creation import Room, check_new, taken
 from bridge.storage.faults import translated
@@ -41,6 +42,9 @@ class Topics:
         self._storage = storage
         self._names = Names(storage.settings.pulsar.full_namespace)
         self._known: dict[str, Topic] = {}
+        self._ids: dict[uuid.UUID, Topic] = {}  # of `_known`
+        self._absent = Absent()
+        self._everything = SharedLook(self.all)
         self._finding: dict[str, asyncio.Future[Topic | None]] = {}
         self._outdated: set[str] = set()  # being looked for, and created or deleted since that was asked
         self._deleting: Counter[str] = Counter()  # by deletions here that are under way
@@ -89,7 +93,7 @@ class Topics:
         topic = self.cached(name)
         if topic is not None:
             return topic
-        if not names.is_shown(name):
+        if not names.is_shown(name) or name in self._absent:
             return None
         # asked for many times at once, it is looked for once, and all go on in the order they came
         finding = self._finding.get(name)
@@ -114,12 +118,14 @@ class Topics:
 
     async def by_id(self, topic_id: uuid.UUID) -> Topic | None:
         """The topic with this id."""
-        if topic_id == NO_ID:
+        if topic_id == NO_ID or topic_id in self._absent:
             return None
-        for topic in self._known.values():
-            if topic.id == topic_id:
-                return topic
-        return next((topic for topic in await self.all() if topic.id == topic_id), None)
+        if topic_id not in self._ids:
+            asked_at = loop_time()
+            await self._everything.look()
+            if topic_id not in self._ids:
+                self._absent.add(topic_id, asked_at)
+        return self._ids.get(topic_id)
 
     async def names(self) -> list[str]:
         """The names of all topics that Kafka clients may see, in order."""
@@ -221,7 +227,12 @@ class Topics:
         """Go by what was learnt of a topic, unless somebody was quicker."""
         if self._stopped:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this node stops")
-        return self._known.setdefault(topic.name, topic)
+        self._absent.discard(topic.name)
+        self._absent.discard(topic.id)
+        known = self._known.setdefault(topic.name, topic)
+        if known.id != NO_ID:
+            self._ids[known.id] = known
+        return known
 
     async def create_if_absent(self, name: str) -> Topic:
         """The topic, created with the default number of partitions if there is none (automatic creation)."""
@@ -291,13 +302,14 @@ class Topics:
         """Of many that are asked for at once, as by scanners, one list tells which there are, if our login gets it."""
         if len(self._finding) > _MANY:
             with suppress(KafkaError):
-                return name in await self._questions.names()
+                return name in await self._questions.recent_names()
         return True
 
     async def _find(self, name: str) -> Topic | None:
         """Ask for a topic; anew where it was created or deleted meanwhile, for the answer may be from before that."""
         while True:
             self._outdated.discard(name)
+            asked_at = loop_time()
             found = await self._questions.find(name) if await self._may_be_there(name) else None
             topic = None
             if found is not None and not self._deleting[name]:
@@ -305,7 +317,10 @@ class Topics:
                 known_id = await self._questions.id_of(name, properties)
                 topic = Topic(name, partitions or 1, partitions > 0, known_id, loop_time(), properties)
             if name not in self._outdated:
-                return None if topic is None or self._deleting[name] else self._take(topic)
+                if topic is not None and not self._deleting[name]:
+                    return self._take(topic)
+                self._absent.add(name, asked_at)
+                return None
 
     def _refresh(self, topic: Topic) -> None:
         if topic.refreshing is None or topic.refreshing.done():
@@ -335,6 +350,8 @@ class Topics:
 
     def _changed(self, added: Sequence[str], removed: Sequence[str]) -> None:
         """The namespace changed: topics that went are forgotten at once, new ones are found when asked for."""
+        for full in added:
+            self._absent.discard(self._names.owner(full))
         for name in {name for full in removed if (name := self._names.owner(full)) is not None}:
             if name in self._known:
                 self._refresh(self._known[name])
@@ -350,12 +367,15 @@ class Topics:
 
         The producers of old and new have one name, so that the broker lets the new one in when the old one has left.
         """
-        if name in self._finding and which is None:
-            self._outdated.add(name)
+        if which is None:
+            self._questions.changed()
+            if name in self._finding:
+                self._outdated.add(name)
         topic = self._known.get(name)
         if topic is None or (which is not None and topic is not which):
             return []
         del self._known[name]
+        self._ids.pop(topic.id, None)
         topic.forgotten = True
         closing = []
         for partition_log in topic.logs.values():

@@ -61,7 +61,8 @@ class Bench:
                 request=Request,
                 response=Response,
                 max_request_bytes=2**31 - 1,
-                abandon=key == POLL,
+                reads=key == POLL,
+                polls=key == POLL,
             )
             for key, handle in handles.items()
         ]

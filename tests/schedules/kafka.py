@@ -103,7 +103,7 @@ class Client:
             return handled.result()
         self.world.trace(self.name, "! no answer to %s, hangs up", api.name)
         self.world.after_all(handled, api.name)
-        if api.abandon:
+        if api.reads:
             handled.cancel()
         return None
 

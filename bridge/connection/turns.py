@@ -1,0 +1,109 @@
+"""Shares the event loop among connections by what their requests have cost: who has asked for little goes first.
+
+Start-time fair queueing: each connection has a clock of its own that runs as fast as it takes the event loop's time,
+and the one whose clock is furthest behind goes next. One that was quiet starts at the clock of the last one served, so
+it goes before all who have used theirs, and saves nothing up. Between two slices the loop turns: sockets are read,
+receipts and timers come in. Where nobody waits nothing is queued.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Generator
+from heapq import heappop, heappush
+from typing import Any, Generic, TypeVar, cast
+
+SLICE_SECONDS = 0.004
+"""How long requests may keep the event loop before it turns."""
+_AT_ONCE = 16
+"""How many connections are woken for one slice; who comes too late for it keeps its place."""
+
+_R = TypeVar("_R")
+_clock = time.perf_counter
+
+
+class Share:
+    """One connection's part of the event loop's time."""
+
+    __slots__ = ("used",)
+
+    def __init__(self) -> None:
+        self.used = 0.0
+        """Its clock: seconds."""
+
+
+class Turns:
+    """Who of all connections goes next."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._now = 0.0  # the clock of the last one served
+        self._until = 0.0
+        self._slicing = False
+        self._waiting: list[tuple[float, int, asyncio.Future[None]]] = []
+        self._came = 0
+
+    def free(self, share: Share) -> bool:
+        """Whether the connection may serve a request now; if not, `turn` tells when."""
+        if not self._slicing:
+            self._slicing = True
+            self._until = _clock() + SLICE_SECONDS
+            self._loop.call_soon(self._next_slice)
+        elif self._waiting or _clock() > self._until:
+            return False
+        self._serve(share)
+        return True
+
+    async def turn(self, share: Share) -> None:
+        """Wait until it is the connection's turn."""
+        share.used = max(share.used, self._now)
+        while True:
+            self._came += 1
+            woken = self._loop.create_future()
+            heappush(self._waiting, (share.used, self._came, woken))
+            await woken
+            if _clock() <= self._until:
+                return self._serve(share)
+
+    def _serve(self, share: Share) -> None:
+        self._now = share.used = max(share.used, self._now)
+
+    def _next_slice(self) -> None:
+        """The loop has turned."""
+        if not self._waiting:
+            self._slicing = False
+            return
+        self._until = _clock() + SLICE_SECONDS
+        for _ in range(min(_AT_ONCE, len(self._waiting))):
+            _, _, woken = heappop(self._waiting)
+            if not woken.done():  # cancelled, with its connection
+                woken.set_result(None)
+        self._loop.call_soon(self._loop.call_soon, self._next_slice)  # those woken run in the next turn of the loop
+
+
+class Metered(Generic[_R]):
+    """A coroutine, whose time on the event loop counts as its connection's; what it waits for does not."""
+
+    __slots__ = ("_share", "_work")
+
+    def __init__(self, work: Coroutine[Any, Any, _R], share: Share) -> None:
+        self._work = work
+        self._share = share
+
+    def __await__(self) -> Generator[Any, Any, _R]:
+        work, share = self._work, self._share
+        step: Callable[[Any], Any] = work.send
+        argument: Any = None
+        while True:
+            began = _clock()
+            try:
+                waited_for = step(argument)
+            except StopIteration as end:
+                return cast(_R, end.value)
+            finally:
+                share.used += _clock() - began
+            try:
+                argument = yield waited_for
+            except BaseException as error:  # noqa: BLE001 - handed on to the coroutine
+                step, argument = work.throw, error
+            else:
+                step = work.send

@@ -1,0 +1,1 @@
+"""What hostile requests cost: the attacker, the bridge, Pulsar and a well-behaved client beside them."""

@@ -1,0 +1,175 @@
+"""Attacks of more than one request: what is cheap to send and may be dear to serve."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from bridge.apis import (
+    create_partitions,
+    create_topics,
+    describe_configs,
+    describe_log_dirs,
+    fetch,
+    find_coordinator,
+    init_producer_id,
+    join_group,
+    list_groups,
+    list_offsets,
+    metadata,
+    offset_commit,
+    produce,
+)
+from bridge.codec import Rebuild, Record, build_batch
+from bridge.kafka import fetch_wire
+from bridge.kafka.message import blank
+from bridge.kafka.produce_wire import Request as Produced
+from bridge.kafka.produce_wire import RequestPartition, RequestTopic
+from tests.hostile.clients import Load, frame
+
+CONNECTIONS = 20
+
+
+class Attack(NamedTuple):
+    """A load by its name."""
+
+    name: str
+    load: Callable[[str], Load]
+    """Of a topic that exists."""
+
+
+def _pipelined(each: bytes, count: int, connections: int = CONNECTIONS) -> Load:
+    return Load([[each] * count] * connections, count)
+
+
+def _hung_up(each: bytes, count: int) -> Load:
+    return Load([[each] * count] * CONNECTIONS, 0)
+
+
+def _metadata(name: str | None) -> bytes:
+    topics = None if name is None else [blank(metadata.RequestTopic, name=name)]
+    return frame(metadata.API, 8, blank(metadata.Request, topics=topics, allow_auto_topic_creation=False))
+
+
+def _offsets(topic: str, timestamp: int) -> bytes:
+    partition = blank(list_offsets.RequestPartition, partition_index=0, timestamp=timestamp)
+    wanted = blank(list_offsets.RequestTopic, name=topic, partitions=[partition])
+    return frame(list_offsets.API, 5, blank(list_offsets.Request, replica_id=-1, topics=[wanted]))
+
+
+def _join(group: str, metadata_bytes: int = 30) -> bytes:
+    protocols = [blank(join_group.Protocol, name="range", metadata=bytes(metadata_bytes))]
+    request = blank(join_group.Request,
+        group_id=group, session_timeout_ms=10_000, rebalance_timeout_ms=60_000, member_id="",
+        protocol_type="consumer", protocols=protocols,
+    )  # fmt: skip
+    return frame(join_group.API, 3, request)
+
+
+def _produce(topic: str, size: int, acks: int) -> bytes:
+    records = bytes(build_batch([Record(0, 1_700_000_000_000, b"k", bytes(size), [])], Rebuild(0, 1, 0, own=True)))
+    partition = blank(RequestPartition, index=0, records=records)
+    return frame(
+        produce.API,
+        3,
+        blank(
+            Produced,
+            acks=acks,
+            timeout_ms=5000,
+            topic_data=[blank(RequestTopic, name=topic, partition_data=[partition])],
+        ),
+    )
+
+
+def _fetch(topic: str, offset: int, wait_ms: int) -> bytes:
+    partition = blank(fetch_wire.RequestPartition, partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
+    request = blank(fetch_wire.Request,
+        replica_id=-1, max_wait_ms=wait_ms, min_bytes=1, max_bytes=50 << 20,
+        topics=[blank(fetch_wire.RequestTopic, topic=topic, partitions=[partition])],
+    )  # fmt: skip
+    return frame(fetch.API, 4, request)
+
+
+def _create(partitions: int, count: int = 1) -> bytes:
+    topics = [
+        blank(create_topics.RequestTopic, name=f"huge-{n}", num_partitions=partitions, replication_factor=1)
+        for n in range(count)
+    ]
+    return frame(create_topics.API, 4, blank(create_topics.Request, topics=topics, timeout_ms=30_000))
+
+
+def _grow(topic: str, partitions: int) -> bytes:
+    request = blank(
+        create_partitions.Request,
+        topics=[blank(create_partitions.RequestTopic, name=topic, count=partitions)],
+        timeout_ms=30_000,
+        validate_only=False,
+    )
+    return frame(create_partitions.API, 1, request)
+
+
+def _configs(kind: int, name: str) -> bytes:
+    resource = blank(describe_configs.RequestResource, resource_type=kind, resource_name=name)
+    return frame(describe_configs.API, 1, blank(describe_configs.Request, resources=[resource]))
+
+
+def _commit(topic: str, group: str) -> bytes:
+    partition = blank(offset_commit.RequestPartition, partition_index=0, committed_offset=0)
+    wanted = blank(offset_commit.RequestTopic, name=topic, partitions=[partition])
+    return frame(offset_commit.API, 2, blank(offset_commit.Request, group_id=group, topics=[wanted]))
+
+
+def every() -> Iterator[Attack]:
+    """All of them."""
+    yield Attack("a topic of 2^31-1 partitions", lambda topic: _pipelined(_create(2**31 - 1), 1, 1))
+    yield Attack("a topic of 100,000 partitions", lambda topic: _pipelined(_create(100_000), 1, 1))
+    yield Attack("1,000 topics of 2,000 partitions", lambda topic: _pipelined(_create(2000, 1000), 1, 1))
+    yield Attack("growing to 2^31-1 partitions", lambda topic: _pipelined(_grow(topic, 2**31 - 1), 1, 1))
+    yield Attack("10,080 members of one group", lambda topic: _hung_up(_join("one"), 504))
+    yield Attack(
+        "a member in each of 5,000 groups",
+        lambda topic: Load([[_join(f"of-{n}-{m}") for m in range(250)] for n in range(CONNECTIONS)], 0),
+    )
+    yield Attack("members with 10 MB each", lambda topic: _hung_up(_join("large", 10 << 20), 2))
+    yield Attack("members with 1 MB each", lambda topic: _hung_up(_join("large", 1_000_000), 20))
+    yield Attack(
+        "pipelined ListGroups", lambda topic: _pipelined(frame(list_groups.API, 2, blank(list_groups.Request)), 500)
+    )
+    yield Attack("pipelined Metadata, a topic", lambda topic: _pipelined(_metadata(topic), 500))
+    yield Attack("pipelined Metadata, no such topic", lambda topic: _pipelined(_metadata("none"), 500))
+    yield Attack("pipelined Metadata, all topics", lambda topic: _pipelined(_metadata(None), 100))
+    yield Attack("Metadata of all topics, hung up", lambda topic: _hung_up(_metadata(None), 10_000))
+    yield Attack("Metadata of no topic, hung up", lambda topic: _hung_up(_metadata("none"), 10_000))
+    yield Attack(
+        "pipelined FindCoordinator",
+        lambda topic: _pipelined(
+            frame(find_coordinator.API, 2, blank(find_coordinator.Request, key="g", key_type=0)), 500
+        ),
+    )
+    yield Attack("pipelined ListOffsets by time", lambda topic: _pipelined(_offsets(topic, 1_600_000_000_000), 300))
+    yield Attack("pipelined ListOffsets, newest", lambda topic: _pipelined(_offsets(topic, -1), 500))
+    yield Attack("pipelined DescribeConfigs, topic", lambda topic: _pipelined(_configs(2, topic), 50))
+    yield Attack("pipelined DescribeConfigs, broker", lambda topic: _pipelined(_configs(4, "0"), 50))
+    yield Attack(
+        "pipelined DescribeLogDirs, all",
+        lambda topic: _pipelined(frame(describe_log_dirs.API, 1, blank(describe_log_dirs.Request, topics=None)), 50),
+    )
+    yield Attack(
+        "pipelined InitProducerId",
+        lambda topic: _pipelined(
+            frame(
+                init_producer_id.API,
+                1,
+                blank(init_producer_id.Request, transactional_id=None, transaction_timeout_ms=1000),
+            ),
+            100,
+        ),
+    )
+    yield Attack("pipelined OffsetCommit", lambda topic: _pipelined(_commit(topic, "g"), 200))
+    yield Attack("Produce of 900 KB, acks=0", lambda topic: _hung_up(_produce(topic, 900_000, 0), 20))
+    yield Attack("Produce of 100 B, acks=0", lambda topic: _hung_up(_produce(topic, 100, 0), 500))
+    yield Attack("Produce of 100 B, acks=1", lambda topic: _pipelined(_produce(topic, 100, 1), 200))
+    yield Attack("pipelined Fetch of old records", lambda topic: _pipelined(_fetch(topic, 0, 0), 50))
+    yield Attack("Fetch that is not read", lambda topic: _hung_up(_fetch(topic, 0, 0), 50))
+    yield Attack("1,000 long polls, hung up", lambda topic: Load([[_fetch(topic, 1 << 40, 30_000)]] * 1000, 0))
+    yield Attack("2,000 connections, nothing asked", lambda topic: Load([[]] * 2000, 0))

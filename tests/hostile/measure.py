@@ -1,0 +1,137 @@
+"""Runs one attack beside a well-behaved client, and measures what it costs whom."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Self
+from urllib.request import urlopen
+
+from tests.faults.processes import let_pass, resident_bytes
+from tests.hostile.clients import Load, Process, Spent, Waits, attacker, canary
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+_STEP = 0.1
+_AT_REST = 0.15
+"""Of a core: what a bridge that only serves the well-behaved client takes, with room."""
+REST_SECONDS = 2.0
+
+
+@dataclass
+class Cost:
+    """What one attack cost."""
+
+    spent: Spent
+    waits: Waits
+    bridge_cpu: float
+    pulsar_cpu: float
+    grown: int
+    """Bytes by which the bridge's memory was larger at most than before."""
+    held: float
+    """Upper bound of the event loop's longest hold, seconds."""
+    rest: float
+    """Seconds until the bridge and Pulsar were at rest, after the attacker had gone."""
+
+    def line(self, name: str) -> str:
+        """For people."""
+        return (
+            f"{name:34} {self.spent.sent / 1e6:7.2f} MB {self.spent.cpu:5.2f} s | {self.spent.seconds:5.2f} s "
+            f"answered {self.spent.answered:6} closed {self.spent.closed:3} | bridge {self.bridge_cpu:5.2f} s "
+            f"{self.grown / 2**20:+6.1f} MiB held {self.held * 1000:4.0f} ms | Pulsar {self.pulsar_cpu:5.2f} s | "
+            f"canary {self.waits.longest * 1000:5.0f} ms | rest {self.rest:.1f} s"
+        )
+
+
+def cpu_seconds(pid: int) -> float:
+    """What a process has taken of the processors."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:13])) / _TICKS
+
+
+def _holds(http: str) -> dict[float, float]:
+    found = {}
+    with urlopen(f"{http}/metrics") as answer:  # noqa: S310 - our own bridge
+        for line in answer.read().decode().splitlines():
+            if line.startswith("bridge_event_loop_held_seconds_bucket"):
+                found[float(line.partition('le="')[2].partition('"')[0])] = float(line.rpartition(" ")[2])
+    return found
+
+
+class Arena:
+    """A bridge, its attacker and its well-behaved client."""
+
+    def __init__(self, kafka: str, http: str, bridge_pid: int, pulsar_pid: int | None, topic: str) -> None:
+        self._kafka, self._http, self._topic = kafka, http, topic
+        self._bridge, self._pulsar = bridge_pid, pulsar_pid
+        context = get_context("spawn")
+        self._attacker, self._canary = Process(context, attacker), Process(context, canary)
+
+    def __enter__(self) -> Self:
+        self.run(Load([], 0))  # both are up
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._attacker.stop()
+        self._canary.stop()
+
+    def run(self, load: Load) -> Cost:
+        """One attack, until the bridge and Pulsar are at rest again."""
+        before, bridge, pulsar, holds = (
+            resident_bytes(self._bridge), self._cpu(self._bridge), self._cpu(self._pulsar), _holds(self._http),
+        )  # fmt: skip
+        self._canary.pipe.send((self._kafka, self._topic))
+        with Peak(self._bridge) as peak:
+            spent = self._attacker.ask((self._kafka, load))
+            rest = self._rest()
+        waits = self._canary.ask(())
+        after = _holds(self._http)
+        held = min(
+            (le for le, count in after.items() if after[float("inf")] - count == holds[float("inf")] - holds[le]),
+        )
+        return Cost(
+            spent, waits, self._cpu(self._bridge) - bridge, self._cpu(self._pulsar) - pulsar,
+            peak.bytes - before, held, rest,
+        )  # fmt: skip
+
+    @staticmethod
+    def _cpu(pid: int | None) -> float:
+        return 0.0 if pid is None else cpu_seconds(pid)
+
+    def _rest(self) -> float:
+        """Wait until neither does more than the well-behaved client asks for, a few seconds at most."""
+        began = time.monotonic()
+        while (now := time.monotonic()) - began < 2 * REST_SECONDS:
+            used = self._cpu(self._bridge), self._cpu(self._pulsar)
+            let_pass(_STEP)
+            seconds = time.monotonic() - now
+            if self._cpu(self._bridge) - used[0] <= (_AT_REST * seconds) + 1 / _TICKS and (
+                self._cpu(self._pulsar) - used[1] <= 0.5 * seconds
+            ):
+                return now - began
+        return time.monotonic() - began
+
+
+class Peak:
+    """The most memory that a process has while this is open."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self.bytes = 0
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._over.wait(0.02):
+            self.bytes = max(self.bytes, resident_bytes(self._pid))
