@@ -24,6 +24,7 @@ SIZES = (16 << 10, 128 << 10, 1 << 20)
 ROUNDS = 5
 MEGABYTE = 1e6
 LIMIT = 8 << 20
+NOW = 1_700_000_000_000
 
 
 def batch(size: int) -> bytes:
@@ -34,9 +35,9 @@ def batch(size: int) -> bytes:
     used = 0
     while used < size:
         event = {"id": len(records), "user": chance.choice(names), "event": chance.choice(["click", "view", "buy"]),
-                 "time": 1_790_000_000_000 + 7 * len(records), "amount": chance.random()}  # fmt: skip
+                 "time": NOW + 7 * len(records), "amount": chance.random()}  # fmt: skip
         value = json.dumps(event).encode()
-        records.append(Record(len(records), 1_790_000_000_000 + len(records), b"key-%d" % (used % 97), value, ()))
+        records.append(Record(len(records), NOW + len(records), b"key-%d" % (used % 97), value, ()))
         used += len(value) + 20
     return codec.build_batch(records, Rebuild(0, len(records), 0))
 
@@ -59,10 +60,10 @@ def line(size: int, of_client: KafkaCodec, entry_format: str, seconds: float) ->
     plain = batch(size)
     sent = memoryview(bytearray(pack(plain, of_client)))
     plan = Plan(LIMIT, entry_format)
-    (sealed,) = seal(sent, plan)
+    (sealed,) = seal(sent, plan, NOW)
     entry = stored(sealed)
     records = len(plain) - HEADER_SIZE
-    figures = [best(lambda: seal(sent, plan), seconds)]
+    figures = [best(lambda: seal(sent, plan, NOW), seconds)]
     sizes = [len(sealed.data)]
     for compress in (True, False):
         fetch = partial(to_kafka, entry, 0, entry.payload, LIMIT, compress=compress)

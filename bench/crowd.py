@@ -12,7 +12,7 @@ from bridge.codec import Rebuild, Record, build_batch
 from bridge.kafka.produce_wire import Request, RequestPartition, RequestTopic
 
 _VERSION = 8
-_NOW = 1_790_000_000_000
+_NOW = 1_700_000_000_000
 _AT_ONCE = 100  # connections made side by side
 
 

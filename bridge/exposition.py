@@ -34,9 +34,10 @@ class Exposition:
         GCCollector(registry=self._registry)
         self._registry.register(_Families(metrics))
 
-    def render(self, accept: str = "") -> tuple[bytes, str]:
-        """The text and its content type; may take milliseconds, so not for the event loop."""
-        encode, content_type = choose_encoder(accept)
+    def render(self, *, open_metrics: bool = False) -> tuple[bytes, str]:
+        """The text, of OpenMetrics or the older format, and its content type; may take milliseconds, so not for the
+        event loop."""
+        encode, content_type = choose_encoder("application/openmetrics-text" if open_metrics else "")
         return encode(self._registry), content_type
 
 
@@ -91,6 +92,9 @@ def _server_families(metrics: Metrics) -> Iterator[Metric]:
     for reason, count in metrics.rejections().items():
         rejected.add_metric([reason], count)
     yield rejected
+    yield _counter(
+        "bridge_http_rejected", "Connections refused on the side of metrics and health.", metrics.http_rejected
+    )
 
 
 def _api_families(apis: list[ApiMetrics]) -> Iterator[Metric]:

@@ -195,6 +195,7 @@ class Metrics:
         self.in_flight_bytes = Gauge()
         self.waiting_answer_bytes = Gauge()
         self.paused_connections = Gauge()
+        self.http_rejected = Counter()
         self._unknown = ApiMetrics("unknown")
         self._apis: dict[int, ApiMetrics] = {}
         self._rejected = {reason: Counter() for reason in REJECTION_REASONS}

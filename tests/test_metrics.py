@@ -8,8 +8,8 @@ from bridge.exposition import Exposition
 from bridge.metrics import REJECTION_REASONS, Histogram, Lag, Metrics
 
 
-def render(metrics: Metrics, accept: str = "") -> tuple[bytes, str]:
-    return Exposition(metrics).render(accept)
+def render(metrics: Metrics, *, open_metrics: bool = False) -> tuple[bytes, str]:
+    return Exposition(metrics).render(open_metrics=open_metrics)
 
 
 def sample(metrics: Metrics, name: str, **labels: str) -> float:
@@ -105,6 +105,6 @@ def test_the_lag_of_groups_is_shown_as_far_as_it_is_known() -> None:
 
 
 def test_openmetrics_is_given_to_those_who_ask() -> None:
-    body, content_type = render(Metrics(), "application/openmetrics-text; version=1.0.0")
+    body, content_type = render(Metrics(), open_metrics=True)
     assert content_type.startswith("application/openmetrics-text")
     assert body.endswith(b"# EOF\n")

@@ -6,6 +6,7 @@ magic 0 and 1, which become record batches; without these versions librdkafka st
 """
 
 import asyncio
+import time
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
@@ -59,14 +60,15 @@ async def handle(request: Request, broker: Broker, session: Session) -> Later[Re
     """Give every batch its place in its partition; answer when Pulsar holds them all (acks 1 as well as all)."""
     topics = [(topic.name, [_Place(one) for one in topic.partition_data]) for topic in request.topic_data]
     refused = _refuse(request)
+    now = time.time_ns() // 1_000_000
     # All logs are made ready first; then the batches take their places without a pause in between, so that
     # the order of requests is the order of records.
     deadline = (session.received_at or asyncio.get_running_loop().time()) + _patience(request, broker)
     slow = [
-        _prepare(name, place, session, deadline, broker)
+        _prepare(name, place, session, deadline, now, broker)
         for name, places in topics
         for place in places
-        if not _prepare_nowait(name, place, session, refused, broker)
+        if not _prepare_nowait(name, place, session, refused, now, broker)
     ]
     if slow:
         await gathered(slow)
@@ -92,7 +94,9 @@ def _refuse(request: Request) -> KafkaError | None:
     return None
 
 
-def _prepare_nowait(topic: str, place: _Place, session: Session, refused: KafkaError | None, broker: Broker) -> bool:
+def _prepare_nowait(
+    topic: str, place: _Place, session: Session, refused: KafkaError | None, now: int, broker: Broker
+) -> bool:
     """All that may fail before the batches take their places; False where something has to be waited for."""
     version = session.api_version
     try:
@@ -109,14 +113,14 @@ def _prepare_nowait(topic: str, place: _Place, session: Session, refused: KafkaE
         if any(map(sealing.takes_long, batches)):
             return False
         with translated():
-            place.sealed = [sealed for batch in batches for sealed in _seal(batch, version, place.log)]
+            place.sealed = [sealed for batch in batches for sealed in _seal(batch, version, place.log, now)]
         return place.log.is_ready(_producers(place), session)
     except KafkaError as error:
         place.error = error.bare()
         return True
 
 
-async def _prepare(topic: str, place: _Place, session: Session, deadline: float, broker: Broker) -> None:
+async def _prepare(topic: str, place: _Place, session: Session, deadline: float, now: int, broker: Broker) -> None:
     """The same for a partition whose log is not at hand, or whose records take long."""
     version = session.api_version
     try:
@@ -125,7 +129,7 @@ async def _prepare(topic: str, place: _Place, session: Session, deadline: float,
         async with asyncio.timeout_at(deadline):
             place.log = log = await broker.topics.partition(topic, place.data.index)
             if not place.sealed:
-                place.sealed = await asyncio.to_thread(_seal_all, _records(place, version), version, log)
+                place.sealed = await asyncio.to_thread(_seal_all, _records(place, version), version, log, now)
         await log.prepare(_producers(place), session, deadline)
     except TimeoutError:
         place.error = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "Pulsar takes no more for this partition at present")
@@ -161,20 +165,20 @@ def _is_message_set(records: Buffer) -> bool:
     return len(records) > message_sets.MAGIC_AT and records[message_sets.MAGIC_AT] < 2
 
 
-def _seal_all(records: memoryview, version: int, log: PartitionLog) -> list[Sealed]:
+def _seal_all(records: memoryview, version: int, log: PartitionLog, now: int) -> list[Sealed]:
     with translated():
         if _is_message_set(records):
             most = log.plan.largest_entry
             most = most if log.max_batch_bytes is None else min(most, log.max_batch_bytes)
             records = memoryview(message_sets.to_batches(records, log.plan.largest_batch, most))
-        return [sealed for batch in entries.split(records) for sealed in _seal(batch, version, log)]
+        return [sealed for batch in entries.split(records) for sealed in _seal(batch, version, log, now)]
 
 
-def _seal(batch: memoryview, version: int, log: PartitionLog) -> list[Sealed]:
+def _seal(batch: memoryview, version: int, log: PartitionLog, now: int) -> list[Sealed]:
     log.check_size(len(batch))
     if version < _ZSTD and batch[_ATTRIBUTES_AT] & CODEC_MASK == KafkaCodec.ZSTD:
         raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"Produce v{version} has no zstd")
-    return sealing.seal(batch, log.plan)
+    return sealing.seal(batch, log.plan, now)
 
 
 def _producers(place: _Place) -> Collection[ProducerBatch]:

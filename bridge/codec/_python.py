@@ -40,7 +40,17 @@ from bridge.codec._records import (
     read_varlong,
     wrapped,
 )
-from bridge.codec.types import HEADER_SIZE, NO_LIMIT, BatchHeader, Checked, Header, Payload, Rebuild, Record
+from bridge.codec.types import (
+    HEADER_SIZE,
+    NO_LIMIT,
+    NO_TIMESTAMP,
+    BatchHeader,
+    Checked,
+    Header,
+    Payload,
+    Rebuild,
+    Record,
+)
 from bridge.errors import CorruptBatch, CorruptEntry, InvalidRecord
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
@@ -49,7 +59,7 @@ _U32 = struct.Struct(">I")
 _CRC_AT = 17
 _CRC_START = 21  # the checksum covers attributes to the end: offset and leader epoch can be patched freely
 _LENGTH_START = 12
-_OLDEST = -(1 << 63)
+_LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 
 
 def read_header(batch: bytes | memoryview) -> BatchHeader:
@@ -75,7 +85,7 @@ def encode_payload(  # noqa: C901, PLR0915 — see the module
     records = bytes(records)  # no copy of what is bytes already
     check_count(records, count)
     out = bytearray()
-    newest = _OLDEST
+    newest, oldest = _LEAST, _MOST
     escaped = False
     pos = 0
     try:
@@ -110,21 +120,23 @@ def encode_payload(  # noqa: C901, PLR0915 — see the module
                 if pos > len(records):
                     raise InvalidRecord("a record ends in the middle")
                 pos, size, escaped = begun
-                return Payload(bytes(memoryview(out)[:size]), newest, escaped, expected - first, pos)
+                return Payload(bytes(memoryview(out)[:size]), newest, oldest, escaped, expected - first, pos)
             if timestamp > newest:
                 newest = timestamp
+            if timestamp < oldest and timestamp != NO_TIMESTAMP:
+                oldest = timestamp
     except IndexError as error:
         raise InvalidRecord("a record ends in the middle") from error
     if pos != len(records):
         raise InvalidRecord(f"{len(records) - pos} bytes follow the last record")
-    return Payload(bytes(out), newest, escaped, count, pos)
+    return Payload(bytes(out), newest, oldest, escaped, count, pos)
 
 
 def check_records(records: bytes | memoryview, count: int, base_timestamp: int) -> Checked:
     """Read the uncompressed records of a batch as `encode_payload` does; raises InvalidRecord."""
     records = bytes(records)
     check_count(records, count)
-    newest = _OLDEST
+    newest, oldest = _LEAST, _MOST
     keyed = True
     pos = 0
     try:
@@ -132,13 +144,15 @@ def check_records(records: bytes | memoryview, count: int, base_timestamp: int) 
             pos, delta, moved, key, _, _ = read_record(records, pos)
             if delta != expected:
                 raise InvalidRecord(f"record {expected} says offset delta {delta}")
-            newest = max(newest, wrapped(base_timestamp + moved))
+            timestamp = wrapped(base_timestamp + moved)
+            newest = max(newest, timestamp)
+            oldest = min(oldest, timestamp) if timestamp != NO_TIMESTAMP else oldest
             keyed = keyed and key is not None
     except IndexError as error:
         raise InvalidRecord("a record ends in the middle") from error
     if pos != len(records):
         raise InvalidRecord(f"{len(records) - pos} bytes follow the last record")
-    return Checked(newest, keyed)
+    return Checked(newest, oldest, keyed)
 
 
 def decode_payload(  # noqa: C901, PLR0915 — see the module

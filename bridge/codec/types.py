@@ -32,21 +32,26 @@ class BatchHeader(NamedTuple):
 class Payload(NamedTuple):
     """A Pulsar batch payload made of Kafka records, with what the entry's metadata must say of it.
 
-    `max_timestamp` in ms; `escaped`: some header could not be plain text, see `codec._messages`; `records` and
-    `read`: how many records it holds, of how many bytes.
+    `max_timestamp` and `min_timestamp` as in `Checked`; `escaped`: some header could not be plain text, see
+    `codec._messages`; `records` and `read`: how many records it holds, of how many bytes.
     """
 
     data: bytes
     max_timestamp: int
+    min_timestamp: int
     escaped: bool
     records: int
     read: int
 
 
 class Checked(NamedTuple):
-    """What the records of a batch say: the newest timestamp in ms, and whether every one has a key."""
+    """What the records of a batch say: the newest timestamp in ms, the oldest, and whether every one has a key.
+
+    `min_timestamp` is that of the records that have one: 2⁶³ − 1 where none has.
+    """
 
     max_timestamp: int
+    min_timestamp: int
     keyed: bool
 
 

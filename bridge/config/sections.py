@@ -177,6 +177,8 @@ class HttpSettings:
     """The operator's side: metrics and health."""
 
     listen: str = address("127.0.0.1:9308")
+    max_connections: int = integer(64, 1)
+    max_connections_per_ip: int = integer(16, 1)
 
     def __post_init__(self) -> None:
         check_rules("http", self)

@@ -20,7 +20,14 @@ from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.admin import Retention
 from bridge.storage.entries import KAFKA, PULSAR
-from bridge.storage.kept import entry_format, is_compacted
+from bridge.storage.kept import (
+    AFTER_MAX_MS,
+    BEFORE_MAX_MS,
+    TIMESTAMP_AFTER,
+    TIMESTAMP_BEFORE,
+    entry_format,
+    is_compacted,
+)
 
 COMPACTION_THRESHOLD: Final = 64 * 1024 * 1024
 """The bytes of new data after which Pulsar compacts a topic with cleanup.policy=compact."""
@@ -129,8 +136,8 @@ _ALWAYS: Final[dict[str, object]] = {
     "follower.replication.throttled.replicas": "",
     "leader.replication.throttled.replicas": "",
     "max.compaction.lag.ms": _INT64_MAX,
-    "message.timestamp.after.max.ms": _INT64_MAX,
-    "message.timestamp.before.max.ms": _INT64_MAX,
+    TIMESTAMP_AFTER: AFTER_MAX_MS,
+    TIMESTAMP_BEFORE: BEFORE_MAX_MS,
     "message.timestamp.type": "CreateTime",
     "min.compaction.lag.ms": 0,
     "preallocate": "false",
@@ -181,10 +188,10 @@ TABLE: Final[Mapping[str, Config]] = {
                choices=(PULSAR, KAFKA)),
         Config("message.timestamp.type", Kind.STRING, Way.FIXED, "Timestamps are the producers'.",
                "log.message.timestamp.type", choices=("CreateTime", "LogAppendTime")),
-        Config("message.timestamp.before.max.ms", Kind.LONG, Way.FIXED, "No timestamp is refused for its age.",
+        Config(TIMESTAMP_BEFORE, Kind.LONG, Way.CARRIED, "How old the timestamp of a new record may be.",
                "log.message.timestamp.before.max.ms", 0),
-        Config("message.timestamp.after.max.ms", Kind.LONG, Way.FIXED, "No timestamp is refused for being ahead.",
-               "log.message.timestamp.after.max.ms", 0),
+        Config(TIMESTAMP_AFTER, Kind.LONG, Way.CARRIED, "How far ahead of the bridge's clock the timestamp of a new "
+               "record may be.", "log.message.timestamp.after.max.ms", 0),
         Config("min.insync.replicas", Kind.INT, Way.FIXED, "The copies that have acknowledged when a produce is "
                "answered: Pulsar's ack quorum for the topic. Asking for fewer is granted.", "min.insync.replicas", 1,
                _INT32_MAX),

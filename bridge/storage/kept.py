@@ -10,6 +10,9 @@ CONFIGS = "kafka.configs"
 """The configs that clients have set, as JSON."""
 CODECS = {"uncompressed": KafkaCodec.NONE} | {one.name.lower(): one for one in KafkaCodec if one}
 """The values of compression.type but for `producer`."""
+TIMESTAMP_BEFORE, TIMESTAMP_AFTER = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
+BEFORE_MAX_MS, AFTER_MAX_MS = (1 << 63) - 1, 3_600_000
+"""What holds where no client has set these two, as in Kafka 4.0 (KIP-1030)."""
 _LOG_START = "kafka.log.start."
 _KOP_FORMAT = "kafkaEntryFormat"  # which KoP gave to topics that were not of its default format
 _OF_KOP = {"pulsar": PULSAR, "kafka": KAFKA, "mixed_kafka": KAFKA}
@@ -41,8 +44,18 @@ def configs(properties: Mapping[str, str]) -> dict[str, str]:
 
 def max_message_bytes(configs: Mapping[str, str]) -> int | None:
     """The largest batch that clients may send; None where no client has set one."""
-    largest = configs.get("max.message.bytes", "")
-    return int(largest) if largest.isdecimal() else None
+    return _number(configs, "max.message.bytes")
+
+
+def max_timestamp_distances(configs: Mapping[str, str]) -> tuple[int, int]:
+    """How far before and after the present, in ms, the timestamps of new records may be."""
+    before, after = _number(configs, TIMESTAMP_BEFORE), _number(configs, TIMESTAMP_AFTER)
+    return BEFORE_MAX_MS if before is None else before, AFTER_MAX_MS if after is None else after
+
+
+def _number(configs: Mapping[str, str], name: str) -> int | None:
+    value = configs.get(name, "")
+    return int(value) if value.isdecimal() else None
 
 
 def is_compacted(configs: Mapping[str, str]) -> bool:

@@ -63,6 +63,7 @@ class PartitionLog:
             kept.entry_format(configs, self._storage.settings.storage.entry_format),
             kept.codec(configs),
             kept.is_compacted(configs),
+            *kept.max_timestamp_distances(configs),
         )
 
     def raise_start(self, offset: int) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
 
 from bridge import codec
-from bridge.codec import HEADER_SIZE, NO_PRODUCER, BatchHeader, Payload, Rebuild
+from bridge.codec import HEADER_SIZE, NO_PRODUCER, NO_TIMESTAMP, BatchHeader, Payload, Rebuild
 from bridge.codec.compression import (
     CODEC_MASK,
     PULSAR_OF,
@@ -23,6 +23,7 @@ from bridge.errors import BatchTooLarge, CorruptBatch, InvalidRecord, KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.pb.PulsarApi_pb2 import CompressionType, MessageMetadata
 from bridge.storage.entries import ATTRIBUTES_AT, FORMAT_PROPERTY, KAFKA, PROPERTY, PULSAR, TimeMark
+from bridge.storage.kept import AFTER_MAX_MS, BEFORE_MAX_MS, TIMESTAMP_AFTER, TIMESTAMP_BEFORE
 
 METADATA_BYTES = 512
 """What an entry's metadata may take, which counts for the broker's limit as well."""
@@ -46,6 +47,9 @@ class Plan:
     """What batches are compressed with; None: as their producer did it."""
     keyed: bool = False
     """Whether every record must have a key, as in compacted topics, which are never of format kafka."""
+    before_max_ms: int = BEFORE_MAX_MS
+    after_max_ms: int = AFTER_MAX_MS
+    """How far before and after the present the records' timestamps may be."""
 
     @property
     def largest_batch(self) -> int:
@@ -89,17 +93,22 @@ def takes_long(batch: memoryview) -> bool:
     return int.from_bytes(batch[HEADER_SIZE - 4 : HEADER_SIZE], "big") > _MANY_RECORDS
 
 
-def seal(batch: memoryview, plan: Plan) -> list[Sealed]:
-    """Validate one batch v2 and turn it into entries; raises CorruptBatch, BatchTooLarge, InvalidRecord, KafkaError."""
+def seal(batch: memoryview, plan: Plan, now: int) -> list[Sealed]:
+    """Validate one batch v2 and turn it into entries; raises CorruptBatch, BatchTooLarge, InvalidRecord, KafkaError.
+
+    `now`: the time in ms by which the records' timestamps are judged.
+    """
     header = _header(batch)
     theirs = _CODECS[header.attributes & CODEC_MASK]
     wanted = theirs if plan.codec is None else plan.codec
     if plan.entry_format == KAFKA:
         if wanted == theirs and len(batch) <= plan.largest_entry:
-            return [_verbatim(batch, header)]
-        sealed = [_rewritten(payload, producer, wanted) for payload, producer in _parts(batch, header, plan, _SMALLER)]
+            return [_verbatim(batch, header, plan, now)]
+        parts = _parts(batch, header, plan, now, _SMALLER)
+        sealed = [_rewritten(payload, producer, wanted) for payload, producer in parts]
     else:
-        sealed = [_encoded(payload, producer, wanted) for payload, producer in _parts(batch, header, plan, 1)]
+        parts = _parts(batch, header, plan, now, 1)
+        sealed = [_encoded(payload, producer, wanted) for payload, producer in parts]
     largest = max(one.uncompressed_size for one in sealed)
     if largest > plan.largest_entry:
         raise BatchTooLarge(f"a record takes {largest} bytes, {plan.largest_entry} are the most in an entry of Pulsar")
@@ -128,6 +137,23 @@ def _refuse(attributes: int) -> NoReturn:
     raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not offered")
 
 
+def _check_timestamps(oldest: int, newest: int, plan: Plan, now: int) -> None:
+    """Refuse what is too far from the present (`LogValidator.validateTimestamp`).
+
+    Kafka stores some negative timestamps, although no producer of its own sends any, and fails on them where it has to
+    write the batch anew. Pulsar's event times are unsigned: here none is taken but −1, which is none.
+    """
+    if oldest < 0:
+        text = f"timestamp {oldest} is negative, and not -1 for none"
+    elif oldest < now - plan.before_max_ms:
+        text = f"timestamp {oldest} is more than {TIMESTAMP_BEFORE}={plan.before_max_ms} ago"
+    elif newest > now + plan.after_max_ms:
+        text = f"timestamp {newest} is more than {TIMESTAMP_AFTER}={plan.after_max_ms} ahead"
+    else:
+        return
+    raise KafkaError(ErrorCode.INVALID_TIMESTAMP, text)
+
+
 def _producer(header: BatchHeader, first: int = 0) -> tuple[int, int, int]:
     """The producer of the records from the `first` one on; sequences go round (`DefaultRecordBatch`)."""
     if header.producer_id < 0:
@@ -135,22 +161,28 @@ def _producer(header: BatchHeader, first: int = 0) -> tuple[int, int, int]:
     return header.producer_id, header.producer_epoch, (header.base_sequence + first) % _SEQUENCES
 
 
-def _verbatim(batch: memoryview, header: BatchHeader) -> Sealed:
+def _verbatim(batch: memoryview, header: BatchHeader, plan: Plan, now: int) -> Sealed:
     """The batch as it is.
 
     The records of an uncompressed batch are looked at, as Kafka does: it is soon done, and nobody could read behind a
     damaged one. Those of a compressed one are not: not to decompress it is what this format is for, and the checksum
-    says that they are what their producer wrote.
+    says that they are what their producer wrote. Of its timestamps the header tells the first and the newest.
     """
     newest = header.max_timestamp
     if not header.attributes & CODEC_MASK:
-        newest = codec.check_records(batch[HEADER_SIZE:], header.record_count, header.base_timestamp).max_timestamp
+        checked = codec.check_records(batch[HEADER_SIZE:], header.record_count, header.base_timestamp)
+        newest = checked.max_timestamp
+        _check_timestamps(checked.min_timestamp, newest, plan, now)
+    else:
+        for timestamp in (header.base_timestamp, newest):
+            if timestamp != NO_TIMESTAMP:
+                _check_timestamps(timestamp, timestamp, plan, now)
     data = bytes(batch)  # not to hold the whole request while it is under way
     return Sealed(data, header.record_count, _producer(header), newest, verbatim=True)
 
 
 def _parts(
-    batch: memoryview, header: BatchHeader, plan: Plan, smaller: int
+    batch: memoryview, header: BatchHeader, plan: Plan, now: int, smaller: int
 ) -> Iterator[tuple[Payload, tuple[int, int, int]]]:
     """The records as Pulsar's messages, with their producer: as many at a time as fit into an entry, or one.
 
@@ -167,6 +199,7 @@ def _parts(
     first = 0
     while first < header.record_count:
         payload = codec.encode_payload(plain, header.record_count - first, header.base_timestamp, first, limit)
+        _check_timestamps(payload.min_timestamp, payload.max_timestamp, plan, now)
         yield payload, _producer(header, first)
         plain = plain[payload.read :]
         first += payload.records
@@ -174,7 +207,7 @@ def _parts(
 
 def _encoded(payload: Payload, producer: tuple[int, int, int], wanted: KafkaCodec) -> Sealed:
     """An entry of format `pulsar`; compressed unless that gains nothing."""
-    data, newest, escaped, count, _ = payload
+    data, newest, _, escaped, count, _ = payload
     size = len(data)
     if wanted != KafkaCodec.NONE:
         packed = compress_pulsar(PULSAR_OF[wanted], data)

@@ -10,6 +10,7 @@ use crate::{Bad, Why};
 #[derive(Clone, Copy)]
 pub struct Encoded {
     pub newest: i64,
+    pub oldest: i64,
     pub escaped: bool,
     pub count: i64,
     pub read: usize,
@@ -34,7 +35,7 @@ impl Coder for Encode<'_> {
         if self.count < 1 || self.count > self.records.len() as i64 / SMALLEST_RECORD {
             return Err(Bad::whole("there are fewer or more records than the batch says"));
         }
-        let mut encoded = Encoded { newest: i64::MIN, escaped: false, count: 0, read: 0 };
+        let mut encoded = Encoded { newest: i64::MIN, oldest: i64::MAX, escaped: false, count: 0, read: 0 };
         let mut rest = self.records;
         while encoded.count < self.count {
             let full = self.next(&mut rest, out, &mut encoded).map_err(|why| Bad { at: encoded.count, why })?;
@@ -64,30 +65,38 @@ impl Encode<'_> {
         }
         let timestamp = encode_record(&mut fields, expected, self.base_timestamp, out, &mut encoded.escaped)?;
         encoded.newest = encoded.newest.max(timestamp);
+        encoded.oldest = older(encoded.oldest, timestamp);
         encoded.count += 1;
         encoded.read = self.records.len() - rest.len();
         Ok(false)
     }
 }
 
-/// Read the records of a batch as encoding them does: the newest timestamp, and whether all have keys.
-pub fn check(records: &[u8], count: i64, base_timestamp: i64) -> Result<(i64, bool), Bad> {
+/// The older of two times; −1 is none.
+#[inline(always)]
+fn older(oldest: i64, timestamp: i64) -> i64 {
+    if timestamp == -1 { oldest } else { oldest.min(timestamp) }
+}
+
+/// Read the records of a batch as encoding them does: the newest timestamp, the oldest, and whether all have keys.
+pub fn check(records: &[u8], count: i64, base_timestamp: i64) -> Result<(i64, i64, bool), Bad> {
     if count < 1 || count > records.len() as i64 / SMALLEST_RECORD {
         return Err(Bad::whole("there are fewer or more records than the batch says"));
     }
-    let (mut newest, mut keyed) = (i64::MIN, true);
+    let (mut newest, mut oldest, mut keyed) = (i64::MIN, i64::MAX, true);
     let mut rest = records;
     for at in 0..count {
         let (timestamp, key) = next_record(&mut rest)
             .and_then(|mut fields| check_record(&mut fields, at, base_timestamp))
             .map_err(|why| Bad { at, why })?;
         newest = newest.max(timestamp);
+        oldest = older(oldest, timestamp);
         keyed &= key;
     }
     if !rest.is_empty() {
         return Err(Bad::whole("bytes follow the last record"));
     }
-    Ok((newest, keyed))
+    Ok((newest, oldest, keyed))
 }
 
 #[inline(always)]

@@ -158,7 +158,7 @@ fn encode_payload<'py>(
     let size = (coder.records.len() + coder.records.len() / 8 + 64).min(limit.saturating_add(64));
     let (data, encoded) = memory::make(py, input.is_immutable(), size, coder.count, &coder)?.map_err(Bad::record)?;
     let types = Types::get(py)?;
-    let fields = (data, encoded.newest, encoded.escaped, encoded.count, encoded.read);
+    let fields = (data, encoded.newest, encoded.oldest, encoded.escaped, encoded.count, encoded.read);
     types.make(&types.payload, fields.into_pyobject(py)?)
 }
 

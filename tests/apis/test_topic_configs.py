@@ -187,6 +187,29 @@ def test_max_message_bytes_holds_at_once(bridge: BridgeThread) -> None:
     assert send(500) is None
 
 
+@pytest.mark.parametrize("entry_format", ["pulsar", "kafka"])
+def test_how_far_timestamps_may_be_from_the_present_holds_at_once(bridge: BridgeThread, entry_format: str) -> None:
+    before, after = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
+    topic, _ = make(bridge, {"entry.format": entry_format})
+    producer = Producer({"bootstrap.servers": bridge.kafka, "linger.ms": 0})
+    past, future = 1_000_000_000_000, 9_000_000_000_000
+
+    def send(timestamp: int) -> int:
+        failed: list[KafkaError | None] = []
+        done = lambda error, _: failed.append(error)  # noqa: E731
+        producer.produce(topic, b"value", timestamp=timestamp, on_delivery=done)
+        assert producer.flush(30) == 0
+        return 0 if failed[0] is None else failed[0].code()
+
+    assert (send(past), send(future)) == (0, ErrorCode.INVALID_TIMESTAMP)
+    alter(bridge, topic, (before, Operation.SET, "3600000"), (after, Operation.SET, str(2**63 - 1)))
+    assert values(bridge, topic, before, after) == {before: "3600000", after: str(2**63 - 1)}
+    assert (send(past), send(future)) == (ErrorCode.INVALID_TIMESTAMP, 0)
+    alter(bridge, topic, (before, Operation.DELETE, None), (after, Operation.DELETE, None))
+    assert values(bridge, topic, before, after) == {before: str(2**63 - 1), after: "3600000"}
+    assert (send(past), send(future)) == (0, ErrorCode.INVALID_TIMESTAMP)
+
+
 def test_records_of_compacted_topics_have_keys(bridge: BridgeThread) -> None:
     topic, _ = make(bridge, {"cleanup.policy": "compact"})
     producer = Producer({"bootstrap.servers": bridge.kafka, "linger.ms": 0})

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import crc32c
 from hypothesis import strategies as st
 
-from bridge.codec import HEADER_SIZE, Header, Rebuild, Record
+from bridge.codec import HEADER_SIZE, NO_TIMESTAMP, Header, Rebuild, Record
 
-NOW = 1_790_000_000_000
+NOW = 1_700_000_000_000
 I64 = st.integers(-(1 << 63), (1 << 63) - 1)
 
 tricky = st.sampled_from(
@@ -19,12 +19,21 @@ headers = st.lists(st.tuples(data, optional), max_size=4)
 timestamps = st.sampled_from([-1, 0, 1, NOW, NOW + 5, -(1 << 63), (1 << 63) - 1]) | st.integers(NOW, NOW + 40_000) | I64
 
 
+not_negative = st.sampled_from([-1, 0, 1, NOW, (1 << 63) - 1]) | st.integers(-1, (1 << 63) - 1)
+"""Timestamps that are stored where the topic's configs bound none."""
+
+
 @st.composite
-def record_lists(draw: st.DrawFn, base_offset: int = 0, max_size: int = 8) -> list[Record]:
+def record_lists(
+    draw: st.DrawFn, base_offset: int = 0, max_size: int = 8, times: st.SearchStrategy[int] = timestamps
+) -> list[Record]:
     size = draw(st.integers(1, max_size))
-    return [
-        Record(base_offset + at, draw(timestamps), draw(optional), draw(optional), draw(headers)) for at in range(size)
-    ]
+    return [Record(base_offset + at, draw(times), draw(optional), draw(optional), draw(headers)) for at in range(size)]
+
+
+def oldest(records: Sequence[Record]) -> int:
+    """The oldest timestamp, as the codecs tell it."""
+    return min((one.timestamp for one in records if one.timestamp != NO_TIMESTAMP), default=(1 << 63) - 1)
 
 
 def varint(number: int) -> bytes:

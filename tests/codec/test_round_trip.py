@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from bridge.codec import NO_PRODUCER, BatchHeader, Rebuild, Record, Twin
 from bridge.errors import CorruptBatch, CorruptEntry, InvalidRecord
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
-from tests.codec.samples import I64, NOW, framed, optional, own, plain, record_lists, section
+from tests.codec.samples import I64, NOW, framed, oldest, optional, own, plain, record_lists, section
 
 
 def payload_of(codec: Twin, batch: bytes) -> Any:
@@ -41,6 +41,7 @@ def test_every_field_comes_back(codec: Twin, records: list[Record], producer: tu
     assert codec.read_records(batch) == records
     payload = payload_of(codec, batch)
     assert payload.max_timestamp == max(record.timestamp for record in records)
+    assert payload.min_timestamp == oldest(records)
     assert codec.decode_payload(payload.data, len(records), rebuild._replace(escaped=payload.escaped)) == batch
 
 
@@ -277,7 +278,9 @@ def test_parts_of_a_batch_are_the_batch(codec: Twin, records: list[Record], limi
     while first < len(records):
         part = codec.encode_payload(rest, len(records) - first, base_timestamp, first, limit)
         assert len(part.data) <= limit or part.records == 1
-        assert part.max_timestamp == max(record.timestamp for record in records[first : first + part.records])
+        there = records[first : first + part.records]
+        assert part.max_timestamp == max(record.timestamp for record in there)
+        assert part.min_timestamp == oldest(there)
         rebuild = own(part.records, base_offset=first, escaped=part.escaped)
         found += codec.read_records(codec.decode_payload(part.data, part.records, rebuild))
         rest, first = rest[part.read :], first + part.records
@@ -293,6 +296,7 @@ def test_records_are_checked_without_being_made(codec: Twin, records: list[Recor
     batch = codec.build_batch(records, own(len(records)))
     checked = codec.check_records(section(batch), len(records), codec.read_header(batch).base_timestamp)
     assert checked.max_timestamp == max(record.timestamp for record in records)
+    assert checked.min_timestamp == oldest(records)
     assert checked.keyed == all(record.key is not None for record in records)
     with pytest.raises(InvalidRecord):
         codec.check_records(section(batch), len(records) + 1, 0)

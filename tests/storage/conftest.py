@@ -36,7 +36,7 @@ def sealed(
     """A batch of records 1 ms apart, numbered in their keys."""
     records = [Record(i, timestamp + i, b"%d" % i, value, ()) for i in range(count)]
     batch = codec.build_batch(records, Rebuild(0, count, 0, producer=producer))
-    (found,) = sealing.seal(memoryview(batch), Plan(1 << 26))
+    (found,) = sealing.seal(memoryview(batch), Plan(1 << 26), timestamp)
     return found
 
 

@@ -69,8 +69,8 @@ def test_compacted_topics_are_compacted_by_pulsar() -> None:
         ("message.timestamp.type", "LogAppendTime"), ("min.insync.replicas", "3"), ("min.insync.replicas", "0"),
         ("max.message.bytes", "5000001"), ("max.message.bytes", "-1"), ("preallocate", "perhaps"),
         ("unclean.leader.election.enable", "true"), ("min.cleanable.dirty.ratio", "nan"),
-        ("message.timestamp.after.max.ms", "1000"), ("remote.storage.enable", "true"),
-        ("leader.replication.throttled.replicas", "0:1"),
+        ("message.timestamp.after.max.ms", "-1"), ("message.timestamp.before.max.ms", "1.5"),
+        ("remote.storage.enable", "true"), ("leader.replication.throttled.replicas", "0:1"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_had_is_refused_by_name(name: str, value: str | None) -> None:
@@ -95,6 +95,14 @@ def test_how_batches_are_stored_is_chosen(name: str, value: str) -> None:
     assert shown({name: value})[name] == value
     assert shown({})["compression.type"] == "producer"
     assert shown({})["entry.format"] == "pulsar"
+
+
+def test_how_far_timestamps_may_be_from_the_present_is_chosen() -> None:
+    before, after = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
+    assert (shown({})[before], shown({})[after]) == (str(2**63 - 1), "3600000")  # Kafka's, since KIP-1030
+    asked = {before: "86400000", after: "0"}
+    assert checked(dict(asked), FACTS) == asked
+    assert {name: shown(asked)[name] for name in asked} == asked
 
 
 def test_compacted_topics_are_of_format_pulsar() -> None:

@@ -17,6 +17,7 @@ from bridge.storage import entries
 from bridge.storage.batches import Batch, BatchMaker
 from bridge.storage.entries import NO_PROMISE, UNSAID, TimeMark
 from bridge.storage.sealing import Plan, Sealed, seal
+from tests.codec.samples import NOW, not_negative
 
 LIMIT = 1 << 20
 
@@ -32,7 +33,7 @@ def record(offset: int = 0, timestamp: int = 1000, **values: object) -> Record:
 
 
 def sealed(batch: bytes) -> Sealed:
-    (found,) = seal(memoryview(batch), Plan(LIMIT))
+    (found,) = seal(memoryview(batch), Plan(LIMIT, after_max_ms=(1 << 63) - 1), NOW)
     return found
 
 
@@ -57,7 +58,7 @@ def read_back(entry: Entry) -> list[Record]:
 
 _bytes = st.one_of(st.none(), st.binary(max_size=20), st.text(max_size=8).map(str.encode))
 _headers = st.lists(st.tuples(st.binary(max_size=8), _bytes), max_size=4)
-_records = st.lists(st.tuples(st.integers(-(1 << 63), (1 << 63) - 1), _bytes, _bytes, _headers), min_size=1, max_size=8)
+_records = st.lists(st.tuples(not_negative, _bytes, _bytes, _headers), min_size=1, max_size=8)
 
 
 @given(_records, st.integers(0, 1 << 40))
@@ -130,7 +131,8 @@ def test_a_native_message_is_a_record() -> None:
 
 def test_a_native_message_without_event_time_has_its_publish_time() -> None:
     assert read_back(native(b"v")) == [Record(41, 777, None, b"v", [])]
-    assert read_back(native(b"v", event_time=0)) == [Record(41, 777, None, b"v", [])]
+    for event_time in (0, 1 << 63, (1 << 64) - 1):
+        assert read_back(native(b"v", event_time=event_time)) == [Record(41, 777, None, b"v", [])]
 
 
 def test_native_keys_come_from_where_they_are() -> None:

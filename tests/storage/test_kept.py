@@ -14,6 +14,13 @@ def test_configs_come_back() -> None:
     assert kept.is_compacted(kept.configs(properties))
 
 
+def test_how_far_timestamps_may_be_from_the_present() -> None:
+    before, after = kept.TIMESTAMP_BEFORE, kept.TIMESTAMP_AFTER
+    assert kept.max_timestamp_distances({}) == (2**63 - 1, 3_600_000)
+    assert kept.max_timestamp_distances({before: "5", after: "0"}) == (5, 0)
+    assert kept.max_timestamp_distances({before: "-1", after: "soon"}) == (2**63 - 1, 3_600_000)
+
+
 def test_nothing_kept() -> None:
     assert kept.configs({}) == {}
     assert kept.max_message_bytes({}) is None

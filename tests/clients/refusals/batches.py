@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import time
 import zlib
 from collections.abc import Callable
 from typing import Any
@@ -10,10 +11,12 @@ from typing import Any
 import crc32c
 
 from bridge.apis import create_topics, init_producer_id, produce
+from bridge.kafka.error_codes import ErrorCode
+from tests.clients.model import attempts
 from tests.clients.refusals.case import World
 from tests.clients.refusals.topics import configs, create, named
 
-_NOW = 1_790_000_000_000
+_NOW = 1_700_000_000_000
 
 
 def record(delta: int = 0, key: bytes = b"\x02k", value: bytes = b"\x02v") -> bytes:
@@ -25,6 +28,7 @@ def record(delta: int = 0, key: bytes = b"\x02k", value: bytes = b"\x02v") -> by
 def plain(
     *,
     base: int = 0,
+    timestamp: int = _NOW,
     length: int | None = None,
     magic: int = 2,
     attributes: int = 0,
@@ -36,7 +40,7 @@ def plain(
     body: bytes | None = None,
 ) -> bytes:
     """A batch of one record, but for what is said to be otherwise; its checksum fits."""
-    head = struct.pack(">hiqqqhii", attributes, last_delta, _NOW, _NOW, producer, epoch, sequence, count)
+    head = struct.pack(">hiqqqhii", attributes, last_delta, timestamp, timestamp, producer, epoch, sequence, count)
     covered = head + (record() if body is None else body)
     size = 9 + len(covered) if length is None else length
     return struct.pack(">qiibI", base, size, -1, magic, crc32c.crc32c(covered)) + covered
@@ -82,6 +86,22 @@ def keyless(world: World, write: Write) -> Any:
     return write(compacted(world), plain(body=record(key=b"\x01")))
 
 
+def moved(world: World, write: Write, minutes: int, **values: str) -> Any:
+    """A record from so many minutes ahead, which the pinned texts call {time}."""
+    ahead = time.time_ns() // 1_000_000 + minutes * 60_000
+    world.made["time"] = str(ahead)
+    return timed(world, write, ahead, **values)
+
+
+def timed(world: World, write: Write, timestamp: int, **values: str) -> Any:
+    """A record of that time for a new topic with these configs."""
+    name = world.topic
+    if values:
+        name = _created(world, **values)
+        _await_leader(world, write(name, plain()))
+    return write(name, plain(timestamp=timestamp))
+
+
 def compacted(world: World) -> str:
     """A new topic that is compacted, called {new}."""
     return _created(world, cleanup_policy="compact")
@@ -92,6 +112,13 @@ def _created(world: World, **values: str) -> str:
     (made,) = world.ask(create_topics.API, create(name, **configs(**values))).topics
     assert made.error_code == 0, made.error_message
     return name
+
+
+def _await_leader(world: World, request: Any) -> None:
+    for _ in attempts("a leader"):
+        (partition,) = world.ask(produce.API, request).responses[0].partition_responses
+        if not ErrorCode(partition.error_code).retriable:
+            break
 
 
 def _assert_written(world: World, request: Any) -> None:

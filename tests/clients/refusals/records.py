@@ -59,6 +59,8 @@ def twice(world: World) -> Any:
 PRODUCE, FETCH, FIND = produce.API, fetch.API, list_offsets.API
 CUT, EPOCH = delete_records.API, offset_for_leader_epoch.API
 
+WRONG_TIME = "INVALID_TIMESTAMP: One or more records have been rejected due to invalid timestamp"
+
 CASES = [
     Case("well", PRODUCE, lambda w: write(w.topic, batches.plain()), "NONE"),
     Case("unknown topic", PRODUCE, lambda w: write(w.missing, batches.plain()), "UNKNOWN_TOPIC_OR_PARTITION"),
@@ -152,6 +154,32 @@ CASES = [
          "message without key in topic partition {new}-0')]",
          ours="INVALID_RECORD: a record has no key, and the topic's cleanup.policy is to compact",
          why="the first such record is enough to refuse the batch"),
+    Case("59 minutes ahead", PRODUCE, lambda w: batches.moved(w, write, 59), "NONE"),
+    Case("2 hours ahead", PRODUCE, lambda w: batches.moved(w, write, 120), WRONG_TIME,
+         ours="INVALID_TIMESTAMP: timestamp {time} is more than message.timestamp.after.max.ms=3600000 ahead",
+         why="the text is more exact"),
+    Case("2 hours ahead, as the topic allows", PRODUCE, lambda w: batches.moved(w, write, 120,
+         message_timestamp_after_max_ms="7200000"), "NONE"),
+    Case("2 hours old, which the topic forbids", PRODUCE, lambda w: batches.moved(w, write, -120,
+         message_timestamp_before_max_ms="3600000"), WRONG_TIME,
+         ours="INVALID_TIMESTAMP: timestamp {time} is more than message.timestamp.before.max.ms=3600000 ago",
+         why="the text is more exact"),
+    Case("no timestamp", PRODUCE, lambda w: batches.timed(w, write, -1, message_timestamp_before_max_ms="0"), "NONE"),
+    Case("timestamp 0", PRODUCE, lambda w: batches.timed(w, write, 0), "NONE"),
+    Case("timestamp -2", PRODUCE, lambda w: batches.timed(w, write, -2), "NONE",
+         ours="INVALID_TIMESTAMP: timestamp -2 is negative, and not -1 for none",
+         why="Kafka stores what its own producers may not send"),
+    Case("timestamp -2, to be compressed", PRODUCE, lambda w: batches.timed(w, write, -2, compression_type="lz4"),
+         "UNKNOWN_SERVER_ERROR", ours="INVALID_TIMESTAMP: timestamp -2 is negative, and not -1 for none",
+         why="Kafka fails on it"),
+    Case("the least timestamp", PRODUCE, lambda w: batches.timed(w, write, -(1 << 63)), WRONG_TIME,
+         ours="INVALID_TIMESTAMP: timestamp -9223372036854775808 is negative, and not -1 for none",
+         why="the text is more exact"),
+    Case("the greatest timestamp", PRODUCE, lambda w: batches.timed(w, write, (1 << 63) - 1), WRONG_TIME,
+         ours="INVALID_TIMESTAMP: timestamp 9223372036854775807 is more than message.timestamp.after.max.ms=3600000 "
+         "ahead", why="the text is more exact"),
+    Case("the greatest timestamp, as the topic allows", PRODUCE, lambda w: batches.timed(w, write, (1 << 63) - 1,
+         message_timestamp_after_max_ms=str((1 << 63) - 1)), "NONE"),
     Case("internal topic", PRODUCE, lambda w: write("__consumer_offsets", batches.plain()), "INVALID_TOPIC_EXCEPTION"),
     Case("timeout 0", PRODUCE, lambda w: write(w.topic, batches.plain(), timeout_ms=0), "NONE"),
     #
