@@ -100,7 +100,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     try:
         stored = await broker.offsets.commit(request.group_id, member, await _wanted(request, by_id))
     except KafkaError as error:
-        return _answer(request, by_id, {}, ErrorCode(error.code))
+        return await broker.aside.run(_answer, request, by_id, {}, ErrorCode(error.code))
     if sum(len(topic.partitions) for topic in request.topics) > MANY:
         return await broker.aside.run(_answer, request, by_id, await stored)
     return Later(stored, lambda errors: _answer(request, by_id, errors))

@@ -13,7 +13,7 @@ from typing import Annotated
 from bridge.api import Api, Broker, Session
 from bridge.apis.offset_commit import BY_ID, name_topics
 from bridge.errors import KafkaError
-from bridge.futures import gathered
+from bridge.futures import gathered, in_turns
 from bridge.groups.offsets import Where
 from bridge.groups.records import StoredOffset
 from bridge.kafka.error_codes import ErrorCode
@@ -98,7 +98,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     one = await _group(RequestGroup(group_id=request.group_id, topics=request.topics), False, broker)
     if one.error_code:
         # v0 and v1 have no place for the error but the partitions
-        one.topics = _named(request.topics or (), {}, ErrorCode(one.error_code))
+        one.topics = await _named(request.topics or (), {}, ErrorCode(one.error_code))
     return Response(topics=one.topics, error_code=one.error_code)
 
 
@@ -109,7 +109,7 @@ async def _group(group: RequestGroup, by_id: bool, broker: Broker) -> ResponseGr
         offsets = await broker.offsets.fetch(group.group_id)
         if by_id and group.topics is not None:
             await name_topics(group.topics, broker)
-        found = _all(offsets) if group.topics is None else _named(group.topics, offsets, ErrorCode.NONE)
+        found = await (_all(offsets) if group.topics is None else _named(group.topics, offsets, ErrorCode.NONE))
         if by_id:
             found = await _identified(found, group.topics, broker)
     except KafkaError as error:
@@ -124,7 +124,7 @@ async def _identified(found: list[ResponseTopic], asked: Sequence[Topic] | None,
         for known, topic in zip(topics, found, strict=True):
             topic.topic_id = ZERO_UUID if known is None else known.id
         return [topic for topic in found if topic.topic_id != ZERO_UUID]
-    for wanted, topic in zip(asked, found, strict=True):
+    async for wanted, topic in in_turns(zip(asked, found, strict=True)):
         topic.topic_id = wanted.topic_id
         if not wanted.name:
             for partition in topic.partitions:
@@ -132,21 +132,24 @@ async def _identified(found: list[ResponseTopic], asked: Sequence[Topic] | None,
     return found
 
 
-def _named(topics: Iterable[Topic], offsets: Mapping[Where, StoredOffset], error: ErrorCode) -> list[ResponseTopic]:
+async def _named(
+    topics: Iterable[Topic], offsets: Mapping[Where, StoredOffset], error: ErrorCode
+) -> list[ResponseTopic]:
     return [
         ResponseTopic(
             name=topic.name,
             partitions=[
-                _partition(index, offsets.get((topic.name, index), _NONE), error) for index in topic.partition_indexes
+                _partition(index, offsets.get((topic.name, index), _NONE), error)
+                async for index in in_turns(topic.partition_indexes)
             ],
         )
-        for topic in topics
+        async for topic in in_turns(topics)
     ]
 
 
-def _all(offsets: Mapping[Where, StoredOffset]) -> list[ResponseTopic]:
+async def _all(offsets: Mapping[Where, StoredOffset]) -> list[ResponseTopic]:
     topics: dict[str, ResponseTopic] = {}
-    for (name, index), stored in sorted(offsets.items()):
+    async for (name, index), stored in in_turns(sorted(offsets.items())):
         topic = topics.setdefault(name, ResponseTopic(name=name))
         topic.partitions.append(_partition(index, stored, ErrorCode.NONE))
     return list(topics.values())
