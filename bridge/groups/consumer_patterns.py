@@ -36,6 +36,9 @@ class _Fit:
     listing: int = 0
 
 
+_UNMATCHED: Final = _Fit()
+
+
 class Patterns:
     """Those of this node's groups. What each fits is kept while there is room, the least recently used goes first."""
 
@@ -71,9 +74,10 @@ class Patterns:
     async def fits(self, patterns: Collection[str]) -> dict[str, frozenset[str]]:
         """The names that each of one group's patterns fits; KafkaError: too many, or a pattern that is none."""
         now = self._listing
-        found = {pattern: self._kept.get(pattern, _Fit()) for pattern in patterns}
-        for pattern in found.keys() & self._kept.keys():
-            self._kept.move_to_end(pattern)
+        found = {pattern: self._kept.get(pattern, _UNMATCHED) for pattern in patterns}
+        for pattern, fit in found.items():
+            if fit is not _UNMATCHED:
+                self._kept.move_to_end(pattern)
         behind = {pattern: fit for pattern, fit in found.items() if fit.listing != now}
         done: list[tuple[str, _Fit]] = []
         came = {since: self._came_after(since) for since in {fit.listing for fit in behind.values()}}
