@@ -262,8 +262,7 @@ class ConsumerGroups:
             if subscribes:
                 full = error.code == ErrorCode.GROUP_MAX_SIZE_REACHED
                 raise error if full else KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)) from None
-            fields = {"group": entry.group.id, "reason": str(error)}
-            _log.warning("! topics of a group not looked at", extra=fields)
+            _log.warning("! topics of a group not looked at", extra={"group": entry.group.id, "reason": str(error)})
             return None
 
     # ---- what happens to a group -------------------------------------------------------------------------------------
