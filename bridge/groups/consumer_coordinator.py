@@ -20,7 +20,6 @@ from bridge.futures import in_turns
 from bridge.groups import consumer_records
 from bridge.groups.budget import MemberSizes, MetadataBudget, subscription_bytes
 from bridge.groups.consumer_model import JOINING, NOTHING, GroupSnapshot, GroupState, View
-from bridge.groups.consumer_regex import compiled
 from bridge.groups.consumer_state import Beat, ConsumerGroup, Heartbeat, Limits
 from bridge.groups.consumer_topics import Catalogue
 from bridge.groups.events import Leave
@@ -107,14 +106,15 @@ class ConsumerGroups:
     async def heartbeat(self, group_id: str, request: Heartbeat) -> "asyncio.Future[Beat]":
         """A ConsumerGroupHeartbeat; its answer comes when it is stored. KafkaError at once."""
         if request.regex:
-            compiled(request.regex)
+            await self._catalogue.check(request.regex)
         size = subscription_bytes(request.topics, request.regex)
         self._budget.check(size)
         entry = await self._find(group_id, create=request.epoch == JOINING)
         if entry is None:
             raise await self.not_found(group_id, "Group" if request.leaves else "Consumer group")
         subscribes = request.epoch == JOINING or request.topics is not None or request.regex is not None
-        if request.leaves or not (subscribes or self._clock.time() - entry.looked_at > _LOOK_AGAIN):
+        due = self._clock.time() - entry.looked_at > _LOOK_AGAIN and not entry.looking.locked()
+        if request.leaves or not (subscribes or due):
             return self._do(entry, lambda group, now: group.heartbeat(request, None, now))
         try:
             async with entry.looking:  # one after another: an older look must not follow a newer one
@@ -261,9 +261,9 @@ class ConsumerGroups:
             return await self._catalogue.view(*entry.group.wanted(request), fresh=subscribes)
         except KafkaError as error:
             if subscribes:
-                raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)) from None
-            fields = {"group": entry.group.id, "reason": str(error)}
-            _log.warning("! topics of a group not looked at", extra=fields)
+                full = error.code == ErrorCode.GROUP_MAX_SIZE_REACHED
+                raise error if full else KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)) from None
+            _log.warning("! topics of a group not looked at", extra={"group": entry.group.id, "reason": str(error)})
             return None
 
     # ---- what happens to a group -------------------------------------------------------------------------------------

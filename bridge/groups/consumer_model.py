@@ -76,7 +76,8 @@ class ConsumerMember:
 
     def subscribed(self, resolved: Mapping[str, frozenset[str]]) -> frozenset[str]:
         """Every topic it wants, whether it exists or not."""
-        return self.topics | resolved.get(self.regex, frozenset())
+        found = resolved.get(self.regex, frozenset())
+        return self.topics | found if self.topics else found  # no copy for each of many members
 
     def reconciled(self, target_epoch: int) -> bool:
         """Whether it has all of this target, and nothing else."""

@@ -1,86 +1,59 @@
-"""Subscriptions by pattern: which patterns are taken, and which topics they fit.
+"""The patterns that members subscribe by: RE2's, as in Kafka.
 
-Kafka's broker uses RE2, which matches in linear time; Python's `re` may try every way to match. So patterns are taken
-only when few ways exist, whatever the name: at most three unbounded repeats (`*`, `+`, `{2,}`), none around another one
-or around alternatives, and nothing that RE2 does not know either (back-references, look-around, atomic groups).
+RE2 takes linear time for a name, whatever the pattern. The names of topics are ASCII, so it does not matter that Java's
+RE2 goes by UTF-16 and this one by UTF-8. What is refused beside (RE2/J 1.8 compared): counted repetitions that come to
+more than a thousand by being nested, and patterns that take more memory or time to compile than they may.
 """
 
 import re
-import warnings
-from collections.abc import Iterable
+from collections.abc import Callable
 from functools import lru_cache
-from re import _constants as op  # type: ignore[attr-defined]  # the parser has no public name
-from re import _parser as parser  # type: ignore[attr-defined]
-from typing import Any, Final
+from typing import Final
 
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 
-_LONGEST_NAME: Final = 249
-_UNBOUNDED: Final = 100  # what a repeat counts for: three of them divide a name of 249 in 249³/6 ways at most
-_MOST_WAYS: Final = 4_000_000
-_LONGEST_PATTERN: Final = 4096
+_LONGEST: Final = 4096
+_MOST_MEMORY: Final = 256 * 1024
+"""Of one pattern: a list of topics of the longest pattern's length needs 200 KiB."""
+_COUNTED: Final = re.compile(r"(?<!\\x)\{(\d+)(?:,(\d*))?\}", re.ASCII)
+_ANY_CASE: Final = re.compile(r"\(\?[a-zA-Z]*i")
 
 
-@lru_cache(maxsize=256)
-def compiled(pattern: str) -> re.Pattern[str]:
-    """The pattern; KafkaError(INVALID_REGULAR_EXPRESSION) with the reason where it is not taken."""
-    if len(pattern) > _LONGEST_PATTERN:
-        raise _refused(pattern, f"it is longer than {_LONGEST_PATTERN} characters")
+@lru_cache(maxsize=128)
+def compiled(pattern: str) -> Callable[[str], bool]:
+    """Whether the pattern fits a name as a whole; KafkaError(INVALID_REGULAR_EXPRESSION) where it is none.
+
+    A name may take 20 ms; RE2 gives up the GIL meanwhile. It does not while it compiles: that is bounded to 5 ms.
+    """
+    if len(pattern) > _LONGEST:
+        raise _refused(pattern, f"it is longer than {_LONGEST} characters")
+    if _length(pattern) > _LONGEST:
+        raise _refused(pattern, "it takes too long to compile")
+    import re2  # no start needs it
+
+    options = re2.Options()
+    options.max_mem = _MOST_MEMORY
+    options.log_errors = False
+    options.never_capture = True
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")  # what means something else to RE2, as [[:alpha:]]
-            ways = _ways(parser.parse(pattern))
-            result = re.compile(pattern)
-    except (re.error, Warning, OverflowError, RecursionError) as error:
-        raise _refused(pattern, str(error)) from None
-    if ways > _MOST_WAYS:
-        raise _refused(pattern, "there are too many ways to match it: use fewer repeats, and none around another")
-    return result
+        fullmatch = re2.compile(pattern, options).fullmatch
+    except re2.error as error:
+        # as RE2/J tells it, without the part of the pattern
+        reason = error.args[0].decode().partition(": ")[0].replace("missing ", "missing closing ")
+        raise _refused(pattern, reason) from None
+    finally:
+        re2.purge()  # it would keep the last 128, too
+    return lambda name: fullmatch(name.encode()) is not None
 
 
-def fitting(pattern: str, names: Iterable[str]) -> frozenset[str]:
-    """The names that the pattern fits as a whole."""
-    fits = compiled(pattern).fullmatch
-    return frozenset(name for name in names if fits(name))
+def _length(pattern: str) -> int:
+    """How long a pattern of plain characters would be that takes as long to compile, about 1 µs for each."""
+    classes = pattern.count(r"\p") + pattern.count(r"\P")
+    repeated = sum(int(most or least) for least, most in _COUNTED.findall(pattern))
+    return len(pattern) * (4 if _ANY_CASE.search(pattern) else 1) + 400 * classes + 4 * repeated
 
 
 def _refused(pattern: str, why: str) -> KafkaError:
     text = f"SubscribedTopicRegex `{pattern[:100]}` is not a valid regular expression: {why}."
     return KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, text)
-
-
-def _ways(parsed: Any) -> int:
-    """How many ways to match there are at most, for a name of any allowed length."""
-    ways = 1
-    for code, argument in parsed:
-        ways *= _ways_of(code, argument)
-        if ways > _MOST_WAYS:
-            break
-    return ways
-
-
-def _ways_of(code: Any, argument: Any) -> int:
-    if code in (op.LITERAL, op.NOT_LITERAL, op.ANY, op.IN, op.AT):
-        return 1
-    if code is op.SUBPATTERN:
-        return _ways(argument[-1])
-    if code is op.BRANCH:
-        return sum(_ways(one) for one in argument[1])
-    if code in (op.MAX_REPEAT, op.MIN_REPEAT):
-        least, most, body = argument
-        ways = _ways(body)
-        if ways == 1 and most is op.MAXREPEAT:
-            return _UNBOUNDED
-        return _repeated(ways, min(least, _LONGEST_NAME), min(most, _LONGEST_NAME))
-    raise re.error(f"{str(code).lower().replace('_', ' ')} is not in RE2")
-
-
-def _repeated(ways: int, least: int, most: int) -> int:
-    total, power = 0, ways**least
-    for _ in range(least, most + 1):
-        total += power
-        power *= ways
-        if total > _MOST_WAYS:
-            break
-    return total

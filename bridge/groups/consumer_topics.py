@@ -8,7 +8,7 @@ from uuid import UUID
 from bridge.errors import KafkaError
 from bridge.futures import gathered
 from bridge.groups.consumer_model import TopicFacts, View
-from bridge.groups.consumer_regex import fitting
+from bridge.groups.consumer_patterns import Patterns
 from bridge.kafka.error_codes import ErrorCode
 
 _NAMES_ARE_FRESH: Final = 5.0
@@ -37,16 +37,20 @@ class Catalogue:
 
     def __init__(self, topics: Topics) -> None:
         self._topics = topics
-        self._names: Sequence[str] = ()
+        self._patterns = Patterns()
         self._names_at = float("-inf")
-        self._listing: asyncio.Task[Sequence[str]] | None = None
+        self._listing: asyncio.Task[None] | None = None
+
+    async def check(self, pattern: str) -> None:
+        """Raise KafkaError(INVALID_REGULAR_EXPRESSION) if it is no pattern."""
+        await self._patterns.check(pattern)
 
     async def view(self, names: Collection[str], patterns: Collection[str], fresh: bool) -> View:
         """The topics of these names and patterns; `fresh`: also those made a moment ago. KafkaError: nobody can say."""
         resolved: dict[str, frozenset[str]] = {}
         if patterns:
-            everything = await self._all(fresh)
-            resolved = {pattern: fitting(pattern, everything) for pattern in patterns}
+            await self._look(fresh)
+            resolved = await self._patterns.fits(patterns)
         wanted = sorted(frozenset(names).union(*resolved.values()))
         facts = await gathered(map(self._facts, wanted))
         return View({name: one for name, one in zip(wanted, facts, strict=True) if one is not None}, resolved)
@@ -61,16 +65,14 @@ class Catalogue:
         # members are told topics by id; one that has none cannot be told
         return None if topic is None or topic.id == _ZERO else TopicFacts(topic.id, topic.partitions)
 
-    async def _all(self, fresh: bool) -> Sequence[str]:
-        """Every name, for all groups that ask at the same time at once."""
+    async def _look(self, fresh: bool) -> None:
+        """At every name, for all groups that ask at the same time at once."""
         now = asyncio.get_running_loop().time()
         if fresh or now - self._names_at > _NAMES_ARE_FRESH:
             if self._listing is None or self._listing.done():
                 self._listing = asyncio.get_running_loop().create_task(self._list())
-            return await asyncio.shield(self._listing)
-        return self._names
+            await asyncio.shield(self._listing)
 
-    async def _list(self) -> Sequence[str]:
-        self._names = await self._topics.names()
+    async def _list(self) -> None:
+        self._patterns.names_are(await self._topics.names())
         self._names_at = asyncio.get_running_loop().time()
-        return self._names

@@ -5,7 +5,7 @@ from typing import Any
 
 from bridge.errors import KafkaError
 from bridge.groups.consumer_model import Assignment, ConsumerMember, GroupState, TopicFacts, View
-from bridge.groups.consumer_regex import fitting
+from bridge.groups.consumer_regex import compiled
 from bridge.groups.consumer_state import Beat, ConsumerGroup, Heartbeat, Limits
 from bridge.kafka.error_codes import ErrorCode
 from tests.groups.fake_topics import FakeTopics
@@ -38,7 +38,7 @@ class ConsumerMachine:
 
     def view(self, request: Heartbeat) -> View:
         names, patterns = self.group.wanted(request)
-        resolved = {pattern: fitting(pattern, self.topics.here) for pattern in patterns}
+        resolved = {pattern: frozenset(filter(compiled(pattern), self.topics.here)) for pattern in patterns}
         names = names.union(*resolved.values())
         facts: dict[str, TopicFacts] = self.topics.facts()
         return View({name: one for name, one in facts.items() if name in names}, resolved)

@@ -1,5 +1,6 @@
 """The topics in memory, for groups of the new consumer protocol: what `storage.topics.Topics` says of them."""
 
+import asyncio
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -23,9 +24,12 @@ class FakeTopics:
         self.here = {name: FakeTopic(number) for name, number in partitions.items()}
         self.refuses: KafkaError | None = None
         self.asked = 0
+        self.holds: asyncio.Event | None = None
 
     async def get(self, name: str) -> FakeTopic | None:
         self.asked += 1
+        if self.holds is not None:
+            await self.holds.wait()
         if self.refuses is not None:
             raise self.refuses
         return self.here.get(name)

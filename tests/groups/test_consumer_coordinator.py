@@ -8,6 +8,7 @@ import pytest
 
 from bridge.config import Settings
 from bridge.errors import KafkaError
+from bridge.groups import consumer_patterns
 from bridge.groups.consumer_model import Assignment, GroupState
 from bridge.groups.consumer_state import Beat, Heartbeat
 from bridge.groups.coordinator import Coordinator
@@ -213,6 +214,30 @@ async def test_a_pattern_finds_topics_made_a_moment_ago() -> None:
     group = await bench.groups.consumers.stored("g")
     assert group is not None
     assert sorted(group.view.topics) == ["t", "tt"]
+
+
+async def test_a_look_that_takes_long_keeps_no_other_member_waiting() -> None:
+    bench = Bench()
+    await bench.joined("m", topics=None, regex="t")
+    assert (await bench.joined("n", topics=None, regex="t")).epoch == 2
+    await bench.beat("m", 1, owned={})
+    bench.topics.holds = asyncio.Event()
+    await bench.clock.advance(6)
+    looking = asyncio.ensure_future(bench.beat("m", 2))
+    await settle()
+    await bench.clock.advance(6)
+    assert (await bench.beat("n", 2)).epoch == 2
+    assert not looking.done()
+    bench.topics.holds.set()
+    assert (await looking).epoch == 2
+
+
+async def test_a_group_whose_patterns_fit_too_many_topics_takes_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consumer_patterns, "MOST_NAMES", 2)
+    bench = Bench(topics=FakeTopics(t=1, u=1))
+    await bench.joined("m", topics=None, regex=".")
+    assert await _code(bench.join("n", topics=None, regex=".+")) == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert (await bench.joined("o", topics=None, regex=".")).epoch == 2
 
 
 async def test_sessions_end_by_the_timers(caplog: pytest.LogCaptureFixture) -> None:

@@ -19,6 +19,23 @@ async def test_names_and_patterns_are_looked_up() -> None:
     assert view.resolved == {"t.*": frozenset({"ta", "tb"}), "x": frozenset()}
 
 
+async def test_a_pattern_that_is_none_is_told() -> None:
+    catalogue = Catalogue(FakeTopics(t=1))
+    await catalogue.check("(a+)+b")
+    with pytest.raises(KafkaError) as raised:
+        await catalogue.check("(x{1000}){1000}")
+    assert raised.value.code == ErrorCode.INVALID_REGULAR_EXPRESSION
+
+
+async def test_a_pattern_finds_topics_that_are_new_and_loses_those_that_are_gone() -> None:
+    topics = FakeTopics(ta=1, tb=1)
+    catalogue = Catalogue(topics)
+    assert (await catalogue.view([], ["t.*"], fresh=True)).topics.keys() == {"ta", "tb"}
+    del topics.here["ta"]
+    topics.here["tc"] = FakeTopic(1)
+    assert (await catalogue.view([], ["t.*"], fresh=True)).resolved == {"t.*": frozenset({"tb", "tc"})}
+
+
 async def test_a_topic_without_an_id_cannot_be_told() -> None:
     topics = FakeTopics()
     topics.here["t"] = FakeTopic(1, uuid.UUID(int=0))
