@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 from bridge.aside import Aside
 from bridge.config import Settings
 from bridge.encoded import Encoded, SharedAnswers
+from bridge.fairness import Quota
 from bridge.kafka import message
 from bridge.kafka.primitives import Buffer
 from bridge.metrics import Metrics
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 _R = TypeVar("_R")
 
+MOST_WAITING = 500_000
+"""Partitions that all clients' Fetches wait for together: some hundred bytes each."""
 MAX_CONTROL_BYTES = 10 * 1024 * 1024
 """The longest request of an API that carries no records: far above any real one, and bounded in decoding time."""
 _MOST_GONE_ACTIONS = 10_000
@@ -105,6 +108,7 @@ class Broker:
     offsets: "Offsets"
     shared_answers: SharedAnswers = field(default_factory=SharedAnswers)
     aside: Aside = field(default_factory=Aside)
+    waiting_fetches: Quota = field(default_factory=lambda: Quota(MOST_WAITING))
 
 
 Handle: TypeAlias = Callable[[Any, Broker, Session], Awaitable[Any]]
@@ -134,6 +138,8 @@ class Api:
     with acks=0 a client sends and hangs up."""
     polls: bool = False
     """It waits for something to happen, and may be answered before: a connection that ends need not wait for it."""
+    waits: bool = False
+    """For what others do, and perhaps for long: the request's bytes are given back when it is read."""
     pure: bool = False
     """Its answer follows from the request and what never changes: it waits for nothing and runs in any thread."""
     closes: bool = False

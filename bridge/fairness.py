@@ -13,6 +13,24 @@ ASKER: ContextVar[object] = ContextVar("asker", default=None)
 """On whose behalf something is done; None: the process itself."""
 
 
+class Quota:
+    """So many of something, for all."""
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+
+    def take(self, count: int) -> bool:
+        """Take as many, if there are."""
+        if count > self._left:
+            return False
+        self._left -= count
+        return True
+
+    def give(self, count: int) -> None:
+        """Give them back."""
+        self._left += count
+
+
 class FairLimit:
     """As `asyncio.Semaphore`, but a place that becomes free goes to the askers in turn, not to who came first."""
 

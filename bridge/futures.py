@@ -2,13 +2,14 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from itertools import chain, islice
 from typing import Any, Generic, TypeVar
 
 _AT_ONCE = 256
 _TURN = 0.002  # seconds that work which never waits may keep the event loop
 _LOOK_EVERY = 32
+_CHUNK = 512
 _clock = time.perf_counter
 
 _S = TypeVar("_S")
@@ -72,6 +73,14 @@ async def in_turns(elements: Iterable[_R]) -> AsyncIterator[_R]:
             await asyncio.sleep(0)
             until = _clock() + _TURN
         yield element
+
+
+async def in_chunks(elements: Sequence[_R]) -> AsyncIterator[Sequence[_R]]:
+    """The elements, some at a time; others have their turns in between."""
+    for at in range(0, len(elements), _CHUNK):
+        if at:
+            await asyncio.sleep(0)
+        yield elements[at : at + _CHUNK]
 
 
 async def gathered(works: Iterable[Coroutine[Any, Any, _R]]) -> list[_R]:

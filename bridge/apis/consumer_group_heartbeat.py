@@ -147,4 +147,5 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    waits=True,
 )

@@ -7,7 +7,8 @@ v12 is flexible. v13 would name topics by their ids.
 """
 
 import asyncio
-from collections.abc import Hashable, Iterable
+import time
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from bridge import codec
@@ -17,7 +18,7 @@ from bridge.codec import message_sets
 from bridge.codec.compression import KafkaCodec
 from bridge.encoded import Encoded
 from bridge.errors import KafkaError
-from bridge.futures import gathered
+from bridge.futures import gathered, in_chunks, in_turns
 from bridge.kafka import fetch_wire
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.fetch_wire import Request, RequestPartition, Response, ResponsePartition, ResponseTopic
@@ -34,6 +35,8 @@ _WHOLE_MESSAGE, _BATCHES, _ZSTD = 3, 4, 10
 
 
 _MOST_SHARED = 32 * 1024  # bytes of records in an answer that may be the same for others who waited for it
+_PAUSE_MS = 100  # that a client is asked to make where too many are waiting
+_LONG_LOOK, _RESTS = 0.001, 4  # seconds, and how often its own time a poll rests after a longer look
 _COLD_SECONDS = 2.0  # beyond `max_wait_ms`, for the first records from where they are not in memory
 
 
@@ -60,12 +63,39 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     if request.session_epoch not in _WITHOUT_SESSION:  # none was ever given out
         return Response(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=[])
     loop = asyncio.get_running_loop()
-    parts = [_Part(topic.topic, wanted) for topic in request.topics for wanted in topic.partitions]
-    poll = _Poll(request, broker, session, parts, loop.time() + max(request.max_wait_ms, 0) / 1000)
-    slow = [_open(part, broker) for part in parts if not _open_nowait(part, broker)]
-    if slow:
-        await gathered(slow)
+    parts = await _parts(request, broker)
     session.pending_reads.keep_only({part.place for part in parts})
+    patient = broker.waiting_fetches.take(len(parts))
+    wait = max(request.max_wait_ms, 0) / 1000 if patient else 0.0
+    poll = _Poll(request, broker, session, parts, loop.time() + wait)
+    try:
+        answer = await _wait(poll, parts, session)
+    finally:
+        if patient:
+            broker.waiting_fetches.give(len(parts))
+    if not patient and isinstance(answer, Response):
+        answer.throttle_time_ms = _PAUSE_MS
+    return answer
+
+
+async def _parts(request: Request, broker: Broker) -> list[_Part]:
+    """The partitions asked for, of two the last one, as in Kafka (`FullFetchContext`); opened, or with an error."""
+    wanted = {(topic.topic, one.partition): one for topic in request.topics for one in topic.partitions}
+    parts: list[_Part] = []
+    slow: list[_Part] = []
+    async for chunk in in_chunks(list(wanted.items())):
+        for (topic, _), one in chunk:
+            part = _Part(topic, one)
+            parts.append(part)
+            if not _open_nowait(part, broker):
+                slow.append(part)
+    if slow:
+        await gathered(_open(part, broker) for part in slow)
+    return parts
+
+
+async def _wait(poll: "_Poll", parts: list[_Part], session: Session) -> Response | Encoded:
+    loop = asyncio.get_running_loop()
     while True:
         grown: asyncio.Future[None] = loop.create_future()
         logs = [part.log for part in parts if part.log is not None]
@@ -85,6 +115,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         finally:
             for log in logs:
                 log.end.forget(grown)
+        await poll.rest()
 
 
 class _Poll:
@@ -100,6 +131,12 @@ class _Poll:
         self._version = session.api_version
         self._most = min(request.max_bytes, broker.settings.kafka.max_fetch_bytes)
         self._waited = False
+        self._rest = 0.0
+
+    async def rest(self) -> None:
+        """Wait until it may look again: who asks for many partitions may not look at all whenever one of them grows."""
+        if self._rest > _LONG_LOOK:
+            await asyncio.sleep(self._rest)
 
     async def look(self, now: float) -> Response | Encoded | None:
         """The answer, if it is due."""
@@ -112,7 +149,10 @@ class _Poll:
         if shared is not None:
             return shared
         self._waited = True
-        under_way = _read(parts, max_bytes, max(self._deadline - now, _COLD_SECONDS), reads)
+        began, under_way = time.perf_counter(), False
+        async for chunk in in_chunks(parts):
+            under_way |= _read(chunk, max_bytes, max(self._deadline - now, _COLD_SECONDS), reads)
+        self._rest = _RESTS * (time.perf_counter() - began)
         found = sum(len(batch) for part in parts for batch in part.records)
         enough, self.until = min(request.min_bytes, max_bytes), self._deadline
         if under_way and not found:
@@ -123,7 +163,7 @@ class _Poll:
             await gathered(_to_messages(part, self._version, max_bytes) for part in parts)
         elif self._version < _ZSTD:
             _refuse_zstd(parts)
-        response = _response(request, parts, max_bytes)
+        response = await _response(request, parts, max_bytes)
         if key is not None and 0 < found <= _MOST_SHARED and parts[0].error is None:
             return self._shared.put(key, found, fetch_wire.write(response, self._version))
         return response
@@ -172,7 +212,7 @@ async def _open(part: _Part, broker: Broker) -> None:
         part.error = error.bare()
 
 
-def _read(parts: list[_Part], max_bytes: int, patience: float, reads: PendingReads) -> bool:
+def _read(parts: Sequence[_Part], max_bytes: int, patience: float, reads: PendingReads) -> bool:
     """Read every partition: those in memory at once, the others side by side; whether any read is under way."""
     under_way = False
     for part in parts:
@@ -244,12 +284,12 @@ def _messages(batches: list[bytes], version: int, offset: int, limit: int) -> by
     return message_sets.from_batches(b"".join(batches), magic, offset, max(limit, 1), _MOST_BYTES)
 
 
-def _response(request: Request, parts: list[_Part], max_bytes: int) -> Response:
+async def _response(request: Request, parts: list[_Part], max_bytes: int) -> Response:
     """The answer within `max_bytes`; the first batch found goes out whatever its size (KIP-74)."""
     left = max_bytes
     nothing_yet = True
     answers: dict[str, list[ResponsePartition]] = {topic.topic: [] for topic in request.topics}
-    for part in parts:
+    async for part in in_turns(parts):
         records: list[bytes] = []
         for batch in part.records:
             if len(batch) > left and not (nothing_yet and not records):
@@ -291,4 +331,5 @@ API = Api(
     write=fetch_wire.write,
     reads=True,
     polls=True,
+    waits=True,
 )

@@ -116,4 +116,5 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    waits=True,
 )

@@ -20,10 +20,9 @@ from bridge.groups.records import StoredOffset
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int16, Int32, Int64, Uuid, message, since, until
 
-MANY = 1000
-"""Partitions of which an answer is made in a thread."""
 BY_ID = 10
 """The version from which on topics are named by their ids alone."""
+_MANY = 1000  # partitions of which a thread makes the answer
 
 
 class Identified(Protocol):
@@ -97,13 +96,17 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     by_id = session.api_version >= BY_ID
     if by_id:
         await name_topics(request.topics, broker)
+    many = sum(len(topic.partitions) for topic in request.topics) > _MANY
     try:
         stored = await broker.offsets.commit(request.group_id, member, await _wanted(request, by_id))
+        if not many:
+            return Later(stored, lambda errors: _answer(request, by_id, errors))
+        errors, otherwise = await stored, ErrorCode.NONE
     except KafkaError as error:
-        return await broker.aside.run(_answer, request, by_id, {}, ErrorCode(error.code))
-    if sum(len(topic.partitions) for topic in request.topics) > MANY:
-        return await broker.aside.run(_answer, request, by_id, await stored)
-    return Later(stored, lambda errors: _answer(request, by_id, errors))
+        errors, otherwise = {}, ErrorCode(error.code)
+    if many:
+        return await broker.aside.run(_answer, request, by_id, errors, otherwise)
+    return _answer(request, by_id, errors, otherwise)
 
 
 async def name_topics(topics: Iterable[Identified], broker: Broker) -> None:

@@ -81,4 +81,5 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    waits=True,
 )

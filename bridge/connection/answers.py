@@ -33,13 +33,14 @@ class Made(NamedTuple):
 class Started:
     """A request that is under way or answered, in its place in the order of answers."""
 
-    __slots__ = ("api", "buffers", "correlation_id", "future", "make", "received", "size", "version")
+    __slots__ = ("api", "body", "buffers", "correlation_id", "future", "make", "received", "size", "version")
 
-    def __init__(self, size: int, received: float) -> None:
+    def __init__(self, frame: memoryview, received: float) -> None:
         self.api: Api = api_versions.REFUSAL  # until its header is read
         self.version = 0
         self.correlation_id = 0
-        self.size = size
+        self.body: memoryview | None = frame  # from the header on, and then without it, until it is not needed
+        self.size = len(frame)  # what counts of it
         self.received = received
         self.buffers: Sequence[Buffer] | None = None  # the answer, once there is one
         self.future: asyncio.Future[Any] | None = None

@@ -18,9 +18,8 @@ States. A connection is in the first row that applies:
 
 A request goes frame → `intake` → its turn (`turns`) → handler (`_work`, one task while there is something to do) →
 `_started`, which keeps the order of the answers → `_outbox` → socket. A handler that returns `Later` lets the next
-request start (api.py).
-A frame that breaks the protocol closes the connection, as Kafka does; so does a handler that fails unforeseen: a client
-must never wait for an answer that will not come.
+request start (api.py). A frame that breaks the protocol closes the connection, as Kafka does; so does a handler that
+fails unforeseen: a client must never wait for an answer that will not come.
 """
 
 import asyncio
@@ -77,7 +76,7 @@ class Connection(asyncio.BufferedProtocol):
         self._lost = False
         self._active = self._loop.time()
 
-    # ---- what the transport calls ------------------------------------------------------------------------------------
+    # ---- what the transport and the listener call --------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client has connected."""
@@ -149,8 +148,6 @@ class Connection(asyncio.BufferedProtocol):
         self._session.gone()
         self._listener.closed(self)
         self._wake()
-
-    # ---- what the listener calls -------------------------------------------------------------------------------------
 
     def drain(self) -> None:
         """Answer what has been received, and end when little can be on its way."""
@@ -236,7 +233,7 @@ class Connection(asyncio.BufferedProtocol):
                     await turns.turn(share)
                     if not self._may_start():
                         break
-                await Metered(self._serve(*self._intake.next()), share)
+                await Metered(self._serve(Started(*self._intake.next())), share)
         except asyncio.CancelledError:
             if not self._lost:  # not by connection_lost: the event loop ends
                 self.abort()
@@ -245,13 +242,12 @@ class Connection(asyncio.BufferedProtocol):
             self._worker = None
             self._wake()
 
-    async def _serve(self, frame: memoryview, received: float) -> None:
+    async def _serve(self, started: Started) -> None:
         """Run one request up to its answer or its `Later`."""
-        started = Started(len(frame), received)
         self._started.append(started)
         self._running = started
         try:
-            await self._run(frame, started)
+            await self._run(started)
         except Refused as refused:
             self._finish(started, None)
             self._refuse(refused)
@@ -270,13 +266,13 @@ class Connection(asyncio.BufferedProtocol):
         finally:
             self._running = None
 
-    async def _run(self, frame: memoryview, started: Started) -> None:
-        body = identify(frame, started, self._broker, self._session)
+    async def _run(self, started: Started) -> None:
+        identify(started, self._broker, self._session)
         if started.api.reads and self._lost:
             return self._finish(started, None)
         if started.api.polls and self._drain is not None and self._frames:
             return self._answer_emptily(started)
-        result = await perform(body, started, self._broker, self._session, self._listener.lanes)
+        result = await perform(started, self._broker, self._session, self._listener.lanes, self._intake.give_back)
         if isinstance(result, Later):
             return self._follow(started, result.future, result.make)
         self._finish(started, await self._made(started, result) if is_long(result) else result)
@@ -332,8 +328,8 @@ class Connection(asyncio.BufferedProtocol):
                 self._metrics.api(started.api.key).error(code)
         self._flush()
 
-    async def _made(self, started: Started, response: Any) -> Made:
-        return await self._broker.aside.run(made, started, response, pausing=self._drain is not None)
+    def _made(self, started: Started, response: Any) -> Awaitable[Made]:
+        return self._broker.aside.run(made, started, response, pausing=self._drain is not None)
 
     def _flush(self) -> None:
         """Move answers that are due, in the order of the requests, to the socket."""

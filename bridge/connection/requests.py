@@ -1,6 +1,6 @@
 """Finds out what request a frame holds, and has it handled: a large one is read in a thread, a few at once."""
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from logging import DEBUG
 from typing import Any, cast
 
@@ -36,8 +36,9 @@ class Lanes:
         return self._of.setdefault(api.key, FairLimit(AT_ONCE))
 
 
-def identify(frame: memoryview, started: Started, broker: Broker, session: Session) -> memoryview:
-    """The request's body; `started` and the session learn what it is. Refused where it breaks the protocol."""
+def identify(started: Started, broker: Broker, session: Session) -> None:
+    """Read the header; `started` and the session learn what it is. Refused where it breaks the protocol."""
+    frame = cast(memoryview, started.body)
     key, version, started.correlation_id = frames.parse_start(frame)
     fields = {"api": key, "version": version, "correlation_id": started.correlation_id}
     api = broker.apis.get(key)
@@ -62,25 +63,34 @@ def identify(frame: memoryview, started: Started, broker: Broker, session: Sessi
     session.client_id = header.client_id
     session.api_version = version
     session.received_at = started.received
-    return frame[header.body_offset :]
+    started.body = frame[header.body_offset :]
 
 
-async def perform(body: memoryview, started: Started, broker: Broker, session: Session, lanes: Lanes) -> Any:
-    """What the API's handler makes of the request; raises what it raises, Refused where the body is none."""
+async def perform(
+    started: Started, broker: Broker, session: Session, lanes: Lanes, give_back: Callable[[int], None]
+) -> Any:
+    """What the API's handler makes of the request; raises what it raises, Refused where the body is none.
+
+    `give_back` takes the bytes of a request that is to wait: others need them.
+    """
     api = started.api
-    if len(body) <= LARGE_BYTES or api.max_request_bytes > MAX_CONTROL_BYTES:
-        return await api.handle(_decode(body, started), broker, session)
-    async with lanes.of(api):
-        if api.pure:
-            return await broker.aside.run(_perform, body, started, broker, session)
-        request = await broker.aside.run(_decode, body, started)
-        if not api.polls:
-            return await api.handle(request, broker, session)
+    if started.size <= LARGE_BYTES or api.max_request_bytes > MAX_CONTROL_BYTES:
+        request = _decode(started)
+    else:
+        async with lanes.of(api):
+            if api.pure:
+                return await broker.aside.run(_perform, started, broker, session)
+            request = await broker.aside.run(_decode, started)
+            if not api.waits:
+                return await api.handle(request, broker, session)
+    if api.waits:
+        size, started.size, started.body = started.size, 0, None
+        give_back(size)
     return await api.handle(request, broker, session)
 
 
-def _perform(body: memoryview, started: Started, broker: Broker, session: Session) -> Any:
-    work = cast(Coroutine[Any, Any, Any], started.api.handle(_decode(body, started), broker, session))
+def _perform(started: Started, broker: Broker, session: Session) -> Any:
+    work = cast(Coroutine[Any, Any, Any], started.api.handle(_decode(started), broker, session))
     try:
         work.send(None)
     except StopIteration as end:
@@ -89,9 +99,9 @@ def _perform(body: memoryview, started: Started, broker: Broker, session: Sessio
     raise RuntimeError(f"{started.api.name} is not pure: its handler waits")
 
 
-def _decode(body: memoryview, started: Started) -> Any:
+def _decode(started: Started) -> Any:
     try:
-        return started.api.decode(body, started.version)
+        return started.api.decode(cast(memoryview, started.body), started.version)
     except TooManyElements as error:
         raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from None
     except DecodeError as error:

@@ -22,16 +22,17 @@ class MetadataBudget:
         self._gauge = metrics.metadata_bytes
         self._held = 0
 
-    def check(self, size: int) -> None:
-        """Raise the KafkaError that a member with so many bytes of metadata gets, if it may not have them.
+    def check(self, *sizes: int) -> None:
+        """Raise the KafkaError that members with so many bytes of metadata each get, if they may not have them.
 
         INVALID_REQUEST above what one may have; COORDINATOR_NOT_AVAILABLE, for which it comes again later, where there
         is no room at present.
         """
-        if size > self._of_one:
-            text = f"metadata of {size} bytes is above groups.max_member_metadata_bytes = {self._of_one}"
+        largest = max(sizes, default=0)
+        if largest > self._of_one:
+            text = f"metadata of {largest} bytes is above groups.max_member_metadata_bytes = {self._of_one}"
             raise KafkaError(ErrorCode.INVALID_REQUEST, text)
-        if self._held + size > self._of_all:
+        if self._held + sum(sizes) > self._of_all:
             text = f"the metadata of all groups' members is at groups.max_metadata_bytes = {self._of_all}"
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, text)
 

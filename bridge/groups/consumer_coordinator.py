@@ -101,8 +101,6 @@ class ConsumerGroups:
     def __len__(self) -> int:
         return len(self._entries)
 
-    # ---- requests ----------------------------------------------------------------------------------------------------
-
     async def heartbeat(self, group_id: str, request: Heartbeat) -> "asyncio.Future[Beat]":
         """A ConsumerGroupHeartbeat; its answer comes when it is stored. KafkaError at once."""
         if request.regex:

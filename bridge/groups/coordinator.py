@@ -86,8 +86,6 @@ class Coordinator:
         """Let the sessions of stored members begin, so that those who are gone are found out."""
         self._resuming = asyncio.get_running_loop().create_task(self._resume())
 
-    # ---- requests ----------------------------------------------------------------------------------------------------
-
     async def join(self, group_id: str, request: Join) -> asyncio.Future[Joined]:
         """A JoinGroup; the answer may take as long as a rebalance."""
         self._check_name(group_id)
@@ -107,6 +105,7 @@ class Coordinator:
     async def sync(self, group_id: str, request: Sync) -> asyncio.Future[Synced]:
         """A SyncGroup; the answer comes when the leader's assignment is stored."""
         self._check_name(group_id)
+        self._budget.check(*map(len, request.assignments.values()))
         entry = await self._find(group_id)
         if entry is None:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
@@ -327,7 +326,7 @@ class Coordinator:
 
     def _carry_out(self, entry: _Entry) -> None:
         group = entry.group
-        self._count(entry, group.roster.metadata_bytes)
+        self._count(entry, group.roster.size)
         for effect in group.take_effects():
             if isinstance(effect, Save):
                 self._save(entry, effect.number, effect.record)

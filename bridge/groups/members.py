@@ -35,6 +35,12 @@ class Member:
     joining: Ticket | None = None
     syncing: Ticket | None = None
 
+    @property
+    def size(self) -> int:
+        """The bytes that it takes in memory, roughly."""
+        names = len(self.id) + len(self.client_id) + len(self.instance_id or "")
+        return _OBJECT_BYTES + names + metadata_bytes(self.protocols) + len(self.assignment)
+
     def metadata(self, protocol: str | None) -> bytes:
         """What it says to this protocol; nothing to one that it does not support."""
         return next((metadata for name, metadata in self.protocols if name == protocol), b"")
@@ -45,8 +51,8 @@ class Roster:
 
     def __init__(self) -> None:
         self.leader: str | None = None
-        self.metadata_bytes = 0
-        """Of all members together."""
+        self.size = 0
+        """The bytes that all members take."""
         self._joining = 0  # members whose JoinGroup is held
         self._support: Counter[str] = Counter()  # how many know each protocol
         self._members: dict[str, Member] = {}
@@ -107,6 +113,11 @@ class Roster:
         member.protocols = protocols
         self._count(member, 1)
 
+    def assign(self, member: Member, assignment: bytes) -> None:
+        """A member has this assignment now."""
+        self.size += len(assignment) - len(member.assignment)
+        member.assignment = assignment
+
     def hold_join(self, member: Member, ticket: Ticket | None) -> None:
         """A member's JoinGroup is held; None: it is answered."""
         self._joining += (ticket is not None) - (member.joining is not None)
@@ -137,7 +148,7 @@ class Roster:
 
     def _count(self, member: Member, sign: int) -> None:
         self._joining += sign * (member.joining is not None)
-        self.metadata_bytes += sign * metadata_bytes(member.protocols)
+        self.size += sign * member.size
         for name in {name for name, _ in member.protocols}:
             self._support[name] += sign
             if not self._support[name]:

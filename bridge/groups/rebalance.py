@@ -236,13 +236,13 @@ class Rebalance:
         self._unstored = 0
         self._move(State.STABLE)
         for member in self.roster:
-            member.assignment = assignments[member.id]
+            self.roster.assign(member, assignments[member.id])
             if self._answer_sync(member, self._assignment_of(member)):
                 self._heard_of(member, now)
 
     def _give_up_assignment(self, error: ErrorCode, now: float) -> None:
         for member in self.roster:
-            member.assignment = b""
+            self.roster.assign(member, b"")
             if self._answer_sync(member, Synced(error)):
                 self._heard_of(member, now)
 

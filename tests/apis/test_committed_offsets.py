@@ -9,6 +9,7 @@ import pytest
 
 from bridge.api import Broker, Later, Session
 from bridge.apis import offset_commit, offset_delete, offset_fetch
+from bridge.aside import Aside
 from bridge.errors import KafkaError
 from bridge.groups.offsets import Member, Where
 from bridge.groups.records import StoredOffset
@@ -47,7 +48,7 @@ class Offsets:
 
 
 def broker(refusal: ErrorCode | None = None) -> Broker:
-    return cast(Broker, SimpleNamespace(offsets=Offsets(refusal)))
+    return cast(Broker, SimpleNamespace(offsets=Offsets(refusal), aside=Aside()))
 
 
 def asked(*partitions: int) -> list[offset_fetch.Topic]:

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, precondition, rule
 
 from bridge.groups.events import GroupConfig, Leave
-from bridge.groups.members import metadata_bytes
 from bridge.groups.metadata import decode, encode
 from bridge.groups.state import Group, State
 from bridge.kafka.error_codes import ErrorCode
@@ -158,7 +157,7 @@ class GroupMachine(RuleBasedStateMachine):
     def what_is_counted_is_true(self) -> None:
         group = self.machine.group
         assert group.roster.all_joining() == all(member.joining is not None for member in group.roster)
-        assert group.roster.metadata_bytes == sum(metadata_bytes(member.protocols) for member in group.roster)
+        assert group.roster.size == sum(member.size for member in group.roster)
         assert all(group.deadline() <= member.deadline for member in group.roster)
 
     @invariant()
