@@ -39,6 +39,7 @@ class Topics:
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
+        self.lane, self.growth = storage.lane, storage.growth
         self._names = Names(storage.settings.pulsar.full_namespace)
         self._known: dict[str, Topic] = {}
         self._finding: dict[str, asyncio.Future[Topic | None]] = {}
