@@ -128,8 +128,9 @@ def _prepare_nowait(
             return False
         with translated():
             sealed = [one for batch in batches for one in _seal(batch, version, place.log, sealing.seal_now)]
-        place.growth = sealing.growth(sealed, len(records))
-        if place.growth:
+        grown = sealing.growth(sealed, len(records))
+        if grown:
+            place.growth = grown
             if not broker.topics.growth.try_take(place.growth):
                 return False
             sealed = sealing.counted(sealed, len(records), broker.topics.growth)
@@ -293,7 +294,8 @@ def _append(place: _Place, broker: Broker) -> None:
             place.sealed = []
         except KafkaError as error:
             place.error = error.bare()
-    _free(place)
+    if place.error is not None:
+        _free(place)
     if place.error is not None and place.error.code in _RETRIED:
         producer = entries.producer_in(place.data.records or b"")
         if producer != NO_PRODUCER:

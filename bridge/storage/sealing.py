@@ -140,7 +140,8 @@ def seal(batch: memoryview, plan: Plan, look: int | None = None) -> list[Sealed]
 
 def growth(sealed: list[Sealed], came: int) -> int:
     """By how many bytes entries are larger than is usual for so many bytes that came."""
-    return max(sum(len(one.data) for one in sealed) - _USUAL_GROWTH * came, 0)
+    made = len(sealed[0].data) if len(sealed) == 1 else sum(len(one.data) for one in sealed)
+    return max(made - _USUAL_GROWTH * came, 0)
 
 
 def counted(sealed: list[Sealed], came: int, room: Growth) -> list[Sealed]:
