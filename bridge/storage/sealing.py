@@ -4,7 +4,7 @@ A batch is one entry where it fits. One that does not is cut at the borders of i
 a repetition of an idempotent batch is cut as the original was, so that each part is known again by its sequences.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
 
@@ -125,13 +125,19 @@ def seal(batch: memoryview, plan: Plan, look: int | None = None) -> list[Sealed]
     header = _header(batch)
     theirs = _CODECS[header.attributes & CODEC_MASK]
     wanted = theirs if plan.codec is None else plan.codec
+    smaller, make = 1, _encoded
     if plan.entry_format == KAFKA:
         if wanted == theirs and len(batch) <= plan.largest_entry:
             return [_verbatim(batch, header)]
-        parts = (_rewritten(*part, wanted) for part in _parts(batch, header, plan, _SMALLER, look))
-    else:
-        parts = (_encoded(*part, wanted) for part in _parts(batch, header, plan, 1, look))
-    sealed = _bounded(parts, _USUAL_GROWTH * len(batch) + plan.largest_batch)
+        smaller, make = _SMALLER, _rewritten
+    most = left = _USUAL_GROWTH * len(batch) + plan.largest_batch
+    sealed = []
+    for payload, producer in _parts(batch, header, plan, smaller, look):
+        one = make(payload, producer, wanted)
+        left -= len(one.data)
+        if left < 0:
+            raise BatchTooLarge(f"a batch becomes more than {most} bytes in Pulsar")
+        sealed.append(one)
     largest = max(one.uncompressed_size for one in sealed)
     if largest > plan.largest_entry:
         raise BatchTooLarge(f"a record takes {largest} bytes, {plan.largest_entry} are the most in an entry of Pulsar")
@@ -152,18 +158,6 @@ def counted(sealed: list[Sealed], came: int, room: Growth) -> list[Sealed]:
         found.append(one._replace(kept=Kept(room, max(len(one.data) - usual, 0))))
         usual = max(usual - len(one.data), 0)
     return found
-
-
-def _bounded(parts: Iterable[Sealed], most: int) -> list[Sealed]:
-    """All of them, unless they take more memory together."""
-    sealed: list[Sealed] = []
-    made = 0
-    for part in parts:
-        made += len(part.data)
-        if made > most:
-            raise BatchTooLarge(f"a batch becomes more than {most} bytes in Pulsar")
-        sealed.append(part)
-    return sealed
 
 
 def _header(batch: memoryview) -> BatchHeader:
