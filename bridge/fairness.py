@@ -43,6 +43,10 @@ class FairLimit:
         return sum(map(len, self._waiting.values()))
 
     async def __aenter__(self) -> None:
+        await self.take()
+
+    async def take(self) -> None:
+        """Take a place, when there is one; `give` gives it back."""
         if self._free > 0 and not self._waiting:
             self._free -= 1
             return
@@ -53,7 +57,7 @@ class FairLimit:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():  # it was given a place in the same moment
-                self._give()
+                self.give()
             else:
                 self._leave(asker, turn)
             raise
@@ -61,9 +65,9 @@ class FairLimit:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._give()
+        self.give()
 
-    def _give(self) -> None:
+    def give(self) -> None:
         """Give a place to the next asker, who then has to wait until all others had one."""
         while self._waiting:
             asker, turns = next(iter(self._waiting.items()))

@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from itertools import chain, islice
 from typing import Any, Generic, TypeVar
 
+TURN = 0.002
+"""Seconds that work which never waits may keep the event loop."""
 _AT_ONCE = 256
-_TURN = 0.002  # seconds that work which never waits may keep the event loop
 _LOOK_EVERY = 32
 _CHUNK = 512
 _clock = time.perf_counter
@@ -67,11 +68,11 @@ async def shared(work: "asyncio.Future[_R]", closed: Exception) -> _R:
 
 async def in_turns(elements: Iterable[_R]) -> AsyncIterator[_R]:
     """The elements; where there are many, others have their turns in between."""
-    until = _clock() + _TURN
+    until = _clock() + TURN
     for number, element in enumerate(elements):
         if not number % _LOOK_EVERY and _clock() > until:
             await asyncio.sleep(0)
-            until = _clock() + _TURN
+            until = _clock() + TURN
         yield element
 
 
@@ -98,24 +99,13 @@ async def gathered(works: Iterable[Coroutine[Any, Any, _R]]) -> list[_R]:
 
 
 async def _gathered_many(works: Iterable[Coroutine[Any, Any, _R]]) -> list[_R]:
-    loop = asyncio.get_running_loop()
     found: dict[int, _R] = {}
     numbered = enumerate(works)
-    until = loop.time() + _TURN
-    ending = False
-
-    def begin_turn() -> None:
-        nonlocal until, ending
-        until, ending = loop.time() + _TURN, False
+    turn = SharedTurn()
 
     async def work_off() -> None:
-        nonlocal ending
         while True:
-            while loop.time() > until:  # of them all together, not of each
-                if not ending:
-                    ending = True
-                    loop.call_soon(begin_turn)
-                await asyncio.sleep(0)
+            await turn.wait()
             number, work = next(numbered, (-1, None))
             if work is None:
                 return
@@ -123,6 +113,26 @@ async def _gathered_many(works: Iterable[Coroutine[Any, Any, _R]]) -> list[_R]:
 
     await asyncio.gather(*(work_off() for _ in range(_AT_ONCE)))
     return [found[number] for number in range(len(found))]
+
+
+class SharedTurn:
+    """How long work that never waits may keep the event loop: of all together who share it, not of each."""
+
+    def __init__(self) -> None:
+        self._until = float("-inf")
+        self._ending = False
+
+    async def wait(self) -> None:
+        """Wait until it is our turn again."""
+        loop = asyncio.get_running_loop()
+        while loop.time() > self._until:
+            if not self._ending:
+                self._ending = True
+                loop.call_soon(self._begin)
+            await asyncio.sleep(0)
+
+    def _begin(self) -> None:
+        self._until, self._ending = loop_time() + TURN, False
 
 
 class SharedLook(Generic[_R]):

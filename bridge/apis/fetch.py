@@ -18,12 +18,13 @@ from bridge.codec import message_sets
 from bridge.codec.compression import KafkaCodec
 from bridge.encoded import Encoded
 from bridge.errors import KafkaError
-from bridge.futures import gathered, in_chunks, in_turns
+from bridge.futures import TURN, gathered, in_chunks, in_turns
 from bridge.kafka import fetch_wire
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.fetch_wire import Request, RequestPartition, Response, ResponsePartition, ResponseTopic
 from bridge.storage import entries
 from bridge.storage.faults import translated
+from bridge.storage.lane import Lane
 from bridge.storage.partition import PartitionLog
 from bridge.storage.pending_reads import PendingReads, Wanted
 
@@ -125,6 +126,7 @@ class _Poll:
         self.until = deadline
         self._request = request
         self._shared = broker.shared_answers
+        self._lane = broker.topics.lane
         self._session = session
         self._parts = parts
         self._deadline = deadline
@@ -160,7 +162,7 @@ class _Poll:
         if found < enough and not _settled(parts) and now < self.until:
             return None
         if self._version < _BATCHES:
-            await gathered(_to_messages(part, self._version, max_bytes) for part in parts)
+            await gathered(_to_messages(part, self._version, max_bytes, self._lane) for part in parts)
         elif self._version < _ZSTD:
             _refuse_zstd(parts)
         response = await _response(request, parts, max_bytes)
@@ -215,16 +217,19 @@ async def _open(part: _Part, broker: Broker) -> None:
 def _read(parts: Sequence[_Part], max_bytes: int, patience: float, reads: PendingReads) -> bool:
     """Read every partition: those in memory at once, the others side by side; whether any read is under way."""
     under_way = False
+    until = asyncio.get_running_loop().time() + TURN  # what takes longer is read as what is not in memory is
     for part in parts:
         log, place = part.log, part.place
         if log is None or part.error is not None:
             continue
         if place not in reads:
             limit = max(min(part.wanted.partition_max_bytes, max_bytes), 1)  # at least one batch (KIP-74)
-            found = log.read_nowait(part.wanted.fetch_offset, limit)
+            found = log.read_nowait(part.wanted.fetch_offset, limit, until)
             if found is not None:
                 part.records = found
-            if found is not None or (part.read and log.is_followed):
+            if found is not None:
+                continue
+            if part.read and log.is_followed and not log.is_unopened(part.wanted.fetch_offset):
                 continue
             if not reads.has_room:
                 under_way = True
@@ -248,14 +253,14 @@ def _take(part: _Part, reads: PendingReads) -> bool:
     return False
 
 
-async def _to_messages(part: _Part, version: int, max_bytes: int) -> None:
+async def _to_messages(part: _Part, version: int, max_bytes: int, lane: Lane) -> None:
     """Turn what was found into messages that the version knows, the last one cut where the limit is, as by Kafka."""
     limit = max(min(part.wanted.partition_max_bytes, max_bytes), 0)
     offset = part.wanted.fetch_offset
     try:
         while part.records and part.log is not None:
             with translated():
-                data = await asyncio.to_thread(_messages, part.records, version, offset, limit)
+                data = await lane.run(_messages, part.records, version, offset, limit)
                 if data:
                     if version >= _WHOLE_MESSAGE:
                         limit = max(limit, message_sets.size_of_first(data))

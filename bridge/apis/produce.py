@@ -7,22 +7,23 @@ magic 0 and 1, which become record batches; without these versions librdkafka st
 
 import asyncio
 import time
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 
 from bridge.api import Api, Broker, Later, Session
 from bridge.codec import HEADER_SIZE, NO_PRODUCER, message_sets
 from bridge.codec.compression import CODEC_MASK, KafkaCodec
 from bridge.errors import KafkaError
-from bridge.futures import gathered
+from bridge.futures import TURN, gathered, in_turns
 from bridge.kafka import produce_wire
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import Buffer
 from bridge.kafka.produce_wire import Request, RequestPartition, Response, ResponsePartition, ResponseTopic
 from bridge.storage import entries, names, sealing
 from bridge.storage.faults import translated
+from bridge.storage.growth import MOST_OF_REQUEST
 from bridge.storage.partition import PartitionLog
-from bridge.storage.sealing import Sealed
+from bridge.storage.sealing import Plan, Sealed
 from bridge.storage.writers import ProducerBatch
 
 MAX_REQUEST_BYTES = 2**31 - 1
@@ -49,32 +50,29 @@ _SIZED_AT = 12  # the bytes up to the end of its length, which counts those afte
 class _Place:
     """One partition of a request: its batches' places in the log, or why they have none."""
 
+    topic: str
     data: RequestPartition
     log: PartitionLog | None = None
     sealed: list[Sealed] = field(default_factory=list)
+    growth: int = 0
+    """Bytes that count because the entries are so much larger than what came; also before they are taken."""
     offsets: list[asyncio.Future[int]] = field(default_factory=list)
     error: KafkaError | None = None
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Later[Response | None]:
     """Give every batch its place in its partition; answer when Pulsar holds them all (acks 1 as well as all)."""
-    topics = [(topic.name, [_Place(one) for one in topic.partition_data]) for topic in request.topic_data]
-    refused = _refuse(request)
-    now = time.time_ns() // 1_000_000
-    # All logs are made ready first; then the batches take their places without a pause in between, so that
-    # the order of requests is the order of records.
+    topics = [(topic.name, [_Place(topic.name, one) for one in topic.partition_data]) for topic in request.topic_data]
+    places = [place for _, places in topics for place in places]
+    # All logs are made ready first; then the batches take their places. The connection's next request begins
+    # afterwards, so that the order of requests is the order of records.
     deadline = (session.received_at or asyncio.get_running_loop().time()) + _patience(request, broker)
-    slow = [
-        _prepare(name, place, session, deadline, now, broker)
-        for name, places in topics
-        for place in places
-        if not _prepare_nowait(name, place, session, refused, now, broker)
-    ]
+    now = time.time_ns() // 1_000_000
+    slow = await _prepare_at_once(places, session, _refuse(request), now, broker)
     if slow:
-        await gathered(slow)
-    for name, places in topics:
-        for place in places:
-            _append(name, place, broker)
+        await _Preparation(places, slow, session, deadline, now, broker).run()
+    async for place in in_turns(places):
+        _append(place, broker)
     return Later(_Answer(request, topics, deadline).future)
 
 
@@ -94,15 +92,33 @@ def _refuse(request: Request) -> KafkaError | None:
     return None
 
 
+async def _prepare_at_once(
+    places: list[_Place], session: Session, refused: KafkaError | None, now: int, broker: Broker
+) -> list[_Place]:
+    """Make ready what can be without waiting; the others. One turn is enough for what has to be decompressed."""
+    clock = asyncio.get_running_loop().time
+    until = clock() + TURN
+    slow = []
+    first_turn = True
+    for place in places:
+        if not _prepare_nowait(place, session, refused, now, broker, first_turn):
+            slow.append(place)
+        if clock() > until:
+            await asyncio.sleep(0)
+            until = clock() + TURN
+            first_turn = False
+    return slow
+
+
 def _prepare_nowait(
-    topic: str, place: _Place, session: Session, refused: KafkaError | None, now: int, broker: Broker
+    place: _Place, session: Session, refused: KafkaError | None, now: int, broker: Broker, may_open: bool
 ) -> bool:
     """All that may fail before the batches take their places; False where something has to be waited for."""
     version = session.api_version
     try:
         if refused is not None:
             raise refused
-        known = broker.topics.cached(topic)
+        known = broker.topics.cached(place.topic)
         if known is None:
             return False
         place.log = broker.topics.log(known, place.data.index)
@@ -110,31 +126,103 @@ def _prepare_nowait(
         if _is_message_set(records):
             return False
         batches = entries.split(records)
-        if any(map(sealing.takes_long, batches)):
+        if not may_open and any(map(sealing.is_compressed, batches)):
             return False
         with translated():
-            place.sealed = [sealed for batch in batches for sealed in _seal(batch, version, place.log, now)]
+            sealed = [one for batch in batches for one in _seal(batch, version, place.log, now, sealing.seal_now)]
+        grown = sealing.growth(sealed, len(records))
+        if grown:
+            place.growth = grown
+            if not broker.topics.growth.try_take(place.growth):
+                return False
+            sealed = sealing.counted(sealed, len(records), broker.topics.growth)
+        place.sealed = sealed
         return place.log.is_ready(_producers(place), session)
+    except sealing.TakesLong:
+        return False
     except KafkaError as error:
         place.error = error.bare()
         return True
 
 
-async def _prepare(topic: str, place: _Place, session: Session, deadline: float, now: int, broker: Broker) -> None:
-    """The same for a partition whose log is not at hand, or whose records take long."""
-    version = session.api_version
-    try:
-        if topic in names.INTERNAL:  # as Kafka's ReplicaManager: they are the brokers' own
+class _Preparation:
+    """The same for the partitions whose logs are not at hand, or whose records take long.
+
+    Entries that are much larger than what came need room, which others have until Pulsar has theirs. So that no two
+    requests wait for each other, one that finds none gives back what it has, and waits for all that it needs at once.
+    """
+
+    def __init__(
+        self, places: list[_Place], slow: list[_Place], session: Session, deadline: float, now: int, broker: Broker
+    ) -> None:
+        self._places = places
+        self._slow = slow
+        self._session = session
+        self._version = session.api_version
+        self._deadline = deadline
+        self._now = now
+        self._topics = broker.topics
+        self._has_room = False
+
+    async def run(self) -> None:
+        """Afterwards each place can be appended, or has its error."""
+        await self._all(self._find, self._slow)
+        await self._all(self._seal, [place for place in self._slow if not place.sealed])
+        grown = [place for place in self._places if place.growth and place.error is None]
+        if not all(place.sealed for place in grown):
+            await self._seal_again(grown)
+        await self._all(self._make_ready, self._slow)
+
+    async def _all(self, step: Callable[[_Place], Awaitable[None]], places: list[_Place]) -> None:
+        await gathered(self._try(step, place) for place in places if place.error is None)
+
+    async def _try(self, step: Callable[[_Place], Awaitable[None]], place: _Place) -> None:
+        try:
+            await step(place)
+        except TimeoutError:
+            place.error = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "Pulsar takes no more for this partition at present")
+        except KafkaError as error:
+            place.error = error.bare()
+
+    async def _find(self, place: _Place) -> None:
+        if place.topic in names.INTERNAL:  # as Kafka's ReplicaManager: they are the brokers' own
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
-        async with asyncio.timeout_at(deadline):
-            place.log = log = await broker.topics.partition(topic, place.data.index)
+        async with asyncio.timeout_at(self._deadline):
+            place.log = await self._topics.partition(place.topic, place.data.index)
+
+    async def _seal(self, place: _Place) -> None:
+        log, records, before = _opened(place), _records(place, self._version), place.growth
+        async with asyncio.timeout_at(self._deadline):
+            sealed = await self._topics.lane.run(_seal_all, records, self._version, log, self._now)
+        place.growth = sealing.growth(sealed, len(records))
+        if self._has_room:
+            self._topics.growth.give(before - place.growth)  # the topic's configs may have changed meanwhile
+        elif sum(one.growth for one in self._places) > MOST_OF_REQUEST:
+            place.growth = 0
+            raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, "the request's records take too much by compression.type")
+        elif not self._topics.growth.try_take(place.growth):
+            return
+        place.sealed = sealing.counted(sealed, len(records), self._topics.growth)
+
+    async def _seal_again(self, places: list[_Place]) -> None:
+        """Those that need room; what was made of them without it is gone."""
+        for place in places:
+            _free(place)
+        try:
+            async with asyncio.timeout_at(self._deadline):
+                await self._topics.growth.take(sum(place.growth for place in places))
+        except TimeoutError:
+            for place in places:
+                place.error = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "Pulsar does not take what came before")
+            return
+        self._has_room = True
+        await self._all(self._seal, places)
+        for place in places:
             if not place.sealed:
-                place.sealed = await asyncio.to_thread(_seal_all, _records(place, version), version, log, now)
-        await log.prepare(_producers(place), session, deadline)
-    except TimeoutError:
-        place.error = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "Pulsar takes no more for this partition at present")
-    except KafkaError as error:
-        place.error = error.bare()
+                self._topics.growth.give(place.growth)
+
+    async def _make_ready(self, place: _Place) -> None:
+        await _opened(place).prepare(_producers(place), self._session, self._deadline)
 
 
 def _records(place: _Place, version: int) -> memoryview:
@@ -171,14 +259,16 @@ def _seal_all(records: memoryview, version: int, log: PartitionLog, now: int) ->
             most = log.plan.largest_entry
             most = most if log.max_batch_bytes is None else min(most, log.max_batch_bytes)
             records = memoryview(message_sets.to_batches(records, log.plan.largest_batch, most))
-        return [sealed for batch in entries.split(records) for sealed in _seal(batch, version, log, now)]
+        return [sealed for batch in entries.split(records) for sealed in _seal(batch, version, log, now, sealing.seal)]
 
 
-def _seal(batch: memoryview, version: int, log: PartitionLog, now: int) -> list[Sealed]:
+def _seal(
+    batch: memoryview, version: int, log: PartitionLog, now: int, seal: Callable[[memoryview, Plan, int], list[Sealed]]
+) -> list[Sealed]:
     log.check_size(len(batch))
     if version < _ZSTD and batch[_ATTRIBUTES_AT] & CODEC_MASK == KafkaCodec.ZSTD:
         raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"Produce v{version} has no zstd")
-    return sealing.seal(batch, log.plan, now)
+    return seal(batch, log.plan, now)
 
 
 def _producers(place: _Place) -> Collection[ProducerBatch]:
@@ -189,16 +279,30 @@ def _producers(place: _Place) -> Collection[ProducerBatch]:
     return first.values()
 
 
-def _append(topic: str, place: _Place, broker: Broker) -> None:
-    if place.error is None and place.log is not None:
+def _opened(place: _Place) -> PartitionLog:
+    assert place.log is not None  # noqa: S101 — without it there is an error
+    return place.log
+
+
+def _free(place: _Place) -> None:
+    for sealed in place.sealed:
+        sealed.free()
+    place.sealed = []
+
+
+def _append(place: _Place, broker: Broker) -> None:
+    if place.error is None:
         try:
-            place.offsets = place.log.append_all(place.sealed)
+            place.offsets = _opened(place).append_all(place.sealed)
+            place.sealed = []
         except KafkaError as error:
             place.error = error.bare()
-    if place.error is not None and place.error.code in _RETRIED:
+    if place.error is not None:
+        _free(place)
         producer = entries.producer_in(place.data.records or b"")
-        if producer != NO_PRODUCER:
-            broker.topics.note_missing(topic, place.data.index, producer)
+        if place.error.code in _RETRIED and producer != NO_PRODUCER:
+            broker.topics.note_missing(place.topic, place.data.index, producer)
+    place.data.records = None  # the request's bytes are not needed any more, and may be many
 
 
 class _Answer:

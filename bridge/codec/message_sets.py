@@ -93,16 +93,20 @@ def _records(batches: memoryview, limit: int) -> Iterator[Record]:
     while len(batches):
         header = BatchHeader(*_BATCH.unpack_from(batches))
         end = _ENVELOPE.size + header.length
-        data = bytes(decompress_kafka(header.attributes, batches[HEADER_SIZE:end], limit))
-        pos = 0
-        for _ in range(header.record_count):
-            try:
-                pos, delta, moved, key, value, headers = read_record(data, pos)
-            except IndexError as error:
-                raise InvalidRecord("a record ends in the middle") from error
-            offset, timestamp = wrapped(header.base_offset + delta), wrapped(header.base_timestamp + moved)
-            yield Record(offset, timestamp, key, value, headers)
+        yield from each_record(header, bytes(decompress_kafka(header.attributes, batches[HEADER_SIZE:end], limit)))
         batches = batches[end:]
+
+
+def each_record(header: BatchHeader, data: bytes) -> Iterator[Record]:
+    """The records of a batch v2 one by one, from their uncompressed bytes."""
+    pos = 0
+    for _ in range(header.record_count):
+        try:
+            pos, delta, moved, key, value, headers = read_record(data, pos)
+        except IndexError as error:
+            raise InvalidRecord("a record ends in the middle") from error
+        offset, timestamp = wrapped(header.base_offset + delta), wrapped(header.base_timestamp + moved)
+        yield Record(offset, timestamp, key, value, headers)
 
 
 def size_of_first(messages: bytes) -> int:

@@ -84,7 +84,7 @@ async def perform(
             if not api.waits:
                 return await api.handle(request, broker, session)
     if api.waits:
-        size, started.size, started.body = started.size, 0, None
+        size, started.size = started.size, 0
         give_back(size)
     return await api.handle(request, broker, session)
 
@@ -100,8 +100,9 @@ def _perform(started: Started, broker: Broker, session: Session) -> Any:
 
 
 def _decode(started: Started) -> Any:
+    body, started.body = cast(memoryview, started.body), None  # what is kept of it, the handler keeps
     try:
-        return started.api.decode(cast(memoryview, started.body), started.version)
+        return started.api.decode(body, started.version)
     except TooManyElements as error:
         raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from None
     except DecodeError as error:

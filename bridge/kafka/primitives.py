@@ -35,16 +35,16 @@ class EncodeError(BridgeError):
 class Room:
     """How many more elements one message may bring."""
 
-    __slots__ = ("left",)
+    __slots__ = ("left", "most")
 
-    def __init__(self, left: int = MAX_ELEMENTS) -> None:
-        self.left = left
+    def __init__(self, most: int = MAX_ELEMENTS) -> None:
+        self.left = self.most = most
 
     def take(self, count: int) -> None:
         """Count elements, before anything is allocated for them."""
         self.left -= count
         if self.left < 0:
-            raise TooManyElements(f"more than {MAX_ELEMENTS} elements")
+            raise TooManyElements(f"more than {self.most} elements")
 
 
 def read_uvarint(data: memoryview, at: int) -> tuple[int, int]:

@@ -93,6 +93,8 @@ class Response:
 
 # ---- reading ---------------------------------------------------------------------------------------------------------
 
+MOST_ELEMENTS = 10_000
+"""Topics and partitions of one request, which is read on the event loop: that takes up to 7 ms."""
 _acks_and_timeout = struct.Struct(">hi").unpack_from
 _int32 = struct.Struct(">i").unpack_from
 
@@ -100,7 +102,7 @@ _int32 = struct.Struct(">i").unpack_from
 def read(data: memoryview, version: int) -> Request:
     """The request that fills the view; DecodeError when it is not one."""
     try:
-        return _request(data, version, Room())
+        return _request(data, version, Room(MOST_ELEMENTS))
     except (struct.error, IndexError):
         raise DecodeError(f"Produce request v{version} is cut off") from None
 

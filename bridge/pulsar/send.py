@@ -90,12 +90,15 @@ class Send:
         """The broker has stored it."""
         if not self.future.done():
             self.future.set_result(receipt)
-            if self.on_done is not None:
-                self.on_done(self)
+            self._tell()
 
     def fail(self, error: PulsarError) -> None:
         """It will never be stored, or nobody will ever know."""
         if not self.future.done():
             self.future.set_exception(error)
-            if self.on_done is not None:
-                self.on_done(self)
+            self._tell()
+
+    def _tell(self) -> None:
+        on_done, self.on_done = self.on_done, None  # who is told may hold us: both would wait for the garbage collector
+        if on_done is not None:
+            on_done(self)

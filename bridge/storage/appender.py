@@ -119,7 +119,10 @@ class Appender:
         if not batch.repeated:
             return self._append_next(sealed, batch, writer)
         before = writer.before(again=True)
-        known = writer.offset_of(batch) or self._background(self._find_repeated(sealed, batch, writer))
+        known = writer.offset_of(batch)
+        if known is None:
+            known = self._background(self._find_repeated(sealed, batch, writer))
+        known.add_done_callback(lambda _: sealed.free())
         writer.answer = following(known, lambda answer, base: _give(answer, base, before))
         return writer.answer
 
@@ -239,6 +242,7 @@ class Appender:
     # --- from a receipt to an offset ------------------------------------------------------------------------------
 
     def _settle(self, slot: _Slot, send: Send) -> None:
+        slot.sealed.free()
         error = send.future.exception()
         if error is not None:
             if self._producer is not None and self._producer.closing:

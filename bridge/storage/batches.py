@@ -1,18 +1,20 @@
 """Entries as a reader meets them, each with its offsets and, when somebody asks, as a Kafka batch."""
 
 import asyncio
-import time
 
+from bridge import codec
 from bridge.codec import NO_TIMESTAMP
 from bridge.errors import CorruptEntry
 from bridge.pulsar.types import Entry, Position
 from bridge.storage import entries
 from bridge.storage.chunks import Assembler, is_chunk
 from bridge.storage.entries import NO_PROMISE, TimeMark
+from bridge.storage.lane import Lane
 from bridge.storage.offsets import span
 
-_TURN = 0.001  # seconds that one consumer's old batches may keep the event loop; questions of others wait behind them
-_SLOW = 128 * 1024  # bytes of compressed data, uncompressed, from which on a thread turns them over
+# What a thread turns over; bytes uncompressed, of compressed data and of other.
+_SLOW_COMPRESSED, _SLOW = 128 * 1024, 256 * 1024
+_MANY_MESSAGES = 10_000 if codec.TWIN == "native" else 1000
 
 
 class Batch:
@@ -62,21 +64,36 @@ class Batch:
         return self._kafka or b""
 
     @property
+    def is_converted(self) -> bool:
+        """Whether `kafka` has nothing to do."""
+        return self._entry is None or self._payload is None
+
+    @property
     def is_slow(self) -> bool:
         """Whether `kafka` would take long: `convert` lets others go on meanwhile."""
-        if self._kafka is not None or self._entry is None:
+        if self._entry is None or self._payload is None:
             return False
-        metadata = self._entry.metadata
-        return bool(metadata.compression) and metadata.uncompressed_size > _SLOW
+        metadata, payload = self._entry.metadata, self._payload
+        if entries.is_kafka(metadata):
+            return not entries.is_one_batch(payload)
+        if entries.message_count(metadata) > _MANY_MESSAGES:
+            return True
+        if metadata.compression:  # no more is opened than its writer has said
+            return metadata.uncompressed_size > _SLOW_COMPRESSED
+        return len(payload) > _SLOW
 
-    async def convert(self) -> None:
-        """Have the Kafka batches made in a thread; once, however many wait for them."""
+    async def convert(self, lane: Lane) -> None:
+        """Have the Kafka batches made, in a thread where that takes long; once, however many wait for them."""
+        if not self.is_slow:
+            await lane.turn.wait()
+            self.kafka()
+            return
         if self._converting is None:
-            self._converting = asyncio.get_running_loop().create_task(self._convert())
+            self._converting = asyncio.get_running_loop().create_task(self._convert(lane))
         await asyncio.shield(self._converting)
 
-    async def _convert(self) -> None:
-        self._keep(await asyncio.to_thread(self._converted))
+    async def _convert(self, lane: Lane) -> None:
+        self._keep(await lane.run(self._converted))
 
     def _converted(self) -> bytes:
         entry, payload = self._entry, self._payload
@@ -94,7 +111,7 @@ class Batch:
             self._mark = entries.time_mark(self._entry.metadata)
             self._entry = self._payload = None
 
-    def time_mark(self) -> TimeMark:
+    async def time_mark(self, lane: Lane) -> TimeMark:
         """What is known of the timestamps before the end of this entry, by itself alone."""
         if self._mark is None and self._entry is not None:
             metadata = self._entry.metadata
@@ -102,8 +119,9 @@ class Batch:
             if self._payload is None:  # a chunk, alone
                 return TimeMark(metadata.event_time or metadata.publish_time, NO_PROMISE)
         if self._mark is None:
-            records = entries.records_of(self.kafka(), self._limit)
-            self._mark = TimeMark(max((record.timestamp for record in records), default=NO_TIMESTAMP), NO_PROMISE)
+            await self.convert(lane)
+            newest = entries.summary(self.kafka())[0] if self.kafka() else NO_TIMESTAMP
+            self._mark = TimeMark(newest, NO_PROMISE)
         return self._mark
 
 
@@ -143,17 +161,26 @@ def within(batches: list[Batch], max_bytes: int) -> list[bytes]:
     return found
 
 
-async def converted(batches: list[Batch], max_bytes: int) -> list[bytes]:
-    """As `within`; what takes long is done in threads, and after every few batches others get their turn."""
-    until = time.perf_counter() + _TURN
+def within_turn(batches: list[Batch], max_bytes: int, until: float) -> list[bytes] | None:
+    """As `within`, if all of that can be had at once: without a thread, and by `until` (loop time)."""
+    time = asyncio.get_running_loop().time
     size = 0
     for batch in batches:
-        if batch.is_slow:
-            await batch.convert()
+        if not batch.is_converted and (batch.is_slow or time() > until):
+            return None
         size += len(batch.kafka())
         if size > max_bytes:
             break
-        if time.perf_counter() > until:
-            await asyncio.sleep(0)
-            until = time.perf_counter() + _TURN
+    return within(batches, max_bytes)
+
+
+async def converted(batches: list[Batch], max_bytes: int, lane: Lane) -> list[bytes]:
+    """As `within`; what takes long is done in threads, and after every few batches others get their turn."""
+    size = 0
+    for batch in batches:
+        if not batch.is_converted:
+            await batch.convert(lane)
+        size += len(batch.kafka())
+        if size > max_bytes:
+            break
     return within(batches, max_bytes)

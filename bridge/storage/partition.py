@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
+from math import inf
 
 from bridge.errors import BridgeError, KafkaError
 from bridge.kafka.error_codes import ErrorCode
@@ -10,7 +11,7 @@ from bridge.pulsar.consumer import Reader
 from bridge.pulsar.types import EARLIEST, Entry, Position, PulsarError
 from bridge.storage import kept
 from bridge.storage.appender import Appender
-from bridge.storage.batches import Batch, converted, within
+from bridge.storage.batches import Batch, converted, within_turn
 from bridge.storage.catchup import Cursor
 from bridge.storage.faults import translated
 from bridge.storage.log_end import LogEnd
@@ -43,12 +44,14 @@ class PartitionLog:
         self._storage = storage
         self._gone = gone
         self._index = OffsetIndex()
-        self._search = Search(topic, storage.client, storage.admin, storage.metrics, storage.maker(), self._index)
-        stored = Stored(topic, storage.client, self._search, storage.largest_batch, storage.far_searches)
+        self._search = Search(
+            topic, storage.client, storage.admin, storage.metrics, storage.maker(), self._index, storage.lane
+        )
+        stored = Stored(topic, storage.client, self._search, storage)
         self._appender = Appender(topic, storage, self.end, stored, self)
         self._tails = TailOwner(storage, self.end, self._search, self._reader, self._tail_failed)
         self._start = LogStart(topic, self._search, self.end, self._tails.load, self._tails.open_at_start)
-        self._times = TimeLookup(self._search, self.end, self.earliest, self._read_surely)
+        self._times = TimeLookup(self._search, self.end, self.earliest, self._read_surely, storage.lane)
         self._closed = False
         self.max_batch_bytes: int | None = None
         self.plan = Plan(storage.largest_entry, storage.settings.storage.entry_format)
@@ -156,8 +159,9 @@ class PartitionLog:
         batches = None if tail is None else tail.slice(offset, 1)
         return batches[0].published_at if batches else None
 
-    def read_nowait(self, offset: int, max_bytes: int) -> list[bytes] | None:
-        """As `read`, from what is in memory; None where that is not enough to tell.
+    def read_nowait(self, offset: int, max_bytes: int, until: float = inf) -> list[bytes] | None:
+        """As `read`, from what is in memory; None where that is not enough to tell, or takes longer than `until` (loop
+        time).
 
         Nothing, too, where what is stored at `offset` has not come yet: `end` wakes who waits for it when it has.
         """
@@ -168,9 +172,15 @@ class PartitionLog:
             self._storage.catchups.passed(self, offset)
             return []
         batches = self._remembered(tail, offset, max_bytes)
-        if batches is None or any(batch.is_slow for batch in batches):
-            return None
-        return (within(batches, max_bytes) or None) if batches else []
+        if not batches:
+            return batches if batches is None else []
+        return within_turn(batches, max_bytes, until) or None
+
+    def is_unopened(self, offset: int) -> bool:
+        """Whether what is at the offset is in memory, and `read_nowait` leaves it to `read` for the time it takes."""
+        tail = self._tails.live
+        batches = None if tail is None else tail.slice(offset, 1)
+        return batches is not None and not all(batch.is_converted for batch in batches)
 
     async def read(self, offset: int, max_bytes: int, patience: float) -> list[bytes]:
         """Kafka batches from the one that holds `offset` on: up to `max_bytes`, one at least, none at the end.
@@ -187,7 +197,7 @@ class PartitionLog:
                 if not batches:
                     break
                 offset = batches[-1].next  # where to go on if these hold no record (chunks of a large message)
-                found = await converted(batches, max_bytes)
+                found = await converted(batches, max_bytes, self._storage.lane)
             return found
 
     async def latest(self) -> int:

@@ -17,6 +17,7 @@ from bridge.storage.faults import translated
 from bridge.storage.offsets import span
 from bridge.storage.sealing import Sealed
 from bridge.storage.search import Search
+from bridge.storage.services import Storage
 from bridge.storage.time_marks import TimeMarks
 
 _log = log.get(__name__)
@@ -59,13 +60,13 @@ class _Sighting:
 class Stored:
     """What one partition holds, looked at entry by entry."""
 
-    def __init__(self, topic: str, client: PulsarClient, search: Search, limit: int, far: asyncio.Semaphore) -> None:
-        """`limit`: the most bytes of an entry, uncompressed; `far`: how many may look far back at once."""
+    def __init__(self, topic: str, client: PulsarClient, search: Search, storage: Storage) -> None:
         self._topic = topic
         self._client = client
         self._search = search
-        self._limit = limit
-        self._far = far
+        self._limit = storage.largest_batch
+        self._far = storage.far_searches
+        self._lane = storage.lane
 
     async def near(self, sealed: Sealed) -> int | None:
         """The base offset of an idempotent producer's batch that is among the last entries; None where it is not."""
@@ -154,7 +155,7 @@ class Stored:
                     if batch.base >= end:
                         break
                     if batch.next > at:
-                        marks.fill(batch.time_mark().newest, at, min(batch.next, end))
+                        marks.fill((await batch.time_mark(self._lane)).newest, at, min(batch.next, end))
                         at = batch.next
         if at < end:  # offsets that Pulsar has left out
             marks.fill(NO_TIMESTAMP, at, end)

@@ -23,6 +23,7 @@ from bridge.errors import BatchTooLarge, CorruptBatch, InvalidRecord, KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.pb.PulsarApi_pb2 import CompressionType, MessageMetadata
 from bridge.storage.entries import ATTRIBUTES_AT, FORMAT_PROPERTY, KAFKA, PROPERTY, PULSAR, TimeMark
+from bridge.storage.growth import Growth, Kept
 from bridge.storage.kept import AFTER_MAX_MS, BEFORE_MAX_MS, TIMESTAMP_AFTER, TIMESTAMP_BEFORE
 
 METADATA_BYTES = 512
@@ -32,8 +33,12 @@ _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x08, 0x10, 0x20
 _SEQUENCES = 1 << 31
 _ENTRIES_UNCOMPRESSED = 4
 _SMALLER = 4  # a record as Kafka writes it is less than so many times its message, which has 6 bytes at least
-_MANY_RECORDS = 20_000
-_MUCH, _MUCH_COMPRESSED = 4 << 20, 32 * 1024  # bytes; those of gzip may take 10 ms
+_USUAL_GROWTH = 2  # times the bytes that came: other levels, base64, and what Pulsar writes around each record
+# What may be sealed on the event loop. The worst are headers, by the hundred thousand in a record: 17 ns a byte.
+_MANY_RECORDS = 20_000 if codec.TWIN == "native" else 1000
+_MUCH, _MUCH_COMPRESSED = 256 * 1024, 32 * 1024  # bytes as they came
+_MUCH_OPENED, _LITTLE_OPENED = 144 * 1024, 16 * 1024
+_OPENED_RATIO = 16  # what it costs follows what came: hardly any records are compressed more
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +73,13 @@ class Sealed(NamedTuple):
     verbatim: bool = False
     compression: PulsarCodec = PulsarCodec.NONE
     uncompressed_size: int = 0
+    kept: Kept | None = None
+    """What it has of the memory for entries that are much larger than what they came from."""
+
+    def free(self) -> None:
+        """Pulsar has it, or never gets it."""
+        if self.kept is not None:
+            self.kept.free()
 
     def metadata(self, time_mark: TimeMark) -> MessageMetadata:
         """The entry's metadata, with what it says of the timestamps before it."""
@@ -86,33 +98,71 @@ class Sealed(NamedTuple):
         return metadata
 
 
+def is_compressed(batch: memoryview) -> bool:
+    """Whether its records have to be decompressed to be looked at."""
+    return bool(batch[ATTRIBUTES_AT] & CODEC_MASK)
+
+
 def takes_long(batch: memoryview) -> bool:
-    """Whether sealing this batch is better done in a thread, so that other clients get their turns meanwhile."""
-    if len(batch) > (_MUCH_COMPRESSED if batch[ATTRIBUTES_AT] & CODEC_MASK else _MUCH):
+    """Whether sealing this batch is for a thread, for its size alone, so that others get their turns meanwhile."""
+    if len(batch) > (_MUCH_COMPRESSED if is_compressed(batch) else _MUCH):
         return True
     return int.from_bytes(batch[HEADER_SIZE - 4 : HEADER_SIZE], "big") > _MANY_RECORDS
 
 
-def seal(batch: memoryview, plan: Plan, now: int) -> list[Sealed]:
+class TakesLong(Exception):
+    """It opens to more than may be opened on the event loop."""
+
+
+def seal_now(batch: memoryview, plan: Plan, now: int) -> list[Sealed]:
+    """As `seal`, on the event loop; raises TakesLong, having opened no more than a little, if that is for a thread."""
+    if takes_long(batch):
+        raise TakesLong
+    return seal(batch, plan, now, min(max(_OPENED_RATIO * len(batch), _LITTLE_OPENED), _MUCH_OPENED))
+
+
+def seal(batch: memoryview, plan: Plan, now: int, look: int | None = None) -> list[Sealed]:
     """Validate one batch v2 and turn it into entries; raises CorruptBatch, BatchTooLarge, InvalidRecord, KafkaError.
 
-    `now`: the time in ms by which the records' timestamps are judged.
+    `now`: the time in ms by which the records' timestamps are judged. `look`: the most bytes that are opened; TakesLong
+    where there are more.
     """
     header = _header(batch)
     theirs = _CODECS[header.attributes & CODEC_MASK]
     wanted = theirs if plan.codec is None else plan.codec
+    smaller, make = 1, _encoded
     if plan.entry_format == KAFKA:
         if wanted == theirs and len(batch) <= plan.largest_entry:
             return [_verbatim(batch, header, plan, now)]
-        parts = _parts(batch, header, plan, now, _SMALLER)
-        sealed = [_rewritten(payload, producer, wanted) for payload, producer in parts]
-    else:
-        parts = _parts(batch, header, plan, now, 1)
-        sealed = [_encoded(payload, producer, wanted) for payload, producer in parts]
+        smaller, make = _SMALLER, _rewritten
+    most = left = _USUAL_GROWTH * len(batch) + plan.largest_batch
+    sealed = []
+    for payload, producer in _parts(batch, header, plan, now, smaller, look):
+        one = make(payload, producer, wanted)
+        left -= len(one.data)
+        if left < 0:
+            raise BatchTooLarge(f"a batch becomes more than {most} bytes in Pulsar")
+        sealed.append(one)
     largest = max(one.uncompressed_size for one in sealed)
     if largest > plan.largest_entry:
         raise BatchTooLarge(f"a record takes {largest} bytes, {plan.largest_entry} are the most in an entry of Pulsar")
     return sealed
+
+
+def growth(sealed: list[Sealed], came: int) -> int:
+    """By how many bytes entries are larger than is usual for so many bytes that came."""
+    made = len(sealed[0].data) if len(sealed) == 1 else sum(len(one.data) for one in sealed)
+    return max(made - _USUAL_GROWTH * came, 0)
+
+
+def counted(sealed: list[Sealed], came: int, room: Growth) -> list[Sealed]:
+    """The same entries, each to give back its part of that room, which is taken, when it is let go of."""
+    usual = _USUAL_GROWTH * came
+    found = []
+    for one in sealed:
+        found.append(one._replace(kept=Kept(room, max(len(one.data) - usual, 0))))
+        usual = max(usual - len(one.data), 0)
+    return found
 
 
 def _header(batch: memoryview) -> BatchHeader:
@@ -182,7 +232,7 @@ def _verbatim(batch: memoryview, header: BatchHeader, plan: Plan, now: int) -> S
 
 
 def _parts(
-    batch: memoryview, header: BatchHeader, plan: Plan, now: int, smaller: int
+    batch: memoryview, header: BatchHeader, plan: Plan, now: int, smaller: int, look: int | None
 ) -> Iterator[tuple[Payload, tuple[int, int, int]]]:
     """The records as Pulsar's messages, with their producer: as many at a time as fit into an entry, or one.
 
@@ -190,7 +240,7 @@ def _parts(
     records and on Pulsar's limit alone, and what is stored is never too large for those who decompress it.
     `smaller`: so many times smaller than an entry.
     """
-    plain = decompress_kafka(header.attributes, batch[HEADER_SIZE:], plan.largest_batch)
+    plain = _opened(batch, header, plan.largest_batch, look)
     if plan.keyed and not codec.check_records(plain, header.record_count, header.base_timestamp).keyed:
         raise InvalidRecord("a record has no key, and the topic's cleanup.policy is to compact")
     if takes_long(batch):
@@ -203,6 +253,15 @@ def _parts(
         yield payload, _producer(header, first)
         plain = plain[payload.read :]
         first += payload.records
+
+
+def _opened(batch: memoryview, header: BatchHeader, limit: int, look: int | None) -> bytes | memoryview:
+    if look is None or look >= limit:
+        return decompress_kafka(header.attributes, batch[HEADER_SIZE:], limit)
+    try:
+        return decompress_kafka(header.attributes, batch[HEADER_SIZE:], look)
+    except BatchTooLarge:
+        raise TakesLong from None
 
 
 def _encoded(payload: Payload, producer: tuple[int, int, int], wanted: KafkaCodec) -> Sealed:

@@ -19,6 +19,7 @@ from bridge.pulsar.client import PulsarClient
 from bridge.pulsar.types import EARLIEST, Entry, Position
 from bridge.storage.batches import Batch, BatchMaker
 from bridge.storage.chunks import is_chunk
+from bridge.storage.lane import Lane
 from bridge.storage.markers import Markers
 from bridge.storage.offsets import OffsetIndex
 
@@ -68,6 +69,7 @@ class Search:
         metrics: StorageMetrics,
         maker: BatchMaker,
         index: OffsetIndex,
+        lane: Lane,
     ) -> None:
         self._topic = topic
         self._client = client
@@ -75,6 +77,7 @@ class Search:
         self._metrics = metrics
         self._maker = maker
         self._index = index
+        self._lane = lane
         self.markers = Markers(topic, admin)
 
     async def offset(self, offset: int) -> Batch | None:
@@ -110,7 +113,7 @@ class Search:
             if batch is None or number is None or number >= right:
                 right = middle
                 continue
-            mark = batch.time_mark()
+            mark = await batch.time_mark(self._lane)
             if mark.complete < 0 and mark.newest < timestamp - DISORDER_MS:
                 begin = left = number + 1
             elif mark.complete >= 0 and mark.newest < timestamp:

@@ -11,6 +11,8 @@ from bridge.storage.batches import BatchMaker
 from bridge.storage.cache import Cache
 from bridge.storage.catchup import CatchUps
 from bridge.storage.deduplication import Deduplication
+from bridge.storage.growth import Growth
+from bridge.storage.lane import Lane
 from bridge.storage.missing import MissingBatches
 from bridge.storage.sealing import METADATA_BYTES
 
@@ -28,6 +30,8 @@ class Storage:
     deduplication: Deduplication
     writer: str  # names this process among a topic's producers
     missing: MissingBatches = field(default_factory=MissingBatches)
+    lane: Lane = field(default_factory=Lane)
+    growth: Growth = field(default_factory=Growth)
     far_searches: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(4))
     """How many look for a repeated batch far back in a log at once: it is work, which clients decide to have done."""
 

@@ -211,7 +211,7 @@ class TailOwner:
             mark, base = TimeMark(NO_TIMESTAMP, end), end
         else:
             self._end.anchor.observe(batch.position.ledger, batch.position.entry, batch.next)
-            end, mark, base = batch.next, batch.time_mark(), batch.base
+            end, mark, base = batch.next, await batch.time_mark(self._storage.lane), batch.base
         if not self.loaded:
             self._end.marks.load(mark, base, end)
         self._end.advance(end)

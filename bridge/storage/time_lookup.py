@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from bridge.storage import entries
+from bridge.storage.lane import Lane
 from bridge.storage.log_end import LogEnd
 from bridge.storage.search import Search
 
@@ -24,11 +25,13 @@ class TimeLookup:
         end: LogEnd,
         earliest: Callable[[], Awaitable[int]],
         read: Callable[[int], Awaitable[list[bytes]]],
+        lane: Lane,
     ) -> None:
         self._search = search
         self._end = end
         self._earliest = earliest
         self._read = read
+        self._lane = lane
 
     async def at(self, timestamp: int) -> TimeOffset | None:
         """The first record at or after `timestamp` (ms); None if there is none before the end as it is known."""
@@ -45,9 +48,9 @@ class TimeLookup:
                 newest, offset = entries.summary(data)
                 if newest < timestamp:
                     continue
-                for record in entries.records_of(data):
-                    if record.timestamp >= timestamp and record.offset >= start:
-                        return TimeOffset(record.offset, record.timestamp)
+                first = await self._lane.run(_first, data, timestamp, start)
+                if first is not None:
+                    return first
         return None
 
     async def newest(self) -> TimeOffset | None:
@@ -59,7 +62,7 @@ class TimeLookup:
         last = await self._search.last(await self._search.last_position())
         if last is None:
             return None
-        guess = last.time_mark().newest
+        guess = (await last.time_mark(self._lane)).newest
         found = await self.at(guess) or await self._newest_below(guess)
         while found is not None and (newer := await self.at(found.timestamp + 1)) is not None:
             found = newer
@@ -76,3 +79,10 @@ class TimeLookup:
             else:
                 best = found
         return best
+
+
+def _first(batches: bytes, timestamp: int, start: int) -> TimeOffset | None:
+    for record in entries.each_record(batches):
+        if record.timestamp >= timestamp and record.offset >= start:
+            return TimeOffset(record.offset, record.timestamp)
+    return None

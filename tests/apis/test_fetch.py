@@ -22,6 +22,7 @@ from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from bridge.storage.partition import PartitionLog
 from tests.apis.wire import ask, frame, unique
 from tests.support.bridges import BridgeThread
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.pulsar
 
@@ -117,6 +118,25 @@ def native_writer(bridge: BridgeThread, topic: str) -> Callable[[], None]:
         await producer.close()
 
     return lambda: bridge.call(write())
+
+
+def test_what_takes_a_thread_comes_to_who_waits_as_soon_as_it_is_there(bridge: BridgeThread) -> None:
+    topic = created(bridge)
+
+    async def wait_for_it() -> Response:
+        broker, session = broker_of(bridge), Session(1, "", "", api_version=12)
+        partition = RequestPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+        wanted = [RequestTopic(topic=topic, partitions=[partition])]
+        request = Request(max_wait_ms=20_000, min_bytes=1, max_bytes=1 << 22, topics=wanted)
+        waiting = asyncio.ensure_future(fetch.handle(request, broker, session))
+        log = await broker.topics.partition(topic, 0)
+        await until(lambda: log.is_followed and not session.pending_reads.reserved)
+        producer = bridge.server.client.producer(f"persistent://{bridge.namespace}/{topic}-partition-0")
+        await producer.send(MessageMetadata(), bytes(1 << 20), 1)
+        await producer.close()
+        return whole(await waiting)
+
+    assert sum(map(len, bridge.call(wait_for_it()).responses[0].partitions[0].records or ())) > 1 << 20
 
 
 def test_answers_that_are_made_at_the_same_time_share_the_room(

@@ -16,6 +16,7 @@ from bridge.pulsar.types import Entry, Position
 from bridge.storage import entries
 from bridge.storage.batches import Batch, BatchMaker
 from bridge.storage.entries import NO_PROMISE, UNSAID, TimeMark
+from bridge.storage.lane import Lane
 from bridge.storage.sealing import Plan, Sealed, seal
 from tests.codec.samples import NOW, not_negative
 
@@ -83,17 +84,17 @@ def test_the_entry_s_property_says_only_what_messages_cannot() -> None:
     assert json.loads(mark.value) == {"v": 1, "t": 4711, "b": 7, "e": 1, "p": [1, 2, 3]}
 
 
-def test_the_time_mark_is_known_without_decoding() -> None:
+async def test_the_time_mark_is_known_without_decoding() -> None:
     entry = stored(sealed(kafka_batch([record(timestamp=10)])), 99, 0)
     batch = Batch(entry, entry.payload, LIMIT)
-    assert batch.time_mark() == (99, 0)
+    assert await batch.time_mark(Lane()) == (99, 0)
     batch.kafka()
-    assert batch.time_mark() == (99, 0)
+    assert await batch.time_mark(Lane()) == (99, 0)
 
 
-def test_what_is_not_ours_and_what_is_of_an_older_version_promises_nothing() -> None:
+async def test_what_is_not_ours_and_what_is_of_an_older_version_promises_nothing() -> None:
     entry = native(b"v", event_time=12)
-    assert Batch(entry, entry.payload, LIMIT).time_mark() == (12, NO_PROMISE)
+    assert await Batch(entry, entry.payload, LIMIT).time_mark(Lane()) == (12, NO_PROMISE)
     entry.metadata.properties.add(key=entries.PROPERTY, value='{"v":1,"t":99}')
     assert entries.time_mark(entry.metadata) == (99, UNSAID)
 

@@ -1,0 +1,65 @@
+"""The memory of entries that are much larger than the batches they were made from, until Pulsar holds them.
+
+The memory of requests counts the bytes received; so far entries are about as large. A batch of 20 KB that opens to
+20 MB is not, where the topic's codec is another: what is made beyond twice the bytes that came counts here.
+"""
+
+import asyncio
+
+from bridge.fairness import FairLimit
+
+MOST = 128 << 20
+"""Bytes of all clients together."""
+MOST_OF_REQUEST = 64 << 20
+"""Bytes of one request, which waits for all of them at once."""
+
+
+class Growth:
+    """What all entries have together."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self.held = 0
+        self._most = most
+        self._first = FairLimit(1)  # who waits for room; the others behind it take turns
+        self._waiting = 0
+        self._given = asyncio.Event()
+
+    def try_take(self, count: int) -> bool:
+        """Take so many bytes if they are free, and nobody waits for some."""
+        if count and (self._waiting or self.held + count > self._most):
+            return False
+        self.held += count
+        return True
+
+    async def take(self, count: int) -> None:
+        """Take so many bytes when they are free. Who holds some must not wait for more: others may do the same."""
+        self._waiting += 1
+        try:
+            async with self._first:
+                while self.held + count > self._most:
+                    self._given.clear()
+                    await self._given.wait()
+                self.held += count
+        finally:
+            self._waiting -= 1
+
+    def give(self, count: int) -> None:
+        """Give so many back."""
+        self.held -= count
+        self._given.set()
+
+
+class Kept:
+    """What one entry has of it, until it is given back."""
+
+    __slots__ = ("_growth", "_size")
+
+    def __init__(self, growth: Growth, size: int) -> None:
+        self._growth = growth
+        self._size = size
+
+    def free(self) -> None:
+        """The entry is let go of; again, nothing happens."""
+        size, self._size = self._size, 0
+        if size:
+            self._growth.give(size)

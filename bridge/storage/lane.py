@@ -1,0 +1,39 @@
+"""Threads for what would keep the event loop too long: to open compressed records, or to walk through very many.
+
+What is opened takes memory and processors, and clients decide how often. So a few are done at once, and clients take
+turns: one waits behind its own, not behind another's thousand. The threads are asyncio's, of which the rest stays free.
+"""
+
+import asyncio
+import os
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from bridge.fairness import FairLimit
+from bridge.futures import SharedTurn, seen
+
+PLACES = max(2, min(4, os.cpu_count() or 1))
+"""asyncio has four threads more than processors, and five at least."""
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+class Lane:
+    """One process's."""
+
+    def __init__(self, places: int = PLACES) -> None:
+        self._places = FairLimit(places)
+        self.turn = SharedTurn()
+        """For what is done on the event loop all the same: much in all, though little at a time."""
+
+    async def run(self, work: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        """What `work` gives or raises, done in a thread. Nothing ends a thread: who gives up leaves it going on, and
+        its place is taken until it ends."""
+        await self._places.take()
+        thread = asyncio.ensure_future(asyncio.to_thread(work, *args, **kwargs))
+        thread.add_done_callback(self._ended)
+        return await asyncio.shield(thread)
+
+    def _ended(self, thread: "asyncio.Future[_R]") -> None:
+        seen(thread)
+        self._places.give()
