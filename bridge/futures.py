@@ -1,17 +1,17 @@
 """Futures that come out as others do, and work that is done once for all who want it at the same time."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from itertools import chain, islice
 from typing import Any, Generic, TypeVar
 
+from bridge.turns import SHARE, Metered, turns
+
 TURN = 0.002
-"""Seconds that work which never waits may keep the event loop."""
-_AT_ONCE = 256
+"""Seconds that one request may keep the event loop at a time."""
+_FEW, _AT_ONCE = 16, 256
 _LOOK_EVERY = 32
 _CHUNK = 512
-_clock = time.perf_counter
 
 _S = TypeVar("_S")
 _R = TypeVar("_R")
@@ -68,71 +68,55 @@ async def shared(work: "asyncio.Future[_R]", closed: Exception) -> _R:
 
 async def in_turns(elements: Iterable[_R]) -> AsyncIterator[_R]:
     """The elements; where there are many, others have their turns in between."""
-    until = _clock() + TURN
-    for number, element in enumerate(elements):
-        if not number % _LOOK_EVERY and _clock() > until:
-            await asyncio.sleep(0)
-            until = _clock() + TURN
+    for number, element in enumerate(elements, 1):
         yield element
+        if not number % _LOOK_EVERY:
+            await give_way()
 
 
 async def in_chunks(elements: Sequence[_R]) -> AsyncIterator[Sequence[_R]]:
     """The elements, some at a time; others have their turns in between."""
     for at in range(0, len(elements), _CHUNK):
         if at:
-            await asyncio.sleep(0)
+            await give_way()
         yield elements[at : at + _CHUNK]
+
+
+async def give_way() -> None:
+    """Let others go first whose turn it is."""
+    await turns().give_way(SHARE.get())
 
 
 async def gathered(works: Iterable[Coroutine[Any, Any, _R]]) -> list[_R]:
     """As `asyncio.gather`, of any number: so many side by side at most, and others have their turns in between."""
     rest = iter(works)
-    first = list(islice(rest, _AT_ONCE))
-    if len(first) < _AT_ONCE:
+    first = list(islice(rest, _FEW))
+    if len(first) < _FEW:
         return list(await asyncio.gather(*first))
+    first += islice(rest, _AT_ONCE - _FEW)
     begun = iter(first)
     try:
-        return await _gathered_many(chain(begun, rest))
+        return await _gathered_many(chain(begun, rest), len(first))
     finally:
         for work in begun:  # cancelled before its turn came
             work.close()
 
 
-async def _gathered_many(works: Iterable[Coroutine[Any, Any, _R]]) -> list[_R]:
+async def _gathered_many(works: Iterable[Coroutine[Any, Any, _R]], at_once: int) -> list[_R]:
     found: dict[int, _R] = {}
     numbered = enumerate(works)
-    turn = SharedTurn()
+    loop_turns, share = turns(), SHARE.get()
 
     async def work_off() -> None:
         while True:
-            await turn.wait()
+            await loop_turns.give_way(share)
             number, work = next(numbered, (-1, None))
             if work is None:
                 return
-            found[number] = await work
+            found[number] = await Metered(work, share)
 
-    await asyncio.gather(*(work_off() for _ in range(_AT_ONCE)))
+    await asyncio.gather(*(work_off() for _ in range(at_once)))
     return [found[number] for number in range(len(found))]
-
-
-class SharedTurn:
-    """How long work that never waits may keep the event loop: of all together who share it, not of each."""
-
-    def __init__(self) -> None:
-        self._until = float("-inf")
-        self._ending = False
-
-    async def wait(self) -> None:
-        """Wait until it is our turn again."""
-        loop = asyncio.get_running_loop()
-        while loop.time() > self._until:
-            if not self._ending:
-                self._ending = True
-                loop.call_soon(self._begin)
-            await asyncio.sleep(0)
-
-    def _begin(self) -> None:
-        self._until, self._ending = loop_time() + TURN, False
 
 
 class SharedLook(Generic[_R]):

@@ -14,7 +14,7 @@ from bridge.api import Api, Broker, Later, Session
 from bridge.codec import HEADER_SIZE, NO_PRODUCER, message_sets
 from bridge.codec.compression import CODEC_MASK, KafkaCodec
 from bridge.errors import KafkaError
-from bridge.futures import TURN, gathered, in_turns
+from bridge.futures import TURN, gathered, give_way, in_turns
 from bridge.kafka import produce_wire
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import Buffer
@@ -104,7 +104,7 @@ async def _prepare_at_once(
         if not _prepare_nowait(place, session, refused, now, broker, first_turn):
             slow.append(place)
         if clock() > until:
-            await asyncio.sleep(0)
+            await give_way()
             until = clock() + TURN
             first_turn = False
     return slow

@@ -36,10 +36,10 @@ from bridge.connection.draining import LINGER_SECONDS, Drain
 from bridge.connection.intake import Intake
 from bridge.connection.parts import Refused, address_of, cancelled_from_outside, join_with_end
 from bridge.connection.requests import identify, perform
-from bridge.connection.turns import Metered, Share
 from bridge.errors import KafkaError
 from bridge.fairness import ASKER
 from bridge.kafka import frames, message
+from bridge.turns import SHARE, Metered, Share
 
 if TYPE_CHECKING:
     from bridge.connection.listener import Listener
@@ -226,6 +226,7 @@ class Connection(asyncio.BufferedProtocol):
     async def _work(self) -> None:
         """Run the queued requests one after another."""
         ASKER.set(self._number)
+        SHARE.set(self._share)
         turns, share = self._listener.turns, self._share
         try:
             while self._may_start():

@@ -10,8 +10,8 @@ from bridge.connection.answers import Waiting
 from bridge.connection.budget import Budget
 from bridge.connection.client import Connection
 from bridge.connection.requests import Lanes
-from bridge.connection.turns import Turns
 from bridge.kafka.frames import SCRATCH_BYTES
+from bridge.turns import turns
 
 _log = log.get(__name__)
 
@@ -26,7 +26,7 @@ class Listener:
         self.broker = broker
         self.budget = budget
         self.waiting = Waiting(broker.settings.kafka.memory_budget_bytes, broker.metrics.waiting_answer_bytes)
-        self.turns = Turns(asyncio.get_running_loop())
+        self.turns = turns()
         self.lanes = Lanes()
         self.name = name
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))

@@ -5,6 +5,7 @@ import asyncio
 from bridge import codec
 from bridge.codec import NO_TIMESTAMP
 from bridge.errors import CorruptEntry
+from bridge.futures import give_way
 from bridge.pulsar.types import Entry, Position
 from bridge.storage import entries
 from bridge.storage.chunks import Assembler, is_chunk
@@ -85,7 +86,7 @@ class Batch:
     async def convert(self, lane: Lane) -> None:
         """Have the Kafka batches made, in a thread where that takes long; once, however many wait for them."""
         if not self.is_slow:
-            await lane.turn.wait()
+            await give_way()
             self.kafka()
             return
         if self._converting is None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 from bridge.fairness import FairLimit
-from bridge.futures import SharedTurn, seen
+from bridge.futures import seen
 
 PLACES = max(2, min(4, os.cpu_count() or 1))
 """asyncio has four threads more than processors, and five at least."""
@@ -23,8 +23,6 @@ class Lane:
 
     def __init__(self, places: int = PLACES) -> None:
         self._places = FairLimit(places)
-        self.turn = SharedTurn()
-        """For what is done on the event loop all the same: much in all, though little at a time."""
 
     async def run(self, work: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:
         """What `work` gives or raises, done in a thread. Nothing ends a thread: who gives up leaves it going on, and

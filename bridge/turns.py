@@ -1,4 +1,4 @@
-"""Shares the event loop among connections by what their requests have cost: who has asked for little goes first.
+"""Shares the event loop among connections by what they have cost: who has asked for little goes first.
 
 Start-time fair queueing: each connection has a clock of its own that runs as fast as it takes the event loop's time,
 and the one whose clock is furthest behind goes next. One that was quiet starts at the clock of the last one served, so
@@ -9,13 +9,15 @@ receipts and timers come in. Where nobody waits nothing is queued.
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Generator
+from contextvars import ContextVar
 from heapq import heappop, heappush
 from typing import Any, Generic, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 SLICE_SECONDS = 0.004
-"""How long requests may keep the event loop before it turns."""
+"""How long work that never waits may keep the event loop before it turns: of all together, not of each."""
 _AT_ONCE = 16
-"""How many connections are woken for one slice; who comes too late for it keeps its place."""
+"""How many are woken for one slice; who comes too late for it keeps its place."""
 
 _R = TypeVar("_R")
 _clock = time.perf_counter
@@ -31,8 +33,12 @@ class Share:
         """Its clock: seconds."""
 
 
+SHARE: ContextVar[Share] = ContextVar("share", default=Share())  # noqa: B039 - one for the process's own work
+"""Whose time is used; tasks made on behalf of somebody inherit it."""
+
+
 class Turns:
-    """Who of all connections goes next."""
+    """Who goes next on one event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -43,18 +49,16 @@ class Turns:
         self._came = 0
 
     def free(self, share: Share) -> bool:
-        """Whether the connection may serve a request now; if not, `turn` tells when."""
+        """Whether one may go on now; if not, `turn` tells when."""
         if not self._slicing:
-            self._slicing = True
-            self._until = _clock() + SLICE_SECONDS
-            self._loop.call_soon(self._next_slice)
+            self._begin()
         elif self._waiting or _clock() > self._until:
             return False
         self._serve(share)
         return True
 
     async def turn(self, share: Share) -> None:
-        """Wait until it is the connection's turn."""
+        """Wait until it is one's turn."""
         share.used = max(share.used, self._now)
         while True:
             self._came += 1
@@ -64,8 +68,18 @@ class Turns:
             if _clock() <= self._until:
                 return self._serve(share)
 
+    async def give_way(self, share: Share) -> None:
+        """Wait only if others should go first."""
+        if not self.free(share):
+            await self.turn(share)
+
     def _serve(self, share: Share) -> None:
         self._now = share.used = max(share.used, self._now)
+
+    def _begin(self) -> None:
+        self._slicing = True
+        self._until = _clock() + SLICE_SECONDS
+        self._loop.call_soon(self._next_slice)
 
     def _next_slice(self) -> None:
         """The loop has turned."""
@@ -80,8 +94,20 @@ class Turns:
         self._loop.call_soon(self._loop.call_soon, self._next_slice)  # those woken run in the next turn of the loop
 
 
+_of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, Turns] = WeakKeyDictionary()
+
+
+def turns() -> Turns:
+    """Those of the running event loop."""
+    loop = asyncio.get_running_loop()
+    found = _of_loops.get(loop)
+    if found is None:
+        found = _of_loops[loop] = Turns(loop)
+    return found
+
+
 class Metered(Generic[_R]):
-    """A coroutine, whose time on the event loop counts as its connection's; what it waits for does not."""
+    """A coroutine whose time on the event loop counts as somebody's; what it waits for does not."""
 
     __slots__ = ("_share", "_work")
 
