@@ -10,13 +10,11 @@ from contextlib import ExitStack
 from bridge.config import Address
 from bridge.errors import StartupError
 
-BACKLOG = 1024
-"""As many clients as a restart brings back at once."""
+_BACKLOG = 1024  # as many clients as a restart brings back at once
 
 
 def listen(address: Address) -> list[socket.socket]:
-    """A listening socket for each address of the host, as `loop.create_server` has; StartupError where one is not to be
-    had."""
+    """A listening socket for each address of the host; StartupError where one is not to be had."""
     with ExitStack() as opened:
         try:
             found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -35,7 +33,7 @@ def _listen(family: int, where: object) -> socket.socket:
         if family == socket.AF_INET6:  # an IPv4 address is a socket of its own
             made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         made.bind(where)  # type: ignore[arg-type]
-        made.listen(BACKLOG)
+        made.listen(_BACKLOG)
         made.setblocking(False)
     except BaseException:
         made.close()

@@ -13,7 +13,7 @@ from bridge.allocator import leave_out_what_is_there
 from bridge.api import Broker
 from bridge.cluster import Cluster, Node, cluster_id
 from bridge.config import Address, Settings
-from bridge.connection import Budget, Listener
+from bridge.connection import Acceptor, Budget, Listener
 from bridge.errors import BridgeError, StartupError
 from bridge.groups.coordinator import Coordinator
 from bridge.groups.lag import LagTable
@@ -21,7 +21,7 @@ from bridge.groups.mirror import Mirror
 from bridge.groups.offsets import Offsets
 from bridge.groups.store import Store
 from bridge.http import HttpServer
-from bridge.listening import BACKLOG, listen
+from bridge.listening import listen
 from bridge.metrics import Metrics
 from bridge.pulsar import Admin, PulsarClient
 from bridge.pulsar.stall import Stall
@@ -84,7 +84,7 @@ class Server:
             },
         )
         self._listener: Listener | None = None
-        self._servers: list[asyncio.Server] = []
+        self._acceptors: list[Acceptor] = []
         self._index_reason: str | None = None
         self._index_checked_at = float("-inf")
 
@@ -131,9 +131,7 @@ class Server:
         cluster = Cluster(node, cluster_id(pulsar_cluster, settings.pulsar.full_namespace))
         self._listener = self._make_listener(cluster, self._groups, self._offsets)
         await self._http.start()
-        loop = asyncio.get_running_loop()
-        for sock in self._sockets:
-            self._servers.append(await loop.create_server(self._listener, sock=sock, backlog=BACKLOG))
+        self._acceptors = [Acceptor(sock, self._listener) for sock in self._sockets]
         _log.info(
             "= ready",
             extra={"version": __version__, "kafka": Address(host, self.kafka_port), "advertised": advertised},
@@ -156,10 +154,8 @@ class Server:
     async def stop(self, drain_seconds: float = DRAIN_SECONDS) -> None:
         """Take no more clients, answer what has been received, give everything back."""
         self._http.draining = True
-        for server in self._servers:
-            server.close()
-        for sock in self._sockets[len(self._servers) :]:
-            sock.close()
+        for one in self._acceptors or self._sockets:
+            one.close()
         if self._groups is not None:
             self._groups.stop()
         if self._listener is not None:

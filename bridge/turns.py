@@ -64,6 +64,8 @@ class Turns:
             self._came += 1
             woken = self._loop.create_future()
             heappush(self._waiting, (share.used, self._came, woken))
+            if not self._slicing:
+                self._begin()
             await woken
             if _clock() <= self._until:
                 return self._serve(share)

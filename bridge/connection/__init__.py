@@ -1,7 +1,8 @@
 """Kafka client sockets: frames in, answers out in request order, back-pressure."""
 
+from bridge.connection.acceptor import Acceptor
 from bridge.connection.budget import Budget
 from bridge.connection.client import Connection
 from bridge.connection.listener import Listener
 
-__all__ = ["Budget", "Connection", "Listener"]
+__all__ = ["Acceptor", "Budget", "Connection", "Listener"]

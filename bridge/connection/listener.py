@@ -20,7 +20,7 @@ STALL_SECONDS = 30.0
 
 
 class Listener:
-    """A protocol factory: `await loop.create_server(listener, host, port)`."""
+    """Makes the protocol of each socket that an `Acceptor` takes in."""
 
     def __init__(self, broker: Broker, budget: Budget, name: str = "kafka", stall_seconds: float = STALL_SECONDS):
         self.broker = broker

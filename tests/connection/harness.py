@@ -8,10 +8,11 @@ from typing import Any, cast
 
 from bridge.api import Api, Broker, Later, Session
 from bridge.apis import api_versions
-from bridge.config import Settings
-from bridge.connection import Budget, Listener
+from bridge.config import Address, Settings
+from bridge.connection import Acceptor, Budget, Listener
 from bridge.errors import KafkaError
 from bridge.kafka.message import Int16, Int32, message
+from bridge.listening import listen
 from bridge.metrics import Metrics
 
 ECHO, LATER, POLL, FAIL, SILENT = range(100, 105)
@@ -155,14 +156,14 @@ def request(key: int, number: int, data: bytes = b"", version: int = 0) -> bytes
 async def serving(**kafka: Any) -> AsyncIterator[Bench]:
     """A bench on a free port."""
     bench = Bench(Settings().with_values(kafka=kafka))
-    server = await asyncio.get_running_loop().create_server(bench.listener, "127.0.0.1", 0)
-    bench.port = server.sockets[0].getsockname()[1]
+    (sock,) = listen(Address("127.0.0.1", 0))
+    bench.port = sock.getsockname()[1]
+    acceptor = Acceptor(sock, bench.listener)
     try:
         yield bench
     finally:
-        server.close()
+        acceptor.close()
         await bench.listener.drain(0.01)
-        await server.wait_closed()
 
 
 @asynccontextmanager

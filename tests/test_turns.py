@@ -1,0 +1,142 @@
+"""Whose turn it is: by what each has used, with the event loop turning in between."""
+
+import asyncio
+import time
+
+import pytest
+
+from bridge.turns import SLICE_SECONDS, Metered, Share, Turns, turns
+
+
+def use_up_the_slice() -> None:
+    """Keep the event loop as long as one may."""
+    until = time.perf_counter() + SLICE_SECONDS
+    while time.perf_counter() <= until:
+        pass
+
+
+async def test_nobody_waits_where_there_is_time() -> None:
+    mine, share = turns(), Share()
+    assert all(mine.free(share) for _ in range(10))
+
+
+async def test_when_the_slice_is_over_others_go_first() -> None:
+    mine = turns()
+    seen: list[str] = []
+    assert mine.free(Share())
+    use_up_the_slice()
+    assert not mine.free(Share())
+    asyncio.get_running_loop().call_soon(seen.append, "the loop")
+    await mine.turn(Share())
+    assert seen == ["the loop"]
+
+
+async def test_who_has_used_little_goes_before_who_has_used_much() -> None:
+    mine = turns()
+    order: list[str] = []
+
+    async def served(name: str, used: float) -> None:
+        share = Share()
+        share.used = used
+        await mine.turn(share)
+        order.append(name)
+        use_up_the_slice()
+
+    mine.free(Share())
+    use_up_the_slice()
+    await asyncio.gather(served("greedy", 3.0), served("busy", 2.0), served("quiet", 0.0))
+    assert order == ["quiet", "busy", "greedy"]
+
+
+async def test_nothing_is_saved_up_by_being_quiet() -> None:
+    mine, old, new = turns(), Share(), Share()
+    old.used = 100.0
+    mine.free(old)
+    mine.free(new)
+    assert new.used == old.used
+
+
+async def test_all_get_their_turn_however_many_they_are() -> None:
+    mine = turns()
+    served = 0
+
+    async def one() -> None:
+        nonlocal served
+        await mine.turn(Share())
+        served += 1
+
+    await asyncio.gather(*(one() for _ in range(500)))
+    assert served == 500
+
+
+async def test_who_gives_up_waiting_keeps_nobody_waiting() -> None:
+    mine = turns()
+    mine.free(Share())
+    use_up_the_slice()
+    waiting = [asyncio.ensure_future(mine.turn(Share())) for _ in range(40)]
+    await asyncio.sleep(0)
+    for one in waiting[:-1]:
+        one.cancel()
+    await asyncio.wait(waiting)
+    assert [one.cancelled() for one in waiting] == [True] * 39 + [False]
+
+
+async def test_only_the_time_on_the_loop_counts() -> None:
+    share = Share()
+    others = asyncio.Event()
+
+    async def work() -> str:
+        await others.wait()
+        return "done"
+
+    async def burn() -> None:
+        use_up_the_slice()
+        others.set()
+
+    doing = asyncio.ensure_future(Metered(work(), share))
+    await burn()
+    assert await doing == "done"
+    assert 0 < share.used < SLICE_SECONDS
+
+
+async def test_errors_and_cancelling_reach_the_metered_work() -> None:
+    share = Share()
+    told: list[str] = []
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            told.append("cancelled")
+            raise
+
+    doing = asyncio.ensure_future(_awaited(Metered(work(), share)))
+    await asyncio.sleep(0)
+    doing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await doing
+    assert told == ["cancelled"]
+
+    async def fail() -> None:
+        raise ValueError
+
+    with pytest.raises(ValueError):
+        await Metered(fail(), share)
+
+
+async def _awaited(work: Metered[None]) -> None:
+    await work
+
+
+async def test_each_loop_has_its_own() -> None:
+    assert turns() is turns()
+    assert isinstance(turns(), Turns)
+    other = asyncio.new_event_loop()
+    try:
+        assert await asyncio.to_thread(other.run_until_complete, _mine()) is not turns()
+    finally:
+        other.close()
+
+
+async def _mine() -> Turns:
+    return turns()
