@@ -1,5 +1,7 @@
 """DescribeTopicPartitions: topics and their partitions, page by page (KIP-966)."""
 
+from collections.abc import AsyncIterator
+
 from bridge.api import Api, Broker, Session
 from bridge.cluster import LEADER_EPOCH
 from bridge.errors import KafkaError
@@ -11,6 +13,7 @@ from bridge.storage.topic import Topic
 
 NO_OPERATIONS = -(2**31)
 MOST_PARTITIONS = 2000
+_AT_ONCE = 256
 """Of one answer, whatever the client asks (Kafka's max.request.partition.size.limit)."""
 
 
@@ -83,12 +86,9 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     wanted = sorted(name for name in names if cursor is None or name >= cursor.topic_name)
     left = max(min(request.response_partition_limit, MOST_PARTITIONS), 1)
     topics: list[ResponseTopic] = []
-    # at most so many are on the page, if all of them exist
-    first_ones = dict(zip(wanted, await gathered(_find(name, broker) for name in wanted[:left]), strict=False))
-    for name in wanted:
+    async for name, found in _found(wanted, broker):
         if left == 0:
             return Response(topics=topics, next_cursor=Cursor(topic_name=name, partition_index=0))
-        found = first_ones[name] if name in first_ones else await _find(name, broker)
         if isinstance(found, ErrorCode):
             if request.topics:
                 topics.append(_refused(name, found))
@@ -102,6 +102,14 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
             return Response(topics=topics, next_cursor=Cursor(topic_name=name, partition_index=last))
         left -= len(topics[-1].partitions)
     return Response(topics=topics)
+
+
+async def _found(names: list[str], broker: Broker) -> AsyncIterator[tuple[str, Topic | ErrorCode]]:
+    """Some are looked for at a time: most pages are full before the end."""
+    for at in range(0, len(names), _AT_ONCE):
+        some = names[at : at + _AT_ONCE]
+        for name, found in zip(some, await gathered(_find(name, broker) for name in some), strict=True):
+            yield name, found
 
 
 async def _find(name: str, broker: Broker) -> Topic | ErrorCode:

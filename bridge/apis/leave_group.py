@@ -8,6 +8,7 @@ from dataclasses import field
 from typing import Annotated
 
 from bridge.api import Api, Broker, Session
+from bridge.groups.budget import check_size
 from bridge.groups.events import Leave
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message, since, until
@@ -56,6 +57,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     if session.api_version < FIRST_BATCHED:
         (error,) = await broker.groups.leave(request.group_id, [Leave(request.member_id)])
         return Response(error_code=error)
+    check_size(len(request.members), broker.settings.groups)
     leaving = [Leave(one.member_id, one.group_instance_id, one.reason) for one in request.members]
     errors = await broker.groups.leave(request.group_id, leaving)
     return Response(

@@ -5,6 +5,7 @@ from dataclasses import field
 from bridge.api import Api, Broker, Session
 from bridge.apis.offset_commit import ResponseTopic, told
 from bridge.errors import KafkaError
+from bridge.futures import in_turns
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message
 
@@ -43,8 +44,10 @@ class Response:
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Forget them, unless members of the group subscribe to the topic."""
-    asked = [(topic.name, [one.partition_index for one in topic.partitions]) for topic in request.topics]
-    unwanted = [(name, index) for name, indexes in asked for index in indexes]
+    asked = [
+        (topic.name, [one.partition_index for one in topic.partitions]) async for topic in in_turns(request.topics)
+    ]
+    unwanted = [(name, index) async for name, indexes in in_turns(asked) for index in indexes]
     try:
         if not request.group_id:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID)

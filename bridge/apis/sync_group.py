@@ -7,6 +7,7 @@ from typing import Annotated
 
 from bridge.api import Api, Broker, Later, Session
 from bridge.errors import KafkaError
+from bridge.groups.budget import check_size
 from bridge.groups.events import Sync, Synced
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message, since
@@ -51,6 +52,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     """Take the request to its group; the answer comes when the leader's assignment is stored."""
     if session.api_version >= NAMES_PROTOCOL and (request.protocol_type is None or request.protocol_name is None):
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    check_size(len(request.assignments), broker.settings.groups)
     sync = Sync(
         member_id=request.member_id,
         instance_id=request.group_instance_id,

@@ -13,6 +13,13 @@ MOST_PROTOCOLS = 100
 """Of one member of a classic group; real ones name one to three."""
 
 
+def check_size(members: int, settings: GroupSettings) -> None:
+    """Raise INVALID_REQUEST if a request names more members than a group may have."""
+    if members > settings.max_size:
+        text = f"{members} members are above groups.max_size = {settings.max_size}"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, text)
+
+
 class MetadataBudget:
     """Counts what the members of this node's groups say about themselves."""
 

@@ -126,7 +126,7 @@ class Offsets:
         The time of the commit is filled in. Raises KafkaError for all of them.
         """
         errors = await self._check(wanted)
-        good = [where for where, error in errors.items() if error is ErrorCode.NONE]
+        good = [where async for where, error in in_turns(errors.items()) if error is ErrorCode.NONE]
         if not good:
             return _done(errors)
         await self._membership.check_commit(group_id, *member)
@@ -163,7 +163,7 @@ class Offsets:
         if hold.members and not hold.consumer:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP, f"group {group_id} has members")
         errors = await self._check(dict.fromkeys(unwanted))
-        for where, error in errors.items():
+        async for where, error in in_turns(errors.items()):
             if error is ErrorCode.NONE and _subscribes(hold, where[0]):
                 errors[where] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
         good = [where for where, error in errors.items() if error is ErrorCode.NONE and where in stored.offsets]
@@ -270,7 +270,8 @@ class Offsets:
 
     async def _check(self, asked: Mapping[Where, StoredOffset | None]) -> dict[Where, ErrorCode]:
         """What is wrong with each partition, and with what is to be committed for it."""
-        unknown = [name for name in dict.fromkeys(name for name, _ in asked) if self._topics.cached(name) is None]
+        names = dict.fromkeys([name async for name, _ in in_turns(asked)])
+        unknown = [name for name in names if self._topics.cached(name) is None]
         found = dict(zip(unknown, await gathered(map(self._find, unknown)), strict=True)) if unknown else {}
         return {where: self._judge(where, stored, found) async for where, stored in in_turns(asked.items())}
 

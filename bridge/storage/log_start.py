@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from math import inf
 
 from bridge import log
 from bridge.errors import KafkaError
+from bridge.futures import Cached
 from bridge.pulsar.types import EARLIEST
 from bridge.storage.faults import translated
 from bridge.storage.log_end import LogEnd
@@ -37,6 +39,7 @@ class LogStart:
         self._load = load
         self._open_there = open_there
         self._known_at = float("-inf")
+        self._first = Cached(self._find_first, inf)
         self._refreshing: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -60,7 +63,7 @@ class LogStart:
     async def get(self) -> int:
         """From memory, refreshed in the background; asked for where it never was."""
         if self._known_at == float("-inf"):
-            return await self._find_first()
+            return await self._first.get()
         if not self.known_within(_FRESH) and not self._closed:
             self._refresh()
         return self.offset
