@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 ARGS ?=
 
 .DEFAULT_GOAL := setup
-.PHONY: setup pipeline-setup run jars test test-clients soak check bench bench-pipeline proto clean
+.PHONY: setup pipeline-setup run jars test test-clients soak hostile check bench bench-pipeline proto clean
 
 # Set-up for developing: every tool, from the lock with its hashes.
 setup: $(VENV)/.dev $(VENV)/.compiled
@@ -36,6 +36,10 @@ soak: jars
 	$(BIN)/python -m pytest tests/faults/test_groups.py --group-kills 20 $(ARGS)
 	$(BIN)/python -m pytest tests/pipeline/test_whole_way.py --pipeline-records 1000000 --pipeline-kills 2 $(ARGS)
 	$(BIN)/python -m pytest -m soak $(ARGS)
+
+# What attacks cost, each beside a well-behaved client, about 6 minutes; docs/limits.md shows it.
+hostile: jars
+	$(BIN)/python -m tests.hostile $(ARGS)
 
 check: $(VENV)/.dev $(VENV)/.pipeline
 	$(BIN)/ruff check

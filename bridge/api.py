@@ -3,13 +3,14 @@
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from bridge.aside import Aside
 from bridge.config import Settings
 from bridge.encoded import Encoded, SharedAnswers
 from bridge.fairness import Quota
 from bridge.kafka import message
+from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import Buffer
 from bridge.metrics import Metrics
 from bridge.storage.pending_reads import PendingReads
@@ -111,6 +112,16 @@ class Broker:
     waiting_fetches: Quota = field(default_factory=lambda: Quota(MOST_WAITING))
 
 
+class Bound(NamedTuple):
+    """The most that a request may ask for, or have done; docs/limits.md is made of them."""
+
+    of: str
+    most: int | str
+    """A setting's name where it is one."""
+    beyond: ErrorCode | str
+    """What happens beyond it."""
+
+
 Handle: TypeAlias = Callable[[Any, Broker, Session], Awaitable[Any]]
 """`async def handle(request, broker, session) -> Response | Later[Response] | None`."""
 
@@ -145,6 +156,9 @@ class Api:
     closes: bool = False
     """A request that fails as a whole closes the connection, although its answer has a place for the error: clients do
     not look there, and take the answer for a full one."""
+
+    bounds: tuple[Bound, ...] = ()
+    """What is bounded beside the bytes and elements of the request."""
 
     def serves(self, version: int) -> bool:
         """Whether the version is one that we advertise."""

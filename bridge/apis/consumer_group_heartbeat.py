@@ -7,10 +7,12 @@ import asyncio
 import uuid
 from typing import Annotated
 
-from bridge.api import Api, Broker, Later, Session
+from bridge.api import Api, Bound, Broker, Later, Session
 from bridge.errors import KafkaError
 from bridge.groups.consumer_assignors import ASSIGNORS
 from bridge.groups.consumer_model import JOINING, LEAVING, LEAVING_STATIC, Assignment, assignment
+from bridge.groups.consumer_patterns import MOST_NAMES
+from bridge.groups.consumer_regex import LONGEST
 from bridge.groups.consumer_state import Beat, Heartbeat
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Uuid, message, since
@@ -148,4 +150,11 @@ API = Api(
     request=Request,
     response=Response,
     waits=True,
+    bounds=(
+        Bound("members of a group", "groups.consumer_max_members", ErrorCode.GROUP_MAX_SIZE_REACHED),
+        Bound("bytes of a member's metadata", "groups.max_member_metadata_bytes", ErrorCode.INVALID_REQUEST),
+        Bound("bytes of all members' metadata", "groups.max_metadata_bytes", ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        Bound("characters of a pattern", LONGEST, ErrorCode.INVALID_REGULAR_EXPRESSION),
+        Bound("topics that a group's patterns fit", MOST_NAMES, ErrorCode.GROUP_MAX_SIZE_REACHED),
+    ),
 )

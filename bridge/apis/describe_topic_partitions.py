@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 
-from bridge.api import Api, Broker, Session
+from bridge.api import Api, Bound, Broker, Session
 from bridge.cluster import LEADER_EPOCH
 from bridge.errors import KafkaError
 from bridge.futures import gathered
@@ -154,4 +154,5 @@ API = Api(
     request=Request,
     response=Response,
     reads=True,
+    bounds=(Bound("partitions of an answer", MOST_PARTITIONS, "a cursor to go on from"),),
 )

@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from bridge import codec
-from bridge.api import Api, Broker, Session
+from bridge.api import MOST_WAITING, Api, Bound, Broker, Session
 from bridge.cluster import check_epoch
 from bridge.codec import message_sets
 from bridge.codec.compression import KafkaCodec
@@ -337,4 +337,8 @@ API = Api(
     reads=True,
     polls=True,
     waits=True,
+    bounds=(
+        Bound("bytes of an answer", "kafka.max_fetch_bytes", "fewer records"),
+        Bound("partitions that all clients wait for", MOST_WAITING, "answered at once, with a time to wait"),
+    ),
 )

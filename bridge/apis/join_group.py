@@ -7,8 +7,9 @@ flexible; v7 tells the protocol type (KIP-559); v8 adds the reason (KIP-800); v9
 import uuid
 from typing import Annotated
 
-from bridge.api import Api, Broker, Later, Session
+from bridge.api import Api, Bound, Broker, Later, Session
 from bridge.errors import KafkaError
+from bridge.groups.budget import MOST_PROTOCOLS
 from bridge.groups.events import Join, Joined
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message, nullable_since, since
@@ -117,4 +118,10 @@ API = Api(
     request=Request,
     response=Response,
     waits=True,
+    bounds=(
+        Bound("members of a group", "groups.max_size", ErrorCode.GROUP_MAX_SIZE_REACHED),
+        Bound("protocols of a member", MOST_PROTOCOLS, ErrorCode.INVALID_REQUEST),
+        Bound("bytes of a member's metadata", "groups.max_member_metadata_bytes", ErrorCode.INVALID_REQUEST),
+        Bound("bytes of all members' metadata", "groups.max_metadata_bytes", ErrorCode.COORDINATOR_NOT_AVAILABLE),
+    ),
 )

@@ -12,7 +12,7 @@ from dataclasses import field
 from typing import Annotated, Protocol
 from uuid import UUID
 
-from bridge.api import Api, Broker, Later, Session
+from bridge.api import Api, Bound, Broker, Later, Session
 from bridge.errors import KafkaError
 from bridge.futures import gathered, in_turns
 from bridge.groups.offsets import Member, Where
@@ -22,7 +22,7 @@ from bridge.kafka.message import ZERO_UUID, Int16, Int32, Int64, Uuid, message, 
 
 BY_ID = 10
 """The version from which on topics are named by their ids alone."""
-_MANY = 1000  # partitions of which a thread makes the answer
+_MANY = 1000  # topics and partitions of which a thread makes the answer
 
 
 class Identified(Protocol):
@@ -96,7 +96,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     by_id = session.api_version >= BY_ID
     if by_id:
         await name_topics(request.topics, broker)
-    many = sum(len(topic.partitions) for topic in request.topics) > _MANY
+    many = sum(1 + len(topic.partitions) for topic in request.topics) > _MANY
     try:
         stored = await broker.offsets.commit(request.group_id, member, await _wanted(request, by_id))
         if not many:
@@ -173,4 +173,7 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    bounds=(
+        Bound("bytes of an offset's metadata", "groups.max_offset_metadata_bytes", ErrorCode.OFFSET_METADATA_TOO_LARGE),
+    ),
 )

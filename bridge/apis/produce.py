@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 
-from bridge.api import Api, Broker, Later, Session
+from bridge.api import Api, Bound, Broker, Later, Session
 from bridge.codec import HEADER_SIZE, NO_PRODUCER, message_sets
 from bridge.codec.compression import CODEC_MASK, KafkaCodec
 from bridge.errors import KafkaError
@@ -23,7 +23,7 @@ from bridge.storage import entries, names, sealing
 from bridge.storage.faults import translated
 from bridge.storage.growth import MOST_OF_REQUEST
 from bridge.storage.partition import PartitionLog
-from bridge.storage.sealing import Plan, Sealed
+from bridge.storage.sealing import MOST_ENTRIES, Plan, Sealed
 from bridge.storage.writers import ProducerBatch
 
 MAX_REQUEST_BYTES = 2**31 - 1
@@ -391,4 +391,10 @@ API = Api(
     read=produce_wire.read,
     write=produce_wire.write,
     max_request_bytes=MAX_REQUEST_BYTES,
+    bounds=(
+        Bound("topics and partitions", produce_wire.MOST_ELEMENTS, "the connection is closed"),
+        Bound("batches of a partition, from v3 on", 1, ErrorCode.INVALID_RECORD),
+        Bound("bytes that a batch opens to, in entries of Pulsar", MOST_ENTRIES, ErrorCode.MESSAGE_TOO_LARGE),
+        Bound("bytes by which the entries are larger than what came", MOST_OF_REQUEST, ErrorCode.MESSAGE_TOO_LARGE),
+    ),
 )

@@ -5,7 +5,7 @@ v1 adds throttle_time_ms; v3 static members (KIP-345); v4 is flexible; v5 has bo
 
 from typing import Annotated
 
-from bridge.api import Api, Broker, Later, Session
+from bridge.api import Api, Bound, Broker, Later, Session
 from bridge.errors import KafkaError
 from bridge.groups.budget import check_size
 from bridge.groups.events import Sync, Synced
@@ -84,4 +84,13 @@ API = Api(
     request=Request,
     response=Response,
     waits=True,
+    bounds=(
+        Bound("assignments", "groups.max_size", ErrorCode.INVALID_REQUEST),
+        Bound("bytes of an assignment", "groups.max_member_metadata_bytes", ErrorCode.INVALID_REQUEST),
+        Bound(
+            "bytes of all assignments",
+            "groups.max_metadata_bytes",
+            ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ),
+    ),
 )

@@ -13,7 +13,8 @@ from typing import Final
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 
-_LONGEST: Final = 4096
+LONGEST: Final = 4096
+"""Characters of a pattern."""
 _MOST_MEMORY: Final = 256 * 1024
 """Of one pattern: a list of topics of the longest pattern's length needs 200 KiB."""
 _COUNTED: Final = re.compile(r"(?<!\\x)\{(\d+)(?:,(\d*))?\}", re.ASCII)
@@ -26,9 +27,9 @@ def compiled(pattern: str) -> Callable[[str], bool]:
 
     A name may take 20 ms; RE2 gives up the GIL meanwhile. It does not while it compiles: that is bounded to 5 ms.
     """
-    if len(pattern) > _LONGEST:
-        raise _refused(pattern, f"it is longer than {_LONGEST} characters")
-    if _length(pattern) > _LONGEST:
+    if len(pattern) > LONGEST:
+        raise _refused(pattern, f"it is longer than {LONGEST} characters")
+    if _length(pattern) > LONGEST:
         raise _refused(pattern, "it takes too long to compile")
     import re2  # no start needs it
 

@@ -31,7 +31,8 @@ METADATA_BYTES = 512
 _CODECS = tuple(KafkaCodec)
 _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x08, 0x10, 0x20
 _SEQUENCES = 1 << 31
-_ENTRIES_UNCOMPRESSED = 4
+MOST_ENTRIES = 4
+"""So many times the largest entry a batch may open to."""
 _SMALLER = 4  # a record as Kafka writes it is less than so many times its message, which has 6 bytes at least
 _USUAL_GROWTH = 2  # times the bytes that came: other levels, base64, and what Pulsar writes around each record
 # What may be sealed on the event loop. The worst are headers, by the hundred thousand in a record: 17 ns a byte.
@@ -59,7 +60,7 @@ class Plan:
     @property
     def largest_batch(self) -> int:
         """The most bytes that a compressed batch may have uncompressed: so much memory its few bytes can take."""
-        return _ENTRIES_UNCOMPRESSED * self.largest_entry
+        return MOST_ENTRIES * self.largest_entry
 
 
 class Sealed(NamedTuple):

@@ -21,6 +21,8 @@ from bridge.apis import (
     produce,
 )
 from bridge.codec import Rebuild, Record, build_batch
+from bridge.codec.compression import KafkaCodec
+from bridge.codec.packing import pack
 from bridge.kafka import fetch_wire
 from bridge.kafka.message import blank
 from bridge.kafka.produce_wire import Request as Produced
@@ -28,6 +30,8 @@ from bridge.kafka.produce_wire import RequestPartition, RequestTopic
 from tests.hostile.clients import Load, frame
 
 CONNECTIONS = 20
+REQUESTS, MEMBERS = (256 + 64) << 20, (128 + 64) << 20
+"""The budgets of requests (kafka.memory_budget_bytes) and of members (groups.max_metadata_bytes), with some room."""
 
 
 class Attack(NamedTuple):
@@ -36,6 +40,10 @@ class Attack(NamedTuple):
     name: str
     load: Callable[[str], Load]
     """Of a topic that exists."""
+    growth: int = 128 << 20
+    """By how much the bridge's memory may grow: what its settings give to this."""
+    answered: bool = True
+    """Whether every request gets its answer; else there are so many that their sender gives up, or is hung up on."""
 
 
 def _pipelined(each: bytes, count: int, connections: int = CONNECTIONS) -> Load:
@@ -79,6 +87,15 @@ def _produce(topic: str, size: int, acks: int) -> bytes:
             topic_data=[blank(RequestTopic, name=topic, partition_data=[partition])],
         ),
     )
+
+
+def _bomb(topic: str, codec: KafkaCodec) -> bytes:
+    """A sound record of zeros, which pack well; a few such records to a batch, each within Pulsar's limit."""
+    records = [Record(number, -1, b"k", bytes(4 << 20), []) for number in range(4)]
+    batch = bytes(pack(bytes(build_batch(records, Rebuild(0, 4, 0, own=True))), codec))
+    partition = blank(RequestPartition, index=0, records=batch)
+    topics = [blank(RequestTopic, name=topic, partition_data=[partition])]
+    return frame(produce.API, 7, blank(Produced, acks=1, timeout_ms=30_000, topic_data=topics))
 
 
 def _fetch(topic: str, offset: int, wait_ms: int) -> bytes:
@@ -130,10 +147,12 @@ def every() -> Iterator[Attack]:
         "a member in each of 5,000 groups",
         lambda topic: Load([[_join(f"of-{n}-{m}") for m in range(250)] for n in range(CONNECTIONS)], 0),
     )
-    yield Attack("members with 10 MB each", lambda topic: _hung_up(_join("large", 10 << 20), 2))
-    yield Attack("members with 1 MB each", lambda topic: _hung_up(_join("large", 1_000_000), 20))
+    yield Attack("members with 10 MB each", lambda topic: _hung_up(_join("large", 10 << 20), 2), REQUESTS)
+    yield Attack("members with 1 MB each", lambda topic: _hung_up(_join("large", 1_000_000), 20), REQUESTS + MEMBERS)
     yield Attack(
-        "pipelined ListGroups", lambda topic: _pipelined(frame(list_groups.API, 2, blank(list_groups.Request)), 500)
+        "pipelined ListGroups",
+        lambda topic: _pipelined(frame(list_groups.API, 2, blank(list_groups.Request)), 500),
+        answered=False,
     )
     yield Attack("pipelined Metadata, a topic", lambda topic: _pipelined(_metadata(topic), 500))
     yield Attack("pipelined Metadata, no such topic", lambda topic: _pipelined(_metadata("none"), 500))
@@ -166,10 +185,15 @@ def every() -> Iterator[Attack]:
         ),
     )
     yield Attack("pipelined OffsetCommit", lambda topic: _pipelined(_commit(topic, "g"), 200))
-    yield Attack("Produce of 900 KB, acks=0", lambda topic: _hung_up(_produce(topic, 900_000, 0), 20))
+    for codec in (KafkaCodec.GZIP, KafkaCodec.ZSTD):
+        yield Attack(
+            f"50 batches that open to 16 MiB, {codec.name.lower()}",
+            lambda topic, codec=codec: Load([[_bomb(topic, codec)] * 50], 50),  # type: ignore[misc]
+        )
+    yield Attack("Produce of 900 KB, acks=0", lambda topic: _hung_up(_produce(topic, 900_000, 0), 20), 2 * REQUESTS)
     yield Attack("Produce of 100 B, acks=0", lambda topic: _hung_up(_produce(topic, 100, 0), 500))
     yield Attack("Produce of 100 B, acks=1", lambda topic: _pipelined(_produce(topic, 100, 1), 200))
-    yield Attack("pipelined Fetch of old records", lambda topic: _pipelined(_fetch(topic, 0, 0), 50))
+    yield Attack("pipelined Fetch of old records", lambda topic: _pipelined(_fetch(topic, 0, 0), 50), REQUESTS)
     yield Attack("Fetch that is not read", lambda topic: _hung_up(_fetch(topic, 0, 0), 50))
     yield Attack("1,000 long polls, hung up", lambda topic: Load([[_fetch(topic, 1 << 40, 30_000)]] * 1000, 0))
     yield Attack("2,000 connections, nothing asked", lambda topic: Load([[]] * 2000, 0))

@@ -11,8 +11,11 @@ from pathlib import Path
 from typing import Self
 from urllib.request import urlopen
 
+from confluent_kafka.admin import AdminClient, NewTopic
+
 from tests.faults.processes import let_pass, resident_bytes
 from tests.hostile.clients import Load, Process, Spent, Waits, attacker, canary
+from tests.support.bridges import BridgeChild
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _STEP = 0.1
@@ -39,10 +42,19 @@ class Cost:
     def line(self, name: str) -> str:
         """For people."""
         return (
-            f"{name:34} {self.spent.sent / 1e6:7.2f} MB {self.spent.cpu:5.2f} s | {self.spent.seconds:5.2f} s "
+            f"{name:58} {self.spent.sent / 1e6:7.2f} MB {self.spent.cpu:5.2f} s | {self.spent.seconds:5.2f} s "
             f"answered {self.spent.answered:6} closed {self.spent.closed:3} | bridge {self.bridge_cpu:5.2f} s "
             f"{self.grown / 2**20:+6.1f} MiB held {self.held * 1000:4.0f} ms | Pulsar {self.pulsar_cpu:5.2f} s | "
             f"canary {self.waits.longest * 1000:5.0f} ms | rest {self.rest:.1f} s"
+        )
+
+    def row(self, name: str) -> str:
+        """For docs/limits.md."""
+        answers = "closed" if self.spent.closed else f"{self.spent.answered:,}"
+        return (
+            f"| {name} | {self.spent.sent / 1e6:.2f} | {answers} | {self.spent.seconds:.2f} | {self.bridge_cpu:.2f} "
+            f"| {self.pulsar_cpu:.2f} | {max(self.grown, 0) / 2**20:.0f} | {self.waits.longest * 1000:.0f} "
+            f"| {self.rest:.1f} |"
         )
 
 
@@ -64,9 +76,11 @@ def _holds(http: str) -> dict[float, float]:
 class Arena:
     """A bridge, its attacker and its well-behaved client."""
 
-    def __init__(self, kafka: str, http: str, bridge_pid: int, pulsar_pid: int | None, topic: str) -> None:
-        self._kafka, self._http, self._topic = kafka, http, topic
-        self._bridge, self._pulsar = bridge_pid, pulsar_pid
+    def __init__(self, bridge: BridgeChild, pulsar_pid: int | None) -> None:
+        self._kafka, self._http = bridge.kafka, bridge.http
+        self._bridge, self._pulsar = bridge.pid, pulsar_pid
+        self._admin = AdminClient({"bootstrap.servers": bridge.kafka})
+        self.topic = self.victim("canary")
         context = get_context("spawn")
         self._attacker, self._canary = Process(context, attacker), Process(context, canary)
 
@@ -78,12 +92,17 @@ class Arena:
         self._attacker.stop()
         self._canary.stop()
 
+    def victim(self, name: str) -> str:
+        """A topic that exists."""
+        self._admin.create_topics([NewTopic(name, 1, 1)])[name].result(30)
+        return name
+
     def run(self, load: Load) -> Cost:
         """One attack, until the bridge and Pulsar are at rest again."""
         before, bridge, pulsar, holds = (
             resident_bytes(self._bridge), self._cpu(self._bridge), self._cpu(self._pulsar), _holds(self._http),
         )  # fmt: skip
-        self._canary.pipe.send((self._kafka, self._topic))
+        self._canary.pipe.send((self._kafka, self.topic))
         with Peak(self._bridge) as peak:
             spent = self._attacker.ask((self._kafka, load))
             rest = self._rest()

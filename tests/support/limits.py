@@ -1,0 +1,59 @@
+"""The tables of docs/limits.md, made from the code: `python -m tests.support.limits` writes them anew."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from bridge import apis
+from bridge.api import Api, Bound
+from bridge.config import Settings
+from bridge.kafka.error_codes import ErrorCode
+from bridge.kafka.primitives import MAX_ELEMENTS
+
+PAGE = Path(__file__).parents[2] / "docs" / "limits.md"
+BEGIN, END = "<!-- made from the code -->\n", "<!-- to here -->\n"
+
+
+def default(name: str) -> Any:
+    """What a setting is if nobody sets it."""
+    section, _, setting = name.partition(".")
+    return getattr(getattr(Settings(), section), setting)
+
+
+def table() -> str:
+    """One row for each bound of an API of its own, in the order of their names."""
+    rows = ["| API | bound | most | beyond it |", "|---|---|---:|---|"]
+    for api in sorted(apis.load().values(), key=lambda api: api.name):
+        rows += [_row(api.name, one) for one in api.bounds]
+    return "\n".join([*rows, "", *_without_a_place()]) + "\n"
+
+
+def _row(name: str, bound: Bound) -> str:
+    most = f"`{bound.most}` ({default(bound.most):,})" if isinstance(bound.most, str) else f"{bound.most:,}"
+    beyond = bound.beyond.name if isinstance(bound.beyond, ErrorCode) else bound.beyond
+    return f"| {name} | {bound.of} | {most} | {beyond} |"
+
+
+def _without_a_place() -> Iterator[str]:
+    """Which APIs can only close the connection on a request with too many elements."""
+    closing = sorted(api.name for api in apis.load().values() if not _tells(api))
+    yield f"More than {MAX_ELEMENTS:,} elements: INVALID_REQUEST. Where the newest version of the answer has no place"
+    yield "for an error of the whole request, the connection is closed:"
+    yield from textwrap.wrap(", ".join(closing) + ".", 120)
+
+
+def _tells(api: Api) -> bool:
+    return api.failure(ErrorCode.INVALID_REQUEST, "", api.max_version) is not None
+
+
+def main() -> None:
+    """Write the page's tables."""
+    before, _, rest = PAGE.read_text().partition(BEGIN)
+    PAGE.write_text(before + BEGIN + table() + END + rest.partition(END)[2])
+
+
+if __name__ == "__main__":
+    main()

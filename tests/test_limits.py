@@ -1,0 +1,21 @@
+"""The documented limits are those of the code."""
+
+from bridge import apis
+from bridge.api import MAX_CONTROL_BYTES
+from tests.support.limits import BEGIN, END, PAGE, default, table
+
+
+def test_the_table_is_the_codes() -> None:
+    written = PAGE.read_text().partition(BEGIN)[2].partition(END)[0]
+    assert written == table(), "write it anew: python -m tests.support.limits"
+
+
+def test_every_setting_named_is_one() -> None:
+    named = [one.most for api in apis.load().values() for one in api.bounds if isinstance(one.most, str)]
+    assert named
+    assert all(default(name) for name in named)
+
+
+def test_every_api_but_produce_has_requests_of_bounded_size() -> None:
+    unbounded = [api.name for api in apis.load().values() if api.max_request_bytes > MAX_CONTROL_BYTES]
+    assert unbounded == ["Produce"]
