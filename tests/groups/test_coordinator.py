@@ -401,30 +401,3 @@ async def test_rebalances_are_told_with_their_reason(caplog: pytest.LogCaptureFi
         ("CompletingRebalance", None),
         ("Stable", None),
     ]
-
-
-# ---- what members may take -------------------------------------------------------------------------------------------
-
-
-async def test_a_member_may_not_say_too_much() -> None:
-    bench = Bench()
-    with pytest.raises(KafkaError) as refused:
-        await bench.join(protocols=(("range", bytes(1_048_577)),))
-    assert refused.value.code == ErrorCode.INVALID_REQUEST
-    with pytest.raises(KafkaError) as refused:
-        await bench.join(protocols=tuple((f"p{number}", b"") for number in range(101)))
-    assert refused.value.code == ErrorCode.INVALID_REQUEST
-
-
-async def test_what_all_say_is_bounded_and_given_back() -> None:
-    bench = Bench()
-    large = (("range", bytes(1_000_000)),)
-    taken = 0
-    with pytest.raises(KafkaError) as refused:
-        for taken in range(200):
-            await bench.join(group_id=f"g{taken}", protocols=large)
-    assert refused.value.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert 120 <= taken <= 134
-    assert 120_000_000 < bench.metrics.metadata_bytes.value <= 134_217_728
-    bench.groups.unload(lambda group_id: True)
-    assert bench.metrics.metadata_bytes.value == 0

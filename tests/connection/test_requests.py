@@ -1,0 +1,133 @@
+"""How a request is read: a large one beside the event loop, few at a time; one that waits lets go of its bytes."""
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from bridge.api import Api, Broker, Session
+from bridge.aside import Aside
+from bridge.connection.answers import Started
+from bridge.connection.requests import AT_ONCE, LARGE_BYTES, Lanes, perform
+from bridge.errors import KafkaError
+from bridge.kafka.error_codes import ErrorCode
+from bridge.kafka.message import Int32, message
+from bridge.kafka.primitives import MAX_ELEMENTS
+from tests.connection.harness import Response
+
+SMALL, LARGE = bytes(100), bytes(LARGE_BYTES + 1)
+
+
+@message
+class Numbers:
+    """As many as there are."""
+
+    numbers: list[Int32]
+
+
+class Site:
+    """An API that notes in which thread it is read and handled."""
+
+    def __init__(self, handle: Callable[[], Awaitable[Any]] | None = None, key: int = 1, **changes: Any) -> None:
+        self.read_in: list[int] = []
+        self.handled_in: list[int] = []
+        self.given_back: list[int] = []
+        self.running = self.most = 0
+        self._handle = handle
+        values: dict[str, Any] = {"request": Numbers, "read": self._read} | changes
+        self.api = Api(
+            key=key, name="Test", min_version=0, max_version=0, flexible=None, handle=self._run, response=Response,
+            **values,
+        )  # fmt: skip
+
+    def _read(self, body: memoryview, version: int) -> memoryview:
+        self.read_in.append(threading.get_ident())
+        return body
+
+    async def _run(self, request: Any, broker: Broker, session: Session) -> str:
+        self.handled_in.append(threading.get_ident())
+        self.running += 1
+        self.most = max(self.most, self.running)
+        if self._handle is not None:
+            await self._handle()
+        self.running -= 1
+        return "done"
+
+    async def ask(self, body: bytes, lanes: Lanes | None = None) -> Any:
+        started = Started(memoryview(body), 0.0)
+        started.api = self.api
+        broker = cast(Broker, SimpleNamespace(aside=ASIDE))
+        session = Session(id=1, peer="", listener="")
+        return await perform(started, broker, session, lanes or Lanes(), self.given_back.append)
+
+
+async def running(site: Site, count: int) -> None:
+    async with asyncio.timeout(10):
+        while site.running < count:  # noqa: ASYNC110 - turns of the loop are what is waited for
+            await asyncio.sleep(0)
+
+
+ASIDE = Aside()
+HERE = threading.get_ident
+
+
+async def test_a_small_request_is_read_at_once() -> None:
+    site = Site()
+    assert await site.ask(SMALL) == "done"
+    assert site.read_in == site.handled_in == [HERE()]
+
+
+async def test_a_large_one_is_read_in_a_thread_and_handled_here() -> None:
+    site = Site()
+    assert await site.ask(LARGE) == "done"
+    assert site.read_in != [HERE()]
+    assert site.handled_in == [HERE()]
+
+
+async def test_records_are_no_reason_for_a_thread() -> None:
+    site = Site(max_request_bytes=2**31 - 1)
+    await site.ask(LARGE)
+    assert site.read_in == [HERE()]
+
+
+async def test_what_asks_nothing_is_done_in_the_thread_as_a_whole() -> None:
+    site = Site(pure=True)
+    assert await site.ask(LARGE) == "done"
+    assert site.handled_in == site.read_in != [HERE()]
+
+
+async def test_who_waits_all_the_same_is_found_out() -> None:
+    with pytest.raises(RuntimeError, match="not pure"):
+        await Site(lambda: asyncio.sleep(0), pure=True).ask(LARGE)
+
+
+async def test_a_few_large_ones_of_an_api_are_under_way_and_keep_up_no_other() -> None:
+    release = asyncio.Event()
+    site, other, lanes = Site(release.wait, key=1), Site(key=2), Lanes()
+    asking = [asyncio.ensure_future(site.ask(LARGE, lanes)) for _ in range(3 * AT_ONCE)]
+    await running(site, AT_ONCE)
+    assert await other.ask(LARGE, lanes) == "done"
+    release.set()
+    assert await asyncio.gather(*asking) == ["done"] * 3 * AT_ONCE
+    assert site.most == AT_ONCE
+
+
+@pytest.mark.parametrize("body", [SMALL, LARGE])
+async def test_what_waits_for_others_holds_no_bytes_and_no_place(body: bytes) -> None:
+    release = asyncio.Event()
+    site, lanes = Site(release.wait, waits=True), Lanes()
+    asking = [asyncio.ensure_future(site.ask(body, lanes)) for _ in range(3 * AT_ONCE)]
+    await running(site, 3 * AT_ONCE)
+    assert site.given_back == [len(body)] * 3 * AT_ONCE
+    release.set()
+    await asyncio.gather(*asking)
+
+
+async def test_too_many_elements_are_an_invalid_request() -> None:
+    count = MAX_ELEMENTS + 1
+    with pytest.raises(KafkaError) as refused:
+        await Site(read=None).ask(count.to_bytes(4, "big") + bytes(4 * count))
+    assert refused.value.code == ErrorCode.INVALID_REQUEST
