@@ -9,6 +9,7 @@ import tracemalloc
 import pytest
 
 from bridge.api import MAX_CONTROL_BYTES
+from bridge.connection.intake import READ_AHEAD_BYTES
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from tests.connection.harness import ECHO, FAIL, LATER, POLL, SILENT, Client, connected, request, serving
@@ -345,3 +346,16 @@ async def test_a_long_request_is_no_silence() -> None:
         assert await idle.closed() == b""
         bench.release.set()
         assert (await busy.receive()).number == 1
+
+
+async def test_little_is_read_ahead_of_what_runs() -> None:
+    async with serving() as bench, connected(bench) as client:
+        client.send(request(POLL, 0))
+        await bench.begun(1)
+        client.send(*(request(ECHO, number, bytes(300_000)) for number in range(1, 30)))
+        async with asyncio.timeout(10):
+            while not bench.metrics.paused_connections.value:  # noqa: ASYNC110 - turns of the loop are waited for
+                await asyncio.sleep(0)
+        assert READ_AHEAD_BYTES <= bench.budget.held < 2 * READ_AHEAD_BYTES
+        bench.release.set()
+        assert [(await client.receive()).number for _ in range(30)] == list(range(30))
