@@ -16,6 +16,8 @@ HIGH_WATER = 1024 * 1024
 """Bytes the transport may hold before the client counts as not reading."""
 SLICE = 256 * 1024
 """What is handed to the transport at once: it copies what the socket does not take."""
+AT_ONCE = 2 * 1024 * 1024
+"""What is handed over before others have their turn, though the client keeps up: a millisecond."""
 JOINED = 64 * 1024
 """Smaller buffers are joined up to this size: a copy costs less than a system call."""
 LONG = 1000
@@ -101,12 +103,15 @@ class Waiting:
 class Outbox:
     """Hands buffers to the transport only as fast as the client reads; the rest stays where it is, not copied."""
 
-    __slots__ = ("_buffers", "_closed", "_size", "_transport", "_waiting", "writable")
+    __slots__ = ("_buffers", "_closed", "_going_on", "_size", "_transport", "_waiting", "_written", "writable")
 
-    def __init__(self, transport: asyncio.Transport, waiting: Waiting) -> None:
+    def __init__(self, transport: asyncio.Transport, waiting: Waiting, written: Callable[[], None]) -> None:
+        """`written` is called when all has been handed over after a turn of others."""
         transport.set_write_buffer_limits(high=HIGH_WATER)
         self._transport = transport
         self._waiting = waiting
+        self._written = written
+        self._going_on = False  # in the event loop's next turn
         self._buffers: deque[Buffer] = deque()
         self._size = 0  # what is counted as waiting: of the buffers, and of the transport's own when it is full
         self._closed = False
@@ -139,7 +144,11 @@ class Outbox:
     def write(self) -> None:
         """Hand over as much as the transport takes; it calls `pause` in the midst of it."""
         buffers = self._buffers
+        left = 0 if self._going_on else AT_ONCE
         while buffers and self.writable:
+            if left <= 0:
+                self._go_on_later()
+                break
             buffer = buffers.popleft()
             if len(buffer) > SLICE:
                 view = memoryview(buffer)
@@ -149,9 +158,21 @@ class Outbox:
                 buffer = bytearray(buffer)
                 while buffers and len(buffer) + len(buffers[0]) <= JOINED:
                     buffer += buffers.popleft()
+            left -= len(buffer)
             self._transport.write(buffer)
         if buffers or self._size:
             self._count()
+
+    def _go_on_later(self) -> None:
+        if not self._going_on:
+            self._going_on = True
+            asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self._going_on = False
+        self.write()
+        if not self._buffers:
+            self._written()
 
     def _count(self) -> None:
         size = sum(map(len, self._buffers))

@@ -81,7 +81,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client has connected."""
         self._transport = cast(asyncio.Transport, transport)
-        self._outbox = Outbox(self._transport, self._listener.waiting)
+        self._outbox = Outbox(self._transport, self._listener.waiting, self._wake)
         peer = address_of(transport.get_extra_info("peername"))
         waiting = self._listener.waiting
         self._session = Session(

@@ -13,6 +13,7 @@ _JOIN_UP_TO: Final = 256 * 1024
 # asyncio copies what the kernel does not take at once (Python 3.11); what is held back here is not copied and can be
 # withdrawn, so the transport gets little more than the kernel takes.
 _HIGH_WATER: Final = 256 * 1024
+_AT_ONCE: Final = 2 * 1024 * 1024  # a millisecond: a reader that keeps up would have the event loop for all there is
 
 
 class Outbox:
@@ -63,16 +64,21 @@ class Outbox:
         self.flush()
 
     def flush(self) -> None:
-        """Write until the transport says stop."""
+        """Write until the transport says stop, or others should have their turn."""
         self._scheduled = False
         transport = self._transport
         if transport is None:
             return
         small: list[Buffer] = []
-        size = 0
+        size = written = 0
         # Frames go to the transport whole: one cut in two could not be withdrawn.
         while self._frames and not self._paused and not transport.is_closing():
+            if written >= _AT_ONCE:
+                self._scheduled = True
+                self._loop.call_soon(self.flush)
+                break
             for part in self._frames.popleft()[2]:
+                written += len(part)
                 if len(part) >= _JOIN_BELOW:
                     small, size = _write(transport, small)
                     transport.write(part)
