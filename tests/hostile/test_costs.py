@@ -56,7 +56,7 @@ def test_the_largest_requests_of_an_api(arena: Arena, api: str) -> None:
             assert cost.spent.answered + cost.spent.closed == 1, "neither an answer nor an end"
 
 
-@pytest.mark.parametrize("attack", attacks.every(), ids=lambda attack: attack.name)
+@pytest.mark.parametrize("attack", list(attacks.every()), ids=lambda attack: attack.name)
 def test_attacks_of_many_requests(arena: Arena, attack: Attack) -> None:
     load = attack.load(arena.victim(secrets.token_hex(3)))
     cost = arena.run(load)
