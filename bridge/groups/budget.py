@@ -8,7 +8,9 @@ from bridge.groups.consumer_model import ConsumerMember
 from bridge.kafka.error_codes import ErrorCode
 from bridge.metrics import GroupMetrics
 
-_OBJECT_BYTES = 100
+_OBJECT_BYTES, _MEMBER_BYTES = 100, 1000
+GROUP_BYTES = 2500
+"""Of memory that a group takes without its members, roughly."""
 MOST_PROTOCOLS = 100
 """Of one member of a classic group; real ones name one to three."""
 
@@ -61,6 +63,7 @@ class MemberSizes:
     def told(self, member_id: str, size: int) -> None:
         """A member's subscription takes so many bytes now; 0: it has told none, and has what it had."""
         if size:
+            size += _MEMBER_BYTES
             self._budget.add(size - self._sizes.get(member_id, 0))
             self._sizes[member_id] = size
 

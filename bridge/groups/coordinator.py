@@ -20,7 +20,7 @@ from bridge.config import GroupSettings
 from bridge.errors import KafkaError
 from bridge.futures import in_turns
 from bridge.groups import consumer_records, metadata, subscription
-from bridge.groups.budget import MOST_PROTOCOLS, MetadataBudget
+from bridge.groups.budget import GROUP_BYTES, MOST_PROTOCOLS, MetadataBudget
 from bridge.groups.consumer_coordinator import ConsumerGroups
 from bridge.groups.consumer_topics import Catalogue, Topics
 from bridge.groups.events import Answer, GroupConfig, Join, Joined, Leave, Save, Sync, Synced
@@ -326,7 +326,7 @@ class Coordinator:
 
     def _carry_out(self, entry: _Entry) -> None:
         group = entry.group
-        self._count(entry, group.roster.size)
+        self._count(entry, GROUP_BYTES + group.roster.size)
         for effect in group.take_effects():
             if isinstance(effect, Save):
                 self._save(entry, effect.number, effect.record)

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-_OBJECT_BYTES = 200
+_OBJECT_BYTES, _MEMBER_BYTES = 200, 800
 Ticket = object
 """A waiting JoinGroup or SyncGroup, opaque to the state machine: it comes back with the answer."""
 Protocols = tuple[tuple[str, bytes], ...]
@@ -39,7 +39,7 @@ class Member:
     def size(self) -> int:
         """The bytes that it takes in memory, roughly."""
         names = len(self.id) + len(self.client_id) + len(self.instance_id or "")
-        return _OBJECT_BYTES + names + metadata_bytes(self.protocols) + len(self.assignment)
+        return _MEMBER_BYTES + names + metadata_bytes(self.protocols) + len(self.assignment)
 
     def metadata(self, protocol: str | None) -> bytes:
         """What it says to this protocol; nothing to one that it does not support."""

@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from bridge import log
 from bridge.errors import KafkaError
+from bridge.futures import Cached
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.admin import AdminError
 from bridge.storage import configs, kept
@@ -26,6 +28,7 @@ Change = Callable[[dict[str, str], Facts], Mapping[str, str | None]]
 """From a topic's configs to those it should have."""
 
 _POLICY_SECONDS = 10.0
+_SIZES_ARE_FRESH = 1.0  # seconds
 _TRIES = 5  # to write what nobody else overwrites at the same moment
 _POLICY_TRIES_EVERY = 0.1
 # Pulsar's answers: topics cannot have policies of their own, or not this one
@@ -69,7 +72,12 @@ class Administration:
         topic.changed(partitions=partitions)
 
     async def sizes(self, topic: "Topic") -> list[int]:
-        """The stored bytes of each partition."""
+        """The stored bytes of each partition, as they were a moment ago."""
+        if topic.sizes is None:
+            topic.sizes = Cached(partial(self._sizes, topic), _SIZES_ARE_FRESH)
+        return await topic.sizes.get()
+
+    async def _sizes(self, topic: "Topic") -> list[int]:
         full = [
             self._names.partition(topic.name, index, partitioned=topic.partitioned) for index in range(topic.partitions)
         ]

@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from bridge.futures import Cached
 from bridge.storage import kept
 from bridge.storage.partition import PartitionLog
 
@@ -25,6 +26,8 @@ class Topic:
     properties: Mapping[str, str] = field(default_factory=dict)
     logs: dict[int, PartitionLog] = field(default_factory=dict)
     refreshing: "asyncio.Task[None] | None" = None
+    sizes: "Cached[list[int]] | None" = None
+    """The stored bytes of each partition."""
     changing: asyncio.Lock = field(default_factory=asyncio.Lock)
     changes: int = 0
     """Made here: an answer of Pulsar's that was asked for before one may be from before it."""
