@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import Annotated
 from uuid import UUID
 
-from bridge.api import Api, Broker, Session
+from bridge.api import Api, Bound, Broker, Session
+from bridge.apis.describe_groups import MOST_MEMBERS, told
 from bridge.errors import KafkaError
 from bridge.futures import gathered
 from bridge.groups.consumer_model import NOTHING, Assignment, ConsumerMember, GroupSnapshot
@@ -85,8 +86,9 @@ class Response:
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Describe each group as it is stored."""
-    groups = dict.fromkeys(request.group_ids)  # one that is asked for twice is told once
-    return Response(groups=await gathered(_describe(group_id, broker) for group_id in groups))
+    names = dict.fromkeys(request.group_ids)
+    found = dict(zip(names, await gathered(_describe(group_id, broker) for group_id in names), strict=True))
+    return Response(groups=await told(request.group_ids, found, MOST_MEMBERS))
 
 
 async def _describe(group_id: str, broker: Broker) -> Group:
@@ -147,4 +149,5 @@ API = Api(
     request=Request,
     response=Response,
     reads=True,
+    bounds=(Bound("members of an answer", MOST_MEMBERS, ErrorCode.INVALID_REQUEST),),
 )

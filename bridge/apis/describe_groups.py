@@ -4,17 +4,20 @@ v1 adds throttle_time_ms; v3 authorized operations, which are not known here; v4
 flexible. A group that does not exist is Dead; v6 says GROUP_ID_NOT_FOUND as well (KIP-1043).
 """
 
-from typing import Annotated
+from copy import copy
+from typing import Annotated, Any, Protocol, TypeVar
 
-from bridge.api import Api, Broker, Session
+from bridge.api import Api, Bound, Broker, Session
 from bridge.errors import KafkaError
-from bridge.futures import gathered
+from bridge.futures import gathered, in_turns
 from bridge.groups.state import Group as GroupState
 from bridge.groups.state import State
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message, since
 
 NO_OPERATIONS = -(2**31)
+MOST_MEMBERS = 200_000
+"""Of all groups in an answer."""
 TELLS = 6
 """The version from which on a group that does not exist is an error."""
 
@@ -64,8 +67,32 @@ class Response:
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Describe each group."""
     tells = session.api_version >= TELLS
-    groups = dict.fromkeys(request.groups)  # one that is asked for twice is told once
-    return Response(groups=await gathered(_describe(group_id, tells, broker) for group_id in groups))
+    names = dict.fromkeys(request.groups)
+    found = dict(zip(names, await gathered(_describe(group_id, tells, broker) for group_id in names), strict=True))
+    return Response(groups=await told(request.groups, found, MOST_MEMBERS))
+
+
+class Described(Protocol):
+    """A group of an answer."""
+
+    error_code: int
+    members: list[Any]
+
+
+_D = TypeVar("_D", bound=Described)
+
+
+async def told(groups: list[str], found: dict[str, _D], most: int) -> list[_D]:
+    """The groups as they were asked for, also twice, as Kafka does; INVALID_REQUEST beyond so many members in all."""
+    answer, members = [], 0
+    async for group_id in in_turns(groups):
+        one = found[group_id]
+        members += len(one.members)
+        if members > most:
+            one = copy(one)
+            one.error_code, one.members = ErrorCode.INVALID_REQUEST, []
+        answer.append(one)
+    return answer
 
 
 async def _describe(group_id: str, tells: bool, broker: Broker) -> Group:
@@ -119,4 +146,5 @@ API = Api(
     request=Request,
     response=Response,
     reads=True,
+    bounds=(Bound("members of an answer", MOST_MEMBERS, ErrorCode.INVALID_REQUEST),),
 )

@@ -250,3 +250,17 @@ async def test_groups_without_members_are_deleted_with_their_offsets() -> None:
     assert (await bench.call(describe_groups, 5, groups=["g"])).groups[0].group_state == "Dead"
     bench.store.refuses = KafkaError(ErrorCode.NOT_COORDINATOR)
     assert (await bench.call(delete_groups, 0, groups_names=["g"])).results[0].error_code == 16
+
+
+async def test_groups_are_told_as_often_as_asked_for_up_to_so_many_members() -> None:
+    group = describe_groups.Group(
+        error_code=0, group_id="g", group_state="Stable", protocol_type="", protocol_data="", members=[_MEMBER] * 3
+    )
+    found = await describe_groups.told(["g", "g", "g"], {"g": group}, 6)
+    assert [(one.error_code, len(one.members)) for one in found] == [(0, 3), (0, 3), (ErrorCode.INVALID_REQUEST, 0)]
+    assert len(group.members) == 3
+
+
+_MEMBER = describe_groups.Member(
+    member_id="m", client_id="c", client_host="/h", member_metadata=b"", member_assignment=b""
+)
