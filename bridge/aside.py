@@ -29,3 +29,5 @@ class Aside:
             except asyncio.CancelledError:
                 await asyncio.wait((doing,))  # it cannot be stopped, and the next would be a second one
                 raise
+            finally:
+                del doing  # it has its error, whose traceback has this: all that the work has in memory would stay

@@ -30,7 +30,10 @@ class Lane:
         await self._places.take()
         thread = asyncio.ensure_future(asyncio.to_thread(work, *args, **kwargs))
         thread.add_done_callback(self._ended)
-        return await asyncio.shield(thread)
+        try:
+            return await asyncio.shield(thread)
+        finally:
+            del thread  # it has its error, whose traceback has this: all that the work has in memory would stay
 
     def _ended(self, thread: "asyncio.Future[_R]") -> None:
         seen(thread)
