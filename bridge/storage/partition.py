@@ -173,7 +173,7 @@ class PartitionLog:
             return []
         batches = self._remembered(tail, offset, max_bytes)
         if not batches:
-            return batches if batches is None else []
+            return None if batches is None else []
         return within_turn(batches, max_bytes, until) or None
 
     def is_unopened(self, offset: int) -> bool:

@@ -210,8 +210,9 @@ class TailOwner:
             end = max(await self._search.offset_of_empty(), self._end.offset)
             mark, base = TimeMark(NO_TIMESTAMP, end), end
         else:
+            mark = await batch.time_mark(self._storage.lane)  # from here on nothing may come in between
             self._end.anchor.observe(batch.position.ledger, batch.position.entry, batch.next)
-            end, mark, base = batch.next, await batch.time_mark(self._storage.lane), batch.base
+            end, base = batch.next, batch.base
         if not self.loaded:
             self._end.marks.load(mark, base, end)
         self._end.advance(end)
