@@ -150,7 +150,7 @@ class GroupSettings:
     max_metadata_bytes: int = integer(134_217_728, 1024)
     consumer_heartbeat_interval_ms: int = integer(5000, 1, INT32_MAX)
     consumer_session_timeout_ms: int = integer(45_000, 1, INT32_MAX)
-    consumer_max_members: int = integer(5000, 1, INT32_MAX)
+    consumer_max_members: int = integer(1000, 1, INT32_MAX)
     offsets_retention_minutes: int = integer(10_080, 1, INT32_MAX)
     max_offset_metadata_bytes: int = integer(4096, 0, INT32_MAX)
     compact_after_writes: int = integer(100_000, 1)

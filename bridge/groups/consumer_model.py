@@ -106,6 +106,10 @@ class GroupSnapshot:
             return GroupState.STABLE
         return GroupState.RECONCILING
 
+    def is_settled(self, member: ConsumerMember) -> bool:
+        """Whether nothing is to become of a member: the targets are those of now, and it has its own."""
+        return self.epoch == self.assignment_epoch and member.reconciled(self.assignment_epoch)
+
     def static(self, instance_id: str) -> ConsumerMember | None:
         """The member that is this instance."""
         return next((one for one in self.members.values() if one.instance_id == instance_id), None)

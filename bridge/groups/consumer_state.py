@@ -121,6 +121,9 @@ class ConsumerGroup:
         self._check_room(request.member_id)
         member = self._known(request)
         updated = _updated(member, request)
+        if request.epoch > JOINING and view is None and updated == member and before.is_settled(member):
+            self._heard_of(member, member, now)
+            return Beat(member.id, member.epoch, member.assigned if request.whole else None)
         members = {one.id: one for one in before.members.values() if not _replaced(one, updated)}
         members[updated.id] = updated
         following = replace(before, members=members, targets=_moved(before, updated))
