@@ -1,10 +1,10 @@
 """Writes what is in bench/results into docs/benchmarks.md and README.md, between their marks, and draws the plots."""
 
-import re
 from pathlib import Path
 
 from bench import plots, results
 from bench.results import Part
+from tests.support.pages import put_between
 
 ORDER = (
     "produce", "fetch", "latency", "end-to-end", "consumers", "connections", "partitions", "compressed", "groups",
@@ -19,8 +19,8 @@ def render(root: Path, directory: Path) -> None:
     parts = [results.read(directory / f"{name}.json") for name in ORDER if (directory / f"{name}.json").exists()]
     drawn = plots.draw(parts, root / "docs" / "plots")
     text = "\n\n".join(_section(part, drawn.get(part.name, [])) for part in parts)
-    _replace(root / "docs" / "benchmarks.md", text)
-    _replace(root / "README.md", _summary(parts, drawn))
+    put_between(root / "docs" / "benchmarks.md", _BEGIN, _END, text)
+    put_between(root / "README.md", _BEGIN, _END, _summary(parts, drawn))
 
 
 def _section(part: Part, drawn: list[str]) -> str:
@@ -39,13 +39,3 @@ def _summary(parts: list[Part], drawn: dict[str, list[str]]) -> str:
             for table in part.tables:
                 shown.append(results.markdown(table.only(_RATIOS)))
     return "\n\n".join(shown)
-
-
-def _replace(path: Path, text: str) -> None:
-    """Put the text between the marks of a document."""
-    old = path.read_text(encoding="utf-8")
-    pattern = re.compile(re.escape(_BEGIN) + ".*" + re.escape(_END), re.DOTALL)
-    if not pattern.search(old):
-        raise ValueError(f"{path} has no place for figures: {_BEGIN} … {_END}")
-    new = pattern.sub(lambda _: f"{_BEGIN}\n\n{text}\n\n{_END}", old)
-    path.write_text(new, encoding="utf-8")

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
-from bridge.aside import Aside
 from bridge.config import Settings
 from bridge.encoded import Encoded, SharedAnswers
 from bridge.fairness import Quota
 from bridge.kafka import message
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import Buffer
+from bridge.lane import Lane
 from bridge.metrics import Metrics
 from bridge.storage.pending_reads import PendingReads
 
@@ -108,7 +108,8 @@ class Broker:
     groups: "Coordinator"
     offsets: "Offsets"
     shared_answers: SharedAnswers = field(default_factory=SharedAnswers)
-    aside: Aside = field(default_factory=Aside)
+    aside: Lane = field(default_factory=lambda: Lane(1))
+    """For work of Python's alone: a second thread would do no more of it, and the event loop would wait for each."""
     waiting_fetches: Quota = field(default_factory=lambda: Quota(MOST_WAITING))
 
 

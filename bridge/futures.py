@@ -1,7 +1,7 @@
 """Futures that come out as others do, and work that is done once for all who want it at the same time."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Iterable, Sequence
 from itertools import chain, islice
 from typing import Any, Generic, TypeVar
 
@@ -13,6 +13,7 @@ _FEW, _AT_ONCE = 16, 256
 _LOOK_EVERY = 32
 _CHUNK = 512
 
+_K = TypeVar("_K", bound=Hashable)
 _S = TypeVar("_S")
 _R = TypeVar("_R")
 
@@ -100,6 +101,12 @@ async def gathered(works: Iterable[Coroutine[Any, Any, _R]]) -> list[_R]:
     finally:
         for work in begun:  # cancelled before its turn came
             work.close()
+
+
+async def gathered_for(keys: Iterable[_K], ask: Callable[[_K], Coroutine[Any, Any, _R]]) -> dict[_K, _R]:
+    """What each key is answered with; one that is there twice is asked for once."""
+    once = dict.fromkeys(keys)
+    return dict(zip(once, await gathered(map(ask, once)), strict=True))
 
 
 async def _gathered_many(works: Iterable[Coroutine[Any, Any, _R]], at_once: int) -> list[_R]:

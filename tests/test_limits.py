@@ -3,11 +3,11 @@
 from bridge import apis
 from bridge.api import MAX_CONTROL_BYTES
 from tests.support.limits import BEGIN, END, PAGE, default, table
+from tests.support.pages import between
 
 
 def test_the_table_is_the_codes() -> None:
-    written = PAGE.read_text().partition(BEGIN)[2].partition(END)[0]
-    assert written == table(), "write it anew: python -m tests.support.limits"
+    assert between(PAGE, BEGIN, END) == table(), "write it again: python -m tests.support.limits"
 
 
 def test_every_setting_named_is_one() -> None:

@@ -11,7 +11,7 @@ from uuid import UUID
 from bridge.api import Api, Bound, Broker, Session
 from bridge.apis.describe_groups import MOST_MEMBERS, told
 from bridge.errors import KafkaError
-from bridge.futures import gathered
+from bridge.futures import gathered_for
 from bridge.groups.consumer_model import NOTHING, Assignment, ConsumerMember, GroupSnapshot
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, Uuid, message, since
@@ -86,8 +86,7 @@ class Response:
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Describe each group as it is stored."""
-    names = dict.fromkeys(request.group_ids)
-    found = dict(zip(names, await gathered(_describe(group_id, broker) for group_id in names), strict=True))
+    found = await gathered_for(request.group_ids, lambda group_id: _describe(group_id, broker))
     return Response(groups=await told(request.group_ids, found, MOST_MEMBERS))
 
 

@@ -5,7 +5,7 @@ v2 is flexible.
 
 from bridge.api import Api, Broker, Session
 from bridge.errors import KafkaError
-from bridge.futures import gathered
+from bridge.futures import gathered_for
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message
 
@@ -35,8 +35,8 @@ class Response:
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Delete each group; the answer comes when that is stored."""
-    groups = dict.fromkeys(request.groups_names)
-    return Response(results=await gathered(_delete(group_id, broker) for group_id in groups))
+    results = await gathered_for(request.groups_names, lambda group_id: _delete(group_id, broker))
+    return Response(results=list(results.values()))
 
 
 async def _delete(group_id: str, broker: Broker) -> Result:

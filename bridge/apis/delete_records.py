@@ -78,7 +78,11 @@ async def _partition(name: str, wanted: RequestPartition, seconds: float, broker
     index = wanted.partition_index
     try:
         async with asyncio.timeout(seconds):
-            start = await broker.topics.delete_records(name, index, wanted.offset)
+            topic = await broker.topics.get(name)
+            if topic is None:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            log = broker.topics.log(topic, index)
+            start = await broker.topics.administration.delete_records(topic, index, log, wanted.offset)
     except TimeoutError:
         return ResponsePartition(partition_index=index, error_code=ErrorCode.REQUEST_TIMED_OUT)
     except KafkaError as error:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Protocol, TypeVar
 
 from bridge.api import Api, Bound, Broker, Session
 from bridge.errors import KafkaError
-from bridge.futures import gathered, in_turns
+from bridge.futures import gathered_for, in_turns
 from bridge.groups.state import Group as GroupState
 from bridge.groups.state import State
 from bridge.kafka.error_codes import ErrorCode
@@ -67,8 +67,7 @@ class Response:
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Describe each group."""
     tells = session.api_version >= TELLS
-    names = dict.fromkeys(request.groups)
-    found = dict(zip(names, await gathered(_describe(group_id, tells, broker) for group_id in names), strict=True))
+    found = await gathered_for(request.groups, lambda group_id: _describe(group_id, tells, broker))
     return Response(groups=await told(request.groups, found, MOST_MEMBERS))
 
 

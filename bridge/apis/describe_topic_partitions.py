@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from bridge.api import Api, Bound, Broker, Session
 from bridge.cluster import LEADER_EPOCH
 from bridge.errors import KafkaError
-from bridge.futures import gathered
+from bridge.futures import gathered, in_chunks
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int16, Int32, Uuid, message
 from bridge.storage.names import check
@@ -13,7 +13,6 @@ from bridge.storage.topic import Topic
 
 NO_OPERATIONS = -(2**31)
 MOST_PARTITIONS = 2000
-_AT_ONCE = 256
 """Of one answer, whatever the client asks (Kafka's max.request.partition.size.limit)."""
 
 
@@ -106,8 +105,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
 
 async def _found(names: list[str], broker: Broker) -> AsyncIterator[tuple[str, Topic | ErrorCode]]:
     """Some are looked for at a time: most pages are full before the end."""
-    for at in range(0, len(names), _AT_ONCE):
-        some = names[at : at + _AT_ONCE]
+    async for some in in_chunks(names):
         for name, found in zip(some, await gathered(_find(name, broker) for name in some), strict=True):
             yield name, found
 

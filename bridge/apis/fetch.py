@@ -22,9 +22,9 @@ from bridge.futures import TURN, gathered, in_chunks, in_turns
 from bridge.kafka import fetch_wire
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.fetch_wire import Request, RequestPartition, Response, ResponsePartition, ResponseTopic
+from bridge.lane import Lane
 from bridge.storage import entries
 from bridge.storage.faults import translated
-from bridge.storage.lane import Lane
 from bridge.storage.partition import PartitionLog
 from bridge.storage.pending_reads import PendingReads, Wanted
 

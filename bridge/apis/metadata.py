@@ -181,11 +181,5 @@ API = Api(
     read=read,
     closes=True,  # Kafka has one error there, REBOOTSTRAP_REQUIRED (KIP-1102), and the Java client looks for no other
     reads=True,
-    bounds=(
-        Bound(
-            "partitions of all topics, with those created",
-            "kafka.max_partitions",
-            ErrorCode.POLICY_VIOLATION,
-        ),
-    ),
+    bounds=(Bound("partitions of all topics, with those created", "kafka.max_partitions", ErrorCode.POLICY_VIOLATION),),
 )

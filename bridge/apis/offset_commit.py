@@ -14,7 +14,7 @@ from uuid import UUID
 
 from bridge.api import Api, Bound, Broker, Later, Session
 from bridge.errors import KafkaError
-from bridge.futures import gathered, in_turns
+from bridge.futures import gathered_for, in_turns
 from bridge.groups.offsets import Member, Where
 from bridge.groups.records import StoredOffset
 from bridge.kafka.error_codes import ErrorCode
@@ -111,12 +111,16 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
 
 async def name_topics(topics: Iterable[Identified], broker: Broker) -> None:
     """Fill in the names of topics that are named by their ids; one that is not known has none."""
-
-    async def name(topic: Identified) -> None:
-        found = await broker.topics.by_id(topic.topic_id)
-        topic.name = "" if found is None else found.name
-
-    await gathered(map(name, topics))
+    unknown = []
+    async for topic in in_turns(topics):
+        known = broker.topics.cached_by_id(topic.topic_id)
+        topic.name = "" if known is None else known.name
+        if known is None:
+            unknown.append(topic.topic_id)
+    found = await gathered_for(unknown, broker.topics.by_id)
+    async for topic in in_turns(topics):
+        known = found.get(topic.topic_id)
+        topic.name = topic.name if known is None else known.name
 
 
 def _answer(

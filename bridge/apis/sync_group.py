@@ -87,10 +87,6 @@ API = Api(
     bounds=(
         Bound("assignments", "groups.max_size", ErrorCode.INVALID_REQUEST),
         Bound("bytes of an assignment", "groups.max_member_metadata_bytes", ErrorCode.INVALID_REQUEST),
-        Bound(
-            "bytes of all assignments",
-            "groups.max_metadata_bytes",
-            ErrorCode.COORDINATOR_NOT_AVAILABLE,
-        ),
+        Bound("bytes of all assignments", "groups.max_metadata_bytes", ErrorCode.COORDINATOR_NOT_AVAILABLE),
     ),
 )

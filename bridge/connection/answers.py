@@ -66,10 +66,10 @@ def is_long(response: Any) -> bool:
 
 def _left(value: Any, left: int) -> int:
     """What is left of so many elements; counts no further than below zero."""
-    for name, messages in message.arrays_of(cast(type, type(value))):
+    for name, nested in message.arrays_of(cast(type, type(value))):
         elements = getattr(value, name) or ()
         left -= len(elements)
-        if messages:
+        if nested:
             for element in elements:
                 if left < 0:
                     break

@@ -131,7 +131,7 @@ class Connection(asyncio.BufferedProtocol):
         return self._session.host
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The socket is gone. What has been asked is done all the same, as in Kafka, except for what only waits."""
+        """The socket is gone. What has been asked is done all the same, as in Kafka, except for what only reads."""
         _log.debug("= disconnected", extra=self._fields(error=exc))
         self._lost = True
         if self._lingering is not None:

@@ -4,21 +4,19 @@ RE2 runs in a thread, for it can take long, and gives up the GIL meanwhile. The 
 turns: an expensive pattern does not keep out those of other groups.
 """
 
-import asyncio
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from functools import partial
 from itertools import takewhile
 from time import monotonic
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias
 
 from bridge.errors import KafkaError
 from bridge.groups.consumer_regex import compiled
 from bridge.kafka.error_codes import ErrorCode
+from bridge.lane import Lane
 
-_R = TypeVar("_R")
 Compile: TypeAlias = Callable[[str], Callable[[str], bool]]
 
 MOST_NAMES: Final = 100_000
@@ -50,7 +48,7 @@ class Patterns:
         self._listing = 0
         self._kept: OrderedDict[str, _Fit] = OrderedDict()
         self._bytes = 0
-        self._thread = asyncio.Lock()
+        self._thread = Lane(1)
 
     def names_are(self, names: Collection[str]) -> None:
         """All names there are now."""
@@ -69,7 +67,7 @@ class Patterns:
     async def check(self, pattern: str) -> None:
         """Raise KafkaError(INVALID_REGULAR_EXPRESSION) if it is no pattern."""
         if pattern not in self._kept:
-            await self._in_turn(partial(self._compile, pattern))
+            await self._thread.run(self._compile, pattern)
 
     async def fits(self, patterns: Collection[str]) -> dict[str, frozenset[str]]:
         """The names that each of one group's patterns fits; KafkaError: too many, or a pattern that is none."""
@@ -85,7 +83,7 @@ class Patterns:
         _check_room(found)
         more = bool(behind)
         while more:
-            more = await self._in_turn(partial(_some, work))
+            more = await self._thread.run(_some, work)
             for pattern, fit in done:
                 found[pattern] = fit
                 self._keep(pattern, fit)
@@ -110,10 +108,6 @@ class Patterns:
         self._bytes += _size(pattern, fit)
         while self._bytes > self._most_bytes:
             self._bytes -= _size(*self._kept.popitem(last=False))
-
-    async def _in_turn(self, work: Callable[[], _R]) -> _R:
-        async with self._thread:
-            return await asyncio.to_thread(work)
 
 
 def _match(

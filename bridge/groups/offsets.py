@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 from bridge import log
 from bridge.config import GroupSettings
 from bridge.errors import KafkaError
-from bridge.futures import gathered, in_turns
+from bridge.futures import gathered_for, in_turns
 from bridge.groups.records import Key, StoredGroup, StoredOffset, encode_offset, offset_key
 from bridge.kafka.error_codes import ErrorCode
 from bridge.metrics import GroupMetrics
@@ -150,8 +150,7 @@ class Offsets:
         Those of topics that were deleted are left out, also where nobody told us: as on Kafka they are gone.
         """
         offsets = (await self._store.load(group_id)).offsets
-        names = list({name for name, _ in offsets})
-        ids = dict(zip(names, await gathered(map(self._id, names)), strict=True))
+        ids = await self._ids({name for name, _ in offsets})
         return {where: stored for where, stored in offsets.items() if not _is_stale(stored, ids[where[0]])}
 
     async def delete(self, group_id: str, unwanted: Iterable[Where]) -> dict[Where, ErrorCode]:
@@ -189,7 +188,7 @@ class Offsets:
             await asyncio.sleep(_GATHERING_SECONDS)  # deletions seldom come alone, and all groups are looked at
             names, self._doubtful = self._doubtful, set()
             try:
-                await self._forget_stale(dict(zip(names, await gathered(map(self._id, names)), strict=True)))
+                await self._forget_stale(await self._ids(names))
             except KafkaError as error:
                 _log.warning("! offsets of deleted topics stay", extra={"topics": len(names), "reason": str(error)})
 
@@ -272,7 +271,7 @@ class Offsets:
         """What is wrong with each partition, and with what is to be committed for it."""
         names = dict.fromkeys([name async for name, _ in in_turns(asked)])
         unknown = [name for name in names if self._topics.cached(name) is None]
-        found = dict(zip(unknown, await gathered(map(self._find, unknown)), strict=True)) if unknown else {}
+        found = await gathered_for(unknown, self._find)
         return {where: self._judge(where, stored, found) async for where, stored in in_turns(asked.items())}
 
     def _judge(self, where: Where, stored: StoredOffset | None, found: Mapping[str, Topic | ErrorCode]) -> ErrorCode:
@@ -296,6 +295,11 @@ class Offsets:
         """The id of a topic that was just looked for; empty where it has none."""
         topic = self._topics.cached(name)
         return "" if topic is None or topic.id == NO_ID else topic.id.hex
+
+    async def _ids(self, names: set[str]) -> dict[str, str | None]:
+        """As `_id`, of each; no task for those that are known, which are most."""
+        known = {name: self._known_id(name) for name in names if self._topics.cached(name) is not None}
+        return {**known, **await gathered_for(names - known.keys(), self._id)}
 
     async def _id(self, name: str) -> str | None:
         """The id of the topic of this name; None where there is none, empty where nobody can say."""

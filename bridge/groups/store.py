@@ -1,4 +1,4 @@
-"""Keeps groups and their committed offsets in Pulsar (DESIGN D6): the compacted topic `__bridge_groups`.
+"""Keeps groups and their committed offsets in Pulsar: the compacted topic `__bridge_groups`.
 
 Each of its partitions is a slot; a group lives in the slot that its id hashes to. Who holds a slot's exclusive producer
 is the coordinator of its groups.

@@ -162,11 +162,14 @@ def _fields_of(cls: type) -> tuple[Field, ...]:
 
 @cache
 def arrays_of(cls: type) -> tuple[tuple[str, bool], ...]:
-    """The arrays of a message class, and whether their elements are messages; none of what is no message."""
+    """The arrays of a message class, and whether their elements have any; none of what is no message."""
     if not dataclasses.is_dataclass(cls):
         return ()
     arrays = ((field.name, field.type.element) for field in fields_of(cls) if field.type.name == "array")
-    return tuple((name, element is not None and element.message is not None) for name, element in arrays)
+    return tuple(
+        (name, element is not None and element.message is not None and bool(arrays_of(element.message)))
+        for name, element in arrays
+    )
 
 
 def _field(cls: type, field: "dataclasses.Field[Any]", hint: Any) -> Field:

@@ -19,6 +19,7 @@ from bridge.storage.namespace_facts import NamespaceFacts
 from bridge.storage.topic_policies import OwnPolicies, TopicPolicies
 
 if TYPE_CHECKING:
+    from bridge.storage.partition import PartitionLog
     from bridge.storage.services import Storage
     from bridge.storage.topic import Topic
 
@@ -87,6 +88,16 @@ class Administration:
                 return [(await admin.internal_stats(full[0])).total_size]
             sizes = await admin.partition_sizes(self._names.pulsar(topic.name))
         return [sizes.get(name, 0) for name in full]
+
+    async def delete_records(self, topic: "Topic", partition: int, partition_log: "PartitionLog", offset: int) -> int:
+        """Let nobody read what is before `offset` (−1: the end) any more; the first offset that is left."""
+        if kept.configs(topic.properties).get("cleanup.policy") == "compact":
+            raise KafkaError(ErrorCode.POLICY_VIOLATION, "each key's last record is kept: cleanup.policy is compact")
+        start = await partition_log.start_from(offset)
+        if start > partition_log.known_start:
+            await self.move_start(topic, partition, start)
+            partition_log.raise_start(start)  # should the topic have been forgotten meanwhile
+        return partition_log.known_start
 
     async def move_start(self, topic: "Topic", partition: int, offset: int) -> None:
         """Keep that a partition starts at `offset` at least, and have Pulsar delete what it may."""

@@ -6,11 +6,11 @@ from bridge import codec
 from bridge.codec import NO_TIMESTAMP
 from bridge.errors import CorruptEntry
 from bridge.futures import give_way
+from bridge.lane import Lane
 from bridge.pulsar.types import Entry, Position
 from bridge.storage import entries
 from bridge.storage.chunks import Assembler, is_chunk
 from bridge.storage.entries import NO_PROMISE, TimeMark
-from bridge.storage.lane import Lane
 from bridge.storage.offsets import span
 
 # What a thread turns over; bytes uncompressed, of compressed data and of other.

@@ -1,4 +1,4 @@
-"""The records kept in memory, of all partitions: those at the tails, and older ones that were read (DESIGN D4)."""
+"""The records kept in memory, of all partitions: those at the tails, and older ones that were read."""
 
 from bisect import bisect_right, insort
 from collections import deque

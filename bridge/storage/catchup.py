@@ -1,4 +1,4 @@
-"""Readers for consumers that are behind the tail's memory: one each, closed when idle or caught up (DESIGN D4)."""
+"""Readers for consumers that are behind the tail's memory: one each, closed when idle or caught up."""
 
 import asyncio
 from collections import deque

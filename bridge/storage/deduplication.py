@@ -1,4 +1,4 @@
-"""Sees that Pulsar's deduplication is on for topics that idempotent producers write to (DESIGN D7)."""
+"""Sees that Pulsar's deduplication is on for topics that idempotent producers write to."""
 
 from bridge import log
 from bridge.pulsar.admin import Admin, AdminError

@@ -1,4 +1,4 @@
-"""Finds the entry that holds an offset or a time, by binary search with one-entry reads (DESIGN D5).
+"""Finds the entry that holds an offset or a time, by binary search with one-entry reads.
 
 The admin API's ledger list narrows the search to a ledger; inside one, entries are numbered without gaps.
 
@@ -13,13 +13,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate
 
+from bridge.lane import Lane
 from bridge.metrics import StorageMetrics
 from bridge.pulsar.admin import Admin
 from bridge.pulsar.client import PulsarClient
 from bridge.pulsar.types import EARLIEST, Entry, Position
 from bridge.storage.batches import Batch, BatchMaker
 from bridge.storage.chunks import is_chunk
-from bridge.storage.lane import Lane
 from bridge.storage.markers import Markers
 from bridge.storage.offsets import OffsetIndex
 

@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 from bridge.config import Settings
+from bridge.lane import Lane
 from bridge.metrics import StorageMetrics
 from bridge.pulsar.admin import Admin
 from bridge.pulsar.client import PulsarClient
@@ -12,7 +13,6 @@ from bridge.storage.cache import Cache
 from bridge.storage.catchup import CatchUps
 from bridge.storage.deduplication import Deduplication
 from bridge.storage.growth import Growth
-from bridge.storage.lane import Lane
 from bridge.storage.missing import MissingBatches
 from bridge.storage.sealing import METADATA_BYTES
 

@@ -1,4 +1,4 @@
-"""The recent end of one partition, kept in memory for all consumers there (DESIGN D4).
+"""The recent end of one partition, kept in memory for all consumers there.
 
 Entries come from a reader, and those that this process has written from its own appends, as soon as they are
 acknowledged: Pulsar wakes a reader up to 10 ms after it has sent the receipt.

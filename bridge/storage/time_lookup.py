@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
+from bridge.lane import Lane
 from bridge.storage import entries
-from bridge.storage.lane import Lane
 from bridge.storage.log_end import LogEnd
 from bridge.storage.search import Search
 

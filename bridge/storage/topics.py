@@ -117,6 +117,10 @@ class Topics:
                 return False
             return await self.get(name) is not None  # a broker that cannot be asked so
 
+    def cached_by_id(self, topic_id: uuid.UUID) -> Topic | None:
+        """The topic with this id if it is known already."""
+        return self._ids.get(topic_id)
+
     async def by_id(self, topic_id: uuid.UUID) -> Topic | None:
         """The topic with this id."""
         if topic_id == NO_ID or topic_id in self._absent:
@@ -282,20 +286,6 @@ class Topics:
         """Give a topic more partitions and wait until a produce to each would work."""
         await self.administration.grow(topic, partitions)
         await self.ready(topic)
-
-    async def delete_records(self, name: str, partition: int, offset: int) -> int:
-        """Let nobody read what is before `offset` (−1: the end) any more; the first offset that is left."""
-        topic = await self.get(name)
-        if topic is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        partition_log = self.log(topic, partition)
-        if kept.configs(topic.properties).get("cleanup.policy") == "compact":
-            raise KafkaError(ErrorCode.POLICY_VIOLATION, "each key's last record is kept: cleanup.policy is compact")
-        start = await partition_log.start_from(offset)
-        if start > partition_log.known_start:
-            await self.administration.move_start(topic, partition, start)
-            partition_log.raise_start(start)  # should the topic have been forgotten meanwhile
-        return partition_log.known_start
 
     # --- within ---
 

@@ -1,4 +1,4 @@
-"""Idempotent producers' ways into one partition: each writes through a Pulsar producer named after its id (DESIGN D7).
+"""Idempotent producers' ways into one partition: each writes through a Pulsar producer named after its id.
 
 Pulsar's deduplication keeps, by that name, the last sequence id it has stored: nothing of a producer's past is lost
 with this process or a broker. In memory stand only the last batches, as in Kafka, for the offsets of repetitions.

@@ -9,11 +9,11 @@ import pytest
 
 from bridge.api import Broker, Later, Session
 from bridge.apis import offset_commit, offset_delete, offset_fetch
-from bridge.aside import Aside
 from bridge.errors import KafkaError
 from bridge.groups.offsets import Member, Where
 from bridge.groups.records import StoredOffset
 from bridge.kafka.error_codes import ErrorCode
+from bridge.lane import Lane
 from tests.apis.wire import answer_of
 
 SESSION = Session(1, "peer", "listener")
@@ -48,7 +48,7 @@ class Offsets:
 
 
 def broker(refusal: ErrorCode | None = None) -> Broker:
-    return cast(Broker, SimpleNamespace(offsets=Offsets(refusal), aside=Aside()))
+    return cast(Broker, SimpleNamespace(offsets=Offsets(refusal), aside=Lane(1)))
 
 
 def asked(*partitions: int) -> list[offset_fetch.Topic]:

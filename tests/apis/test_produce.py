@@ -16,9 +16,9 @@ from bridge.codec.compression import KafkaCodec
 from bridge.codec.packing import pack
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.produce_wire import Request, RequestPartition, RequestTopic, Response
+from bridge.lane import Lane
 from bridge.storage import sealing
 from bridge.storage.growth import Growth
-from bridge.storage.lane import Lane
 from bridge.storage.sealing import Plan, Sealed
 
 MIB = 1 << 20

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.pages import put_between
+
 AREAS = {
     "test_records": "all fields, every codec",
     "test_topics": "topics",
@@ -126,8 +128,4 @@ class Plugin:
 
     def pytest_sessionfinish(self) -> None:
         """Write the tables."""
-        before, begin, rest = self._path.read_text(encoding="utf-8").partition(_BEGIN)
-        _, end, after = rest.partition(_END)
-        assert begin and end, f"{self._path} has no place for the tables"
-        told = self._matrix.table() + _TIMES + self._matrix.times()
-        self._path.write_text(f"{before}{begin}\n\n{told}\n{end}{after}", encoding="utf-8")
+        put_between(self._path, _BEGIN, _END, self._matrix.table() + _TIMES + self._matrix.times())

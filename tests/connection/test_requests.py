@@ -9,13 +9,13 @@ from typing import Any, cast
 import pytest
 
 from bridge.api import Api, Broker, Session
-from bridge.aside import Aside
 from bridge.connection.answers import Started
 from bridge.connection.requests import AT_ONCE, LARGE_BYTES, Lanes, perform
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int32, message
 from bridge.kafka.primitives import MAX_ELEMENTS
+from bridge.lane import Lane
 from tests.connection.harness import Response
 
 SMALL, LARGE = bytes(100), bytes(LARGE_BYTES + 1)
@@ -70,7 +70,7 @@ async def running(site: Site, count: int) -> None:
             await asyncio.sleep(0)
 
 
-ASIDE = Aside()
+ASIDE = Lane(1)
 HERE = threading.get_ident
 
 

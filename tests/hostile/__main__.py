@@ -15,9 +15,10 @@ from tests.hostile.clients import Load, frame
 from tests.hostile.measure import Arena
 from tests.support.bridges import BridgeChild, settings_for
 from tests.support.limits import PAGE
+from tests.support.pages import put_between
 from tests.support.pulsar import private_pulsar
 
-BEGIN, END = "<!-- measured -->\n", "<!-- to here -->\n"
+BEGIN, END = "<!-- hostile: begin, written by `make hostile` -->", "<!-- hostile: end -->"
 COLUMNS = (
     "attack", "sent, MB", "answers", "its time, s", "bridge's CPU, s", "Pulsar's CPU, s", "memory, MiB",
     "longest wait of others, ms", "rest after, s",
@@ -57,8 +58,7 @@ def main() -> None:
                 rows.append(cost.row(name))
                 print(cost.line(name), flush=True)
     if not only:
-        before, _, rest = PAGE.read_text().partition(BEGIN)
-        PAGE.write_text(before + BEGIN + HEAD + "\n".join(rows) + "\n" + END + rest.partition(END)[2])
+        put_between(PAGE, BEGIN, END, HEAD + "\n".join(rows))
 
 
 if __name__ == "__main__":

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 
 import pytest
 
+from bridge.lane import Lane
 from bridge.metrics import Metrics
 from bridge.pulsar import EARLIEST, LATEST, AccessMode, Position, PulsarClient, PulsarError, Receipt
 from bridge.pulsar.admin import Conflict, NotFound
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
-from bridge.storage.lane import Lane
 from bridge.storage.search import Search
 from tests.schedules.site import Site, code_of, eventually, script, send
 

@@ -12,12 +12,12 @@ from bridge import codec
 from bridge.codec import Rebuild, Record
 from bridge.codec.compression import KafkaCodec, PulsarCodec, compress_pulsar
 from bridge.codec.packing import pack
+from bridge.lane import Lane
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import Entry, Position
 from bridge.storage import entries
 from bridge.storage.batches import Batch, converted, within_turn
 from bridge.storage.entries import NO_PROMISE
-from bridge.storage.lane import Lane
 from bridge.storage.time_lookup import _first
 from tests.codec.test_message_sets import GZIP, message
 

@@ -11,12 +11,12 @@ from bridge import codec
 from bridge.codec import NO_PRODUCER, Header, Rebuild, Record
 from bridge.errors import CorruptEntry, KafkaError
 from bridge.kafka.error_codes import ErrorCode
+from bridge.lane import Lane
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import Entry, Position
 from bridge.storage import entries
 from bridge.storage.batches import Batch, BatchMaker
 from bridge.storage.entries import NO_PROMISE, UNSAID, TimeMark
-from bridge.storage.lane import Lane
 from bridge.storage.sealing import Plan, Sealed, seal
 from tests.codec.samples import NOW, not_negative
 

@@ -12,9 +12,10 @@ from bridge.api import Api, Bound
 from bridge.config import Settings
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import MAX_ELEMENTS
+from tests.support.pages import put_between
 
 PAGE = Path(__file__).parents[2] / "docs" / "limits.md"
-BEGIN, END = "<!-- made from the code -->\n", "<!-- to here -->\n"
+BEGIN, END = "<!-- limits: begin, written by `python -m tests.support.limits` -->", "<!-- limits: end -->"
 
 
 def default(name: str) -> Any:
@@ -28,7 +29,7 @@ def table() -> str:
     rows = ["| API | bound | most | beyond it |", "|---|---|---:|---|"]
     for api in sorted(apis.load().values(), key=lambda api: api.name):
         rows += [_row(api.name, one) for one in api.bounds]
-    return "\n".join([*rows, "", *_without_a_place()]) + "\n"
+    return "\n".join([*rows, "", *_without_a_place()])
 
 
 def _row(name: str, bound: Bound) -> str:
@@ -51,8 +52,7 @@ def _tells(api: Api) -> bool:
 
 def main() -> None:
     """Write the page's tables."""
-    before, _, rest = PAGE.read_text().partition(BEGIN)
-    PAGE.write_text(before + BEGIN + table() + END + rest.partition(END)[2])
+    put_between(PAGE, BEGIN, END, table())
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from bridge.fairness import ASKER
-from bridge.storage.lane import Lane
+from bridge.lane import Lane
 
 
 class Held:
@@ -84,3 +84,11 @@ async def test_the_place_of_who_gives_up_is_taken_until_the_thread_ends() -> Non
     assert await after == "after"
     assert held.began == ["given up", "after"]
     assert held.most == 1
+
+
+async def test_what_the_work_raises_is_raised() -> None:
+    def fail() -> None:
+        raise ValueError("told")
+
+    with pytest.raises(ValueError, match="told"):
+        await Lane(1).run(fail)

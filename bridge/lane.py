@@ -1,7 +1,7 @@
 """Threads for what would keep the event loop too long: to open compressed records, or to walk through very many.
 
-What is opened takes memory and processors, and clients decide how often. So a few are done at once, and clients take
-turns: one waits behind its own, not behind another's thousand. The threads are asyncio's, of which the rest stays free.
+What is done there takes memory and processors, and clients decide how often. So a few are done at once, and clients
+take turns: one waits behind its own, not behind a thousand of another. The threads are asyncio's.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ _R = TypeVar("_R")
 
 
 class Lane:
-    """One process's."""
+    """So many threads at once."""
 
     def __init__(self, places: int = PLACES) -> None:
         self._places = FairLimit(places)
