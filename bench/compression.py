@@ -17,8 +17,8 @@ from bridge.codec.compression import KafkaCodec
 from bridge.codec.packing import pack
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from bridge.pulsar.types import Entry, Position
+from bridge.storage.append.preparation import Plan, Sealed, seal
 from bridge.storage.entries import TimeMark, to_kafka
-from bridge.storage.sealing import Plan, Sealed, seal
 
 SIZES = (16 << 10, 128 << 10, 1 << 20)
 ROUNDS = 5

@@ -13,13 +13,13 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import Buffer
 from bridge.lane import Lane
 from bridge.metrics import Metrics
-from bridge.storage.pending_reads import PendingReads
+from bridge.storage.read.pending_reads import PendingReads
 
 if TYPE_CHECKING:
     from bridge.cluster import Cluster
-    from bridge.groups.coordinator import Coordinator
+    from bridge.groups.classic.coordinator import Coordinator
     from bridge.groups.offsets import Offsets
-    from bridge.storage.topics import Topics
+    from bridge.storage.topics.topics import Topics
 
 _R = TypeVar("_R")
 

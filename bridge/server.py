@@ -15,21 +15,21 @@ from bridge.cluster import Cluster, Node, cluster_id
 from bridge.config import Address, Settings
 from bridge.connection import Acceptor, Budget, Listener
 from bridge.errors import BridgeError, StartupError
-from bridge.groups.coordinator import Coordinator
+from bridge.groups.classic.coordinator import Coordinator
 from bridge.groups.lag import LagTable
 from bridge.groups.mirror import Mirror
 from bridge.groups.offsets import Offsets
-from bridge.groups.store import Store
+from bridge.groups.store.store import Store
 from bridge.http import HttpServer
 from bridge.listening import listen
 from bridge.metrics import Metrics
 from bridge.pulsar import Admin, PulsarClient
 from bridge.pulsar.stall import Stall
-from bridge.storage.cache import Cache
-from bridge.storage.catchup import CatchUps
-from bridge.storage.deduplication import Deduplication
+from bridge.storage.append.deduplication import Deduplication
+from bridge.storage.read.cache import Cache
+from bridge.storage.read.catch_up import CatchUps
 from bridge.storage.services import Storage
-from bridge.storage.topics import Topics
+from bridge.storage.topics.topics import Topics
 from bridge.watchdog import Watchdog
 
 _log = log.get(__name__)

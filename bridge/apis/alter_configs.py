@@ -14,11 +14,11 @@ from bridge.futures import gathered
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message
 from bridge.storage import names
-from bridge.storage.administration import Change
-from bridge.storage.configs import Operation
-from bridge.storage.group_configs import check_group_configs
-from bridge.storage.resources import ResourceType, is_number
-from bridge.storage.topic import Topic
+from bridge.storage.topics.administration import Change
+from bridge.storage.topics.configs import Operation
+from bridge.storage.topics.group_configs import check_group_configs
+from bridge.storage.topics.resources import ResourceType, is_number
+from bridge.storage.topics.topic import Topic
 
 
 @message

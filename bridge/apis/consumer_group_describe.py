@@ -12,7 +12,7 @@ from bridge.api import Api, Bound, Broker, Session
 from bridge.apis.describe_groups import MOST_MEMBERS, told
 from bridge.errors import KafkaError
 from bridge.futures import gathered_for
-from bridge.groups.consumer_model import NOTHING, Assignment, ConsumerMember, GroupSnapshot
+from bridge.groups.consumer.model import NOTHING, Assignment, ConsumerMember, GroupSnapshot
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, Uuid, message, since
 

@@ -9,11 +9,11 @@ from typing import Annotated
 
 from bridge.api import Api, Bound, Broker, Later, Session
 from bridge.errors import KafkaError
-from bridge.groups.consumer_assignors import ASSIGNORS
-from bridge.groups.consumer_model import JOINING, LEAVING, LEAVING_STATIC, Assignment, assignment
-from bridge.groups.consumer_patterns import MOST_NAMES
-from bridge.groups.consumer_regex import LONGEST
-from bridge.groups.consumer_state import Beat, Heartbeat
+from bridge.groups.consumer.assignors import ASSIGNORS
+from bridge.groups.consumer.model import JOINING, LEAVING, LEAVING_STATIC, Assignment, assignment
+from bridge.groups.consumer.patterns import MOST_NAMES
+from bridge.groups.consumer.regex import LONGEST
+from bridge.groups.consumer.state import Beat, Heartbeat
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Uuid, message, since
 

@@ -11,7 +11,7 @@ from bridge.errors import KafkaError
 from bridge.futures import gathered, within
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message
-from bridge.storage.topic import Topic
+from bridge.storage.topics.topic import Topic
 
 
 @message

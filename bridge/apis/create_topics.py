@@ -13,8 +13,8 @@ from bridge.errors import KafkaError
 from bridge.futures import gathered, within
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int8, Int16, Int32, Uuid, message, since, tag
-from bridge.storage.configs import Entry, describe, policies
-from bridge.storage.creation import check_new
+from bridge.storage.topics.configs import Entry, describe, policies
+from bridge.storage.topics.creation import check_new
 
 
 @message

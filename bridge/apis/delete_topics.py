@@ -14,7 +14,7 @@ from bridge.errors import KafkaError
 from bridge.futures import gathered, in_turns, within
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int16, Int32, Uuid, message, nullable_since, since, until
-from bridge.storage.topic import Topic
+from bridge.storage.topics.topic import Topic
 
 
 @message

@@ -13,10 +13,10 @@ from bridge.futures import gathered
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message, since
 from bridge.storage import names
-from bridge.storage.broker_configs import broker_configs
-from bridge.storage.configs import Entry, Kind, Source
-from bridge.storage.group_configs import group_configs
-from bridge.storage.resources import ResourceType, is_number
+from bridge.storage.topics.broker_configs import broker_configs
+from bridge.storage.topics.configs import Entry, Kind, Source
+from bridge.storage.topics.group_configs import group_configs
+from bridge.storage.topics.resources import ResourceType, is_number
 
 
 @message

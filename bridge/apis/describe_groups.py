@@ -10,8 +10,8 @@ from typing import Annotated, Any, Protocol, TypeVar
 from bridge.api import Api, Bound, Broker, Session
 from bridge.errors import KafkaError
 from bridge.futures import gathered_for, in_turns
-from bridge.groups.state import Group as GroupState
-from bridge.groups.state import State
+from bridge.groups.classic.state import Group as GroupState
+from bridge.groups.classic.state import State
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message, since
 

@@ -9,7 +9,7 @@ from bridge.futures import gathered, in_chunks
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int16, Int32, Uuid, message
 from bridge.storage.names import check
-from bridge.storage.topic import Topic
+from bridge.storage.topics.topic import Topic
 
 NO_OPERATIONS = -(2**31)
 MOST_PARTITIONS = 2000

@@ -24,9 +24,9 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.fetch_wire import Request, RequestPartition, Response, ResponsePartition, ResponseTopic
 from bridge.lane import Lane
 from bridge.storage import entries
-from bridge.storage.faults import translated
+from bridge.storage.error_mapping import translated
 from bridge.storage.partition import PartitionLog
-from bridge.storage.pending_reads import PendingReads, Wanted
+from bridge.storage.read.pending_reads import PendingReads, Wanted
 
 _READ_COMMITTED = 1
 _WITHOUT_SESSION = (0, -1)  # a full fetch: the first of a session that is wanted, or the end of any (KIP-227)

@@ -9,7 +9,7 @@ from bridge.api import Api, Broker, Session
 from bridge.apis.alter_configs import Changes, Response, Result, change_configs
 from bridge.futures import gathered
 from bridge.kafka.message import Int8, message
-from bridge.storage.configs import altered
+from bridge.storage.topics.configs import altered
 
 
 @message

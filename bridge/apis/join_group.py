@@ -10,7 +10,7 @@ from typing import Annotated
 from bridge.api import Api, Bound, Broker, Later, Session
 from bridge.errors import KafkaError
 from bridge.groups.budget import MOST_PROTOCOLS
-from bridge.groups.events import Join, Joined
+from bridge.groups.classic.events import Join, Joined
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message, nullable_since, since
 

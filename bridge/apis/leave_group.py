@@ -9,7 +9,7 @@ from typing import Annotated
 
 from bridge.api import Api, Bound, Broker, Session
 from bridge.groups.budget import check_size
-from bridge.groups.events import Leave
+from bridge.groups.classic.events import Leave
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message, since, until
 

@@ -10,7 +10,7 @@ from bridge.api import Api, Broker, Session
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message, since
-from bridge.storage.resources import ResourceType
+from bridge.storage.topics.resources import ResourceType
 
 
 @message

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from bridge.api import Api, Broker, Session
 from bridge.futures import in_turns
-from bridge.groups.subscription import CONSUMER
+from bridge.groups.classic.subscription import CONSUMER
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message, since
 

@@ -17,7 +17,7 @@ from bridge.futures import gathered, in_turns
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, Int64, message, since, until
 from bridge.storage.partition import PartitionLog
-from bridge.storage.time_lookup import TimeOffset
+from bridge.storage.read.time_lookup import TimeOffset
 
 LATEST = -1
 EARLIEST = -2

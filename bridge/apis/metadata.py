@@ -19,7 +19,7 @@ from bridge.kafka import message as messages
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int16, Int32, Uuid, message, nullable_since, since, until
 from bridge.storage import names
-from bridge.storage.topic import Topic
+from bridge.storage.topics.topic import Topic
 
 FLEXIBLE = 9
 BY_ID = 12

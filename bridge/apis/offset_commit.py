@@ -16,7 +16,7 @@ from bridge.api import Api, Bound, Broker, Later, Session
 from bridge.errors import KafkaError
 from bridge.futures import gathered_for, in_turns
 from bridge.groups.offsets import Member, Where
-from bridge.groups.records import StoredOffset
+from bridge.groups.store.records import StoredOffset
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int16, Int32, Int64, Uuid, message, since, until
 

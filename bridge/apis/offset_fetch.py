@@ -15,7 +15,7 @@ from bridge.apis.offset_commit import BY_ID, name_topics
 from bridge.errors import KafkaError
 from bridge.futures import gathered, in_turns
 from bridge.groups.offsets import Where
-from bridge.groups.records import StoredOffset
+from bridge.groups.store.records import StoredOffset
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int16, Int32, Int64, Uuid, message, nullable_since, since, until
 

@@ -19,12 +19,13 @@ from bridge.kafka import produce_wire
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import Buffer
 from bridge.kafka.produce_wire import Request, RequestPartition, Response, ResponsePartition, ResponseTopic
-from bridge.storage import entries, names, sealing
-from bridge.storage.faults import translated
-from bridge.storage.growth import MOST_OF_REQUEST
+from bridge.storage import entries, names
+from bridge.storage.append import preparation as sealing
+from bridge.storage.append.conversion_memory import MOST_OF_REQUEST
+from bridge.storage.append.preparation import MOST_ENTRIES, Plan, Sealed
+from bridge.storage.append.writers import ProducerBatch
+from bridge.storage.error_mapping import translated
 from bridge.storage.partition import PartitionLog
-from bridge.storage.sealing import MOST_ENTRIES, Plan, Sealed
-from bridge.storage.writers import ProducerBatch
 
 MAX_REQUEST_BYTES = 2**31 - 1
 """Records are not decoded here, so only `kafka.max_request_bytes` limits a request."""

@@ -8,7 +8,7 @@ from typing import Annotated
 from bridge.api import Api, Bound, Broker, Later, Session
 from bridge.errors import KafkaError
 from bridge.groups.budget import check_size
-from bridge.groups.events import Sync, Synced
+from bridge.groups.classic.events import Sync, Synced
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message, since
 

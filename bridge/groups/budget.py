@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from bridge.config import GroupSettings
 from bridge.errors import KafkaError
-from bridge.groups.consumer_model import ConsumerMember
+from bridge.groups.consumer.model import ConsumerMember
 from bridge.kafka.error_codes import ErrorCode
 from bridge.metrics import GroupMetrics
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 from bridge.groups.offsets import Where
-from bridge.groups.records import Key, StoredOffset
+from bridge.groups.store.records import Key, StoredOffset
 from bridge.metrics import GroupMetrics, Lag
-from bridge.storage.topics import Topics
+from bridge.storage.topics.topics import Topics
 
 _REFRESH_SECONDS: Final = 5.0
 _MOST_PARTITIONS: Final = 20_000  # series in all, however many partitions the groups read

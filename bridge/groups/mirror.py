@@ -20,7 +20,7 @@ from typing import Final, Protocol
 from bridge import log
 from bridge.config import Settings
 from bridge.errors import BridgeError, KafkaError
-from bridge.groups.records import Key, StoredOffset
+from bridge.groups.store.records import Key, StoredOffset
 from bridge.metrics import GroupMetrics
 from bridge.pulsar.admin import Admin
 from bridge.pulsar.attachment import Backoff
@@ -28,7 +28,7 @@ from bridge.pulsar.client import PulsarClient
 from bridge.pulsar.types import EARLIEST, Position
 from bridge.storage.names import Names
 from bridge.storage.partition import PartitionLog
-from bridge.storage.topics import Topics
+from bridge.storage.topics.topics import Topics
 
 _log = log.get("groups.mirror")
 

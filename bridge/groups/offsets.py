@@ -11,11 +11,11 @@ from bridge import log
 from bridge.config import GroupSettings
 from bridge.errors import KafkaError
 from bridge.futures import gathered_for, in_turns
-from bridge.groups.records import Key, StoredGroup, StoredOffset, encode_offset, offset_key
+from bridge.groups.store.records import Key, StoredGroup, StoredOffset, encode_offset, offset_key
 from bridge.kafka.error_codes import ErrorCode
 from bridge.metrics import GroupMetrics
-from bridge.storage.topic import NO_ID, Topic
-from bridge.storage.topics import Topics
+from bridge.storage.topics.topic import NO_ID, Topic
+from bridge.storage.topics.topics import Topics
 
 _log = log.get("groups.offsets")
 

@@ -9,23 +9,23 @@ from bridge.errors import BridgeError, KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.consumer import Reader
 from bridge.pulsar.types import EARLIEST, Entry, Position, PulsarError
-from bridge.storage import kept
-from bridge.storage.appender import Appender
-from bridge.storage.batches import Batch, converted, within_turn
-from bridge.storage.catchup import Cursor
-from bridge.storage.faults import translated
-from bridge.storage.log_end import LogEnd
-from bridge.storage.log_start import LogStart
+from bridge.storage.append.appender import Appender
+from bridge.storage.append.duplicates import Stored
+from bridge.storage.append.preparation import Plan, Sealed
+from bridge.storage.append.sequences import Place
+from bridge.storage.append.writers import ProducerBatch, User
+from bridge.storage.error_mapping import translated
 from bridge.storage.offsets import OffsetIndex
-from bridge.storage.repeated import Stored
-from bridge.storage.sealing import Plan, Sealed
-from bridge.storage.search import Search
-from bridge.storage.sequences import Place
+from bridge.storage.read.batches import Batch, converted, within_turn
+from bridge.storage.read.catch_up import Cursor
+from bridge.storage.read.log_end import LogEnd
+from bridge.storage.read.log_start import LogStart
+from bridge.storage.read.search import Search
+from bridge.storage.read.tail import Recreated, Tail
+from bridge.storage.read.tail_owner import TailOwner
+from bridge.storage.read.time_lookup import TimeLookup, TimeOffset
 from bridge.storage.services import Storage
-from bridge.storage.tail import Recreated, Tail
-from bridge.storage.tail_owner import TailOwner
-from bridge.storage.time_lookup import TimeLookup, TimeOffset
-from bridge.storage.writers import ProducerBatch, User
+from bridge.storage.topics import topic_properties as kept
 
 _MEMORY_IS_FRESH = 1.0  # seconds that older records are shown from memory before Pulsar is asked what it has deleted
 _SCAN_BYTES = 1 << 20

@@ -8,13 +8,13 @@ from bridge.lane import Lane
 from bridge.metrics import StorageMetrics
 from bridge.pulsar.admin import Admin
 from bridge.pulsar.client import PulsarClient
-from bridge.storage.batches import BatchMaker
-from bridge.storage.cache import Cache
-from bridge.storage.catchup import CatchUps
-from bridge.storage.deduplication import Deduplication
-from bridge.storage.growth import Growth
-from bridge.storage.missing import MissingBatches
-from bridge.storage.sealing import METADATA_BYTES
+from bridge.storage.append.conversion_memory import Growth
+from bridge.storage.append.deduplication import Deduplication
+from bridge.storage.append.missing_batches import MissingBatches
+from bridge.storage.append.preparation import METADATA_BYTES
+from bridge.storage.read.batches import BatchMaker
+from bridge.storage.read.cache import Cache
+from bridge.storage.read.catch_up import CatchUps
 
 
 @dataclass(frozen=True, slots=True)

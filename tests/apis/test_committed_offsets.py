@@ -11,7 +11,7 @@ from bridge.api import Broker, Later, Session
 from bridge.apis import offset_commit, offset_delete, offset_fetch
 from bridge.errors import KafkaError
 from bridge.groups.offsets import Member, Where
-from bridge.groups.records import StoredOffset
+from bridge.groups.store.records import StoredOffset
 from bridge.kafka.error_codes import ErrorCode
 from bridge.lane import Lane
 from tests.apis.wire import answer_of

@@ -19,14 +19,14 @@ from bridge.apis import (
 )
 from bridge.config import Settings
 from bridge.errors import KafkaError
-from bridge.groups.coordinator import Coordinator
-from bridge.groups.records import StoredOffset, encode_offset, offset_key
+from bridge.groups.classic.coordinator import Coordinator
+from bridge.groups.store.records import StoredOffset, encode_offset, offset_key
 from bridge.kafka.error_codes import ErrorCode
 from bridge.metrics import Metrics
 from tests.apis.wire import answer_of
 from tests.groups.clock import FakeClock, settle
-from tests.groups.fake_store import FakeStore
 from tests.groups.fake_topics import FakeTopics
+from tests.groups.store.fake_store import FakeStore
 
 TABLE = load()
 

@@ -17,9 +17,9 @@ from bridge.codec.packing import pack
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.produce_wire import Request, RequestPartition, RequestTopic, Response
 from bridge.lane import Lane
-from bridge.storage import sealing
-from bridge.storage.growth import Growth
-from bridge.storage.sealing import Plan, Sealed
+from bridge.storage.append import preparation as sealing
+from bridge.storage.append.conversion_memory import Growth
+from bridge.storage.append.preparation import Plan, Sealed
 
 MIB = 1 << 20
 COMPRESSED = [one for one in KafkaCodec if one]

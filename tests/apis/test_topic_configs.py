@@ -11,8 +11,8 @@ from kafka import KafkaAdminClient
 
 from bridge.apis import alter_configs, create_topics, describe_configs, incremental_alter_configs
 from bridge.kafka.error_codes import ErrorCode
-from bridge.storage.configs import COMPACTION_THRESHOLD, Operation, Source
-from bridge.storage.resources import ResourceType
+from bridge.storage.topics.configs import COMPACTION_THRESHOLD, Operation, Source
+from bridge.storage.topics.resources import ResourceType
 from tests.apis.wire import ask, unique
 from tests.support.bridges import BridgeThread
 from tests.support.pulsar import PrivatePulsar, PulsarAddress

@@ -8,7 +8,7 @@ from typing import Any
 import pytest_asyncio
 
 from bridge.config import Settings
-from bridge.groups.store import Store
+from bridge.groups.store.store import Store
 from bridge.metrics import Metrics
 from bridge.pulsar import Admin, PulsarClient
 from tests.support.bridges import Overrides, settings_for

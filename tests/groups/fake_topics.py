@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from bridge.errors import KafkaError
-from bridge.groups.consumer_model import TopicFacts
+from bridge.groups.consumer.model import TopicFacts
 
 
 @dataclass

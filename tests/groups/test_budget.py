@@ -3,10 +3,10 @@
 import pytest
 
 from bridge.errors import KafkaError
-from bridge.groups.events import Joined, Sync
+from bridge.groups.classic.events import Joined, Sync
 from bridge.kafka.error_codes import ErrorCode
+from tests.groups.classic.test_coordinator import Bench
 from tests.groups.clock import settle
-from tests.groups.test_coordinator import Bench
 
 
 async def test_a_member_may_not_say_too_much() -> None:

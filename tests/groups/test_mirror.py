@@ -10,15 +10,15 @@ import pytest_asyncio
 
 from bridge.config import Settings
 from bridge.groups.mirror import Mirror
-from bridge.groups.records import OffsetKey, StoredOffset
-from bridge.groups.store import Lost, Stored
+from bridge.groups.store.records import OffsetKey, StoredOffset
+from bridge.groups.store.store import Lost, Stored
 from bridge.metrics import Metrics
 from bridge.pulsar import Admin, PulsarClient
-from bridge.storage.cache import Cache
-from bridge.storage.catchup import CatchUps
-from bridge.storage.deduplication import Deduplication
+from bridge.storage.append.deduplication import Deduplication
+from bridge.storage.read.cache import Cache
+from bridge.storage.read.catch_up import CatchUps
 from bridge.storage.services import Storage
-from bridge.storage.topics import Topics
+from bridge.storage.topics.topics import Topics
 from tests.storage.conftest import sealed
 from tests.support.bridges import settings_for
 from tests.support.pulsar import PulsarAddress

@@ -12,10 +12,10 @@ from bridge.config import GroupSettings
 from bridge.errors import KafkaError
 from bridge.groups.lag import LagTable
 from bridge.groups.offsets import Hold, Member, Offsets
-from bridge.groups.records import Key, StoredGroup, StoredOffset, decode_offset, encode_offset, offset_key
+from bridge.groups.store.records import Key, StoredGroup, StoredOffset, decode_offset, encode_offset, offset_key
 from bridge.kafka.error_codes import ErrorCode
 from bridge.metrics import GroupMetrics, Lag
-from bridge.storage.topic import NO_ID
+from bridge.storage.topics.topic import NO_ID
 
 MINUTE = 60.0
 WEEK = 10_080 * MINUTE

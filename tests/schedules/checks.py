@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from itertools import pairwise
 
-from bridge.storage.sequences import Place
+from bridge.storage.append.sequences import Place
 from tests.schedules.kafka import LogRecord, log_of
 from tests.schedules.producers import RetryingProducer
 from tests.schedules.world import World

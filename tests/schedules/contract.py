@@ -14,7 +14,7 @@ from bridge.metrics import Metrics
 from bridge.pulsar import EARLIEST, LATEST, AccessMode, Position, PulsarClient, PulsarError, Receipt
 from bridge.pulsar.admin import Conflict, NotFound
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
-from bridge.storage.search import Search
+from bridge.storage.read.search import Search
 from tests.schedules.site import Site, code_of, eventually, script, send
 
 # --- producers and deduplication --------------------------------------------------------------------------------------

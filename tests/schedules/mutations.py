@@ -41,7 +41,7 @@ class Mutation:
 
 MUTATIONS = (
     Mutation(
-        "the end grows and nobody is woken", "storage/log_end.py",
+        "the end grows and nobody is woken", "storage/read/log_end.py",
         "            self.offset = offset\n            self.wake()\n", "            self.offset = offset\n",
         "test_waiting_fetch", "test_entries_of_native_writers_wake_a_waiting_fetch",
     ),
@@ -81,23 +81,23 @@ MUTATIONS = (
         "test_faults", "test_idempotent_producers_with_patience",
     ),
     Mutation(
-        "a later batch succeeds before an earlier one that failed", "storage/appender.py",
+        "a later batch succeeds before an earlier one that failed", "storage/append/appender.py",
         "    if before is None:\n        answer.set_result(base)\n",
         "    if True:\n        answer.set_result(base)\n",
         "test_faults", "test_no_batch_succeeds_before_an_earlier_one_that_failed",
     ),
     Mutation(
-        "a repetition is not told from what is next", "storage/sequences.py",
+        "a repetition is not told from what is next", "storage/append/sequences.py",
         "        if sequence == expected.sequence:\n", "        if True:\n",
         "test_faults", "test_idempotent_producers_with_patience",
     ),
     Mutation(
-        "a producer brings a deleted topic back", "storage/appender.py",
+        "a producer brings a deleted topic back", "storage/append/appender.py",
         "name=self._name, must_exist=True)", "name=self._name, must_exist=False)",
         "test_topics_come_and_go", "test_a_topic_deleted_under_writers_and_readers_stays_deleted",
     ),
     Mutation(
-        "a deleted and recreated topic is not noticed", "storage/topics.py",
+        "a deleted and recreated topic is not noticed", "storage/topics/topics.py",
         "        if shrunk or topic.id not in (known, _ZERO):\n", "        if shrunk:\n",
         "test_topics_come_and_go", "test_a_topic_deleted_and_made_anew_past_the_bridge",
     ),
@@ -120,7 +120,7 @@ MUTATIONS = (
         "test_closing", "test_who_gives_up_waiting_for_a_connection_harms_nobody_else",
     ),
     Mutation(
-        "idle readers stay open", "storage/catchup.py",
+        "idle readers stay open", "storage/read/catch_up.py",
         "        before = asyncio.get_running_loop().time() - self._idle\n", "        before = 0.0\n",
         "test_topics_come_and_go", "test_idle_partitions_keep_nothing_but_their_producers",
     ),
@@ -130,20 +130,20 @@ MUTATIONS = (
         "test_topics_come_and_go", "test_idle_partitions_keep_nothing_but_their_producers",
     ),
     Mutation(
-        "a slot is served before it is read to its marker", "groups/slot.py",
+        "a slot is served before it is read to its marker", "owned_log/slot.py",
         "        while await self._read_entry(reader) < end:\n            pass\n",
         "        await self._read_entry(reader)\n",
         "test_group_slot", "test_commits_outlive_a_change_of_the_node",
     ),
     Mutation(
-        "a commit is answered before its receipt", "groups/journal.py",
+        "a commit is answered before its receipt", "owned_log/journal.py",
         "            sent = self._producer.send(metadata, payload, len(records))\n",
         "            sent = self._producer.send(metadata, payload, len(records))\n            for part in parts:\n"
         "                part.write.future.done() or part.write.future.set_result(None)\n",
         "test_group_slot", "test_commits_outlive_faults",
     ),
     Mutation(
-        "a slot's holder does not look whether another writes there", "groups/slot.py",
+        "a slot's holder does not look whether another writes there", "owned_log/slot.py",
         "            if entry.metadata.producer_name != name:\n", "            if False:\n",
         "test_group_slot", "test_commits_outlive_a_change_of_the_node",
     ),

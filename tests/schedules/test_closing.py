@@ -12,7 +12,7 @@ from bridge.errors import KafkaError
 from bridge.pulsar import EARLIEST, AccessMode, PulsarClient, PulsarError
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from bridge.storage.partition import PartitionLog
-from bridge.storage.topic import Topic
+from bridge.storage.topics.topic import Topic
 from tests.schedules.explorer import schedules
 from tests.schedules.kafka import NOW_MS, Client, batch
 from tests.schedules.world import Bridge, World, full

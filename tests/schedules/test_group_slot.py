@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from bridge.errors import KafkaError
-from bridge.groups.records import Key, StoredOffset, encode_offset, offset_key
-from bridge.groups.store import Store
+from bridge.groups.store.records import Key, StoredOffset, encode_offset, offset_key
+from bridge.groups.store.store import Store
 from bridge.kafka.error_codes import ErrorCode
 from tests.schedules import faults
 from tests.schedules.explorer import schedules

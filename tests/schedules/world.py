@@ -10,16 +10,16 @@ from bridge import apis
 from bridge.api import Broker as Handlers
 from bridge.cluster import Cluster, Node
 from bridge.config import Settings
-from bridge.groups.coordinator import Coordinator
+from bridge.groups.classic.coordinator import Coordinator
 from bridge.groups.offsets import Offsets
-from bridge.groups.store import Store
+from bridge.groups.store.store import Store
 from bridge.metrics import Metrics
 from bridge.pulsar import Admin, PulsarClient
-from bridge.storage.cache import Cache
-from bridge.storage.catchup import CatchUps
-from bridge.storage.deduplication import Deduplication
+from bridge.storage.append.deduplication import Deduplication
+from bridge.storage.read.cache import Cache
+from bridge.storage.read.catch_up import CatchUps
 from bridge.storage.services import Storage
-from bridge.storage.topics import Topics
+from bridge.storage.topics.topics import Topics
 from tests.schedules.broker import HOST, PORT, Broker, ModelAdmin
 from tests.schedules.chance import Chance
 from tests.schedules.loop import ScheduleLoop, pending

@@ -13,14 +13,14 @@ from bridge.codec import NO_PRODUCER, Rebuild, Record
 from bridge.config import Settings
 from bridge.metrics import Metrics
 from bridge.pulsar import Admin, PulsarClient
-from bridge.storage import sealing
-from bridge.storage.cache import Cache
-from bridge.storage.catchup import CatchUps
-from bridge.storage.deduplication import Deduplication
+from bridge.storage.append import preparation as sealing
+from bridge.storage.append.deduplication import Deduplication
+from bridge.storage.append.preparation import Plan, Sealed
+from bridge.storage.append.writers import User
 from bridge.storage.partition import PartitionLog
-from bridge.storage.sealing import Plan, Sealed
+from bridge.storage.read.cache import Cache
+from bridge.storage.read.catch_up import CatchUps
 from bridge.storage.services import Storage
-from bridge.storage.writers import User
 from tests.support.bridges import settings_for
 from tests.support.pulsar import PulsarAddress
 

@@ -15,9 +15,9 @@ from bridge.lane import Lane
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import Entry, Position
 from bridge.storage import entries
-from bridge.storage.batches import Batch, BatchMaker
+from bridge.storage.append.preparation import Plan, Sealed, seal
 from bridge.storage.entries import NO_PROMISE, UNSAID, TimeMark
-from bridge.storage.sealing import Plan, Sealed, seal
+from bridge.storage.read.batches import Batch, BatchMaker
 from tests.codec.samples import NOW, not_negative
 
 LIMIT = 1 << 20

@@ -13,8 +13,8 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import EARLIEST, Entry
 from bridge.storage import entries
+from bridge.storage.append.preparation import Plan, Sealed, seal
 from bridge.storage.partition import PartitionLog
-from bridge.storage.sealing import Plan, Sealed, seal
 from tests.storage.conftest import NOW, Bench
 
 pytestmark = pytest.mark.pulsar

@@ -11,7 +11,7 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.storage import entries
 from bridge.storage.partition import PartitionLog
-from bridge.storage.time_lookup import TimeOffset
+from bridge.storage.read.time_lookup import TimeOffset
 from tests.storage.conftest import NOW, Bench, sealed
 
 pytestmark = pytest.mark.pulsar

@@ -1,0 +1,1 @@
+"""The new consumer group protocol (KIP-848)."""

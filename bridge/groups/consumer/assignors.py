@@ -1,0 +1,123 @@
+"""Who should have which partitions: the assignors that Kafka has on its side, `uniform` and `range`.
+
+Both get what each member subscribes to; `uniform` also what each member should have had so far.
+
+| assignor | promises                                                                                            |
+|----------|-----------------------------------------------------------------------------------------------------|
+| uniform  | two members that could take each other's partitions differ by one at most; few partitions move      |
+| range    | of each topic each subscriber gets neighbours, in one order of members: the same numbers of topics  |
+|          | with equally many partitions and the same subscribers (co-partitioning)                             |
+"""
+
+import heapq
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+from uuid import UUID
+
+from bridge.groups.consumer.model import RANGE, UNIFORM, Assignment, TopicFacts, assignment
+
+TopicPartition: TypeAlias = tuple[UUID, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Subscriber:
+    """A member as the assignors see it."""
+
+    id: str
+    instance_id: str | None
+    topics: frozenset[str]
+    had: Assignment = field(default_factory=dict)
+
+
+Assignor: TypeAlias = Callable[[Mapping[str, Subscriber], Mapping[str, TopicFacts]], dict[str, Assignment]]
+
+
+def by_range(members: Mapping[str, Subscriber], topics: Mapping[str, TopicFacts]) -> dict[str, Assignment]:
+    """Static members come first, by instance id, so that one that comes back gets the same again."""
+    order = sorted(members.values(), key=lambda one: (one.instance_id is None, one.instance_id or one.id))
+    given: dict[str, dict[UUID, frozenset[int]]] = {member_id: {} for member_id in members}
+    for name, topic in topics.items():
+        subscribers = [one.id for one in order if name in one.topics]
+        if not subscribers:
+            continue
+        quota, extra = divmod(topic.partitions, len(subscribers))
+        start = 0
+        for position, member_id in enumerate(subscribers):
+            end = start + quota + (position < extra)
+            if end > start:
+                given[member_id][topic.id] = frozenset(range(start, end))
+            start = end
+    return dict(given)
+
+
+def uniformly(members: Mapping[str, Subscriber], topics: Mapping[str, TopicFacts]) -> dict[str, Assignment]:
+    """Everybody keeps what they had; the rest goes to those who have least; then the fullest give to the emptiest."""
+    return _Uniform(members, topics).assign()
+
+
+class _Uniform:
+    def __init__(self, members: Mapping[str, Subscriber], topics: Mapping[str, TopicFacts]) -> None:
+        self._members = members
+        self._given: dict[str, set[TopicPartition]] = {member_id: set() for member_id in sorted(members)}
+        # topics with the same subscribers are dealt with together, those with the fewest subscribers first
+        classes: dict[tuple[str, ...], list[TopicFacts]] = {}
+        for name in sorted(topics):
+            subscribers = tuple(member_id for member_id in self._given if name in members[member_id].topics)
+            if subscribers:
+                classes.setdefault(subscribers, []).append(topics[name])
+        self._classes = sorted(classes.items(), key=lambda one: len(one[0]))
+
+    def assign(self) -> dict[str, Assignment]:
+        taken = self._keep()
+        for subscribers, topics in self._classes:
+            self._fill(subscribers, [one for one in _partitions(topics) if one not in taken])
+        moved = True
+        while moved:  # each move makes loads more alike, so there is an end
+            moved = any([self._balance(*one) for one in self._classes])
+        return {member_id: assignment(sorted(given)) for member_id, given in self._given.items()}
+
+    def _keep(self) -> set[TopicPartition]:
+        """Let members keep what they had, as far as it exists and they want it."""
+        taken: set[TopicPartition] = set()
+        for subscribers, topics in self._classes:
+            ids = {one.id: one.partitions for one in topics}
+            for member_id in subscribers:
+                for topic, numbers in self._members[member_id].had.items():
+                    kept = {(topic, number) for number in numbers if number < ids.get(topic, 0)} - taken
+                    self._given[member_id] |= kept
+                    taken |= kept
+        return taken
+
+    def _fill(self, subscribers: tuple[str, ...], free: list[TopicPartition]) -> None:
+        emptiest = [(self._load(one), one) for one in subscribers]
+        heapq.heapify(emptiest)
+        for partition in free:
+            load, member_id = emptiest[0]
+            self._given[member_id].add(partition)
+            heapq.heapreplace(emptiest, (load + 1, member_id))
+
+    def _balance(self, subscribers: tuple[str, ...], topics: list[TopicFacts]) -> bool:
+        ids = {one.id for one in topics}
+        own = {one: sorted(part for part in self._given[one] if part[0] in ids) for one in subscribers}
+        moved = False
+        while True:
+            fullest = max((one for one in subscribers if own[one]), key=self._load, default=None)
+            emptiest = min(subscribers, key=self._load)
+            if fullest is None or self._load(fullest) - self._load(emptiest) <= 1:
+                return moved
+            partition = own[fullest].pop()
+            own[emptiest].append(partition)
+            self._given[fullest].remove(partition)
+            self._given[emptiest].add(partition)
+            moved = True
+
+    def _load(self, member_id: str) -> int:
+        return len(self._given[member_id])
+
+
+def _partitions(topics: list[TopicFacts]) -> list[TopicPartition]:
+    return [(topic.id, number) for topic in topics for number in range(topic.partitions)]
+
+
+ASSIGNORS: Final[Mapping[str, Assignor]] = {UNIFORM: uniformly, RANGE: by_range}

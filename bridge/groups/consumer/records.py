@@ -1,0 +1,171 @@
+"""Groups of the new consumer protocol as the store keeps them: a record for the group and one for each member.
+
+A change writes only what it changes. Both are JSON, partitions by topic id; the group's is version 2 of its key, so
+that a bridge that does not know it says so (`metadata` has version 1):
+
+    {"v":2, "epoch":7, "assignment":7, "since":<ms>, "topics":{"orders":["<id>",3]}, "resolved":{"ord.*":["orders"]}}
+    {"v":1, "instance":null, "rack":null, "client":"…", "host":"/10.0.0.1", "rebalance":300000, "topics":["orders"],
+     "regex":"", "assignor":null, "epoch":7, "previous":6, "state":1, "assigned":{"<id>":[0,1]}, "revoking":{},
+     "target":{"<id>":[0,1]}}
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+from uuid import UUID
+
+from bridge.groups.classic.records import BadRecord
+from bridge.groups.consumer.model import (
+    NOTHING,
+    Assignment,
+    ConsumerMember,
+    GroupSnapshot,
+    MemberState,
+    TopicFacts,
+    View,
+)
+from bridge.groups.store.records import Key, StoredGroup, group_key, member_key
+
+_GROUP_VERSION: Final = 2
+_MEMBER_VERSION: Final = 1
+_BEGINNING: Final = f'{{"v":{_GROUP_VERSION},'.encode()
+
+
+def is_consumer(metadata: bytes | None) -> bool:
+    """Whether this is a group of the new protocol."""
+    return metadata is not None and metadata.startswith(_BEGINNING)
+
+
+def changes(group_id: str, before: GroupSnapshot, after: GroupSnapshot, since_ms: int) -> dict[Key, bytes | None]:
+    """What must be stored to get from one to the other; nothing stored yet is `GroupSnapshot()`."""
+    records: dict[Key, bytes | None] = {}
+    if (before.epoch, before.assignment_epoch, before.view) != (after.epoch, after.assignment_epoch, after.view):
+        records[group_key(group_id)] = encode_group(after, since_ms)
+    for member_id in before.members.keys() - after.members.keys():
+        records[member_key(group_id, member_id)] = None
+    for member_id, member in after.members.items():
+        target = after.targets.get(member_id, NOTHING)
+        if before.members.get(member_id) != member or before.targets.get(member_id, NOTHING) != target:
+            records[member_key(group_id, member_id)] = encode_member(member, target)
+    return records
+
+
+def encode_group(group: GroupSnapshot, since_ms: int) -> bytes:
+    """The group's own record."""
+    return _dump(
+        {
+            "v": _GROUP_VERSION,
+            "epoch": group.epoch,
+            "assignment": group.assignment_epoch,
+            "since": since_ms,
+            "topics": {name: [topic.id.hex, topic.partitions] for name, topic in group.view.topics.items()},
+            "resolved": {pattern: sorted(names) for pattern, names in group.view.resolved.items()},
+        }
+    )
+
+
+def encode_member(member: ConsumerMember, target: Assignment) -> bytes:
+    """A member's record."""
+    return _dump(
+        {
+            "v": _MEMBER_VERSION,
+            "instance": member.instance_id,
+            "rack": member.rack_id,
+            "client": member.client_id,
+            "host": member.client_host,
+            "rebalance": member.rebalance_timeout_ms,
+            "topics": sorted(member.topics),
+            "regex": member.regex,
+            "assignor": member.assignor,
+            "epoch": member.epoch,
+            "previous": member.previous_epoch,
+            "state": int(member.state),
+            "assigned": _plain(member.assigned),
+            "revoking": _plain(member.revoking),
+            "target": _plain(target),
+        }
+    )
+
+
+def decode(stored: StoredGroup) -> tuple[GroupSnapshot, int]:
+    """The group, and since when (ms) it has its last epoch; BadRecord where it cannot be read."""
+    try:
+        value = json.loads(stored.metadata or b"")
+        if value["v"] != _GROUP_VERSION:
+            raise BadRecord(f"consumer group record of version {value['v']}, this bridge knows {_GROUP_VERSION}")
+        read = {member_id: _read_member(member_id, data) for member_id, data in stored.members.items()}
+        snapshot = GroupSnapshot(
+            epoch=int(value["epoch"]),
+            assignment_epoch=int(value["assignment"]),
+            view=View(
+                {name: TopicFacts(UUID(topic), int(number)) for name, (topic, number) in value["topics"].items()},
+                {pattern: frozenset(names) for pattern, names in value["resolved"].items()},
+            ),
+            members={member_id: member for member_id, (member, _) in read.items()},
+            targets={member_id: target for member_id, (_, target) in read.items()},
+        )
+        return _mended(snapshot), int(value["since"])
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BadRecord(f"not a consumer group record: {error!r}") from None
+
+
+def _mended(snapshot: GroupSnapshot) -> GroupSnapshot:
+    """A change of very many members takes several entries, and may have been cut off between them.
+
+    Nobody was told of it. Members that would have the same partition begin anew; overlapping targets are made again.
+    """
+    doubtful = _sharing({one: [member.assigned, member.revoking] for one, member in snapshot.members.items()})
+    if not doubtful and not _sharing({one: [target] for one, target in snapshot.targets.items()}):
+        return snapshot
+    members = {one: member for one, member in snapshot.members.items() if one not in doubtful}
+    targets = {one: snapshot.targets[one] for one in members}
+    return replace(snapshot, epoch=snapshot.epoch + 1, members=members, targets=targets)
+
+
+def _sharing(held: Mapping[str, list[Assignment]]) -> set[str]:
+    """Those who have a partition that another one has."""
+    owners: dict[tuple[UUID, int], str] = {}
+    sharing: set[str] = set()
+    for member_id, parts in held.items():
+        for part in parts:
+            for place in ((topic, number) for topic, numbers in part.items() for number in numbers):
+                owner = owners.setdefault(place, member_id)
+                if owner != member_id:
+                    sharing |= {owner, member_id}
+    return sharing
+
+
+def _read_member(member_id: str, data: bytes) -> tuple[ConsumerMember, Assignment]:
+    value = json.loads(data)
+    if value["v"] != _MEMBER_VERSION:
+        raise BadRecord(f"member record of version {value['v']}, this bridge knows {_MEMBER_VERSION}")
+    member = ConsumerMember(
+        id=member_id,
+        instance_id=value["instance"],
+        rack_id=value["rack"],
+        client_id=value["client"],
+        client_host=value["host"],
+        rebalance_timeout_ms=int(value["rebalance"]),
+        topics=frozenset(value["topics"]),
+        regex=value["regex"],
+        assignor=value["assignor"],
+        epoch=int(value["epoch"]),
+        previous_epoch=int(value["previous"]),
+        state=MemberState(value["state"]),
+        assigned=_read_assignment(value["assigned"]),
+        revoking=_read_assignment(value["revoking"]),
+    )
+    return member, _read_assignment(value["target"])
+
+
+def _plain(one: Assignment) -> dict[str, list[int]]:
+    return {topic.hex: sorted(partitions) for topic, partitions in one.items()}
+
+
+def _read_assignment(value: dict[str, list[int]]) -> Assignment:
+    return {UUID(topic): frozenset(partitions) for topic, partitions in value.items()}
+
+
+def _dump(value: dict[str, Any]) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()

@@ -1,0 +1,370 @@
+"""A group of the new consumer protocol (KIP-848) as a state machine: heartbeats, topics and `now` in, answers out.
+
+What must outlive the process is `snapshot`, replaced as a whole by each change; what is only time stays beside it.
+
+| state       | means                                             | leaves it                                          |
+|-------------|---------------------------------------------------|----------------------------------------------------|
+| Empty       | no members; perhaps committed offsets             | a member joins                                     |
+| Assigning   | the group epoch is ahead of the target assignment | the next heartbeat of any member computes a target |
+| Reconciling | some member has not reached the target            | the last one has (`consumer_reconcile`)            |
+| Stable      | every member has its target                       | a member comes, goes or changes; topics change     |
+
+Rules (Kafka's GroupMetadataManager and ConsumerGroup, KIP-848, KIP-1082):
+
+1. A member chooses its id and joins with epoch 0. That is taken from a known member as well, where Kafka 4.1 fences it
+   (later ones do not): a fenced member would be kept out until its session is over.
+2. Whatever changes what anybody subscribes to, or the topics subscribed to, raises the group epoch; so does a member
+   that goes. A group epoch ahead of the assignment's makes the next heartbeat compute a new target, for all members.
+3. Any other epoch than the member's fences it, but for the one before, if the member has nothing that it should not
+   have: the answer with the new epoch may have been lost.
+4. A static member (KIP-345) that goes with −2 keeps its partitions until it comes back under another id, or its session
+   is over. While it is there nobody else can be that instance: UNRELEASED_INSTANCE_ID.
+5. A member whose session is over is removed; so is one that does not give partitions back within its rebalance timeout.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from math import inf
+
+from bridge.errors import KafkaError
+from bridge.groups.classic.events import Leave
+from bridge.groups.consumer.assignors import ASSIGNORS, Subscriber
+from bridge.groups.consumer.model import (
+    JOINING,
+    LEAVING,
+    LEAVING_STATIC,
+    NOTHING,
+    UNIFORM,
+    Assignment,
+    ConsumerMember,
+    GroupSnapshot,
+    GroupState,
+    MemberState,
+    View,
+    within,
+)
+from bridge.groups.consumer.reconcile import reconcile
+from bridge.kafka.error_codes import ErrorCode
+
+_FIRST_VERSION_WITH_EPOCHS = 9
+"""Of OffsetCommit: an older one has no way to be told STALE_MEMBER_EPOCH."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """A ConsumerGroupHeartbeat; None, and −1 for the timeout: as before."""
+
+    member_id: str
+    epoch: int
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = -1
+    topics: frozenset[str] | None = None
+    regex: str | None = None
+    assignor: str | None = None
+    owned: Assignment | None = None
+    client_id: str = ""
+    client_host: str = ""
+
+    @property
+    def leaves(self) -> bool:
+        """Whether the member goes."""
+        return self.epoch in (LEAVING, LEAVING_STATIC)
+
+    @property
+    def whole(self) -> bool:
+        """Whether it says everything, as after an error."""
+        subscribes = self.topics is not None or self.regex is not None
+        return self.rebalance_timeout_ms != -1 and subscribes and self.owned is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """The answer; the assignment only where there is news."""
+
+    member_id: str
+    epoch: int
+    assignment: Assignment | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What holds for all groups; seconds."""
+
+    session_timeout: float = 45.0
+    most_members: int = 2**31 - 1
+
+
+class ConsumerGroup:
+    """One group."""
+
+    def __init__(self, group_id: str, limits: Limits, now: float, snapshot: GroupSnapshot | None = None) -> None:
+        self.id = group_id
+        self.snapshot = snapshot or GroupSnapshot()
+        self._limits = limits
+        self._sessions: dict[str, float] = {}
+        self._revocations: dict[str, float] = {}  # when those who have to give something back must have done so
+        self._keep_time(now)
+
+    @property
+    def state(self) -> GroupState:
+        """How the group stands."""
+        return self.snapshot.state
+
+    # ---- events ------------------------------------------------------------------------------------------------------
+
+    def heartbeat(self, request: Heartbeat, view: View | None, now: float) -> Beat:
+        """A heartbeat's answer, to be given when `snapshot` is stored; KafkaError at once. `view`: None as before."""
+        if request.leaves:
+            return self._leave(request)
+        before = self.snapshot
+        self._check_room(request.member_id)
+        member = self._known(request)
+        updated = _updated(member, request)
+        if request.epoch > JOINING and view is None and updated == member and before.is_settled(member):
+            self._heard_of(member, member, now)
+            return Beat(member.id, member.epoch, member.assigned if request.whole else None)
+        members = {one.id: one for one in before.members.values() if not _replaced(one, updated)}
+        members[updated.id] = updated
+        following = replace(before, members=members, targets=_moved(before, updated))
+        following = _assigned(_raised(following, member, view))
+        others = [one for one in members.values() if one.id != updated.id]
+        target = following.targets.get(updated.id, NOTHING)
+        reconciled = reconcile(updated, target, following.assignment_epoch, others, request.owned)
+        members[updated.id] = reconciled
+        if following.epoch != before.epoch or before.members.get(updated.id) != reconciled:
+            self.snapshot = following
+        self._heard_of(reconciled, member, now)
+        news = request.epoch == JOINING or request.whole or reconciled.assigned != member.assigned
+        return Beat(reconciled.id, reconciled.epoch, reconciled.assigned if news else None)
+
+    def remove(self, leaving: Iterable[Leave]) -> list[ErrorCode]:
+        """A LeaveGroup of an administrator; the answer of each member."""
+        errors, going = [], set()
+        for one in leaving:
+            try:
+                going.add(self._leaver(one.member_id, one.instance_id, by_instance=not one.member_id).id)
+                errors.append(ErrorCode.NONE)
+            except KafkaError as error:
+                errors.append(ErrorCode(error.code))
+        self._remove(going)
+        return errors
+
+    def check_commit(self, member_id: str, epoch: int, version: int) -> None:
+        """Raise what an OffsetCommit of this version gets, if it may not."""
+        if epoch < 0 and not self.snapshot.members:
+            return  # an administrator, or a consumer that assigns itself
+        member = self._member(member_id)
+        if version < _FIRST_VERSION_WITH_EPOCHS:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION, "members of this group commit with OffsetCommit v9 or newer"
+            )
+        _check_current(member, epoch)
+
+    def check_fetch(self, member_id: str | None, epoch: int) -> None:
+        """Raise what an OffsetFetch gets, if it may not."""
+        if member_id is not None or epoch >= 0:
+            _check_current(self._member(member_id or ""), epoch)
+
+    def wanted(self, request: Heartbeat) -> tuple[frozenset[str], frozenset[str]]:
+        """The names and patterns that will be subscribed to once this request is taken."""
+        names, patterns = self.snapshot.wanted()
+        return names | (request.topics or frozenset()), patterns | (frozenset([request.regex] if request.regex else ()))
+
+    def restore(self, snapshot: GroupSnapshot, now: float) -> None:
+        """Go back to what is stored: what came after could not be."""
+        self.snapshot = snapshot
+        self._keep_time(now)
+
+    # ---- time --------------------------------------------------------------------------------------------------------
+
+    def deadline(self) -> float:
+        """When `expire` has something to do, if nothing happens before; a heartbeat only moves it away."""
+        return min(min(self._sessions.values(), default=inf), min(self._revocations.values(), default=inf))
+
+    def expire(self, now: float) -> dict[str, str]:
+        """Remove those whose time is over; why, by member."""
+        gone = {member_id: "it does not revoke" for member_id, at in self._revocations.items() if at <= now}
+        gone |= {member_id: "its session is over" for member_id, at in self._sessions.items() if at <= now}
+        self._remove(gone)
+        return gone
+
+    def _heard_of(self, member: ConsumerMember, before: ConsumerMember, now: float) -> None:
+        self._sessions[member.id] = now + self._limits.session_timeout
+        if member.state is not MemberState.UNREVOKED:
+            self._revocations.pop(member.id, None)
+        elif member.revoking != before.revoking or member.epoch != before.epoch:
+            self._revocations[member.id] = now + member.rebalance_timeout_ms / 1000
+        if len(self._sessions) > len(self.snapshot.members):
+            self._keep_time(now)  # a static member has been replaced
+
+    def _keep_time(self, now: float) -> None:
+        """Every member has a session, those who revoke a time to do so, nobody else has."""
+        members = self.snapshot.members
+        session = now + self._limits.session_timeout
+        self._sessions = {one: self._sessions.get(one, session) for one in members}
+        self._revocations = {
+            one.id: self._revocations.get(one.id, now + one.rebalance_timeout_ms / 1000)
+            for one in members.values()
+            if one.state is MemberState.UNREVOKED and one.epoch >= 0
+        }
+
+    # ---- members -----------------------------------------------------------------------------------------------------
+
+    def _check_room(self, member_id: str) -> None:
+        members = self.snapshot.members
+        if len(members) >= self._limits.most_members and member_id not in members:
+            text = f"The consumer group has reached its maximum capacity of {self._limits.most_members} members."
+            raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED, text)
+
+    def _member(self, member_id: str) -> ConsumerMember:
+        member = self.snapshot.members.get(member_id)
+        if member is None:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.id}.")
+        return member
+
+    def _known(self, request: Heartbeat) -> ConsumerMember:
+        """The member that the request is of, as it was; a new one where it joins."""
+        if request.instance_id is not None:
+            return self._known_static(request, request.instance_id)
+        if request.epoch == JOINING:
+            return self.snapshot.members.get(request.member_id) or ConsumerMember(request.member_id)
+        member = self._member(request.member_id)
+        _check_epoch(member, request)
+        return member
+
+    def _known_static(self, request: Heartbeat, instance_id: str) -> ConsumerMember:
+        current = self.snapshot.static(instance_id)
+        if request.epoch != JOINING:
+            member = self._leaver(request.member_id, instance_id)
+            _check_epoch(member, request)
+            return member
+        if current is None:
+            return self.snapshot.members.get(request.member_id) or ConsumerMember(request.member_id)
+        if current.epoch == LEAVING_STATIC:
+            return replace(current, id=request.member_id, epoch=0, previous_epoch=0)
+        if current.id == request.member_id:
+            return current
+        text = f"Static member {request.member_id} with instance id {instance_id} cannot join the group because the "
+        text += f"instance id is owned by {current.id} member."
+        raise KafkaError(ErrorCode.UNRELEASED_INSTANCE_ID, text)
+
+    def _leave(self, request: Heartbeat) -> Beat:
+        member = self._leaver(request.member_id, request.instance_id)
+        if request.epoch == LEAVING_STATIC:
+            away = replace(member, epoch=LEAVING_STATIC, revoking=NOTHING)
+            self.snapshot = replace(self.snapshot, members={**self.snapshot.members, member.id: away})
+            self._revocations.pop(member.id, None)
+        else:
+            self._remove([member.id])
+        return Beat(request.member_id, request.epoch)
+
+    def _leaver(self, member_id: str, instance_id: str | None, by_instance: bool = False) -> ConsumerMember:
+        if instance_id is None:
+            return self._member(member_id)
+        member = self.snapshot.static(instance_id)
+        if member is None:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+        if member.id != member_id and not by_instance:
+            text = f"Static member {member_id} with instance id {instance_id} was fenced by member {member.id}."
+            raise KafkaError(ErrorCode.FENCED_INSTANCE_ID, text)
+        return member
+
+    def _remove(self, member_ids: Iterable[str]) -> None:
+        going = set(member_ids)
+        if not going:
+            return
+        before = self.snapshot
+        following = replace(
+            before,
+            epoch=before.epoch + 1,
+            members={one: member for one, member in before.members.items() if one not in going},
+            targets={one: target for one, target in before.targets.items() if one not in going},
+        )
+        self.snapshot = replace(following, view=_narrowed(following, following.view))
+        for member_id in going:
+            self._sessions.pop(member_id, None)
+            self._revocations.pop(member_id, None)
+
+
+# ---- parts of a heartbeat --------------------------------------------------------------------------------------------
+
+
+def _updated(member: ConsumerMember, request: Heartbeat) -> ConsumerMember:
+    timeout = request.rebalance_timeout_ms
+    return replace(
+        member,
+        instance_id=member.instance_id if request.instance_id is None else request.instance_id,
+        rack_id=member.rack_id if request.rack_id is None else request.rack_id,
+        rebalance_timeout_ms=member.rebalance_timeout_ms if timeout == -1 else timeout,
+        topics=member.topics if request.topics is None else request.topics,
+        regex=member.regex if request.regex is None else request.regex,
+        assignor=member.assignor if request.assignor is None else request.assignor,
+        client_id=request.client_id,
+        client_host=request.client_host,
+    )
+
+
+def _replaced(one: ConsumerMember, by: ConsumerMember) -> bool:
+    return by.instance_id is not None and one.instance_id == by.instance_id
+
+
+def _moved(before: GroupSnapshot, member: ConsumerMember) -> Mapping[str, Assignment]:
+    """The targets, with that of a static member under its new id."""
+    former = None if member.instance_id is None else before.static(member.instance_id)
+    if former is None or former.id == member.id or former.id not in before.targets:
+        return before.targets
+    targets = dict(before.targets)
+    targets[member.id] = targets.pop(former.id)
+    return targets
+
+
+def _raised(following: GroupSnapshot, member: ConsumerMember, view: View | None) -> GroupSnapshot:
+    """The snapshot with the epoch raised, if what is subscribed to has changed. `member`: as it was."""
+    updated = following.members[member.id]
+    same = updated.topics == member.topics and updated.regex == member.regex
+    if following.epoch and same and view is None:
+        return following
+    narrowed = _narrowed(following, following.view if view is None else view)
+    if following.epoch and same and narrowed == following.view:
+        return following
+    return replace(following, epoch=following.epoch + 1, view=narrowed)
+
+
+def _narrowed(snapshot: GroupSnapshot, view: View) -> View:
+    """Only what members subscribe to."""
+    names, patterns = snapshot.wanted()
+    resolved = {pattern: view.resolved.get(pattern, frozenset()) for pattern in sorted(patterns)}
+    names = names.union(*resolved.values())
+    return View({name: view.topics[name] for name in sorted(names & view.topics.keys())}, resolved)
+
+
+def _assigned(following: GroupSnapshot) -> GroupSnapshot:
+    """The snapshot with targets for its epoch."""
+    if following.epoch <= following.assignment_epoch:
+        return following
+    resolved = following.view.resolved
+    subscribers = {
+        one.id: Subscriber(one.id, one.instance_id, one.subscribed(resolved), following.targets.get(one.id, NOTHING))
+        for one in following.members.values()
+    }
+    assign = ASSIGNORS.get(following.assignor()) or ASSIGNORS[UNIFORM]
+    return replace(following, assignment_epoch=following.epoch, targets=assign(subscribers, following.view.topics))
+
+
+def _check_epoch(member: ConsumerMember, request: Heartbeat) -> None:
+    if request.epoch == member.epoch:
+        return
+    lost = request.epoch == member.previous_epoch and request.owned is not None
+    if request.epoch < member.epoch and lost and within(request.owned or NOTHING, member.assigned):
+        return
+    than = "greater" if request.epoch > member.epoch else "smaller"
+    text = f"The consumer group member has a {than} member epoch ({request.epoch}) than the one known by the group "
+    text += f"coordinator ({member.epoch}). The member must abandon all its partitions and rejoin."
+    raise KafkaError(ErrorCode.FENCED_MEMBER_EPOCH, text)
+
+
+def _check_current(member: ConsumerMember, epoch: int) -> None:
+    if epoch != member.epoch:
+        text = f"The received member epoch {epoch} does not match the expected member epoch {member.epoch}."
+        raise KafkaError(ErrorCode.STALE_MEMBER_EPOCH, text)

@@ -1,0 +1,1 @@
+"""What is stored of groups and their committed offsets, in an owned log."""

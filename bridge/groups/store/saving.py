@@ -1,0 +1,62 @@
+"""What both kinds of groups ask of the store, and what members are told when it cannot."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Protocol, TypeAlias
+
+from bridge import log
+from bridge.errors import KafkaError
+from bridge.groups.store.records import Key, StoredGroup
+from bridge.kafka.error_codes import ErrorCode
+
+_log = log.get("groups.coordinator")
+
+Lost: TypeAlias = Callable[[Callable[[str], bool]], None]
+
+
+class Store(Protocol):
+    """What the coordinator needs of the store (`store.Store`)."""
+
+    on_lost: list[Lost]
+
+    async def load(self, group_id: str) -> StoredGroup:
+        """What is stored of a group."""
+
+    async def ready(self) -> None:
+        """Wait until `groups` is complete."""
+
+    def groups(self) -> Iterable[str]:
+        """Every group that has anything stored."""
+
+    def submit(self, group_id: str, records: Mapping[Key, bytes | None]) -> Awaitable[None]:
+        """Store records, in the order of the calls."""
+
+
+def submit(store: Store, group_id: str, records: Mapping[Key, bytes | None]) -> "asyncio.Future[None]":
+    """Take a place in the order of writes now; whatever is wrong is told by the future."""
+    try:
+        return asyncio.ensure_future(store.submit(group_id, records))
+    except KafkaError as error:
+        failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        failed.set_exception(error)
+        return failed
+
+
+_STORE_ERRORS: Mapping[int, ErrorCode] = {
+    # the members cannot do anything about it (Kafka's appendGroupMetadataErrorToResponseError)
+    ErrorCode.INVALID_COMMIT_OFFSET_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+
+
+def error_of(saving: "asyncio.Future[None]") -> ErrorCode:
+    """What waiting members are told of a write."""
+    error = None if saving.cancelled() else saving.exception()
+    if saving.cancelled():
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+    if error is None:
+        return ErrorCode.NONE
+    if isinstance(error, KafkaError):
+        return _STORE_ERRORS.get(error.code, ErrorCode(error.code))
+    _log.error("! group not stored", exc_info=error)
+    return ErrorCode.UNKNOWN_SERVER_ERROR

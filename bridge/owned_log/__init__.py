@@ -1,0 +1,1 @@
+"""State kept in a compacted Pulsar topic; each of its partitions is owned by one process."""

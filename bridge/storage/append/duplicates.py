@@ -1,0 +1,185 @@
+"""Finds in the log what was stored already: batches sent again whose receipts, or whose offsets, were lost."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from bridge import log
+from bridge.codec import NO_PRODUCER, NO_TIMESTAMP
+from bridge.errors import BridgeError, KafkaError
+from bridge.kafka.error_codes import ErrorCode
+from bridge.pulsar.client import PulsarClient
+from bridge.pulsar.types import EARLIEST, Entry, Position
+from bridge.storage import entries
+from bridge.storage.append.preparation import Sealed
+from bridge.storage.append.time_marks import TimeMarks
+from bridge.storage.error_mapping import translated
+from bridge.storage.offsets import span
+from bridge.storage.read.batches import Batch
+from bridge.storage.read.search import Search
+from bridge.storage.services import Storage
+
+_log = log.get(__name__)
+
+_PATIENCE = 10.0  # seconds that a batch far back in the log is looked for
+_SILENCE = 1.0  # seconds that an entry may take before it is asked whether it will ever come
+_NEAR, _FAR = 32, 2048  # entries looked back over
+
+
+@dataclass(slots=True)
+class _Sighting:
+    """What the entries met say of the sequences `first` … `last` of one idempotent producer."""
+
+    producer: tuple[int, int]
+    first: int
+    last: int
+    base: int | None = None
+    """The offset of `first`, also in an entry cut otherwise: sequences are as consecutive as offsets."""
+    earlier_seen: bool = False
+    later_seen: bool = False
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether they are surely not there: what stands around them is."""
+        return self.base is None and self.earlier_seen and self.later_seen
+
+    def take(self, entry: Entry) -> bool:
+        """Look at one entry, in the order of the log; True when nothing more can be learnt."""
+        producer_id, epoch, sequence = entries.producer_of(entry.metadata)
+        if (producer_id, epoch) != self.producer or entry.index is None:
+            return False
+        count = entries.message_count(entry.metadata)
+        if 0 <= self.first - sequence < count:
+            self.base = span(entry.index, count).base + self.first - sequence
+        self.earlier_seen |= sequence < self.first
+        self.later_seen |= sequence > self.last
+        return sequence + count > self.last
+
+
+class Stored:
+    """What one partition holds, looked at entry by entry."""
+
+    def __init__(self, topic: str, client: PulsarClient, search: Search, storage: Storage) -> None:
+        self._topic = topic
+        self._client = client
+        self._search = search
+        self._limit = storage.largest_batch
+        self._far = storage.far_searches
+        self._lane = storage.lane
+
+    async def near(self, sealed: Sealed) -> int | None:
+        """The base offset of an idempotent producer's batch that is among the last entries; None where it is not."""
+        with translated():
+            return await self._find(await self._search.back(_NEAR), _Sighting(*_sequences(sealed)))
+
+    async def duplicate(self, sealed: Sealed, after: Position, producer: str, sequence_id: int) -> int:
+        """The base offset of a batch that Pulsar says it holds, sent as `producer` with `sequence_id`.
+
+        It was most likely sent a moment ago, its receipt lost, and stands behind `after`. An idempotent producer's may
+        be one of long ago: that is looked for by its time, and not for longer than some seconds. Raises
+        DUPLICATE_SEQUENCE_NUMBER then, which clients take for success, as Kafka does where it does not remember.
+        """
+        with translated():
+            if sealed.producer == NO_PRODUCER:
+                base = await self._find_plain(after, producer, sequence_id)
+            else:
+                base = await self._find(after, _Sighting(*_sequences(sealed)))
+                if base is None:
+                    base = await self._find_far(sealed)
+        if base is not None:
+            return base
+        if sealed.producer == NO_PRODUCER:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "Pulsar holds this batch already, at an unknown offset")
+        raise KafkaError(ErrorCode.DUPLICATE_SEQUENCE_NUMBER, "stored already, at an offset no longer known")
+
+    async def fill(self, marks: TimeMarks, position: Position, base: int) -> None:
+        """Read what is stored in the holes of what `marks` know, up to the entry at `position` with this base."""
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                while (hole := marks.hole) is not None and hole[1] <= base:
+                    await self._fill(marks, hole, Position(position.ledger, max(position.entry - base + hole[0], 0)))
+        except (BridgeError, TimeoutError) as error:
+            _log.info("= times are not promised", extra={"topic": self._topic, "reason": str(error)})
+            marks.give_up()
+
+    async def first(self, start: Position, wanted: Callable[[Entry], bool]) -> Entry | None:
+        """The first entry behind `start` that is wanted; None when the last one stored by now is not."""
+        async with aclosing(self._behind(start)) as found:
+            async for entry in found:
+                if wanted(entry):
+                    return entry
+        return None
+
+    async def _find(self, start: Position, sighting: _Sighting) -> int | None:
+        await self.first(start, sighting.take)
+        if sighting.is_missing:
+            text = f"sequence {sighting.first} was not stored, though later ones are"
+            raise KafkaError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, text)
+        return sighting.base
+
+    async def _find_plain(self, after: Position, producer: str, sequence_id: int) -> int | None:
+        def ours(entry: Entry) -> bool:
+            return entry.metadata.producer_name == producer and entry.metadata.sequence_id == sequence_id
+
+        entry = await self.first(after, ours)
+        if entry is None or entry.index is None:
+            return None
+        return span(entry.index, entries.message_count(entry.metadata)).base
+
+    async def _find_far(self, sealed: Sealed) -> int | None:
+        try:
+            async with self._far, asyncio.timeout(_PATIENCE):
+                base = await self._find(await self._search.back(_FAR), _Sighting(*_sequences(sealed)))
+                if base is not None:
+                    return base
+                # its records are no newer than the first entry up to which one is as new as they are
+                start = EARLIEST
+                if sealed.max_timestamp != NO_TIMESTAMP:
+                    begin = await self._search.time(sealed.max_timestamp)
+                    start = EARLIEST if begin is None else begin.position.before
+                return await self._find(start, _Sighting(*_sequences(sealed)))
+        except TimeoutError:
+            return None
+
+    async def _fill(self, marks: TimeMarks, hole: tuple[int, int], start: Position) -> None:
+        begin, end = hole
+        first = await self._search.read(start)
+        if first is None or first.base > begin:  # an earlier ledger's
+            first = await self._search.offset(begin)
+        at = begin
+        if first is not None:
+            async with aclosing(self._behind(first.position.before)) as found:
+                async for entry in found:
+                    batch = Batch(entry, entry.payload, self._limit)
+                    if batch.base >= end:
+                        break
+                    if batch.next > at:
+                        marks.fill((await batch.time_mark(self._lane)).newest, at, min(batch.next, end))
+                        at = batch.next
+        if at < end:  # offsets that Pulsar has left out
+            marks.fill(NO_TIMESTAMP, at, end)
+
+    async def _behind(self, start: Position) -> AsyncGenerator[Entry, None]:
+        """The entries behind `start`, to the last one stored when this begins."""
+        reader = await self._client.reader(self._topic, start, inclusive=False)
+        try:
+            last = await reader.last_position()
+            position = start
+            while position < last:
+                try:
+                    async with asyncio.timeout(_SILENCE):
+                        entry = await reader.receive()
+                except TimeoutError:
+                    if await self._search.markers.only(position.after, last):
+                        return
+                    continue
+                position = entry.position
+                yield entry
+        finally:
+            await reader.close()
+
+
+def _sequences(sealed: Sealed) -> tuple[tuple[int, int], int, int]:
+    producer_id, epoch, first = sealed.producer
+    return (producer_id, epoch), first, first + sealed.record_count - 1

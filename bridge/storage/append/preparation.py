@@ -1,0 +1,286 @@
+"""Kafka batches on their way in: validated as Kafka's LogValidator does, and turned into what Pulsar stores.
+
+A batch is one entry where it fits. One that does not is cut at the borders of its records, always at the same ones:
+a repetition of an idempotent batch is cut as the original was, so that each part is known again by its sequences.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple, NoReturn
+
+from bridge import codec
+from bridge.codec import HEADER_SIZE, NO_PRODUCER, NO_TIMESTAMP, BatchHeader, Payload, Rebuild
+from bridge.codec.compression import (
+    CODEC_MASK,
+    PULSAR_OF,
+    KafkaCodec,
+    PulsarCodec,
+    compress_pulsar,
+    decompress_kafka,
+)
+from bridge.codec.packing import pack
+from bridge.errors import BatchTooLarge, CorruptBatch, InvalidRecord, KafkaError
+from bridge.kafka.error_codes import ErrorCode
+from bridge.pulsar.pb.PulsarApi_pb2 import CompressionType, MessageMetadata
+from bridge.storage.append.conversion_memory import Growth, Kept
+from bridge.storage.entries import ATTRIBUTES_AT, FORMAT_PROPERTY, KAFKA, PROPERTY, PULSAR, TimeMark
+from bridge.storage.topics.topic_properties import AFTER_MAX_MS, BEFORE_MAX_MS, TIMESTAMP_AFTER, TIMESTAMP_BEFORE
+
+METADATA_BYTES = 512
+"""What an entry's metadata may take, which counts for the broker's limit as well."""
+_CODECS = tuple(KafkaCodec)
+_LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x08, 0x10, 0x20
+_SEQUENCES = 1 << 31
+MOST_ENTRIES = 4
+"""So many times the largest entry a batch may open to."""
+_SMALLER = 4  # a record as Kafka writes it is less than so many times its message, which has 6 bytes at least
+_USUAL_GROWTH = 2  # times the bytes that came: other levels, base64, and what Pulsar writes around each record
+# What may be sealed on the event loop. The worst are headers, by the hundred thousand in a record: 17 ns a byte.
+_MANY_RECORDS = 20_000 if codec.TWIN == "native" else 1000
+_MUCH, _MUCH_COMPRESSED = 256 * 1024, 32 * 1024  # bytes as they came
+_MUCH_OPENED, _LITTLE_OPENED = 144 * 1024, 16 * 1024
+_OPENED_RATIO = 16  # what it costs follows what came: hardly any records are compressed more
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How the batches of a partition are stored."""
+
+    largest_entry: int
+    """The most bytes that an entry's payload may have."""
+    entry_format: str = PULSAR
+    codec: KafkaCodec | None = None
+    """What batches are compressed with; None: as their producer did it."""
+    keyed: bool = False
+    """Whether every record must have a key, as in compacted topics, which are never of format kafka."""
+    before_max_ms: int = BEFORE_MAX_MS
+    after_max_ms: int = AFTER_MAX_MS
+    """How far before and after the present the records' timestamps may be."""
+
+    @property
+    def largest_batch(self) -> int:
+        """The most bytes that a compressed batch may have uncompressed: so much memory its few bytes can take."""
+        return MOST_ENTRIES * self.largest_entry
+
+
+class Sealed(NamedTuple):
+    """A Kafka batch, or a part of one, as the entry that it becomes."""
+
+    data: bytes
+    record_count: int
+    producer: tuple[int, int, int]
+    max_timestamp: int
+    escaped: bool = False
+    verbatim: bool = False
+    compression: PulsarCodec = PulsarCodec.NONE
+    uncompressed_size: int = 0
+    kept: Kept | None = None
+    """What it has of the memory for entries that are much larger than what they came from."""
+
+    def free(self) -> None:
+        """Pulsar has it, or never gets it."""
+        if self.kept is not None:
+            self.kept.free()
+
+    def metadata(self, time_mark: TimeMark) -> MessageMetadata:
+        """The entry's metadata, with what it says of the timestamps before it."""
+        mark = f'{{"v":1,"t":{time_mark.newest},"b":{time_mark.complete}'
+        if self.escaped:
+            mark += ',"e":1'
+        if self.producer != NO_PRODUCER:
+            mark += ',"p":[{},{},{}]'.format(*self.producer)
+        size = self.uncompressed_size if self.compression else len(self.data)
+        metadata = MessageMetadata(num_messages_in_batch=self.record_count, uncompressed_size=size)
+        if self.compression:
+            metadata.compression = CompressionType.ValueType(self.compression)
+        if self.verbatim:
+            metadata.properties.add(key=FORMAT_PROPERTY, value=KAFKA)
+        metadata.properties.add(key=PROPERTY, value=mark + "}")
+        return metadata
+
+
+def is_compressed(batch: memoryview) -> bool:
+    """Whether its records have to be decompressed to be looked at."""
+    return bool(batch[ATTRIBUTES_AT] & CODEC_MASK)
+
+
+def takes_long(batch: memoryview) -> bool:
+    """Whether sealing this batch is for a thread, for its size alone, so that others get their turns meanwhile."""
+    if len(batch) > (_MUCH_COMPRESSED if is_compressed(batch) else _MUCH):
+        return True
+    return int.from_bytes(batch[HEADER_SIZE - 4 : HEADER_SIZE], "big") > _MANY_RECORDS
+
+
+class TakesLong(Exception):
+    """It opens to more than may be opened on the event loop."""
+
+
+def seal_now(batch: memoryview, plan: Plan, now: int) -> list[Sealed]:
+    """As `seal`, on the event loop; raises TakesLong, having opened no more than a little, if that is for a thread."""
+    if takes_long(batch):
+        raise TakesLong
+    return seal(batch, plan, now, min(max(_OPENED_RATIO * len(batch), _LITTLE_OPENED), _MUCH_OPENED))
+
+
+def seal(batch: memoryview, plan: Plan, now: int, look: int | None = None) -> list[Sealed]:
+    """Validate one batch v2 and turn it into entries; raises CorruptBatch, BatchTooLarge, InvalidRecord, KafkaError.
+
+    `now`: the time in ms by which the records' timestamps are judged. `look`: the most bytes that are opened; TakesLong
+    where there are more.
+    """
+    header = _header(batch)
+    theirs = _CODECS[header.attributes & CODEC_MASK]
+    wanted = theirs if plan.codec is None else plan.codec
+    smaller, make = 1, _encoded
+    if plan.entry_format == KAFKA:
+        if wanted == theirs and len(batch) <= plan.largest_entry:
+            return [_verbatim(batch, header, plan, now)]
+        smaller, make = _SMALLER, _rewritten
+    most = left = _USUAL_GROWTH * len(batch) + plan.largest_batch
+    sealed = []
+    for payload, producer in _parts(batch, header, plan, now, smaller, look):
+        one = make(payload, producer, wanted)
+        left -= len(one.data)
+        if left < 0:
+            raise BatchTooLarge(f"a batch becomes more than {most} bytes in Pulsar")
+        sealed.append(one)
+    largest = max(one.uncompressed_size for one in sealed)
+    if largest > plan.largest_entry:
+        raise BatchTooLarge(f"a record takes {largest} bytes, {plan.largest_entry} are the most in an entry of Pulsar")
+    return sealed
+
+
+def growth(sealed: list[Sealed], came: int) -> int:
+    """By how many bytes entries are larger than is usual for so many bytes that came."""
+    made = len(sealed[0].data) if len(sealed) == 1 else sum(len(one.data) for one in sealed)
+    return max(made - _USUAL_GROWTH * came, 0)
+
+
+def counted(sealed: list[Sealed], came: int, room: Growth) -> list[Sealed]:
+    """The same entries, each to give back its part of that room, which is taken, when it is let go of."""
+    usual = _USUAL_GROWTH * came
+    found = []
+    for one in sealed:
+        found.append(one._replace(kept=Kept(room, max(len(one.data) - usual, 0))))
+        usual = max(usual - len(one.data), 0)
+    return found
+
+
+def _header(batch: memoryview) -> BatchHeader:
+    header = codec.read_header(batch)
+    if header.attributes & CODEC_MASK >= len(_CODECS):
+        raise CorruptBatch(f"compression codec {header.attributes & CODEC_MASK} is unknown")
+    if header.attributes & (_LOG_APPEND_TIME | _CONTROL | _TRANSACTIONAL):
+        _refuse(header.attributes)
+    if header.record_count < 1 or header.last_offset_delta != header.record_count - 1:
+        raise InvalidRecord(f"last offset delta {header.last_offset_delta} with {header.record_count} records")
+    if header.producer_id >= 0 and (header.producer_epoch < 0 or header.base_sequence < 0):
+        raise InvalidRecord(f"producer id {header.producer_id} without an epoch or a sequence")
+    return header
+
+
+def _refuse(attributes: int) -> NoReturn:
+    """Say why a client may not send such a batch."""
+    if attributes & _LOG_APPEND_TIME:
+        raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "only a broker may write log append times")
+    if attributes & _CONTROL:
+        raise InvalidRecord("clients may not write control batches")
+    raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not offered")
+
+
+def _check_timestamps(oldest: int, newest: int, plan: Plan, now: int) -> None:
+    """Refuse what is too far from the present (`LogValidator.validateTimestamp`).
+
+    Kafka stores some negative timestamps, although no producer of its own sends any, and fails on them where it has to
+    write the batch anew. Pulsar's event times are unsigned: here none is taken but −1, which is none.
+    """
+    if oldest < 0:
+        text = f"timestamp {oldest} is negative, and not -1 for none"
+    elif oldest < now - plan.before_max_ms:
+        text = f"timestamp {oldest} is more than {TIMESTAMP_BEFORE}={plan.before_max_ms} ago"
+    elif newest > now + plan.after_max_ms:
+        text = f"timestamp {newest} is more than {TIMESTAMP_AFTER}={plan.after_max_ms} ahead"
+    else:
+        return
+    raise KafkaError(ErrorCode.INVALID_TIMESTAMP, text)
+
+
+def _producer(header: BatchHeader, first: int = 0) -> tuple[int, int, int]:
+    """The producer of the records from the `first` one on; sequences go round (`DefaultRecordBatch`)."""
+    if header.producer_id < 0:
+        return NO_PRODUCER
+    return header.producer_id, header.producer_epoch, (header.base_sequence + first) % _SEQUENCES
+
+
+def _verbatim(batch: memoryview, header: BatchHeader, plan: Plan, now: int) -> Sealed:
+    """The batch as it is.
+
+    The records of an uncompressed batch are looked at, as Kafka does: it is soon done, and nobody could read behind a
+    damaged one. Those of a compressed one are not: not to decompress it is what this format is for, and the checksum
+    says that they are what their producer wrote. Of its timestamps the header tells the first and the newest.
+    """
+    newest = header.max_timestamp
+    if not header.attributes & CODEC_MASK:
+        checked = codec.check_records(batch[HEADER_SIZE:], header.record_count, header.base_timestamp)
+        newest = checked.max_timestamp
+        _check_timestamps(checked.min_timestamp, newest, plan, now)
+    else:
+        for timestamp in (header.base_timestamp, newest):
+            if timestamp != NO_TIMESTAMP:
+                _check_timestamps(timestamp, timestamp, plan, now)
+    data = bytes(batch)  # not to hold the whole request while it is under way
+    return Sealed(data, header.record_count, _producer(header), newest, verbatim=True)
+
+
+def _parts(
+    batch: memoryview, header: BatchHeader, plan: Plan, now: int, smaller: int, look: int | None
+) -> Iterator[tuple[Payload, tuple[int, int, int]]]:
+    """The records as Pulsar's messages, with their producer: as many at a time as fit into an entry, or one.
+
+    They are measured uncompressed and as messages, whatever is made of them then: where the cuts are depends on the
+    records and on Pulsar's limit alone, and what is stored is never too large for those who decompress it.
+    `smaller`: so many times smaller than an entry.
+    """
+    plain = _opened(batch, header, plan.largest_batch, look)
+    if plan.keyed and not codec.check_records(plain, header.record_count, header.base_timestamp).keyed:
+        raise InvalidRecord("a record has no key, and the topic's cleanup.policy is to compact")
+    if takes_long(batch):
+        plain = bytes(plain)  # other threads run meanwhile only if nobody can change it
+    limit = plan.largest_entry // smaller
+    first = 0
+    while first < header.record_count:
+        payload = codec.encode_payload(plain, header.record_count - first, header.base_timestamp, first, limit)
+        _check_timestamps(payload.min_timestamp, payload.max_timestamp, plan, now)
+        yield payload, _producer(header, first)
+        plain = plain[payload.read :]
+        first += payload.records
+
+
+def _opened(batch: memoryview, header: BatchHeader, limit: int, look: int | None) -> bytes | memoryview:
+    if look is None or look >= limit:
+        return decompress_kafka(header.attributes, batch[HEADER_SIZE:], limit)
+    try:
+        return decompress_kafka(header.attributes, batch[HEADER_SIZE:], look)
+    except BatchTooLarge:
+        raise TakesLong from None
+
+
+def _encoded(payload: Payload, producer: tuple[int, int, int], wanted: KafkaCodec) -> Sealed:
+    """An entry of format `pulsar`; compressed unless that gains nothing."""
+    data, newest, _, escaped, count, _ = payload
+    size = len(data)
+    if wanted != KafkaCodec.NONE:
+        packed = compress_pulsar(PULSAR_OF[wanted], data)
+        if len(packed) < size:
+            return Sealed(packed, count, producer, newest, escaped, False, PULSAR_OF[wanted], size)
+    return Sealed(data, count, producer, newest, escaped, uncompressed_size=size)
+
+
+def _rewritten(payload: Payload, producer: tuple[int, int, int], wanted: KafkaCodec) -> Sealed:
+    """An entry of format `kafka` that is not as its producer wrote it."""
+    rebuild = Rebuild(0, payload.records, 0, own=True, escaped=payload.escaped, producer=producer)
+    batch = codec.decode_payload(payload.data, payload.records, rebuild)
+    return Sealed(
+        pack(batch, wanted), payload.records, producer, payload.max_timestamp, verbatim=True,
+        uncompressed_size=len(batch),
+    )  # fmt: skip

@@ -1,0 +1,128 @@
+"""The records kept in memory, of all partitions: those at the tails, and older ones that were read."""
+
+from bisect import bisect_right, insort
+from collections import deque
+from typing import Protocol
+
+from bridge.metrics import StorageMetrics
+from bridge.storage.read.batches import Batch
+
+_OBJECTS = 2048  # bytes of the objects around a batch's own, measured before it is turned over; half is left after that
+
+
+class Keeper(Protocol):
+    """One partition's batches in a share of the cache."""
+
+    def drop(self, batch: Batch) -> None:
+        """Let go of this one, the first of those it added that is left."""
+
+
+class Share:
+    """Half of the cache, and what the other half leaves; the batch that came first goes first."""
+
+    def __init__(self, cache: "Cache") -> None:
+        self._cache = cache
+        self._order: deque[tuple[Keeper, Batch]] = deque()
+        self.size = 0  # bytes
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def add(self, keeper: Keeper, batch: Batch) -> None:
+        """Account for a batch, dropping for it what came first."""
+        self._order.append((keeper, batch))
+        self.size += _weight(batch)
+        self._cache.shrink()
+
+    def drop_first(self) -> None:
+        """Let its keeper drop the batch that came first."""
+        keeper, batch = self._order.popleft()
+        self.size -= _weight(batch)
+        keeper.drop(batch)
+
+    def remove(self, keeper: Keeper) -> None:
+        """Forget everything of a keeper that closes."""
+        self._order = deque(item for item in self._order if item[0] is not keeper)
+        self.size = sum(_weight(batch) for _, batch in self._order)
+        self._cache.shrink()
+
+
+class Cache:
+    """The memory that all partitions share. A scan of old records takes no more than half of it from recent ones."""
+
+    def __init__(self, limit: int, metrics: StorageMetrics) -> None:
+        self._limit = limit
+        self._metrics = metrics
+        self.recent = Share(self)
+        self.older = Share(self)
+
+    def shrink(self) -> None:
+        """Drop what is above the limit; of recent batches one stays, which its consumers are about to ask for."""
+        recent, older = self.recent, self.older
+        while recent.size + older.size > self._limit:
+            if older and (older.size > self._limit // 2 or len(recent) <= 1):
+                older.drop_first()
+            elif len(recent) > 1:
+                recent.drop_first()
+            else:
+                break
+        self._metrics.cache_bytes.set(recent.size + older.size)
+
+
+class Older:
+    """Batches of one partition that a reader has met behind the tail's, wherever they are."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._share = cache.older
+        self._bases: list[int] = []  # in order
+        self._batches: dict[int, tuple[int, Batch]] = {}  # by base; with the offset from which on it is the next
+
+    def __bool__(self) -> bool:
+        return bool(self._bases)
+
+    def keep(self, offset: int, batches: list[Batch]) -> None:
+        """Take in what a reader met from `offset` on, without anything left out."""
+        for batch in batches:
+            after = min(offset, batch.base)
+            offset = batch.next
+            known = self._batches.get(batch.base)
+            if known is not None:
+                self._batches[batch.base] = min(after, known[0]), known[1]
+                continue
+            insort(self._bases, batch.base)
+            self._batches[batch.base] = after, batch
+            self._share.add(self, batch)
+
+    def slice(self, offset: int, max_bytes: int) -> list[Batch]:
+        """The batches from the one with `offset`, or the next after, on, as far as they are here without a hole; up to
+        `max_bytes`, but one at least if the first is here."""
+        bases = self._bases
+        at = max(bisect_right(bases, offset) - 1, 0)
+        if at < len(bases) and self._batches[bases[at]][1].next <= offset:
+            at += 1
+        found: list[Batch] = []
+        size = 0
+        for number in range(at, len(bases)):
+            after, batch = self._batches[bases[number]]
+            size += batch.size
+            if after > offset or (found and size > max_bytes):
+                break
+            found.append(batch)
+            offset = batch.next
+        return found
+
+    def drop(self, batch: Batch) -> None:
+        """Let go of a batch, which the cache has chosen."""
+        del self._batches[batch.base]
+        del self._bases[bisect_right(self._bases, batch.base) - 1]
+
+    def close(self) -> None:
+        """Free the memory."""
+        if self._bases:
+            self._bases.clear()
+            self._batches.clear()
+            self._share.remove(self)
+
+
+def _weight(batch: Batch) -> int:
+    return batch.size + _OBJECTS

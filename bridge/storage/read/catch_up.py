@@ -1,0 +1,152 @@
+"""Readers for consumers that are behind the tail's memory: one each, closed when idle or caught up."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+from bridge.metrics import StorageMetrics
+from bridge.pulsar.consumer import Reader
+from bridge.storage.read.batches import Batch, BatchMaker
+
+
+class Cursor:
+    """One reader somewhere in a partition, with the batches it has received and nobody is done with yet.
+
+    The batches of the last read stay until the next one, so that a client may ask again for what it did not get.
+    """
+
+    def __init__(self, reader: Reader, start: int, maker: BatchMaker) -> None:
+        self._reader = reader
+        self._maker = maker
+        self._batches: deque[Batch] = deque()
+        self._from = start  # everything in the partition from here on is in the deque or still to come
+        self._lock = asyncio.Lock()
+        self.used = 0.0  # loop time
+
+    def covers(self, offset: int) -> bool:
+        """Whether a read at `offset` can be served without going back."""
+        end = self._batches[-1].next if self._batches else self._from
+        return self._from <= offset <= end
+
+    @property
+    def busy(self) -> bool:
+        """Whether a read is under way."""
+        return self._lock.locked()
+
+    async def read(self, offset: int, max_bytes: int, patience: float) -> list[Batch]:
+        """The batches from the one with `offset`, or the next after, on; waits `patience` seconds for the first."""
+        async with self._lock:
+            self._drop_before(offset)
+            size = sum(batch.size for batch in self._batches)
+            while size < max_bytes:
+                entry = self._reader.receive_nowait()
+                if entry is None:
+                    if any(batch.next > offset for batch in self._batches):
+                        break
+                    try:
+                        async with asyncio.timeout(patience):
+                            entry = await self._reader.receive()
+                    except TimeoutError:
+                        break
+                batch = self._maker.make(entry)
+                if batch is not None and batch.next > offset:
+                    self._batches.append(batch)
+                    size += batch.size
+            return _up_to(self._batches, max_bytes)
+
+    def _drop_before(self, offset: int) -> None:
+        while self._batches and self._batches[0].next <= offset:
+            self._from = self._batches.popleft().next
+        self._from = max(self._from, min(offset, self._batches[0].base if self._batches else offset))
+
+    async def close(self) -> None:
+        """Close the reader."""
+        await self._reader.close()
+
+
+def _up_to(batches: deque[Batch], max_bytes: int) -> list[Batch]:
+    found: list[Batch] = []
+    size = 0
+    for batch in batches:
+        size += batch.size
+        if found and size > max_bytes:
+            break
+        found.append(batch)
+    return found
+
+
+class CatchUps:
+    """All cursors of the process: bounded, the one used longest ago goes first."""
+
+    def __init__(self, limit: int, idle_seconds: float, metrics: StorageMetrics) -> None:
+        self._limit = limit
+        self._idle = idle_seconds
+        self._metrics = metrics
+        self._cursors: dict[Cursor, object] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+
+    async def read(
+        self,
+        owner: object,
+        offset: int,
+        max_bytes: int,
+        patience: float,
+        make: Callable[[], Awaitable[Cursor]],
+    ) -> list[Batch]:
+        """Read with a cursor of `owner` (a partition) that is at `offset`, or with a new one."""
+        cursor = self._at(owner, offset)
+        if cursor is None:
+            await self._make_room()
+            cursor = await make()
+            self._cursors[cursor] = owner
+            self._metrics.catchup_readers.set(len(self._cursors))
+        cursor.used = asyncio.get_running_loop().time()
+        try:
+            return await cursor.read(offset, max_bytes, patience)
+        except BaseException:
+            # what a broken or interrupted read took out of the reader is gone with it
+            await self._close([cursor])
+            raise
+
+    def covers(self, owner: object, offset: int) -> bool:
+        """Whether a reader of `owner` is at `offset`."""
+        return self._at(owner, offset) is not None
+
+    def _at(self, owner: object, offset: int) -> Cursor | None:
+        found = (c for c, whose in self._cursors.items() if whose is owner and c.covers(offset))
+        return next(found, None)
+
+    def passed(self, owner: object, offset: int) -> None:
+        """`owner` is read here without a cursor: one that has come so far is closed, with all that was sent ahead."""
+        if not self._cursors:
+            return
+        passed = [c for c, whose in self._cursors.items() if whose is owner and c.covers(offset) and not c.busy]
+        if passed:
+            for cursor in passed:  # from now on; it takes a moment to close them
+                del self._cursors[cursor]
+            task = asyncio.get_running_loop().create_task(self._close(passed))
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+    async def sweep(self) -> None:
+        """Close the cursors that nobody uses."""
+        before = asyncio.get_running_loop().time() - self._idle
+        await self._close([c for c in self._cursors if c.used < before and not c.busy])
+
+    async def close(self, owner: object | None = None) -> None:
+        """Close the cursors of one partition, or all."""
+        await self._close([c for c, whose in self._cursors.items() if owner is None or whose is owner])
+
+    async def _make_room(self) -> None:
+        while len(self._cursors) >= self._limit:
+            idle = [cursor for cursor in self._cursors if not cursor.busy]
+            if not idle:
+                return  # all are read from at this moment; the connections' own limits bound them
+            await self._close([min(idle, key=lambda cursor: cursor.used)])
+
+    async def _close(self, cursors: list[Cursor]) -> None:
+        for cursor in cursors:
+            self._cursors.pop(cursor, None)
+        self._metrics.catchup_readers.set(len(self._cursors))
+        for cursor in cursors:
+            await cursor.close()

@@ -1,0 +1,103 @@
+"""Where a partition ends, as receipts and the entries met at its tail tell, and who waits for it to grow."""
+
+import asyncio
+from contextlib import suppress
+
+from bridge.pulsar.types import Position, Receipt
+from bridge.storage.append.time_marks import TimeMarks
+from bridge.storage.offsets import Anchor
+from bridge.storage.read.batches import Batch
+
+_SEEN = 1024  # entries met at the tail whose receipts may still come; far more than are ever on their way
+_TAIL_PATIENCE = 1.0  # seconds; the tail shows an entry within a millisecond or two unless it lost its broker
+
+
+class LogEnd:
+    """The end of one partition.
+
+    `offset` is the high watermark: the offset after the last record known to be stored. It never goes back, and in
+    one Pulsar topic all entries before a stored one are stored.
+    """
+
+    def __init__(self) -> None:
+        self.offset = 0
+        self.marks = TimeMarks()
+        self.anchor = Anchor()
+        self.reached: Position | None = None
+        """Up to here a reader at the tail has met all entries; None without one."""
+        self._own = Anchor()  # which may be behind the other: others have stored since, or the tail was opened there
+        self._seen: dict[Position, int] = {}
+        self._expected: dict[Position, asyncio.Future[None]] = {}
+        self._waiters: set[asyncio.Future[None]] = set()
+
+    def advance(self, offset: int) -> None:
+        """The partition is known to reach up to `offset` (exclusive); wakes those who wait for more."""
+        if offset > self.offset:
+            self.offset = offset
+            self.wake()
+
+    def arrived(self, offset: int) -> None:
+        """What is stored before `offset` can be read from memory now: who found it missing looks again."""
+        self.offset = max(self.offset, offset)
+        self.wake()
+
+    def wake(self) -> None:
+        """Let everyone who waits look again."""
+        waiters, self._waiters = self._waiters, set()
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def notify(self, waiter: "asyncio.Future[None]") -> None:
+        """Set this future when the partition grows; the same one may wait for many partitions."""
+        self._waiters.add(waiter)
+
+    def forget(self, waiter: "asyncio.Future[None]") -> None:
+        """Take a future back that waits no more."""
+        self._waiters.discard(waiter)
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether anybody waits for the partition to grow."""
+        return bool(self._waiters)
+
+    def see(self, batch: Batch) -> None:
+        """Take note of an entry met at the tail."""
+        self._seen[batch.position] = batch.base
+        if len(self._seen) > _SEEN:
+            del self._seen[next(iter(self._seen))]
+        expected = self._expected.pop(batch.position, None)
+        if expected is not None and not expected.done():
+            expected.set_result(None)
+
+    async def sees(self, position: Position) -> bool:
+        """Wait for the tail to meet an entry that is stored; False where it cannot tell."""
+        if position in self._seen:
+            return True
+        if self.reached is None or position <= self.reached:
+            return False
+        expected: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._expected[position] = expected
+        with suppress(TimeoutError):
+            await asyncio.wait_for(expected, _TAIL_PATIENCE)
+        self._expected.pop(position, None)
+        return position in self._seen
+
+    def base_now(self, receipt: Receipt, count: int) -> int | None:
+        """The base offset of what a receipt acknowledges, where it can be told without asking the broker."""
+        if receipt.duplicate:
+            return None
+        position = receipt.position
+        base = self.anchor.extend(position.ledger, position.entry, count)
+        if base is None:
+            base = self._own.extend(position.ledger, position.entry, count)
+        if base is None:
+            base = self._seen.get(position)
+        if base is not None:
+            self.found(position, base + count)
+        return base
+
+    def found(self, position: Position, next_offset: int) -> None:
+        """The offset after an entry of ours is known: what follows it directly can be counted."""
+        self.anchor.observe(position.ledger, position.entry, next_offset)
+        self._own.observe(position.ledger, position.entry, next_offset)

@@ -1,0 +1,101 @@
+"""Where a partition starts, as Pulsar has told: its retention moves that up at any time."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from math import inf
+
+from bridge import log
+from bridge.errors import KafkaError
+from bridge.futures import Cached
+from bridge.pulsar.types import EARLIEST
+from bridge.storage.error_mapping import translated
+from bridge.storage.read.log_end import LogEnd
+from bridge.storage.read.search import Search
+
+_log = log.get(__name__)
+
+_FRESH = 10.0  # seconds after which it is asked for again
+
+
+class LogStart:
+    """The start of one partition.
+
+    `offset` is the first one that may be read, as far as is known. It never goes back.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        search: Search,
+        end: LogEnd,
+        load: Callable[[], Awaitable[None]],
+        open_there: Callable[[], Awaitable[int | None]],
+    ) -> None:
+        """`load` has the end learnt where it is not known; `open_there` tells the start, and has it read, if it can."""
+        self.offset = 0
+        self._topic = topic
+        self._search = search
+        self._end = end
+        self._load = load
+        self._open_there = open_there
+        self._known_at = float("-inf")
+        self._first = Cached(self._find_first, inf)
+        self._refreshing: asyncio.Task[None] | None = None
+        self._closed = False
+
+    def raise_to(self, offset: int) -> None:
+        """Let it be this one at least, whatever Pulsar still has."""
+        self.offset = max(self.offset, offset)
+
+    def known_within(self, seconds: float) -> bool:
+        """Whether Pulsar was asked no longer ago."""
+        return asyncio.get_running_loop().time() - self._known_at <= seconds
+
+    async def find(self) -> int:
+        """Ask Pulsar."""
+        first = await self._search.read(EARLIEST)
+        if first is None:
+            await self._load()
+        self.raise_to(self._end.offset if first is None else first.base)
+        self._known_at = asyncio.get_running_loop().time()
+        return self.offset
+
+    async def get(self) -> int:
+        """From memory, refreshed in the background; asked for where it never was."""
+        if self._known_at == float("-inf"):
+            return await self._first.get()
+        if not self.known_within(_FRESH) and not self._closed:
+            self._refresh()
+        return self.offset
+
+    async def _find_first(self) -> int:
+        start = await self._open_there()
+        if start is None:
+            return await self.find()
+        self.raise_to(start)
+        self._known_at = asyncio.get_running_loop().time()
+        return self.offset
+
+    async def within(self, seconds: float) -> int:
+        """As it was no longer ago, unless Pulsar cannot be asked."""
+        if not self.known_within(seconds) and not self._closed:
+            await asyncio.wait((self._refresh(),))  # whatever becomes of it, who asks goes on
+        return self.offset
+
+    def close(self) -> None:
+        """Ask no more."""
+        self._closed = True
+        if self._refreshing is not None:
+            self._refreshing.cancel()
+
+    def _refresh(self) -> "asyncio.Task[None]":
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = asyncio.get_running_loop().create_task(self._try_to_find())
+        return self._refreshing
+
+    async def _try_to_find(self) -> None:
+        try:
+            with translated():
+                await self.find()
+        except KafkaError as error:
+            _log.warning("! log start not refreshed", extra={"topic": self._topic, "error": str(error)})

@@ -1,0 +1,183 @@
+"""The recent end of one partition, kept in memory for all consumers there.
+
+Entries come from a reader, and those that this process has written from its own appends, as soon as they are
+acknowledged: Pulsar wakes a reader up to 10 ms after it has sent the receipt.
+"""
+
+import asyncio
+from bisect import bisect_right
+from collections.abc import Callable
+
+from bridge import log
+from bridge.errors import BridgeError
+from bridge.pulsar.consumer import Reader
+from bridge.pulsar.types import Entry, Position
+from bridge.storage.read.batches import Batch, BatchMaker
+from bridge.storage.read.cache import Cache, Older
+from bridge.storage.read.log_end import LogEnd
+
+_log = log.get(__name__)
+
+_MOST_AHEAD = 4 << 20  # bytes appended here that the reader has not come up to; above that it may as well bring them
+_OBJECTS_AHEAD = 2048  # bytes that each entry counts for, however small
+
+
+class Recreated(BridgeError):
+    """Offsets went back, which they never do in one topic: it was deleted and made anew."""
+
+
+class Tail:
+    """A run of consecutive batches up to the end of the partition, growing as entries are received or appended."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        end: LogEnd,
+        cache: Cache,
+        maker: BatchMaker,
+        failed: Callable[[BridgeError], None],
+        reached: Position,
+    ) -> None:
+        """`reached`: the position behind which the reader starts; EARLIEST where the partition is empty."""
+        self._reader = reader
+        self._end = end
+        self._share = cache.recent
+        self.older = Older(cache)
+        self._maker = maker
+        self._failed = failed
+        self._batches: list[Batch | None] = []
+        self.next = 0  # the offset after the last entry met
+        self._ahead: dict[int, Entry] = {}  # by base offset: appended here, and not yet the next
+        self._ahead_bytes = 0
+        self._waiters: list[asyncio.Future[None]] = []
+        self.reached = reached  # the last entry met, all before it as well
+        end.reached = reached
+        self._dropped = 0  # of those at the front of the list nothing is left; cut off in bulk
+        self._task = asyncio.get_running_loop().create_task(self._run(), name=f"tail {reader.topic}")
+
+    def begin(self, batch: Batch) -> None:
+        """Take in the entry behind which the reader starts, before it brings anything."""
+        self._take(batch)
+
+    async def close(self) -> None:
+        """Close the reader and free the memory."""
+        self._task.cancel()
+        self._end.reached = None
+        self._share.remove(self)
+        self.older.close()
+        self._batches.clear()
+        self._ahead.clear()
+        self._ahead_bytes = 0
+        await self._reader.close()
+
+    @property
+    def live(self) -> bool:
+        """Whether the reader still runs."""
+        return not self._task.done()
+
+    def notify(self, waiter: "asyncio.Future[None]") -> None:
+        """Set this future when the tail has met another entry, or ends."""
+        self._waiters.append(waiter)
+
+    async def last_stored(self) -> Position:
+        """The position of the last entry the broker holds."""
+        return await self._reader.last_position()
+
+    def slice(self, offset: int, max_bytes: int) -> list[Batch] | None:
+        """The batches from the one with `offset` on, up to `max_bytes` but one at least; None when it is not here."""
+        batches = self._batches
+        first = batches[self._dropped] if len(batches) > self._dropped else None
+        if first is None or offset < first.base:
+            return None
+        at = bisect_right(batches, offset, lo=self._dropped, key=_next)
+        found: list[Batch] = []
+        size = 0
+        for number in range(at, len(batches)):
+            batch = batches[number]
+            if batch is None:
+                break
+            size += batch.size
+            if found and size > max_bytes:
+                break
+            found.append(batch)
+        return found
+
+    def drop(self, batch: Batch) -> None:
+        """Let go of the oldest batch, which the cache has chosen."""
+        if self._dropped < len(self._batches) and self._batches[self._dropped] is batch:
+            self._batches[self._dropped] = None
+            self._dropped += 1
+            if self._dropped > 64 and self._dropped * 2 > len(self._batches):
+                del self._batches[: self._dropped]
+                self._dropped = 0
+
+    def appended(self, base: int, entry: Entry) -> None:
+        """Take in an entry of our own, which Pulsar holds now: at once where it is the next, else when it is."""
+        if base < self.next:
+            return
+        self._ahead[base] = entry
+        self._ahead_bytes += entry.size + _OBJECTS_AHEAD
+        self._take_those_ahead()
+        while self._ahead_bytes > _MOST_AHEAD:
+            self._first_ahead()
+
+    async def _run(self) -> None:
+        try:
+            while True:
+                entry = await self._reader.receive()
+                if entry.position <= self.reached:
+                    continue  # it is here since it was appended
+                batch = self._maker.make(entry)
+                if batch is not None:
+                    self._take(batch)
+                    self._take_those_ahead()
+                elif entry.index is not None:  # the end of a chunked message that began before this reader
+                    self.next = entry.index + 1
+                    self._end.arrived(self.next)
+                self._reach(max(self.reached, entry.position))
+        except BridgeError as error:
+            _log.warning("! tail ended", extra={"topic": self._reader.topic, "error": str(error)})
+            self._failed(error)
+        finally:
+            self._end.reached = None
+            self._end.wake()
+            self._wake()
+
+    def _reach(self, position: Position) -> None:
+        self.reached = self._end.reached = position
+        self._wake()
+
+    def _wake(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _take(self, batch: Batch) -> None:
+        if batch.base < self.next:
+            raise Recreated(f"offset {batch.base} follows {self.next}")
+        self.next = batch.next
+        self._batches.append(batch)
+        self._share.add(self, batch)
+        self._end.see(batch)
+        self._end.arrived(batch.next)
+
+    def _take_those_ahead(self) -> None:
+        while self._ahead:
+            base = next(iter(self._ahead))  # they were appended in the order of their offsets
+            if base > self.next:
+                return
+            entry = self._first_ahead()
+            batch = self._maker.make(entry) if base == self.next else None
+            if batch is not None:
+                self._take(batch)
+                self._reach(entry.position)
+
+    def _first_ahead(self) -> Entry:
+        entry = self._ahead.pop(next(iter(self._ahead)))
+        self._ahead_bytes -= entry.size + _OBJECTS_AHEAD
+        return entry
+
+
+def _next(batch: Batch | None) -> int:
+    return 0 if batch is None else batch.next

@@ -1,0 +1,257 @@
+"""Opens the tail of a partition when somebody needs it, learns from it where the log ends, and closes it when idle."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from bridge.codec import NO_TIMESTAMP
+from bridge.errors import BridgeError, KafkaError
+from bridge.futures import SharedLook, loop_time
+from bridge.kafka.error_codes import ErrorCode
+from bridge.pulsar.consumer import Reader
+from bridge.pulsar.types import EARLIEST, LATEST, Entry, Position
+from bridge.storage.entries import TimeMark
+from bridge.storage.read.batches import Batch
+from bridge.storage.read.chunks import is_chunk
+from bridge.storage.read.log_end import LogEnd
+from bridge.storage.read.search import Search
+from bridge.storage.read.tail import Tail
+from bridge.storage.services import Storage
+
+_SILENCE = 1.0  # seconds that the tail may take before it is asked whether what it waits for will ever come
+_NEAR_THE_END = 64  # entries
+_OFTEN = 5.0  # seconds between two questions where the log ends, below which a reader at the tail is the cheaper way
+
+
+class TailOwner:
+    """One partition's."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        end: LogEnd,
+        search: Search,
+        reader: Callable[[Position], Awaitable[Reader]],
+        failed: Callable[[BridgeError], None],
+    ) -> None:
+        """`reader` opens one at a position; `failed` is called when a tail has ended by itself."""
+        self.loaded = False
+        """Whether the end of the log is known, as it was at some time."""
+        self._storage = storage
+        self._end = end
+        self._search = search
+        self._reader = reader
+        self._failed = failed
+        self._tail: Tail | None = None
+        self._opening = asyncio.Lock()
+        self._shared_look = SharedLook(self._look)
+        self._watching: asyncio.Task[None] | None = None
+        self._used_at = loop_time()
+        self._looked_at = float("-inf")
+        self._closed = False
+
+    @property
+    def live(self) -> Tail | None:
+        """The tail, while it runs."""
+        return self._tail if self._tail is not None and self._tail.live else None
+
+    def use(self) -> Tail | None:
+        """The same, which is not idle then."""
+        self._used_at = loop_time()
+        return self.live
+
+    async def open(self, begin: Position | None = None) -> Tail:
+        """The tail, opened if need be; what is at the end of the log now is in it, or known to be before it.
+
+        `begin`: where an entry is that somebody wants to read from. One that is opened begins there if that is near the
+        end: most partitions that are read from their beginning are small, and need no other reader then.
+        """
+        tail = self.use()
+        if tail is not None:
+            return tail
+        async with self._opening:
+            if self.live is None:
+                await self._close()
+                if begin is None or not await self._open_from(begin):
+                    await self._open()
+            assert self._tail is not None  # noqa: S101 — just opened
+            return self._tail
+
+    async def open_at_start(self) -> int | None:
+        """The offset at which the log starts; None where it cannot be told so.
+
+        The reader that tells it stays open as the tail where that is near the end: who asks is about to read, and most
+        logs are small.
+        """
+        async with self._opening:
+            if self.live is not None:
+                return None
+            await self._close()
+            return await self._open_at_start()
+
+    def begin_empty(self) -> None:
+        """The log was made a moment ago: until something proves otherwise, nothing is in it."""
+        if not self.loaded:
+            self._end.marks.load(TimeMark(NO_TIMESTAMP, 0), 0, 0)
+            self.loaded = True
+
+    async def load(self) -> None:
+        """Learn where the log ends, without a reader that stays."""
+        if not self.loaded:
+            async with self._opening:
+                if not self.loaded:
+                    await self._learn(await self._last_entry(await self._search.last_position()))
+
+    async def look(self) -> None:
+        """Have the end include whatever Pulsar holds when this is called; who ask at the same time share the answer."""
+        await self._shared_look.look()
+
+    def watch(self) -> None:
+        """Keep the tail open for a while: entries met there tell their offsets, none has to be read back."""
+        if self._watching is None or self._watching.done():
+            self._watching = asyncio.get_running_loop().create_task(self._try_open())
+
+    async def sweep(self, now: float) -> None:
+        """Close the tail if nobody has used it for `storage.tail_idle_seconds`; `now`: loop time."""
+        if self._end.is_awaited:
+            self._used_at = now
+        idle = now - self._used_at > self._storage.settings.storage.tail_idle_seconds
+        if idle and not self._opening.locked():
+            await self._close()
+
+    async def close(self) -> None:
+        """Close the tail; one that is being opened is closed by who opens it."""
+        self._closed = True
+        if self._watching is not None:
+            self._watching.cancel()
+        await self._close()
+
+    async def _close(self) -> None:
+        tail, self._tail = self._tail, None
+        if tail is not None:
+            await tail.close()
+
+    async def _try_open(self) -> None:
+        with suppress(BridgeError, TimeoutError):  # it only saves work
+            await self.open()
+
+    async def _open(self) -> None:
+        reader = await self._reader(LATEST)
+        try:
+            last = reader.start
+            batch = await self._last_entry(last)
+            if batch is not None or not self.loaded:
+                await self._learn(batch)
+            self._check_open()
+        except BaseException:
+            await reader.close()
+            raise
+        tail = self._new_tail(reader, last)
+        if batch is not None and batch.position == last and not batch.is_chunk:
+            tail.begin(batch)
+
+    async def _open_from(self, begin: Position) -> bool:
+        """Open it at an entry; False where that is too far from the end."""
+        reader = await self._reader(begin)
+        try:
+            last = await reader.last_position()
+            self._check_open()
+            if not _is_near(begin, last):
+                await reader.close()
+                return False
+        except BaseException:
+            await reader.close()
+            raise
+        tail = self._new_tail(reader, begin.before)
+        if not self.loaded:
+            await self._learn_from(tail, last)
+        return True
+
+    async def _learn_from(self, tail: Tail, last: Position) -> None:
+        """Have the tail reach the last entry, which tells where the log ends."""
+        await self._reach(tail, last)
+        newest = tail.slice(tail.next - 1, 1)
+        await self._learn(newest[0] if newest else await self._last_entry(last))
+
+    async def _open_at_start(self) -> int | None:
+        reader = await self._reader(EARLIEST)
+        try:
+            last = await reader.last_position()
+            first = None if last == EARLIEST else await _first(reader)
+            self._check_open()
+            batch = None if first is None else self._search.met(first)
+            if batch is None or not _is_near(batch.position, last):
+                await reader.close()
+                return None if batch is None else batch.base
+        except BaseException:
+            await reader.close()
+            raise
+        tail = self._new_tail(reader, batch.position)
+        tail.begin(batch)
+        if not self.loaded:
+            await self._learn_from(tail, last)
+        return batch.base
+
+    def _new_tail(self, reader: Reader, reached: Position) -> Tail:
+        maker = self._storage.maker()
+        self._tail = Tail(reader, self._end, self._storage.cache, maker, self._failed, reached)
+        return self._tail
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition was closed meanwhile")
+
+    async def _last_entry(self, last: Position) -> Batch | None:
+        return None if last == EARLIEST else await self._search.last(last)
+
+    async def _learn(self, batch: Batch | None) -> None:
+        """Go by the last entry: it anchors the offsets to come."""
+        if batch is None:  # all that was before is deleted
+            end = max(await self._search.offset_of_empty(), self._end.offset)
+            mark, base = TimeMark(NO_TIMESTAMP, end), end
+        else:
+            mark = await batch.time_mark(self._storage.lane)  # from here on nothing may come in between
+            self._end.anchor.observe(batch.position.ledger, batch.position.entry, batch.next)
+            end, base = batch.next, batch.base
+        if not self.loaded:
+            self._end.marks.load(mark, base, end)
+        self._end.advance(end)
+        self.loaded = True
+
+    async def _look(self) -> None:
+        """By the tail; one that is asked about now and then, as monitors do with all partitions, is kept none."""
+        before, self._looked_at = self._looked_at, loop_time()
+        if self.live is not None or self._looked_at - before < _OFTEN:
+            tail = await self.open()
+            await self._reach(tail, await tail.last_stored())
+            return
+        last = await self._search.last_position()
+        if not self.loaded or last > Position(*self._end.anchor.position):
+            async with self._opening:
+                await self._learn(await self._last_entry(last))
+
+    async def _reach(self, tail: Tail, position: Position) -> None:
+        """Wait until the tail has met the entry at `position`."""
+        markers = self._search.markers
+        async with asyncio.timeout(self._storage.settings.pulsar.operation_timeout_seconds):
+            while tail.live and tail.reached < position and not markers.known(tail.reached.after, position):
+                grown: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                tail.notify(grown)
+                done, _ = await asyncio.wait((grown,), timeout=_SILENCE)
+                if not done:
+                    await markers.only(tail.reached.after, position)
+        if not tail.live:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the reader at the tail ended")
+
+
+def _is_near(position: Position, last: Position) -> bool:
+    return position.ledger == last.ledger and last.entry - position.entry <= _NEAR_THE_END
+
+
+async def _first(reader: Reader) -> Entry | None:
+    """The first entry that comes; None for a part of a message, or where none comes soon: it may be a marker."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_SILENCE):
+            entry = await reader.receive()
+            return None if is_chunk(entry.metadata) else entry
+    return None

@@ -1,0 +1,88 @@
+"""Look-ups by time in one partition: the first record at or after a time, and the newest of all (KIP-79, KIP-734)."""
+
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+from bridge.lane import Lane
+from bridge.storage import entries
+from bridge.storage.read.log_end import LogEnd
+from bridge.storage.read.search import Search
+
+
+class TimeOffset(NamedTuple):
+    """A record found by its time."""
+
+    offset: int
+    timestamp: int
+
+
+class TimeLookup:
+    """`read` gives the batches from an offset on, of all that is stored; none where no record is left."""
+
+    def __init__(
+        self,
+        search: Search,
+        end: LogEnd,
+        earliest: Callable[[], Awaitable[int]],
+        read: Callable[[int], Awaitable[list[bytes]]],
+        lane: Lane,
+    ) -> None:
+        self._search = search
+        self._end = end
+        self._earliest = earliest
+        self._read = read
+        self._lane = lane
+
+    async def at(self, timestamp: int) -> TimeOffset | None:
+        """The first record at or after `timestamp` (ms); None if there is none before the end as it is known."""
+        begin = await self._search.time(timestamp)
+        if begin is None:
+            return None
+        start = await self._earliest()
+        offset = max(begin.base, start)
+        while offset < self._end.offset:
+            found = await self._read(offset)
+            if not found:
+                break
+            for data in found:
+                newest, offset = entries.summary(data)
+                if newest < timestamp:
+                    continue
+                first = await self._lane.run(_first, data, timestamp, start)
+                if first is not None:
+                    return first
+        return None
+
+    async def newest(self) -> TimeOffset | None:
+        """The first record with the highest timestamp; None if there is no record.
+
+        The last entry's time mark is a guess: records stored beside it may be newer, and what was to be as new as it
+        says may not be stored.
+        """
+        last = await self._search.last(await self._search.last_position())
+        if last is None:
+            return None
+        guess = (await last.time_mark(self._lane)).newest
+        found = await self.at(guess) or await self._newest_below(guess)
+        while found is not None and (newer := await self.at(found.timestamp + 1)) is not None:
+            found = newer
+        return found
+
+    async def _newest_below(self, high: int) -> TimeOffset | None:
+        """The same where no record is as new as `high`."""
+        best = await self.at(-1)
+        while best is not None and best.timestamp + 1 < high:
+            middle = (best.timestamp + high + 1) // 2
+            found = await self.at(middle)
+            if found is None:
+                high = middle
+            else:
+                best = found
+        return best
+
+
+def _first(batches: bytes, timestamp: int, start: int) -> TimeOffset | None:
+    for record in entries.each_record(batches):
+        if record.timestamp >= timestamp and record.offset >= start:
+            return TimeOffset(record.offset, record.timestamp)
+    return None

@@ -1,0 +1,1 @@
+"""Kafka's topics as Pulsar has them: names, ids, configs, creation and deletion."""

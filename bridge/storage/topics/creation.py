@@ -1,0 +1,94 @@
+"""Whether a topic of some name may be created, judged and refused as by Kafka's ReplicationControlManager."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from bridge.config import KafkaSettings
+from bridge.errors import KafkaError
+from bridge.futures import Cached
+from bridge.kafka.error_codes import ErrorCode
+from bridge.pulsar.admin import Conflict
+from bridge.storage import names
+from bridge.storage.error_mapping import translated
+
+if TYPE_CHECKING:
+    from bridge.storage.topics.topics import Topics
+
+_FEW_MARKS = 3
+_COUNTED_SECONDS = 10.0
+
+
+async def check_new(name: str, topics: "Topics") -> None:
+    """Raise the KafkaError with which a new topic of this name is refused, if it is."""
+    names.check(name)
+    if names.PARTITION_MARK in name:
+        text = f"Pulsar creates no topic with {names.PARTITION_MARK} in its name: its partitions are called so"
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
+    if name in names.INTERNAL:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
+    if await topics.exists(name):
+        raise _exists(name)
+    other = await _colliding(name, topics)
+    if other is not None:
+        text = f"Topic '{name}' collides with existing topic: {other}"
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
+
+
+class Room:
+    """How many partitions there may be: each takes memory of Pulsar's, and enough of them all that it has."""
+
+    def __init__(self, settings: KafkaSettings, ask: Callable[[], Awaitable[int]]) -> None:
+        """`ask` tells how many there are."""
+        self._settings = settings
+        self._ask = ask
+        self._there = Cached(self._count, _COUNTED_SECONDS)
+        self._since = 0  # that were asked for since they were counted
+
+    async def check(self, partitions: int, more: int, *, only: bool = False) -> None:
+        """Raise the KafkaError with which a topic of so many partitions is refused, `more` of them new: of one topic
+        INVALID_PARTITIONS, of all POLICY_VIOLATION. `only`: they are not made now."""
+        most = self._settings.max_partitions_per_topic
+        if partitions > most:
+            text = f"{partitions} partitions are above kafka.max_partitions_per_topic = {most}"
+            raise KafkaError(ErrorCode.INVALID_PARTITIONS, text)
+        most = self._settings.max_partitions
+        try:
+            with translated():
+                there = await self._there.get() + self._since
+        except KafkaError:
+            return  # not every login may count them
+        if there + more > most:
+            text = f"{there} partitions and {more} more are above kafka.max_partitions = {most}"
+            raise KafkaError(ErrorCode.POLICY_VIOLATION, text)
+        if not only:
+            self._since += more
+
+    async def _count(self) -> int:
+        count = await self._ask()
+        self._since = 0
+        return count
+
+
+@contextmanager
+def taken(name: str) -> Iterator[None]:
+    """Somebody else may be quicker."""
+    try:
+        yield
+    except Conflict as error:
+        raise _exists(name) from error
+
+
+async def _colliding(name: str, topics: "Topics") -> str | None:
+    """A topic whose name differs from this one in nothing but dots and underscores."""
+    marks = name.count(".") + name.count("_")
+    if marks <= _FEW_MARKS:  # most names: asking for each is quicker than listing all there are
+        others = list(names.colliding(name))
+        found = await asyncio.gather(*map(topics.exists, others))
+        return next((other for other, exists in zip(others, found, strict=True) if exists), None)
+    return next((other for other in await topics.names() if names.collides(name, other)), None)
+
+
+def _exists(name: str) -> KafkaError:
+    return KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")

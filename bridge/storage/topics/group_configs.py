@@ -1,0 +1,42 @@
+"""What holds for a group, as Kafka's group configs: the same for all, from the bridge's settings."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from bridge.config import GroupSettings
+from bridge.errors import KafkaError
+from bridge.kafka.error_codes import ErrorCode
+from bridge.storage.topics.configs import Entry, Kind, Source
+
+_NOT_SERVED: Final = ("share.", "streams.")
+
+
+def group_configs(groups: GroupSettings) -> list[Entry]:
+    """Every config, by name."""
+    return [
+        _entry("consumer.heartbeat.interval.ms", groups.consumer_heartbeat_interval_ms,
+               "groups.consumer_heartbeat_interval_ms: how often members send a heartbeat."),
+        _entry("consumer.session.timeout.ms", groups.consumer_session_timeout_ms,
+               "groups.consumer_session_timeout_ms: after how much silence members are taken for dead."),
+    ]  # fmt: skip
+
+
+def check_group_configs(wanted: Iterable[tuple[str, str]], groups: GroupSettings) -> None:
+    """Raise INVALID_CONFIG for what is not so already: a group has no configs of its own."""
+    known = {entry.name: entry for entry in group_configs(groups)}
+    for name, value in wanted:
+        entry = known.get(name)
+        if entry is None:
+            text = f"Unknown group config name: {name}"
+            if name.startswith(_NOT_SERVED):
+                text = f"{name} is for groups of a kind that is not served here"
+            raise KafkaError(ErrorCode.INVALID_CONFIG, text)
+        if value.strip() != entry.value:
+            text = f"{name} is {entry.value} for all groups here and cannot be {value}: {entry.about}"
+            raise KafkaError(ErrorCode.INVALID_CONFIG, text)
+
+
+def _entry(name: str, value: int, about: str) -> Entry:
+    inherited = (f"group.{name}", str(value), Source.STATIC_BROKER)
+    about = f"The bridge's setting {about}"
+    return Entry(name, str(value), True, Source.STATIC_BROKER, Kind.INT, about, (inherited,))

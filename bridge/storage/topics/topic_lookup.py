@@ -1,0 +1,92 @@
+"""What Pulsar is asked about topics: whether one is there, which there are, and the id that is kept with each."""
+
+import asyncio
+import uuid
+
+from bridge import log
+from bridge.fairness import FairLimit
+from bridge.futures import Cached, SharedLook
+from bridge.pulsar.admin import AdminError, NotFound
+from bridge.storage.error_mapping import translated
+from bridge.storage.names import Names
+from bridge.storage.services import Storage
+from bridge.storage.topics.topic import NO_ID, UUID_PROPERTY, topic_id
+
+_log = log.get(__name__)
+
+_AT_ONCE = 16
+_RECENT = 1.0  # seconds
+
+
+class TopicQuestions:
+    """Asked about the topics of one namespace."""
+
+    def __init__(self, storage: Storage, names: Names) -> None:
+        self._client = storage.client
+        self._admin = storage.admin
+        self._names = names
+        self._asking = FairLimit(_AT_ONCE)
+        self._stored = SharedLook(self._ask_stored)
+        self._partitioned = SharedLook(lambda: self._admin.partitioned_topics(names.namespace))
+        self._shown = SharedLook(self._ask_shown)
+        self._recent = Cached(self._shown.look, _RECENT)
+
+    async def find(self, name: str) -> tuple[int, dict[str, str]] | None:
+        """Partitions (0: not partitioned) and properties; None if there is no such topic."""
+        async with self._asking:
+            with translated():
+                return await self._find(name)
+
+    async def names(self) -> frozenset[str]:
+        """The names of all topics that Kafka clients may see; who ask at the same time share the answer."""
+        with translated():
+            return await self._shown.look()
+
+    async def recent_names(self) -> frozenset[str]:
+        """The same, as it was a moment ago, but for what was changed here."""
+        with translated():
+            return await self._recent.get()
+
+    def changed(self) -> None:
+        """A topic was made or deleted here."""
+        self._recent.forget()
+
+    async def count(self) -> int:
+        """How many partitions there are, of all topics."""
+        return len(await self._stored.look())
+
+    async def id_of(self, name: str, properties: dict[str, str]) -> uuid.UUID:
+        """The id kept in the topic's properties, put there where there is none: it lives and dies with the topic."""
+        known = topic_id(properties)
+        if known is not None:
+            return known
+        full = self._names.pulsar(name)
+        try:
+            await self._admin.update_topic_properties(full, {UUID_PROPERTY: str(uuid.uuid4())})
+            # read back: another node may have had the same idea, and the last one counts
+            metadata = await self._admin.partitioned_metadata(full)
+            now = metadata.properties if metadata.partitions else await self._admin.topic_properties(full)
+            return topic_id(now) or NO_ID
+        except AdminError as error:
+            _log.warning("! topic without an id", extra={"topic": name, "error": str(error)})
+            return NO_ID  # no id, in Kafka's words; clients then go by the name
+
+    async def _find(self, name: str) -> tuple[int, dict[str, str]] | None:
+        full = self._names.pulsar(name)
+        try:
+            metadata = await self._admin.partitioned_metadata(full)
+            if metadata.partitions > 0:
+                return metadata.partitions, metadata.properties
+        except NotFound:
+            return None
+        if full not in await self._stored.look():
+            return None
+        return 0, await self._admin.topic_properties(full)
+
+    async def _ask_shown(self) -> frozenset[str]:
+        partitioned, stored = await asyncio.gather(self._partitioned.look(), self._stored.look())
+        return frozenset(name for full in (*partitioned, *stored) if (name := self._names.kafka(full)) is not None)
+
+    async def _ask_stored(self) -> frozenset[str]:
+        """The full names of all that holds data: topics without partitions, and partitions."""
+        return frozenset(await self._client.topics_of_namespace(self._names.namespace))

@@ -1,0 +1,394 @@
+"""Kafka's topics as Pulsar holds them: found, listed, created, deleted, watched; each with its partition logs."""
+
+import asyncio
+import uuid
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+
+from bridge import log
+from bridge.errors import KafkaError
+from bridge.fairness import FairLimit
+from bridge.futures import SharedLook, gathered, loop_time, seen, shared
+from bridge.kafka.error_codes import ErrorCode
+from bridge.pulsar.admin import AdminError
+from bridge.pulsar.pb import PulsarApi_pb2 as pb
+from bridge.pulsar.types import PulsarError
+from bridge.storage import names
+from bridge.storage.append.producer_ids import ProducerIds
+from bridge.storage.error_mapping import translated
+from bridge.storage.names import Names
+from bridge.storage.partition import PartitionLog
+from bridge.storage.services import Storage
+from bridge.storage.topics import topic_properties as kept
+from bridge.storage.topics.administration import Administration
+from bridge.storage.topics.creation import Room, check_new, taken
+from bridge.storage.topics.negative_cache import Absent
+from bridge.storage.topics.topic import NO_ID, UUID_PROPERTY, Topic, topic_id
+from bridge.storage.topics.topic_lookup import TopicQuestions
+
+_log = log.get(__name__)
+
+_FRESH = 5.0  # seconds that what is known of a topic is taken for true; then it is asked anew in the background
+_SWEEP = 10.0
+_AT_ONCE = 16
+_MANY = 32
+
+
+class Topics:
+    """All topics of the bridge's namespace."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self.lane, self.growth = storage.lane, storage.growth
+        self._names = Names(storage.settings.pulsar.full_namespace)
+        self._known: dict[str, Topic] = {}
+        self._ids: dict[uuid.UUID, Topic] = {}  # of `_known`
+        self._absent = Absent()
+        self._everything = SharedLook(self.all)
+        self._finding: dict[str, asyncio.Future[Topic | None]] = {}
+        self._outdated: set[str] = set()  # being looked for, and created or deleted since that was asked
+        self._deleting: Counter[str] = Counter()  # by deletions here that are under way
+        self._questions = TopicQuestions(storage, self._names)
+        self.room = Room(storage.settings.kafka, self._questions.count)
+        self._readying = FairLimit(_AT_ONCE)
+        self._sweeper: asyncio.Task[None] | None = None
+        self._closing: set[asyncio.Task[None]] = set()
+        self.on_removed: list[Callable[[str], None]] = []
+        """Called with the name of each topic of which something has gone: all of it, or one partition."""
+        self._stopped = False
+        self.administration = Administration(storage, self._names)
+        self.producer_ids = ProducerIds(storage.client, storage.admin, self._names)
+
+    async def start(self) -> None:
+        """Watch the namespace where the broker offers it, and close what nobody uses."""
+        self._sweeper = asyncio.get_running_loop().create_task(self._sweep(), name="storage sweeper")
+        await self._storage.client.watch_topics(self._names.namespace, self._changed)
+
+    async def close(self) -> None:
+        """Close every partition log; nothing is opened any more."""
+        self._stopped = True
+        asking = [topic.refreshing for topic in self._known.values() if topic.refreshing is not None]
+        for task in (self._sweeper, *asking, *self._finding.values()):
+            if task is not None:
+                task.cancel()
+        for name in list(self._known):
+            self._forget(name, flush=False)
+        await self.producer_ids.close()
+        await self.administration.close()
+        await self._storage.catchups.close()
+        while self._closing:
+            await asyncio.wait(self._closing)
+
+    # --- finding ---
+
+    def cached(self, name: str) -> Topic | None:
+        """The topic if it is known already: no waiting, possibly some seconds old."""
+        topic = self._known.get(name)
+        if topic is not None and loop_time() - topic.known_at > _FRESH:
+            self._refresh(topic)
+        return topic
+
+    async def get(self, name: str) -> Topic | None:
+        """The topic, or None if there is none."""
+        topic = self.cached(name)
+        if topic is not None:
+            return topic
+        if not names.is_shown(name) or name in self._absent:
+            return None
+        # asked for many times at once, it is looked for once, and all go on in the order they came
+        finding = self._finding.get(name)
+        if finding is None:
+            finding = asyncio.ensure_future(self._find(name))
+            self._finding[name] = finding
+            finding.add_done_callback(partial(self._found, name))
+        return await shared(finding, KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this node stops"))
+
+    def _found(self, name: str, finding: "asyncio.Future[Topic | None]") -> None:
+        self._finding.pop(name, None)
+        seen(finding)
+
+    async def exists(self, name: str) -> bool:
+        """Whether there is a topic of this name, whoever made it: a question that costs next to nothing."""
+        try:
+            return self.cached(name) is not None or await self._storage.client.partitions(self._names.pulsar(name)) >= 0
+        except PulsarError as error:
+            if error.code == pb.TopicNotFound:
+                return False
+            return await self.get(name) is not None  # a broker that cannot be asked so
+
+    def cached_by_id(self, topic_id: uuid.UUID) -> Topic | None:
+        """The topic with this id if it is known already."""
+        return self._ids.get(topic_id)
+
+    async def by_id(self, topic_id: uuid.UUID) -> Topic | None:
+        """The topic with this id."""
+        if topic_id == NO_ID or topic_id in self._absent:
+            return None
+        if topic_id not in self._ids:
+            asked_at = loop_time()
+            await self._everything.look()
+            if topic_id not in self._ids:
+                self._absent.add(topic_id, asked_at)
+        return self._ids.get(topic_id)
+
+    async def names(self) -> list[str]:
+        """The names of all topics that Kafka clients may see, in order."""
+        return sorted(await self._questions.names())
+
+    async def all(self) -> list[Topic]:
+        """Every topic that Kafka clients may see, by name."""
+        started = loop_time()
+        found = await self.names()
+        for name in self._known.keys() - set(found):
+            # gone, or made while the list was: what was learnt since it was asked for is newer than the list
+            if self._known[name].known_at < started:
+                self._refresh(self._known[name])
+        topics = await gathered(map(self.get, found))
+        return [topic for topic in topics if topic is not None]
+
+    async def partition(self, name: str, partition: int) -> PartitionLog:
+        """A partition's log by name; UNKNOWN_TOPIC_OR_PARTITION if there is none."""
+        topic = await self.get(name)
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return self.log(topic, partition)
+
+    def log(self, topic: Topic, partition: int) -> PartitionLog:
+        """A partition's log; UNKNOWN_TOPIC_OR_PARTITION if the topic has no such partition."""
+        log = topic.logs.get(partition)
+        if log is None:
+            if topic.forgotten:
+                text = f"topic {topic.name} was deleted, or is looked for anew"
+                raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, text)
+            if not 0 <= partition < topic.partitions:
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            full = self._names.partition(topic.name, partition, partitioned=topic.partitioned)
+            log = topic.logs[partition] = PartitionLog(full, self._storage, lambda: self.forget(topic))
+            self._storage.metrics.open_partitions.inc()
+            topic.tell(partition, log)
+        return log
+
+    def note_missing(self, name: str, partition: int, producer: tuple[int, int, int]) -> None:
+        """A batch of an idempotent producer (id, epoch, sequence) was received and did not come into its log."""
+        for partitioned in (True, False):  # perhaps nobody could say what it is
+            self._storage.missing.note(self._names.partition(name, partition, partitioned=partitioned), *producer)
+
+    def opened(self, name: str, partition: int) -> PartitionLog | None:
+        """A partition's log if somebody uses it already; asks Pulsar nothing."""
+        topic = self._known.get(name)
+        return None if topic is None else topic.logs.get(partition)
+
+    def forget(self, topic: Topic) -> None:
+        """What is known of it has proved wrong: ask anew when somebody wants it."""
+        self._forget(topic.name, topic)
+
+    # --- changing ---
+
+    async def create(
+        self, name: str, partitions: int, configs: Mapping[str, str | None] | None = None, *, is_new: bool = False
+    ) -> Topic:
+        """Create a topic and wait until a produce to each partition would work; KafkaError otherwise.
+
+        `is_new`: `check_new` has been asked already.
+        """
+        if not is_new:
+            await check_new(name, self)
+        new_id = uuid.uuid4()
+        properties = {UUID_PROPERTY: str(new_id)}
+        if not configs:
+            await self._create(name, partitions, properties)
+        else:
+            wanted, facts = await self.administration.check(configs)
+            properties |= kept.with_configs(wanted)
+            await self._create(name, partitions, properties)
+            try:
+                await self.administration.carry(name, wanted, facts)
+            except KafkaError:
+                with suppress(AdminError):
+                    await self._storage.admin.delete_partitioned(self._names.pulsar(name), force=True)
+                self._forget(name)
+                raise
+        topic = self._created(Topic(name, partitions, True, new_id, loop_time(), properties))
+        await self.ready(topic)
+        return topic
+
+    async def _create(self, name: str, partitions: int, properties: Mapping[str, str]) -> None:
+        with translated(), taken(name):
+            await self._storage.admin.create_partitioned(self._names.pulsar(name), partitions, properties)
+
+    def _created(self, topic: Topic) -> Topic:
+        """Take a topic in that was just created; what was known of the name before is of another one."""
+        known = self._known.get(topic.name)
+        if known is not None and known.id == topic.id:
+            return known  # somebody has found it meanwhile
+        self._forget(topic.name)
+        topic = self._take(topic)
+        for partition in range(topic.partitions):
+            self.log(topic, partition).begin_empty()
+        return topic
+
+    def _take(self, topic: Topic) -> Topic:
+        """Go by what was learnt of a topic, unless somebody was quicker."""
+        if self._stopped:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this node stops")
+        self._absent.discard(topic.name)
+        self._absent.discard(topic.id)
+        known = self._known.setdefault(topic.name, topic)
+        if known.id != NO_ID:
+            self._ids[known.id] = known
+        return known
+
+    async def create_if_absent(self, name: str) -> Topic:
+        """The topic, created with the default number of partitions if there is none (automatic creation)."""
+        partitions = self._storage.settings.kafka.default_partitions
+        try:
+            await self.room.check(partitions, partitions)
+            return await self.create(name, partitions)
+        except KafkaError as error:
+            if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise
+        topic = await self.get(name)
+        if topic is None:
+            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name} appeared and went")
+        return topic
+
+    async def ready(self, topic: Topic) -> None:
+        """Wait until a produce to each partition would work (clients do not expect a first refusal)."""
+
+        async def one(partition: int) -> None:
+            async with self._readying:
+                await self.log(topic, partition).writable()
+
+        await gathered(map(one, range(topic.partitions)))
+
+    async def delete(self, topic: Topic) -> None:
+        """Delete a topic and its records."""
+        full = self._names.pulsar(topic.name)
+        # nobody finds it any more: who opens a producer while it goes brings it back
+        self._deleting[topic.name] += 1
+        try:
+            # our own producers and readers go first: they must not find the topic going under their hands
+            closing = self._forget(topic.name)
+            if closing:
+                await asyncio.wait(closing)
+            with translated():
+                if topic.partitioned:
+                    await self._storage.admin.delete_partitioned(full, force=True)
+                else:
+                    await self._storage.admin.delete_non_partitioned(full, force=True)
+        finally:
+            self._deleting[topic.name] -= 1
+            self._deleting += Counter()  # without those that are done
+        self._forget(topic.name)
+
+    async def grow(self, topic: Topic, partitions: int) -> None:
+        """Give a topic more partitions and wait until a produce to each would work."""
+        await self.administration.grow(topic, partitions)
+        await self.ready(topic)
+
+    # --- within ---
+
+    async def _may_be_there(self, name: str) -> bool:
+        """Of many that are asked for at once, as by scanners, one list tells which there are, if our login gets it."""
+        if len(self._finding) > _MANY:
+            with suppress(KafkaError):
+                return name in await self._questions.recent_names()
+        return True
+
+    async def _find(self, name: str) -> Topic | None:
+        """Ask for a topic; anew where it was created or deleted meanwhile, for the answer may be from before that."""
+        while True:
+            self._outdated.discard(name)
+            asked_at = loop_time()
+            found = await self._questions.find(name) if await self._may_be_there(name) else None
+            topic = None
+            if found is not None and not self._deleting[name]:
+                partitions, properties = found
+                known_id = await self._questions.id_of(name, properties)
+                topic = Topic(name, partitions or 1, partitions > 0, known_id, loop_time(), properties)
+            if name not in self._outdated:
+                if topic is not None and not self._deleting[name]:
+                    return self._take(topic)
+                self._absent.add(name, asked_at)
+                return None
+
+    def _refresh(self, topic: Topic) -> None:
+        if topic.refreshing is None or topic.refreshing.done():
+            topic.refreshing = asyncio.get_running_loop().create_task(self._ask_anew(topic))
+
+    async def _ask_anew(self, topic: Topic) -> None:
+        changes = topic.changes
+        try:
+            found = await self._questions.find(topic.name)
+        except KafkaError as error:
+            _log.warning("! topic not refreshed", extra={"topic": topic.name, "error": str(error)})
+            topic.known_at = loop_time()
+            return
+        if found is None or topic.id not in (topic_id(found[1]), NO_ID):  # none, or another of the same name
+            self._forget(topic.name, topic)
+            self._tell_removed(topic.name)
+            return
+        partitions, properties = found
+        if topic.changes != changes:
+            return  # the answer may be from before the change: the next one tells
+        if topic.partitioned and partitions < topic.partitions:
+            self._forget(topic.name, topic)
+            return
+        topic.partitions = max(partitions, 1)
+        topic.learn(properties)
+        topic.known_at = loop_time()
+
+    def _changed(self, added: Sequence[str], removed: Sequence[str]) -> None:
+        """The namespace changed: topics that went are forgotten at once, new ones are found when asked for."""
+        for full in added:
+            self._absent.discard(self._names.owner(full))
+        for name in {name for full in removed if (name := self._names.owner(full)) is not None}:
+            if name in self._known:
+                self._refresh(self._known[name])
+            self._tell_removed(name)
+
+    def _tell_removed(self, name: str) -> None:
+        for callback in self.on_removed:
+            callback(name)
+
+    def _forget(self, name: str, which: Topic | None = None, *, flush: bool = True) -> "list[asyncio.Task[None]]":
+        """Start anew with this topic when somebody wants it; `flush`: what is being appended has its outcome first.
+        The tasks that close its logs.
+
+        The producers of old and new have one name, so that the broker lets the new one in when the old one has left.
+        """
+        if which is None:
+            self._questions.changed()
+            if name in self._finding:
+                self._outdated.add(name)
+        topic = self._known.get(name)
+        if topic is None or (which is not None and topic is not which):
+            return []
+        del self._known[name]
+        self._ids.pop(topic.id, None)
+        topic.forgotten = True
+        closing = []
+        for partition_log in topic.logs.values():
+            self._storage.metrics.open_partitions.dec()
+            task = asyncio.get_running_loop().create_task(partition_log.close(flush=flush))
+            self._closing.add(task)
+            task.add_done_callback(self._closed)
+            closing.append(task)
+        topic.logs.clear()
+        return closing
+
+    def _closed(self, task: "asyncio.Task[None]") -> None:
+        self._closing.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            _log.warning("! partition not closed cleanly", extra={"error": str(task.exception())})
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(_SWEEP)
+            with suppress(KafkaError):
+                await self._storage.catchups.sweep()
+            for topic in list(self._known.values()):
+                for partition_log in list(topic.logs.values()):
+                    await partition_log.sweep(loop_time())

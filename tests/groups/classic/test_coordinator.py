@@ -1,0 +1,403 @@
+"""The shell of the groups: futures, timers, the store, the end of the process."""
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+
+from bridge.config import Settings
+from bridge.errors import KafkaError
+from bridge.groups.classic import records as metadata
+from bridge.groups.classic.coordinator import Coordinator
+from bridge.groups.classic.events import Join, Joined, Leave, Sync
+from bridge.groups.classic.state import State
+from bridge.groups.store.records import StoredOffset, encode_offset, group_key, offset_key
+from bridge.kafka.error_codes import ErrorCode
+from bridge.metrics import GroupMetrics
+from tests.groups.clock import FakeClock, settle
+from tests.groups.fake_topics import FakeTopics
+from tests.groups.store.fake_store import FakeStore
+
+NONE = ErrorCode.NONE
+TOPICS = b"\x00\x01\x00\x00\x00\x02\x00\x01a\x00\x01b\xff\xff\xff\xff"
+
+
+class Bench:
+    """One node; `restarted` is the next process on the same store."""
+
+    def __init__(self, store: FakeStore | None = None) -> None:
+        self.store = store or FakeStore()
+        self.clock = FakeClock()
+        self.metrics = GroupMetrics()
+        self.groups = Coordinator(
+            self.store, Settings().groups, self.metrics, FakeTopics(), self.clock, wall=lambda: 77.0
+        )
+        self._ids = 0
+
+    def restarted(self) -> "Bench":
+        self.store.on_lost.clear()
+        return Bench(self.store)
+
+    async def join(self, member_id: str = "", group_id: str = "g", **changes: Any) -> "asyncio.Future[Joined]":
+        self._ids += 1
+        values: dict[str, Any] = {
+            "new_id": f"m{self._ids}",
+            "instance_id": None,
+            "client_id": "client",
+            "client_host": "/127.0.0.1",
+            "session_timeout_ms": 10_000,
+            "rebalance_timeout_ms": 60_000,
+            "protocol_type": "consumer",
+            "protocols": (("range", TOPICS),),
+            "id_required": False,
+            **changes,
+        }
+        return await self.groups.join(group_id, Join(member_id=member_id, **values))
+
+    async def sync(self, member_id: str, generation: int = 1, group_id: str = "g") -> "asyncio.Future[Any]":
+        assignments = {member_id: b"mine"}
+        return await self.groups.sync(group_id, Sync(member_id, None, generation, None, None, assignments))
+
+    async def heartbeat(self, member_id: str, generation: int = 1, group_id: str = "g") -> ErrorCode:
+        return await self.groups.heartbeat(group_id, member_id, None, generation)
+
+    async def formed(self, **changes: Any) -> str:
+        """A stable group of one."""
+        join = await self.join(**changes)
+        await self.clock.advance(0.1)
+        member_id = join.result().member_id
+        sync = await self.sync(member_id, join.result().generation)
+        await settle()
+        assert sync.result().assignment == b"mine"
+        return member_id
+
+    async def state(self, group_id: str = "g") -> State | None:
+        group = await self.groups.get(group_id)
+        return None if group is None else group.state
+
+
+def code_of(raised: "pytest.ExceptionInfo[KafkaError]") -> int:
+    return raised.value.code
+
+
+async def test_a_group_is_stored_when_it_is_stable() -> None:
+    bench = Bench()
+    bench.store.held_back = []
+    join = await bench.join()
+    await bench.clock.advance(0.1)
+    sync = await bench.sync(join.result().member_id)
+    await settle()
+    assert not sync.done()
+    assert await bench.state() is State.COMPLETING
+    bench.store.release()
+    await settle()
+    assert sync.result().error is NONE
+    assert await bench.state() is State.STABLE
+    stored = bench.store.stored["g"].metadata
+    assert stored is not None
+    record = metadata.decode(stored)
+    assert (record.generation, record.since_ms, len(record.members)) == (1, 77_000, 1)
+    assert bench.metrics.rebalances.value == 1
+
+
+async def test_members_go_on_after_a_restart() -> None:
+    bench = Bench()
+    member = await bench.formed()
+    bench = bench.restarted()
+    assert await bench.heartbeat(member) is NONE
+    await bench.groups.check_commit("g", member, None, 1, 8)
+    assert (await bench.sync(member)).result().assignment == b"mine"
+    assert await bench.heartbeat(member, 2) is ErrorCode.ILLEGAL_GENERATION
+
+
+async def test_stored_members_that_are_gone_are_found_out_though_nobody_asks() -> None:
+    bench = Bench()
+    await bench.formed()
+    bench = bench.restarted()
+    bench.groups.start()
+    await settle()
+    assert bench.metrics.loaded.value == 1
+    await bench.clock.advance(10)
+    assert await bench.state() is State.EMPTY
+    assert metadata.decode(bench.store.stored["g"].metadata or b"").members == ()
+    await bench.groups.close()
+
+
+async def test_resuming_waits_for_the_store_and_leaves_out_what_it_cannot_read() -> None:
+    bench = Bench()
+    await bench.store.write("bad", {group_key("bad"): b"?"})
+    await bench.formed()
+    bench = bench.restarted()
+    bench.store.refuses = KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    bench.groups.start()
+    await settle()
+    bench.store.refuses = None
+    assert len(bench.groups._entries) == 0
+    await bench.clock.advance(1)
+    assert bench.metrics.loaded.value == 1
+    with pytest.raises(KafkaError) as raised:
+        await bench.groups.get("bad")
+    assert code_of(raised) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    await bench.groups.close()
+
+
+async def test_sessions_end_by_the_timers() -> None:
+    bench = Bench()
+    member = await bench.formed()
+    for _ in range(5):
+        await bench.clock.advance(9)
+        assert await bench.heartbeat(member) is NONE
+    await bench.clock.advance(11)
+    assert await bench.state() is State.EMPTY
+    assert await bench.heartbeat(member) is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+async def test_a_heartbeat_arms_no_timer_and_makes_no_task() -> None:
+    bench = Bench()
+    member = await bench.formed()
+    armed, tasks = bench.clock.armed, len(asyncio.all_tasks())
+    for _ in range(100):
+        await bench.heartbeat(member)
+    assert bench.clock.armed == armed
+    assert len(asyncio.all_tasks()) == tasks
+
+
+async def test_a_group_that_cannot_be_stored_rebalances_and_says_why() -> None:
+    for error, told in (
+        (KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE), ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (KafkaError(ErrorCode.INVALID_COMMIT_OFFSET_SIZE), ErrorCode.UNKNOWN_SERVER_ERROR),
+        (ValueError("a mistake of ours"), ErrorCode.UNKNOWN_SERVER_ERROR),
+    ):
+        bench = Bench()
+        bench.store.fails = error
+        join = await bench.join()
+        await bench.clock.advance(0.1)
+        sync = await bench.sync(join.result().member_id)
+        await settle()
+        assert sync.result().error is told
+        assert await bench.state() is State.PREPARING
+
+
+async def test_a_store_that_refuses_at_once_is_the_same() -> None:
+    bench = Bench()
+    join = await bench.join()
+    await bench.clock.advance(0.1)
+    bench.store.refuses = KafkaError(ErrorCode.NOT_COORDINATOR)
+    sync = await bench.sync(join.result().member_id)
+    await settle()
+    assert sync.result().error is ErrorCode.NOT_COORDINATOR
+
+
+async def test_a_write_that_is_given_up_is_an_error_too() -> None:
+    bench = Bench()
+    bench.store.held_back = []
+    join = await bench.join()
+    await bench.clock.advance(0.1)
+    sync = await bench.sync(join.result().member_id)
+    bench.store.held_back[0][1].cancel()
+    await settle()
+    assert sync.result().error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+async def test_a_lost_slot_lets_its_groups_go() -> None:
+    bench = Bench()
+    member = await bench.formed()
+    rejoin = await bench.join(member)
+    other = await bench.join(group_id="other")
+    newcomer = await bench.join()
+    bench.store.lose(lambda group_id: group_id == "g")
+    assert newcomer.result().error is ErrorCode.NOT_COORDINATOR
+    assert rejoin.done()
+    assert not other.done()
+    assert bench.metrics.loaded.value == 1
+    bench.store.refuses = KafkaError(ErrorCode.NOT_COORDINATOR)
+    with pytest.raises(KafkaError) as raised:
+        await bench.heartbeat(member)
+    assert code_of(raised) == ErrorCode.NOT_COORDINATOR
+
+
+async def test_nothing_is_held_when_the_process_stops() -> None:
+    bench = Bench()
+    join = await bench.join()
+    bench.groups.stop()
+    assert join.result().error is ErrorCode.NOT_COORDINATOR
+    for request in (
+        bench.join(), bench.sync("m1"), bench.heartbeat("m1"), bench.groups.leave("g", []), bench.groups.get("g"),
+        bench.groups.all(), bench.groups.delete("g"), bench.groups.check_commit("g", "", None, -1, 8),
+    ):  # fmt: skip
+        with pytest.raises(KafkaError) as raised:
+            await request
+        assert code_of(raised) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    await bench.groups.close()
+    assert bench.clock.waiting == 0
+
+
+async def test_closing_waits_for_what_is_being_stored() -> None:
+    bench = Bench()
+    member = await bench.formed()
+    bench.store.held_back = []
+    await bench.groups.leave("g", [Leave(member)])
+    closing = asyncio.ensure_future(bench.groups.close())
+    await settle()
+    assert not closing.done()
+    bench.store.release()
+    await closing
+
+
+async def test_a_group_that_never_came_to_be_is_forgotten() -> None:
+    bench = Bench()
+    told = (await bench.join(id_required=True)).result()
+    assert told.error is ErrorCode.MEMBER_ID_REQUIRED
+    assert bench.metrics.loaded.value == 1
+    await bench.clock.advance(10)
+    assert bench.metrics.loaded.value == 0
+    assert bench.store.stored == {}
+    refused = await bench.join(protocols=())
+    assert refused.result().error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert bench.metrics.loaded.value == 0
+
+
+async def test_a_group_is_loaded_once_by_many() -> None:
+    bench = Bench()
+    bench.store.slow = True
+    joins = await asyncio.gather(*(bench.join() for _ in range(5)))
+    await bench.clock.advance(1)
+    assert {join.result().generation for join in joins} == {1}
+    assert bench.metrics.loaded.value == 1
+
+
+async def test_an_answer_that_nobody_waits_for_is_dropped() -> None:
+    bench = Bench()
+    (await bench.join()).cancel()
+    await bench.clock.advance(0.1)
+    assert await bench.state() is State.COMPLETING
+
+
+async def test_all_groups_are_seen_also_those_not_in_memory() -> None:
+    bench = Bench()
+    await bench.formed()
+    await bench.store.write("simple", {offset_key("simple", "t", 0): encode_offset(StoredOffset(1))})
+    bench = bench.restarted()
+    await bench.join(group_id="new")
+    assert sorted((one.id, one.state.value) for one in await bench.groups.all()) == [
+        ("g", "Stable"),
+        ("new", "PreparingRebalance"),
+        ("simple", "Empty"),
+    ]
+    assert bench.metrics.loaded.value == 2
+
+
+async def test_a_deleted_group_is_gone_only_when_that_is_stored() -> None:
+    bench = Bench()
+    member = await bench.formed()
+    await bench.groups.leave("g", [Leave(member)])
+    await settle()
+    bench.store.fails = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    with pytest.raises(KafkaError):
+        await bench.groups.delete("g")
+    assert await bench.state() is State.EMPTY
+    bench.store.fails = None
+    await bench.groups.delete("g")
+    assert await bench.state() is None
+    assert bench.store.stored == {}
+    with pytest.raises(KafkaError) as raised:
+        await bench.groups.delete("g")
+    assert code_of(raised) == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+async def test_a_member_that_joins_while_its_group_is_deleted_stays() -> None:
+    bench = Bench()
+    member = await bench.formed()
+    await bench.groups.leave("g", [Leave(member)])
+    await settle()
+    bench.store.held_back = []
+    deleting = asyncio.ensure_future(bench.groups.delete("g"))
+    await settle()
+    join = await bench.join()
+    bench.store.release()
+    await deleting
+    await bench.clock.advance(0.1)
+    assert join.result().error is NONE
+    assert await bench.state() is State.COMPLETING
+
+
+# ---- what committed offsets ask --------------------------------------------------------------------------------------
+
+
+async def _commit(bench: Bench, member_id: str, instance_id: str | None, generation: int, version: int = 8) -> int:
+    try:
+        await bench.groups.check_commit("g", member_id, instance_id, generation, version)
+    except KafkaError as error:
+        return error.code
+    return 0
+
+
+async def test_commits_are_checked() -> None:
+    bench = Bench()
+    assert await _commit(bench, "", None, -1) == NONE
+    assert await _commit(bench, "m1", None, 1) == ErrorCode.ILLEGAL_GENERATION
+    assert await _commit(bench, "m1", None, 1, version=9) == ErrorCode.GROUP_ID_NOT_FOUND
+    member = await bench.formed()
+    assert await _commit(bench, member, None, 1) == NONE
+    assert await _commit(bench, "", None, -1) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+async def test_what_keeps_offsets() -> None:
+    bench = Bench()
+    await bench.store.write("simple", {offset_key("simple", "t", 0): encode_offset(StoredOffset(1))})
+    assert not (await bench.groups.hold("nothing")).exists
+    assert not (await bench.groups.hold("simple")).exists
+    member = await bench.formed()
+    hold = await bench.groups.hold("g")
+    assert (hold.exists, hold.members, hold.consumer, hold.empty_since_ms) == (True, 1, True, 0)
+    assert hold.subscribed == frozenset({"a", "b"})
+    await bench.groups.leave("g", [Leave(member)])
+    hold = await bench.groups.hold("g")
+    assert (hold.exists, hold.members, hold.subscribed, hold.empty_since_ms) == (True, 0, None, 77_000)
+    bench = bench.restarted()
+    assert await bench.groups.hold("g") == hold
+
+
+async def test_subscriptions_that_nobody_can_read_are_not_known() -> None:
+    for changes in ({"protocol_type": "connect"}, {"protocols": (("range", b"?"),)}):
+        bench = Bench()
+        await bench.formed(**changes)
+        assert (await bench.groups.hold("g")).subscribed is None
+
+
+async def test_an_empty_group_without_offsets_can_be_forgotten() -> None:
+    bench = Bench()
+    await bench.groups.forget("nothing")
+    member = await bench.formed()
+    await bench.groups.forget("g")
+    assert await bench.state() is State.STABLE
+    await bench.groups.leave("g", [Leave(member)])
+    await settle()
+    await bench.groups.forget("g")
+    assert await bench.state() is None
+    assert bench.store.stored == {}
+
+
+async def test_a_group_that_somebody_is_about_to_join_is_not_forgotten() -> None:
+    bench = Bench()
+    member = await bench.formed()
+    await bench.groups.leave("g", [Leave(member)])
+    await settle()
+    told = (await bench.join(id_required=True)).result().member_id
+    await bench.groups.forget("g")
+    join = await bench.join(told)
+    await bench.clock.advance(0.1)
+    assert join.result().error is NONE
+
+
+async def test_rebalances_are_told_with_their_reason(caplog: pytest.LogCaptureFixture) -> None:
+    bench = Bench()
+    with caplog.at_level(logging.INFO):
+        await bench.formed(reason="starting up")
+    fields = [one.__dict__["fields"] for one in caplog.records if one.message == "= group"]
+    assert [(one["state"], one.get("reason")) for one in fields] == [
+        ("PreparingRebalance", "m1 joins: starting up"),
+        ("CompletingRebalance", None),
+        ("Stable", None),
+    ]

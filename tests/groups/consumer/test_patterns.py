@@ -1,0 +1,110 @@
+"""What patterns fit: each name is matched once, what is kept has its bounds."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from bridge.errors import KafkaError
+from bridge.groups.consumer import patterns as consumer_patterns
+from bridge.groups.consumer.patterns import Patterns
+from bridge.groups.consumer.regex import compiled
+from bridge.kafka.error_codes import ErrorCode
+
+
+class Matcher:
+    """Compiles as ever, and counts what is matched."""
+
+    def __init__(self) -> None:
+        self.asked: Counter[tuple[str, str]] = Counter()
+
+    def __call__(self, pattern: str) -> Callable[[str], bool]:
+        fits = compiled(pattern)
+
+        def counted(name: str) -> bool:
+            self.asked[pattern, name] += 1
+            return fits(name)
+
+        return counted
+
+
+async def test_a_name_is_matched_once_a_pattern() -> None:
+    matcher = Matcher()
+    patterns = Patterns(matcher)
+    patterns.names_are(["ta", "tb", "u"])
+    wanted = {"t.*": {"ta", "tb"}, "(a+)+b": set()}
+    for _ in range(3):
+        assert await patterns.fits(wanted) == wanted
+    patterns.names_are(["ta", "tb", "u"])
+    assert await patterns.fits(wanted) == wanted
+    patterns.names_are(["ta", "tb", "u", "tc"])
+    assert await patterns.fits(["t.*"]) == {"t.*": {"ta", "tb", "tc"}}
+    patterns.names_are(["ta", "tb", "u", "tc", "td"])
+    assert await patterns.fits(wanted) == {"t.*": {"ta", "tb", "tc", "td"}, "(a+)+b": set()}
+    assert set(matcher.asked.values()) == {1}
+    assert len(matcher.asked) == 2 * 5
+
+
+async def test_names_that_are_gone_are_dropped_and_matched_again_if_they_come_back() -> None:
+    matcher = Matcher()
+    patterns = Patterns(matcher)
+    patterns.names_are(["ta", "tb"])
+    await patterns.fits(["t.*"])
+    patterns.names_are(["tb"])
+    assert await patterns.fits(["t.*"]) == {"t.*": {"tb"}}
+    patterns.names_are(["ta", "tb"])
+    assert await patterns.fits(["t.*"]) == {"t.*": {"ta", "tb"}}
+    assert matcher.asked == {("t.*", "ta"): 2, ("t.*", "tb"): 1}
+
+
+async def test_what_has_not_changed_is_the_same_object() -> None:
+    patterns = Patterns()
+    patterns.names_are(["t"])
+    before = await patterns.fits(["t"])
+    patterns.names_are(["t", "u"])
+    assert (await patterns.fits(["t"]))["t"] is before["t"]
+
+
+async def test_groups_that_ask_side_by_side_get_the_same() -> None:
+    patterns = Patterns()
+    names = [f"{kind}{number}" for kind in "ab" for number in range(500)]
+    patterns.names_are(names)
+    asked = [patterns.fits(["a.*", "(a|b)+.*9"]) for _ in range(5)]
+    found = await asyncio.gather(*asked)
+    nines = {name for name in names if name.endswith("9")}
+    assert all(one == {"a.*": set(names[:500]), "(a|b)+.*9": nines} for one in found)
+
+
+async def test_the_least_recently_used_go_first() -> None:
+    matcher = Matcher()
+    patterns = Patterns(matcher, most_bytes=2000)  # three of them
+    patterns.names_are(["t"])
+    for pattern in ("t", "x", "y", "t", "z", "t"):
+        await patterns.fits([pattern])
+    assert matcher.asked["t", "t"] == 1
+    await patterns.fits(["x"])
+    assert matcher.asked["x", "t"] == 2
+
+
+async def test_a_pattern_that_is_none_is_told() -> None:
+    patterns = Patterns()
+    patterns.names_are(["t"])
+    await patterns.check("t+")
+    for ask in (patterns.check("("), patterns.fits(["t", "("])):
+        with pytest.raises(KafkaError) as raised:
+            await ask
+        assert raised.value.code == ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert await patterns.fits(["t"]) == {"t": {"t"}}
+
+
+async def test_what_one_groups_patterns_fit_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(consumer_patterns, "MOST_NAMES", 5)
+    patterns = Patterns()
+    patterns.names_are(["a", "b", "c"])
+    assert len(await patterns.fits([".*", "[ab]"])) == 2
+    for _ in range(2):  # matched now, and kept
+        with pytest.raises(KafkaError) as raised:
+            await patterns.fits([".*", ".+"])
+        assert raised.value.code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert await patterns.fits([".+"]) == {".+": {"a", "b", "c"}}

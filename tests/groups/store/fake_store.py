@@ -1,0 +1,98 @@
+"""The store of groups in memory: the same promises as `groups.store.store.Store`, see test_store_contract.py."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+
+from bridge.errors import KafkaError
+from bridge.groups.store.records import Key, StoredGroup, StoredOffset, decode_offset
+
+
+class FakeStore:
+    """What is stored outlives a coordinator; writes end at once, or when a test says so."""
+
+    def __init__(self) -> None:
+        self.on_lost: list[Callable[[Callable[[str], bool]], None]] = []
+        self.on_stored: list[Callable[[Key, StoredOffset | None], None]] = []
+        self.stored: dict[str, StoredGroup] = {}
+        self.refuses: KafkaError | None = None
+        """What every request gets, as when the slots are not held."""
+        self.slow = False
+        """Loading gives way to others, as when the slot is not held yet."""
+        self.fails: BaseException | None = None
+        """How every write ends."""
+        self.held_back: list[tuple[Mapping[Key, bytes | None], asyncio.Future[None]]] | None = None
+        """A list: writes wait in it for `release`."""
+        self.writes = 0
+
+    async def load(self, group_id: str) -> StoredGroup:
+        self.check(group_id)
+        if self.slow:
+            await asyncio.sleep(0)
+        return self.stored.get(group_id) or StoredGroup()
+
+    async def ready(self) -> None:
+        self.check("")
+
+    def check(self, group_id: str) -> None:
+        if self.refuses is not None:
+            raise self.refuses
+
+    def groups(self) -> Iterable[str]:
+        return list(self.stored)
+
+    def submit(self, group_id: str, records: Mapping[Key, bytes | None]) -> "asyncio.Future[None]":
+        self.check(group_id)
+        self.writes += 1
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self.held_back is not None:
+            self.held_back.append((records, done))
+        else:
+            self._end(records, done)
+        return done
+
+    async def write(self, group_id: str, records: Mapping[Key, bytes | None]) -> None:
+        await self.submit(group_id, records)
+
+    # ---- what tests do -----------------------------------------------------------------------------------------------
+
+    def release(self) -> None:
+        """Let the writes that wait end."""
+        assert self.held_back is not None
+        waiting, self.held_back = self.held_back, None
+        for records, done in waiting:
+            self._end(records, done)
+
+    def lose(self, lost: Callable[[str], bool] = lambda group_id: True) -> None:
+        """Another node takes these groups."""
+        for callback in self.on_lost:
+            callback(lost)
+
+    def _end(self, records: Mapping[Key, bytes | None], done: "asyncio.Future[None]") -> None:
+        if self.fails is not None:
+            done.set_exception(self.fails)
+            return
+        for key, value in records.items():
+            self._put(key, value)
+        done.set_result(None)
+
+    def _put(self, key: Key, value: bytes | None) -> None:
+        group = self.stored.setdefault(key[1], StoredGroup())
+        offset = None
+        if key[0] == "group":
+            group.metadata = value
+        elif key[0] == "member":
+            if value is None:
+                group.members.pop(key[2], None)
+            else:
+                group.members[key[2]] = value
+        else:
+            place = key[2], key[3]
+            offset = decode_offset(value) if value is not None else None
+            if offset is None:
+                group.offsets.pop(place, None)
+            else:
+                group.offsets[place] = offset
+        if not group:
+            del self.stored[key[1]]
+        for callback in self.on_stored:
+            callback(key, offset)

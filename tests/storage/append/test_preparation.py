@@ -1,0 +1,333 @@
+"""What Kafka clients send becomes entries that give it back exactly: both formats, every codec, whole and in parts."""
+
+import random
+from collections.abc import Iterator
+
+import crc32c
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bridge import codec
+from bridge.codec import NO_PRODUCER, Rebuild, Record, Twin
+from bridge.codec.compression import KafkaCodec, PulsarCodec
+from bridge.codec.packing import pack
+from bridge.errors import BatchTooLarge, CorruptBatch, InvalidRecord, KafkaError
+from bridge.kafka.error_codes import ErrorCode
+from bridge.pulsar.pb import PulsarApi_pb2 as pb
+from bridge.pulsar.types import Entry, Position
+from bridge.storage import entries
+from bridge.storage.append.preparation import Plan, Sealed, seal, takes_long
+from bridge.storage.entries import TimeMark
+from bridge.storage.read.batches import BatchMaker
+from tests.codec.conftest import codec as twins
+from tests.codec.samples import not_negative, record_lists
+
+LIMIT = 1 << 20
+NOW = 1_700_000_000_000
+EVER = (1 << 63) - 1
+FORMATS = ("pulsar", "kafka")
+codecs = st.sampled_from(KafkaCodec)
+formats = st.sampled_from(FORMATS)
+twin = twins
+
+
+@pytest.fixture(autouse=True)
+def in_use(twin: Twin, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each twin in turn is the one that the bridge uses."""
+    for name in ("read_header", "encode_payload", "check_records", "decode_payload", "build_batch", "read_records"):
+        monkeypatch.setattr(codec, name, getattr(twin, name))
+
+
+def batch_of(
+    records: list[Record], codec_of_client: KafkaCodec = KafkaCodec.NONE, producer: tuple[int, int, int] = NO_PRODUCER
+) -> memoryview:
+    """A batch as a client sends it."""
+    return memoryview(pack(codec.build_batch(records, Rebuild(0, len(records), 0, producer=producer)), codec_of_client))
+
+
+def numbered(count: int, size: int = 100) -> list[Record]:
+    return [Record(at, NOW + at, b"%d" % at, b"%0*d" % (size, at), []) for at in range(count)]
+
+
+def stored(sealed: list[Sealed], base: int = 0) -> Iterator[Entry]:
+    """The entries as a broker gives them back."""
+    for number, one in enumerate(sealed):
+        base += one.record_count
+        metadata = one.metadata(TimeMark(1, 0))
+        metadata.producer_name, metadata.sequence_id, metadata.publish_time = "p", number, NOW
+        parsed = pb.MessageMetadata.FromString(metadata.SerializeToString())
+        yield Entry(Position(1, number), base - 1, None, parsed, memoryview(one.data), len(one.data))
+
+
+def fetched(sealed: list[Sealed], base: int = 0, *, compress: bool = False) -> list[bytes]:
+    """What consumers get of them."""
+    maker = BatchMaker(LIMIT, compress=compress)
+    return [batch.kafka() for entry in stored(sealed, base) if (batch := maker.make(entry)) is not None]
+
+
+def records_in(batches: list[bytes]) -> list[Record]:
+    return [record for batch in batches for record in entries.records_of(batch)]
+
+
+def changed(batch: memoryview, at: int, value: bytes) -> memoryview:
+    """A batch with some bytes changed and its checksum mended."""
+    out = bytearray(batch)
+    out[at : at + len(value)] = value
+    out[17:21] = crc32c.crc32c(bytes(out[21:])).to_bytes(4, "big")
+    return memoryview(bytes(out))
+
+
+def fits(record: Record, plan: Plan) -> bool:
+    try:
+        return len(seal(batch_of([record._replace(offset=0)]), plan, NOW)) == 1
+    except BatchTooLarge:
+        return False
+
+
+# --- round trips
+
+
+@given(record_lists(times=not_negative), codecs, formats, st.booleans(), st.integers(0, 1 << 40))
+@settings(max_examples=150, deadline=None)
+def test_what_is_sealed_reads_back_exactly(
+    records: list[Record], of_client: KafkaCodec, entry_format: str, compress: bool, base: int
+) -> None:
+    sealed = seal(batch_of(records, of_client, (9, 1, 5)), Plan(LIMIT, entry_format, after_max_ms=EVER), NOW)
+    (batch,) = fetched(sealed, base, compress=compress)
+    header = codec.read_header(batch)
+    assert records_in([batch]) == [one._replace(offset=base + one.offset) for one in records]
+    assert (header.base_offset, header.producer_id, header.producer_epoch, header.base_sequence) == (base, 9, 1, 5)
+    assert header.max_timestamp == max(one.timestamp for one in records) == sealed[0].max_timestamp
+
+
+@given(record_lists(max_size=20, times=not_negative), codecs, formats, st.booleans(), st.integers(64, 900))
+@settings(max_examples=150, deadline=None)
+def test_a_batch_in_parts_reads_back_exactly(
+    records: list[Record], of_client: KafkaCodec, entry_format: str, compress: bool, largest: int
+) -> None:
+    plan = Plan(largest, entry_format, after_max_ms=EVER)
+    sent = batch_of(records, of_client, (9, 1, (1 << 31) - 3))
+    try:
+        sealed = seal(sent, plan, NOW)
+    except BatchTooLarge:
+        plain = codec.build_batch(records, Rebuild(0, len(records), 0))
+        assert (of_client and len(plain) > plan.largest_batch) or any(not fits(one, plan) for one in records)
+        return
+    assert all(len(one.data) <= largest for one in sealed)
+    assert seal(sent, plan, NOW) == sealed  # a repetition is cut as the original was
+    batches = fetched(sealed, 77, compress=compress)
+    assert records_in(batches) == [one._replace(offset=77 + one.offset) for one in records]
+    sequence = (1 << 31) - 3
+    for batch, one in zip(batches, sealed, strict=True):
+        assert codec.read_header(batch).base_sequence == sequence == one.producer[2]
+        assert entries.producer_of(one.metadata(TimeMark(1, 0))) == one.producer
+        sequence = (sequence + one.record_count) % (1 << 31)
+
+
+@pytest.mark.parametrize("entry_format", FORMATS)
+@pytest.mark.parametrize("of_client", KafkaCodec)
+def test_large_batches_become_few_entries(of_client: KafkaCodec, entry_format: str) -> None:
+    records = numbered(2000)
+    sealed = seal(batch_of(records, of_client), Plan(64 << 10, entry_format), NOW)
+    assert records_in(fetched(sealed)) == records
+    whole = entry_format == "kafka" and of_client != KafkaCodec.NONE
+    assert (len(sealed) == 1) if whole else (3 < len(sealed) < 30)
+
+
+@pytest.mark.parametrize("entry_format", FORMATS)
+def test_a_record_that_no_entry_holds_is_refused(entry_format: str) -> None:
+    plan = Plan(10_000, entry_format)
+    fitting = [*numbered(20), Record(20, NOW, None, b"v" * 9_900, [])]
+    assert records_in(fetched(seal(batch_of(fitting), plan, NOW))) == fitting
+    with pytest.raises(BatchTooLarge, match="10000 are the most"):
+        seal(batch_of([*numbered(20), Record(20, NOW, None, b"v" * 10_000, [])]), plan, NOW)
+
+
+# --- format kafka
+
+
+@pytest.mark.parametrize("of_client", KafkaCodec)
+def test_format_kafka_keeps_the_bytes(of_client: KafkaCodec) -> None:
+    sent = batch_of(numbered(50), of_client, (1, 2, 3))
+    (sealed,) = seal(sent, Plan(LIMIT, "kafka"), NOW)
+    assert sealed.data == sent
+    metadata = sealed.metadata(TimeMark(4711, 7))
+    assert [(one.key, one.value) for one in metadata.properties] == [
+        ("entry.format", "kafka"), ("kafka.batch", '{"v":1,"t":4711,"b":7,"p":[1,2,3]}'),
+    ]  # fmt: skip
+    assert (metadata.num_messages_in_batch, metadata.compression) == (50, pb.NONE)
+    (batch,) = fetched([sealed], 1000)
+    assert batch == (1000).to_bytes(8, "big") + sent[8:]
+
+
+def test_format_kafka_looks_at_records_that_it_can_see() -> None:
+    damaged = batch_of(numbered(3))
+    damaged = changed(damaged, len(damaged) - 1, b"\x7f")  # more headers than there are bytes
+    with pytest.raises(InvalidRecord):
+        seal(damaged, Plan(LIMIT, "kafka"), NOW)
+
+
+# --- compression
+
+
+def test_compressed_batches_stand_compressed_in_pulsar() -> None:
+    stands = {
+        one: seal(batch_of(numbered(500), one), Plan(LIMIT), NOW)[0] for one in KafkaCodec
+    }  # fmt: skip
+    assert [one.compression for one in stands.values()] == [
+        PulsarCodec.NONE, PulsarCodec.ZLIB, PulsarCodec.SNAPPY, PulsarCodec.LZ4, PulsarCodec.ZSTD,
+    ]  # fmt: skip
+    plain = stands[KafkaCodec.NONE]
+    for one in stands.values():
+        assert one.metadata(TimeMark(1, 0)).uncompressed_size == len(plain.data)
+        assert one == plain or len(one.data) < len(plain.data) // 2
+
+
+@pytest.mark.parametrize("of_client", KafkaCodec)
+def test_consumers_get_batches_compressed_or_not(of_client: KafkaCodec) -> None:
+    sealed = seal(batch_of(numbered(500), of_client), Plan(LIMIT), NOW)
+    for compress, attributes in ((True, of_client), (False, 0)):
+        (batch,) = fetched(sealed, compress=compress)
+        assert codec.read_header(batch).attributes == attributes
+        assert records_in([batch]) == numbered(500)
+
+
+def test_what_compression_makes_no_smaller_stays_as_it_is() -> None:
+    (sealed,) = seal(batch_of(numbered(1, 1), KafkaCodec.GZIP), Plan(LIMIT), NOW)
+    assert sealed.compression == PulsarCodec.NONE
+
+
+@pytest.mark.parametrize("entry_format", FORMATS)
+@pytest.mark.parametrize("wanted", KafkaCodec)
+@pytest.mark.parametrize("of_client", KafkaCodec)
+def test_a_topic_may_have_a_codec_of_its_own(of_client: KafkaCodec, wanted: KafkaCodec, entry_format: str) -> None:
+    sealed = seal(batch_of(numbered(500), of_client), Plan(LIMIT, entry_format, wanted), NOW)
+    (batch,) = fetched(sealed, compress=True)
+    assert codec.read_header(batch).attributes == wanted
+    assert records_in([batch]) == numbered(500)
+
+
+@pytest.mark.parametrize("of_client", [one for one in KafkaCodec if one])
+def test_compressed_batches_are_bounded(of_client: KafkaCodec) -> None:
+    sent = batch_of([Record(0, NOW, None, bytes(50_000), [])], of_client)
+    assert seal(sent, Plan(60_000), NOW)[0].record_count == 1
+    with pytest.raises(BatchTooLarge):
+        seal(sent, Plan(10_000), NOW)
+
+
+# --- what is refused
+
+
+@pytest.mark.parametrize("entry_format", FORMATS)
+@pytest.mark.parametrize(
+    ("at", "value", "error"),
+    [
+        (21, b"\x00\x20", InvalidRecord),  # a control batch
+        (23, b"\x00\x00\x00\x07", InvalidRecord),  # last offset delta
+        (57, b"\x00\x00\x00\x02", InvalidRecord),  # record count
+        (57, b"\x7f\xff\xff\xff", InvalidRecord),
+        (43, b"\x00" * 8, InvalidRecord),  # a producer id without an epoch
+        (21, b"\x00\x07", CorruptBatch),  # an unknown codec
+        (16, b"\x01", CorruptBatch),  # magic
+    ],
+)
+def test_what_a_client_may_not_say_is_refused(at: int, value: bytes, error: type[Exception], entry_format: str) -> None:
+    with pytest.raises(error):
+        seal(changed(batch_of(numbered(1)), at, value), Plan(LIMIT, entry_format), NOW)
+
+
+@pytest.mark.parametrize("entry_format", FORMATS)
+def test_transactional_batches_are_refused(entry_format: str) -> None:
+    with pytest.raises(KafkaError) as raised:
+        seal(changed(batch_of(numbered(1)), 21, b"\x00\x10"), Plan(LIMIT, entry_format), NOW)
+    assert raised.value.code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
+@pytest.mark.parametrize("of_client", KafkaCodec)
+def test_compacted_topics_take_records_with_keys_only(of_client: KafkaCodec) -> None:
+    plan = Plan(LIMIT, keyed=True)
+    assert seal(batch_of(numbered(50), of_client), plan, NOW)
+    keyless = [*numbered(50), Record(50, NOW, None, b"v", [])]
+    with pytest.raises(InvalidRecord, match="no key"):
+        seal(batch_of(keyless, of_client), plan, NOW)
+
+
+# --- timestamps
+
+HOUR = 3_600_000
+DAY = 24 * HOUR
+
+
+def bounded(entry_format: str, before: int = EVER, after: int = HOUR) -> Plan:
+    return Plan(LIMIT, entry_format, before_max_ms=before, after_max_ms=after)
+
+
+def times(*timestamps: int) -> list[Record]:
+    return [Record(at, timestamp, b"k", b"v", []) for at, timestamp in enumerate(timestamps)]
+
+
+@pytest.mark.parametrize("entry_format", FORMATS)
+@pytest.mark.parametrize("of_client", KafkaCodec)
+@pytest.mark.parametrize(
+    ("timestamp", "bounds"),
+    [
+        (-1, ()), (-1, (DAY,)), (-1, (0, 0)), (0, ()), (NOW, ()), (NOW, (0, 0)), (NOW + HOUR, ()), (NOW - DAY, (DAY,)),
+        (EVER, (EVER, EVER)),
+    ],
+)  # fmt: skip
+def test_timestamps_within_the_topic_s_bounds_are_taken(
+    timestamp: int, bounds: tuple[int, ...], of_client: KafkaCodec, entry_format: str
+) -> None:
+    records = times(timestamp, timestamp)
+    (sealed,) = seal(batch_of(records, of_client), bounded(entry_format, *bounds), NOW)
+    assert records_in(fetched([sealed])) == records
+    assert sealed.max_timestamp == timestamp
+
+
+@pytest.mark.parametrize("entry_format", FORMATS)
+@pytest.mark.parametrize("of_client", KafkaCodec)
+@pytest.mark.parametrize(
+    ("timestamp", "bounds"),
+    [
+        (-2, ()), (-(1 << 62), ()), (-(1 << 63), ()), (-2, (EVER, EVER)), (NOW + HOUR + 1, ()), (EVER, ()),
+        (NOW + 1, (EVER, 0)), (NOW - DAY - 1, (DAY,)), (0, (DAY,)),
+    ],
+)  # fmt: skip
+def test_timestamps_beyond_the_topic_s_bounds_are_refused(
+    timestamp: int, bounds: tuple[int, ...], of_client: KafkaCodec, entry_format: str
+) -> None:
+    plan = bounded(entry_format, *bounds)
+    with pytest.raises(KafkaError, match=f"timestamp {timestamp} is") as raised:
+        seal(batch_of(times(timestamp, NOW), of_client), plan, NOW)
+    assert raised.value.code == ErrorCode.INVALID_TIMESTAMP
+
+
+@pytest.mark.parametrize(
+    ("entry_format", "of_client"), [("kafka", KafkaCodec.NONE), *(("pulsar", one) for one in KafkaCodec)]
+)
+@pytest.mark.parametrize("wrong", [-2, NOW - DAY - 1, NOW + HOUR + 1])
+def test_one_wrong_timestamp_refuses_the_batch_wherever_it_is(
+    wrong: int, of_client: KafkaCodec, entry_format: str
+) -> None:
+    for records in (times(wrong, NOW, -1), times(-1, wrong, NOW), times(NOW, -1, wrong)):
+        with pytest.raises(KafkaError, match=f"timestamp {wrong} is"):
+            seal(batch_of(records, of_client), bounded(entry_format, DAY), NOW)
+
+
+@pytest.mark.parametrize("entry_format", FORMATS)
+def test_a_wrong_timestamp_in_a_later_part_refuses_the_batch(entry_format: str) -> None:
+    records = numbered(500)
+    assert len(seal(batch_of(records), Plan(10_000, entry_format), NOW)) > 3
+    records[-1] = records[-1]._replace(timestamp=-2)
+    with pytest.raises(KafkaError, match="timestamp -2 is negative"):
+        seal(batch_of(records), Plan(10_000, entry_format), NOW)
+
+
+def test_what_takes_long_is_told_before_it_is_done() -> None:
+    assert not takes_long(batch_of(numbered(100)))
+    assert takes_long(batch_of([Record(at, NOW, None, b"", []) for at in range(20_001)]))
+    assert not takes_long(batch_of(numbered(100), KafkaCodec.GZIP))
+    noise = random.Random(1).randbytes(40_000)
+    assert takes_long(batch_of([Record(0, NOW, None, noise + bytes(1000), [])], KafkaCodec.ZSTD))
+    assert not takes_long(batch_of([Record(0, NOW, None, noise + bytes(1000), [])]))

@@ -1,0 +1,150 @@
+"""What is kept in memory, and what goes when there is too much; with batches made by hand, no Pulsar."""
+
+from __future__ import annotations
+
+import pytest
+
+from bridge.metrics import Metrics
+from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
+from bridge.pulsar.types import Entry, Position
+from bridge.storage.read.batches import Batch
+from bridge.storage.read.cache import Cache, Older, Share
+
+
+def batch(base: int, count: int = 10, size: int = 100_000) -> Batch:
+    """A batch of `count` records that counts for `size` bytes and a little more."""
+    metadata = MessageMetadata(producer_name="p", sequence_id=0, publish_time=1, num_messages_in_batch=count)
+    entry = Entry(Position(1, base), base + count - 1, None, metadata, memoryview(b""), size)
+    return Batch(entry, entry.payload, 1 << 20)
+
+
+class Recent:
+    """Stands for a tail: knows what it still has."""
+
+    def __init__(self, share: Share) -> None:
+        self.share = share
+        self.kept: list[Batch] = []
+
+    def add(self, one: Batch) -> None:
+        self.kept.append(one)
+        self.share.add(self, one)
+
+    def drop(self, batch: Batch) -> None:
+        assert self.kept[0] is batch
+        del self.kept[0]
+
+
+def cache(limit: int = 1 << 40) -> Cache:
+    return Cache(limit, Metrics().storage)
+
+
+def bases(found: list[Batch]) -> list[int]:
+    return [one.base for one in found]
+
+
+def test_batches_are_found_by_any_offset_in_them() -> None:
+    older = Older(cache())
+    older.keep(0, [batch(0), batch(10), batch(20)])
+    assert bases(older.slice(0, 1 << 30)) == [0, 10, 20]
+    assert bases(older.slice(19, 1 << 30)) == [10, 20]
+    assert bases(older.slice(29, 1 << 30)) == [20]
+    assert older.slice(30, 1 << 30) == []
+
+
+def test_a_slice_holds_one_batch_at_least_and_no_more_than_was_asked_for() -> None:
+    older = Older(cache())
+    older.keep(0, [batch(0), batch(10), batch(20)])
+    assert bases(older.slice(5, 1)) == [0]
+    assert bases(older.slice(5, 200_000)) == [0, 10]
+
+
+def test_a_slice_ends_at_a_hole() -> None:
+    older = Older(cache())
+    older.keep(30, [batch(30), batch(40)])
+    older.keep(0, [batch(0), batch(10)])
+    assert bases(older.slice(0, 1 << 30)) == [0, 10]
+    assert older.slice(20, 1 << 30) == [], "what is there was never read"
+    older.keep(20, [batch(20), batch(30)])
+    assert bases(older.slice(0, 1 << 30)) == [0, 10, 20, 30, 40]
+
+
+def test_offsets_that_hold_no_record_are_no_hole() -> None:
+    older = Older(cache())
+    older.keep(0, [batch(3), batch(20)])  # compaction, markers, the beginning of a ledger
+    assert bases(older.slice(0, 1 << 30)) == [3, 20]
+    assert bases(older.slice(15, 1 << 30)) == [20]
+    other = Older(cache())
+    other.keep(20, [batch(20)])
+    assert other.slice(15, 1 << 30) == []
+    other.keep(12, [batch(20)])
+    assert bases(other.slice(15, 1 << 30)) == [20], "met again from further in front"
+    other.keep(18, [batch(20)])
+    assert bases(other.slice(15, 1 << 30)) == [20], "and what was known stays so"
+
+
+def test_what_was_read_first_goes_first() -> None:
+    shared = cache(5 * 110_000)
+    one, other = Older(shared), Older(shared)
+    one.keep(0, [batch(0), batch(10)])
+    other.keep(0, [batch(0), batch(10), batch(20)])
+    other.keep(30, [batch(30)])
+    assert one.slice(0, 1 << 30) == []
+    assert bases(one.slice(10, 1 << 30)) == [10]
+    assert bases(other.slice(0, 1 << 30)) == [0, 10, 20, 30]
+
+
+def test_each_kind_has_half_and_what_the_other_leaves() -> None:
+    shared = cache(10 * 110_000)
+    older, recent = Older(shared), Recent(shared.recent)
+    older.keep(0, [batch(10 * n) for n in range(20)])
+    assert len(older.slice(100, 1 << 30)) == 10, "all of it"
+    for n in range(20):
+        recent.add(batch(10 * n))
+    assert len(older.slice(150, 1 << 30)) == 5
+    assert len(recent.kept) == 5
+    older.keep(200, [batch(200 + 10 * n) for n in range(20)])
+    assert len(older.slice(350, 1 << 30)) == 5
+    assert len(recent.kept) == 5, "reading old records takes no more from recent ones"
+    older.close()
+    for n in range(20):
+        recent.add(batch(10 * n))
+    assert len(recent.kept) == 10
+
+
+def test_without_memory_only_the_last_recent_batch_stays() -> None:
+    shared = cache(0)
+    older, recent = Older(shared), Recent(shared.recent)
+    older.keep(0, [batch(0), batch(10)])
+    assert older.slice(0, 1 << 30) == []
+    recent.add(batch(0))
+    recent.add(batch(10))
+    assert bases(recent.kept) == [10]
+
+
+def test_small_batches_count_for_what_their_objects_take() -> None:
+    shared = cache(100_000)
+    older = Older(shared)
+    older.keep(0, [batch(n, 1, size=50) for n in range(1000)])
+    assert 40 <= len(older.slice(999 - 39, 1 << 30)) < 1000
+    assert len([n for n in range(1000) if older.slice(n, 1)]) < 50
+
+
+def test_what_closes_leaves_nothing_behind() -> None:
+    shared = cache()
+    older, other = Older(shared), Older(shared)
+    older.keep(0, [batch(0)])
+    other.keep(0, [batch(0)])
+    older.close()
+    assert older.slice(0, 1 << 30) == []
+    assert len(shared.older) == 1
+    other.close()
+    assert shared.older.size == 0
+
+
+@pytest.mark.parametrize("limit", [0, 110_000, 330_000])
+def test_the_metric_tells_what_is_held(limit: int) -> None:
+    metrics = Metrics()
+    shared = Cache(limit, metrics.storage)
+    older = Older(shared)
+    older.keep(0, [batch(10 * n) for n in range(5)])
+    assert metrics.storage.cache_bytes.value == shared.older.size <= limit

@@ -1,0 +1,165 @@
+"""The tail of a partition: its reader and this process's own appends bring entries, in any order of the two."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import permutations, product
+from typing import cast
+
+import pytest
+
+from bridge.errors import BridgeError
+from bridge.metrics import Metrics
+from bridge.pulsar.consumer import Reader
+from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
+from bridge.pulsar.types import EARLIEST, ClientClosed, Entry, Position
+from bridge.storage.read.batches import BatchMaker
+from bridge.storage.read.cache import Cache
+from bridge.storage.read.log_end import LogEnd
+from bridge.storage.read.tail import Recreated, Tail
+
+RECORDS = 10
+
+
+def entry(number: int, *, size: int = 100, ledger: int = 1) -> Entry:
+    """The entry at (ledger, number), whose records take the offsets from 10 × number on."""
+    metadata = MessageMetadata(producer_name="p", sequence_id=0, publish_time=1, num_messages_in_batch=RECORDS)
+    return Entry(Position(ledger, number), (number + 1) * RECORDS - 1, None, metadata, memoryview(b""), size)
+
+
+class HandFed:
+    """Stands for the reader at a broker: gives what the test puts in."""
+
+    topic = "persistent://public/default/t"
+
+    def __init__(self) -> None:
+        self.entries: asyncio.Queue[Entry | BridgeError] = asyncio.Queue()
+
+    async def receive(self) -> Entry:
+        got = await self.entries.get()
+        if isinstance(got, BridgeError):
+            raise got
+        return got
+
+    async def close(self) -> None:
+        self.entries.put_nowait(ClientClosed("the reader"))
+
+
+class Partition:
+    """A tail with what it needs, fed by hand."""
+
+    def __init__(self, reached: Position = EARLIEST) -> None:
+        self.reader = HandFed()
+        self.end = LogEnd()
+        self.failures: list[BridgeError] = []
+        cache = Cache(1 << 30, Metrics().storage)
+        reader = cast(Reader, self.reader)
+        self.tail = Tail(reader, self.end, cache, BatchMaker(1 << 20), self.failures.append, reached)
+
+    async def receive(self, one: Entry) -> None:
+        """The reader brings an entry."""
+        self.reader.entries.put_nowait(one)
+        for _ in range(4):
+            await asyncio.sleep(0)
+
+    async def acknowledge(self, one: Entry) -> None:
+        """A receipt comes for an entry of our own: as the appender does it."""
+        assert one.index is not None
+        self.tail.appended(one.index + 1 - RECORDS, one)
+        self.end.advance(one.index + 1)
+
+    def bases(self, offset: int = 0) -> list[int]:
+        return [batch.base for batch in self.tail.slice(offset, 1 << 30) or []]
+
+
+@pytest.fixture
+async def partition() -> Partition:
+    made = Partition()
+    await asyncio.sleep(0)
+    return made
+
+
+def interleavings(count: int) -> list[tuple[str, ...]]:
+    """Every order of receipts and received entries, each kind in its own order."""
+    return sorted(set(permutations(("receipt",) * count + ("entry",) * count)))
+
+
+@pytest.mark.parametrize("order", interleavings(3), ids="-".join)
+async def test_each_entry_is_there_once_and_in_order_whoever_brings_it_first(
+    partition: Partition, order: tuple[str, ...]
+) -> None:
+    at = {"receipt": 0, "entry": 0}
+    bring = {"receipt": partition.acknowledge, "entry": partition.receive}
+    for kind in order:
+        await bring[kind](entry(at[kind]))
+        at[kind] += 1
+        # what is acknowledged can be read at once
+        assert partition.bases() == [RECORDS * number for number in range(max(at.values()))]
+        assert partition.tail.reached == Position(1, max(at.values()) - 1)
+    assert partition.end.offset == 3 * RECORDS
+    assert not partition.failures
+
+
+@pytest.mark.parametrize(("first", "when"), list(product(["receipt", "entry"], range(2))))
+async def test_who_waits_is_woken_when_the_entry_can_be_read(partition: Partition, first: str, when: int) -> None:
+    """Behind an entry of another writer that the reader has not brought yet, a receipt alone makes nothing readable."""
+    other, own = entry(0), entry(1)
+    steps = [partition.acknowledge(own), partition.receive(other)]
+    if first == "entry":
+        steps.reverse()
+    waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    for number, step in enumerate(steps):
+        if number == when:  # as a Fetch: asked to be told before looking
+            partition.end.notify(waiter)
+        await step
+        if waiter.done() and not partition.bases():
+            waiter = asyncio.get_running_loop().create_future()
+            partition.end.notify(waiter)
+    assert waiter.done()
+    assert partition.bases() == [0, RECORDS]
+
+
+async def test_the_lost_wake_up(partition: Partition) -> None:
+    """The end moves before the entry is here: a Fetch looks too early, and the entry wakes it though no end moves."""
+    loop = asyncio.get_running_loop()
+    first: asyncio.Future[None] = loop.create_future()
+    partition.end.notify(first)
+    partition.end.advance(RECORDS)  # known of by other means than an append of this process
+    assert first.done()
+    assert partition.bases() == []
+    second: asyncio.Future[None] = loop.create_future()
+    partition.end.notify(second)
+    await partition.receive(entry(0))
+    assert second.done()
+    assert partition.bases() == [0]
+
+
+async def test_what_runs_ahead_of_the_reader_is_bounded_and_comes_by_it(partition: Partition) -> None:
+    size = 1 << 20
+    for number in range(1, 10):  # entry 0 is another writer's
+        await partition.acknowledge(entry(number, size=size))
+    assert partition.bases() == []
+    for number in range(6):
+        await partition.receive(entry(number, size=size))
+    assert partition.bases() == [RECORDS * number for number in range(6)]
+    for number in range(6, 10):
+        await partition.receive(entry(number, size=size))
+    assert partition.bases() == [RECORDS * number for number in range(10)]
+
+
+async def test_a_tail_opened_in_the_middle_begins_with_what_its_reader_brings() -> None:
+    partition = Partition(reached=Position(1, 4))
+    await asyncio.sleep(0)
+    await partition.acknowledge(entry(6))
+    assert partition.bases(6 * RECORDS) == []
+    await partition.receive(entry(5))
+    assert partition.bases(5 * RECORDS) == [5 * RECORDS, 6 * RECORDS]
+    assert partition.tail.slice(0, 1 << 30) is None
+
+
+async def test_offsets_that_go_back_mean_another_topic(partition: Partition) -> None:
+    await partition.acknowledge(entry(0))
+    await partition.acknowledge(entry(1))
+    await partition.receive(entry(0, ledger=7))
+    assert [type(error) for error in partition.failures] == [Recreated]
+    assert not partition.tail.live

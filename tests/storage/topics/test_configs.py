@@ -1,0 +1,187 @@
+"""Topic configs: what is kept, what it becomes in Pulsar, what is shown, and what is refused by name."""
+
+from dataclasses import replace
+
+import pytest
+
+from bridge.errors import KafkaError
+from bridge.kafka.error_codes import ErrorCode
+from bridge.pulsar.admin import Retention
+from bridge.storage.topics.configs import (
+    COMPACTION_THRESHOLD,
+    FOREVER,
+    Facts,
+    Operation,
+    Policies,
+    Source,
+    altered,
+    checked,
+    current,
+    describe,
+    policies,
+)
+
+FACTS = Facts(retention=Retention(99, -1), max_message_bytes=5_000_000, ack_quorum=2, ledger_bytes=1 << 30)
+
+
+def shown(configs: dict[str, str], actual: Policies | None = None) -> dict[str, str]:
+    found = describe(configs, policies(configs, FACTS) if actual is None else actual, FACTS)
+    return {entry.name: entry.value for entry in found}
+
+
+def test_without_configs_the_namespace_s_policies_hold() -> None:
+    assert policies({}, FACTS) == Policies(None, None)
+    assert policies({"cleanup.policy": "delete"}, FACTS) == Policies(None, None)
+
+
+@pytest.mark.parametrize(
+    ("configs", "retention"),
+    [
+        ({"retention.ms": "60001"}, Retention(2, -1)),
+        ({"retention.ms": "-1"}, Retention(-1, -1)),
+        ({"retention.ms": "0"}, Retention(1, -1)),
+        ({"retention.ms": str(2**63 - 1)}, Retention(-1, -1)),
+        ({"retention.bytes": "1"}, Retention(99, 1)),
+        ({"retention.bytes": "-1", "retention.ms": "60000"}, Retention(1, -1)),
+        ({"retention.bytes": "-2", "retention.ms": "60000"}, Retention(1, -1)),
+        ({"cleanup.policy": "", "retention.ms": "60000"}, FOREVER),
+        ({"cleanup.policy": "compact", "retention.ms": "60000"}, FOREVER),
+        ({"cleanup.policy": "compact,delete", "retention.ms": "60000"}, Retention(1, -1)),
+    ],
+)
+def test_retention_is_never_less_than_asked(configs: dict[str, str], retention: Retention) -> None:
+    assert policies(configs, FACTS).retention == retention
+
+
+def test_compacted_topics_are_compacted_by_pulsar() -> None:
+    assert policies({"cleanup.policy": "compact"}, FACTS).compaction_threshold == COMPACTION_THRESHOLD
+    assert policies({"cleanup.policy": "delete,compact"}, FACTS) == Policies(None, COMPACTION_THRESHOLD)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("retention.ms", "soon"), ("retention.ms", None), ("retention.ms", "-2"), ("retention.ms", "1_000"),
+        ("retention.ms", "1.5"), ("retention.ms", str(2**63)), ("cleanup.policy", "shred"),
+        ("cleanup.policy", "delete,shred"), ("compression.type", "ZSTD"),
+        ("segment.bytes", "1"), ("no.such.config", "1"), ("compression.type", "brotli"),
+        ("entry.format", "mixed_kafka"), ("entry.format", ""),
+        ("message.timestamp.type", "LogAppendTime"), ("min.insync.replicas", "3"), ("min.insync.replicas", "0"),
+        ("max.message.bytes", "5000001"), ("max.message.bytes", "-1"), ("preallocate", "perhaps"),
+        ("unclean.leader.election.enable", "true"), ("min.cleanable.dirty.ratio", "nan"),
+        ("message.timestamp.after.max.ms", "-1"), ("message.timestamp.before.max.ms", "1.5"),
+        ("remote.storage.enable", "true"), ("leader.replication.throttled.replicas", "0:1"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_had_is_refused_by_name(name: str, value: str | None) -> None:
+    with pytest.raises(KafkaError, match=name) as raised:
+        checked({name: value}, FACTS)
+    assert raised.value.code == ErrorCode.INVALID_CONFIG
+
+
+def test_everything_that_is_shown_may_be_written_back() -> None:
+    written = shown({"retention.ms": "1", "cleanup.policy": "compact,delete"})
+    kept = checked(dict(written), FACTS)
+    assert shown(kept) == written
+    assert "message.timestamp.type" not in kept
+    assert kept["compression.type"] == "producer"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("entry.format", "kafka"), ("compression.type", "zstd"), ("compression.type", "uncompressed")]
+)
+def test_how_batches_are_stored_is_chosen(name: str, value: str) -> None:
+    assert checked({name: f" {value} "}, FACTS) == {name: value}
+    assert shown({name: value})[name] == value
+    assert shown({})["compression.type"] == "producer"
+    assert shown({})["entry.format"] == "pulsar"
+
+
+def test_how_far_timestamps_may_be_from_the_present_is_chosen() -> None:
+    before, after = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
+    assert (shown({})[before], shown({})[after]) == (str(2**63 - 1), "3600000")  # Kafka's, since KIP-1030
+    asked = {before: "86400000", after: "0"}
+    assert checked(dict(asked), FACTS) == asked
+    assert {name: shown(asked)[name] for name in asked} == asked
+
+
+def test_compacted_topics_are_of_format_pulsar() -> None:
+    with pytest.raises(KafkaError, match=r"entry\.format") as raised:
+        checked({"entry.format": "kafka", "cleanup.policy": "compact"}, FACTS)
+    assert raised.value.code == ErrorCode.INVALID_CONFIG
+    found = describe({"cleanup.policy": "compact"}, Policies(FOREVER, 1000), replace(FACTS, entry_format="kafka"))
+    assert {one.name: one.value for one in found}["entry.format"] == "pulsar"
+
+
+def test_asking_for_less_safety_than_there_is_is_granted() -> None:
+    assert checked({"min.insync.replicas": "1", "unclean.leader.election.enable": "FALSE"}, FACTS) == {}
+    assert checked({"flush.messages": "1000"}, FACTS) == {"flush.messages": "1000"}
+
+
+def test_values_are_kept_in_one_form() -> None:
+    asked: dict[str, str | None] = {"cleanup.policy": " compact, delete,compact ", "retention.ms": " 007 "}
+    assert checked(asked, FACTS) == {"cleanup.policy": "compact,delete", "retention.ms": "7"}
+
+
+def test_values_come_back_as_given_with_where_they_come_from() -> None:
+    entries = {entry.name: entry for entry in describe({"retention.ms": "1"}, Policies(Retention(1, -1)), FACTS)}
+    mine = entries["retention.ms"]
+    assert (mine.value, mine.source, mine.read_only) == ("1", Source.TOPIC, False)
+    assert mine.synonyms == (
+        ("retention.ms", "1", Source.TOPIC),
+        ("log.retention.ms", str(99 * 60_000), Source.DEFAULT),
+    )
+    assert entries["min.insync.replicas"].value == "2"
+    assert entries["min.insync.replicas"].read_only
+    assert entries["segment.bytes"].value == str(1 << 30)
+    assert "flush.ms" not in entries
+    assert list(entries) == sorted(entries)
+    assert all(entry.about for entry in entries.values())
+
+
+def test_what_was_set_through_pulsar_since_is_what_is_shown() -> None:
+    changed = Policies(Retention(5, 7), 1000)
+    values = shown({"retention.ms": "60000"}, changed)
+    assert values["retention.ms"] == "300000"
+    assert values["retention.bytes"] == str(7 << 20)
+    assert values["cleanup.policy"] == "compact,delete"
+    assert shown({"cleanup.policy": "compact"}, Policies())["cleanup.policy"] == "delete"
+    assert shown({}, Policies(FOREVER, 1000))["cleanup.policy"] == "compact"
+
+
+def test_changing_one_config_leaves_what_was_set_through_pulsar() -> None:
+    actual = Policies(Retention(5, -1))
+    present = current({}, actual, FACTS)
+    after = altered(present, [("segment.ms", Operation.SET, "5")], FACTS)
+    assert policies(checked(after, FACTS), FACTS) == actual
+    gone = altered(present, [("retention.ms", Operation.DELETE, None), ("retention.bytes", 1, None)], FACTS)
+    assert policies(checked(gone, FACTS), FACTS) == Policies()
+
+
+@pytest.mark.parametrize(
+    ("present", "operation", "value", "after"),
+    [
+        ({}, Operation.APPEND, "compact", "delete,compact"),
+        ({}, Operation.APPEND, "delete", "delete"),
+        ({"cleanup.policy": "delete,compact"}, Operation.SUBTRACT, "delete", "compact"),
+        ({"cleanup.policy": "compact"}, Operation.SET, "delete", "delete"),
+        ({"cleanup.policy": "compact"}, Operation.DELETE, None, None),
+        ({}, Operation.DELETE, None, None),
+    ],
+)
+def test_lists_grow_and_shrink(present: dict[str, str], operation: int, value: str | None, after: str | None) -> None:
+    assert altered(present, [("cleanup.policy", operation, value)], FACTS).get("cleanup.policy") == after
+
+
+@pytest.mark.parametrize(
+    ("name", "operation", "value", "code"),
+    [
+        ("retention.ms", Operation.APPEND, "1", ErrorCode.INVALID_CONFIG),
+        ("retention.ms", 9, "1", ErrorCode.INVALID_REQUEST),
+        ("no.such.config", Operation.SUBTRACT, "1", ErrorCode.INVALID_CONFIG),
+    ],
+)
+def test_wrong_changes_are_refused(name: str, operation: int, value: str | None, code: ErrorCode) -> None:
+    with pytest.raises(KafkaError) as raised:
+        altered({}, [(name, operation, value)], FACTS)
+    assert raised.value.code == code
