@@ -1,0 +1,38 @@
+"""The files of this repository that people write, for tests that read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = ("bench", "bridge", "config", "docs", "native", "pipeline", "requirements", "tests", ".ci")
+SUFFIXES = {"", ".conf", ".in", ".java", ".md", ".properties", ".py", ".rs", ".toml", ".txt", ".xml", ".yml"}
+NOT_OURS = {"__pycache__", "pb", "target", "plots"}
+"""Folders of generated files."""
+
+
+def text_files() -> Iterator[Path]:
+    """Every file of text that is written by hand, or has parts that are."""
+    found = [path for path in ROOT.iterdir() if path.is_file()]
+    for folder in FOLDERS:
+        found += (ROOT / folder).rglob("*")
+    for path in sorted(found):
+        if path.suffix in SUFFIXES and path.is_file() and not NOT_OURS.intersection(path.relative_to(ROOT).parts):
+            yield path
+
+
+def python_files(folder: str) -> Iterator[Path]:
+    """The Python files of one folder."""
+    top = ROOT / folder
+    return (path for path in text_files() if path.suffix == ".py" and path.is_relative_to(top))
+
+
+def documents() -> Iterator[Path]:
+    """README, ARCHITECTURE and the other documents."""
+    return (path for path in text_files() if path.suffix == ".md")
+
+
+def name(path: Path) -> str:
+    """The path as documents give it, from the top of the repository."""
+    return path.relative_to(ROOT).as_posix()

@@ -1,0 +1,91 @@
+"""Words that an engineer who knows Kafka, Pulsar and asyncio would have to guess at are not used: tests/words.txt."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.support.sources import ROOT, name, text_files
+
+LIST = ROOT / "tests" / "words.txt"
+GAP = r"[\s#/*_]+"
+STILL_TO_DO = (
+    "bench",
+    "bridge",
+    "native",
+    "pipeline",
+    "tests",
+    "README.md",
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "CONVENTIONS.md",
+    "Makefile",
+    "config",
+    "docker-compose.yml",
+    "docs",
+    "Dockerfile",
+    "requirements",
+    ".ci",
+    "pyproject.toml",
+    "setup.cfg",
+)
+"""Folders and files that still have some; a name goes from here for good when it has none."""
+
+
+def words() -> dict[re.Pattern[str], str]:
+    """The list: what to look for, and what is written instead."""
+    lines = (line for line in LIST.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#"))
+    pairs = (line.split(" -> ") for line in lines)
+    return {_pattern(expression): instead for expression, instead in pairs}
+
+
+def _pattern(expression: str) -> re.Pattern[str]:
+    """A space of the expression fits what separates words in prose, in a comment that goes on, and in a name."""
+    spaced = expression.replace(" ", GAP)
+    return re.compile(rf"(?<![a-z])(?:{spaced})(?![a-z])", re.IGNORECASE)
+
+
+def found(text: str) -> list[str]:
+    """The words of the list that the text has, each with its line and what to write."""
+    hits = [
+        (text.count("\n", 0, match.start()) + 1, match[0], instead)
+        for pattern, instead in WORDS.items()
+        for match in pattern.finditer(text)
+    ]
+    return [f"{line}: {' '.join(word.split())!r}: write {instead}" for line, word, instead in sorted(hits)]
+
+
+WORDS = words()
+
+
+def to_read() -> list[Path]:
+    """All text files but the list itself, this test, and those still to do."""
+    left_out = (*(ROOT / one for one in STILL_TO_DO), LIST, Path(__file__))
+    return [path for path in text_files() if not any(path.is_relative_to(one) for one in left_out)]
+
+
+def test_no_file_has_a_word_of_the_list() -> None:
+    hits = [f"{name(path)}:{hit}" for path in to_read() for hit in found(path.read_text(encoding="utf-8"))]
+    assert not hits, "\n" + "\n".join(hits)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Nobody waits.",
+        "for\n    # ever",
+        "test_nobody_waits",
+        "self._patience = 1",
+        "a pool that mends itself",
+        "See (D4).",
+    ],
+)
+def test_a_word_is_found(text: str) -> None:
+    assert found(text)
+
+
+@pytest.mark.parametrize("text", ["amendment", "recommended", "forever", "design", "LockKeeper"])
+def test_other_words_are_left_alone(text: str) -> None:
+    assert not found(text)
