@@ -30,7 +30,7 @@ def pause_collection() -> None:
     gc.disable()
 
 
-def leave_out_what_is_there() -> None:
+def freeze_startup_objects() -> None:
     """Never look again for cycles among the objects of now, which are those of a started process: 60,000 of them, which
     take 12 ms on an idle core, several times a second. Nobody's answer has to wait for that, so not even one look is
     taken: some 1,300 objects stay that could go.

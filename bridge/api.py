@@ -11,9 +11,9 @@ from bridge.fairness import Quota
 from bridge.kafka import message
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import Buffer
-from bridge.lane import Lane
 from bridge.metrics import Metrics
 from bridge.storage.read.pending_reads import PendingReads
+from bridge.worker_threads import WorkerThreads
 
 if TYPE_CHECKING:
     from bridge.cluster import Cluster
@@ -41,7 +41,7 @@ class Session:
     client_software: tuple[str, str] = ("", "")
     """Name and version as ApiVersions v3 tells them (KIP-511); whatever the client likes, so never trusted."""
     api_version: int = 0
-    """The version of the request that is handled now; a `Later` must not ask for it, another one may be by then."""
+    """The version of the request that is handled now. A `DeferredResponse` must not read it: the next may run."""
     received_at: float | None = None
     """Loop time at which that request was received: it may have waited behind others of its connection."""
 
@@ -82,7 +82,7 @@ class Session:
         return "/" + self.peer.rpartition(":")[0].strip("[]")
 
 
-class Later(Generic[_R]):
+class DeferredResponse(Generic[_R]):
     """An answer that comes when `future` is done: the request has taken its place, the connection's next may start.
 
     Answers are still written in request order. A future that gives None means no answer; with `make`, the answer is
@@ -108,12 +108,12 @@ class Broker:
     groups: "Coordinator"
     offsets: "Offsets"
     shared_answers: SharedAnswers = field(default_factory=SharedAnswers)
-    aside: Lane = field(default_factory=lambda: Lane(1))
+    aside: WorkerThreads = field(default_factory=lambda: WorkerThreads(1))
     """For work of Python's alone: a second thread would do no more of it, and the event loop would wait for each."""
     waiting_fetches: Quota = field(default_factory=lambda: Quota(MOST_WAITING))
 
 
-class Bound(NamedTuple):
+class RequestLimit(NamedTuple):
     """The most that a request may ask for, or have done; docs/limits.md is made of them."""
 
     of: str
@@ -124,7 +124,7 @@ class Bound(NamedTuple):
 
 
 Handle: TypeAlias = Callable[[Any, Broker, Session], Awaitable[Any]]
-"""`async def handle(request, broker, session) -> Response | Later[Response] | None`."""
+"""`async def handle(request, broker, session) -> Response | DeferredResponse[Response] | None`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ class Api:
     """A request that fails as a whole closes the connection, although its answer has a place for the error: clients do
     not look there, and take the answer for a full one."""
 
-    bounds: tuple[Bound, ...] = ()
+    limits: tuple[RequestLimit, ...] = ()
     """What is bounded beside the bytes and elements of the request."""
 
     def serves(self, version: int) -> bool:

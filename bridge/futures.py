@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hasha
 from itertools import chain, islice
 from typing import Any, Generic, TypeVar
 
-from bridge.turns import SHARE, Metered, turns
+from bridge.turns import LOOP_SHARE, Metered, turns
 
 TURN = 0.002
 """Seconds that one request may keep the event loop at a time."""
@@ -85,7 +85,7 @@ async def in_chunks(elements: Sequence[_R]) -> AsyncIterator[Sequence[_R]]:
 
 async def give_way() -> None:
     """Let others go first whose turn it is."""
-    await turns().give_way(SHARE.get())
+    await turns().give_way(LOOP_SHARE.get())
 
 
 async def gathered(works: Iterable[Coroutine[Any, Any, _R]]) -> list[_R]:
@@ -112,7 +112,7 @@ async def gathered_for(keys: Iterable[_K], ask: Callable[[_K], Coroutine[Any, An
 async def _gathered_many(works: Iterable[Coroutine[Any, Any, _R]], at_once: int) -> list[_R]:
     found: dict[int, _R] = {}
     numbered = enumerate(works)
-    loop_turns, share = turns(), SHARE.get()
+    loop_turns, share = turns(), LOOP_SHARE.get()
 
     async def work_off() -> None:
         while True:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from bridge import __version__, apis, check, codec, log
-from bridge.allocator import leave_out_what_is_there
+from bridge.allocator import freeze_startup_objects
 from bridge.api import Broker
 from bridge.cluster import Cluster, Node, cluster_id
 from bridge.config import Address, Settings
@@ -216,7 +216,7 @@ async def run(settings: Settings, sockets: Sequence[socket.socket] = ()) -> None
         await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
         if starting.done():
             await starting
-            leave_out_what_is_there()
+            freeze_startup_objects()
             sys.setswitchinterval(_SWITCH_SECONDS)
             await stopping
     finally:

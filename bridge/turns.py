@@ -23,7 +23,7 @@ _R = TypeVar("_R")
 _clock = time.perf_counter
 
 
-class Share:
+class LoopShare:
     """One connection's part of the event loop's time."""
 
     __slots__ = ("used",)
@@ -33,7 +33,7 @@ class Share:
         """Its clock: seconds."""
 
 
-SHARE: ContextVar[Share] = ContextVar("share", default=Share())  # noqa: B039 - one for the process's own work
+LOOP_SHARE: ContextVar[LoopShare] = ContextVar("share", default=LoopShare())  # noqa: B039 - one for the process's own work
 """Whose time is used; tasks made on behalf of somebody inherit it."""
 
 
@@ -48,7 +48,7 @@ class Turns:
         self._waiting: list[tuple[float, int, asyncio.Future[None]]] = []
         self._came = 0
 
-    def free(self, share: Share) -> bool:
+    def free(self, share: LoopShare) -> bool:
         """Whether one may go on now; if not, `turn` tells when."""
         if not self._slicing:
             self._begin()
@@ -57,7 +57,7 @@ class Turns:
         self._serve(share)
         return True
 
-    async def turn(self, share: Share) -> None:
+    async def turn(self, share: LoopShare) -> None:
         """Wait until it is one's turn."""
         share.used = max(share.used, self._now)
         while True:
@@ -70,12 +70,12 @@ class Turns:
             if _clock() <= self._until:
                 return self._serve(share)
 
-    async def give_way(self, share: Share) -> None:
+    async def give_way(self, share: LoopShare) -> None:
         """Wait only if others should go first."""
         if not self.free(share):
             await self.turn(share)
 
-    def _serve(self, share: Share) -> None:
+    def _serve(self, share: LoopShare) -> None:
         self._now = share.used = max(share.used, self._now)
 
     def _begin(self) -> None:
@@ -113,7 +113,7 @@ class Metered(Generic[_R]):
 
     __slots__ = ("_share", "_work")
 
-    def __init__(self, work: Coroutine[Any, Any, _R], share: Share) -> None:
+    def __init__(self, work: Coroutine[Any, Any, _R], share: LoopShare) -> None:
         self._work = work
         self._share = share
 

@@ -33,8 +33,8 @@ _COLLECT = """
 import gc, sys
 import bridge.server
 if "leave" in sys.argv:
-    from bridge.allocator import leave_out_what_is_there
-    leave_out_what_is_there()
+    from bridge.allocator import freeze_startup_objects
+    freeze_startup_objects()
 print(len(gc.get_objects()))
 """
 

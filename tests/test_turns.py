@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from bridge.turns import SLICE_SECONDS, Metered, Share, Turns, turns
+from bridge.turns import SLICE_SECONDS, LoopShare, Metered, Turns, turns
 
 
 def use_up_the_slice() -> None:
@@ -16,18 +16,18 @@ def use_up_the_slice() -> None:
 
 
 async def test_nobody_waits_where_there_is_time() -> None:
-    mine, share = turns(), Share()
+    mine, share = turns(), LoopShare()
     assert all(mine.free(share) for _ in range(10))
 
 
 async def test_when_the_slice_is_over_others_go_first() -> None:
     mine = turns()
     seen: list[str] = []
-    assert mine.free(Share())
+    assert mine.free(LoopShare())
     use_up_the_slice()
-    assert not mine.free(Share())
+    assert not mine.free(LoopShare())
     asyncio.get_running_loop().call_soon(seen.append, "the loop")
-    await mine.turn(Share())
+    await mine.turn(LoopShare())
     assert seen == ["the loop"]
 
 
@@ -36,20 +36,20 @@ async def test_who_has_used_little_goes_before_who_has_used_much() -> None:
     order: list[str] = []
 
     async def served(name: str, used: float) -> None:
-        share = Share()
+        share = LoopShare()
         share.used = used
         await mine.turn(share)
         order.append(name)
         use_up_the_slice()
 
-    mine.free(Share())
+    mine.free(LoopShare())
     use_up_the_slice()
     await asyncio.gather(served("greedy", 3.0), served("busy", 2.0), served("quiet", 0.0))
     assert order == ["quiet", "busy", "greedy"]
 
 
 async def test_nothing_is_saved_up_by_being_quiet() -> None:
-    mine, old, new = turns(), Share(), Share()
+    mine, old, new = turns(), LoopShare(), LoopShare()
     old.used = 100.0
     mine.free(old)
     mine.free(new)
@@ -62,7 +62,7 @@ async def test_all_get_their_turn_however_many_they_are() -> None:
 
     async def one() -> None:
         nonlocal served
-        await mine.turn(Share())
+        await mine.turn(LoopShare())
         served += 1
 
     await asyncio.gather(*(one() for _ in range(500)))
@@ -71,9 +71,9 @@ async def test_all_get_their_turn_however_many_they_are() -> None:
 
 async def test_who_gives_up_waiting_keeps_nobody_waiting() -> None:
     mine = turns()
-    mine.free(Share())
+    mine.free(LoopShare())
     use_up_the_slice()
-    waiting = [asyncio.ensure_future(mine.turn(Share())) for _ in range(40)]
+    waiting = [asyncio.ensure_future(mine.turn(LoopShare())) for _ in range(40)]
     await asyncio.sleep(0)
     for one in waiting[:-1]:
         one.cancel()
@@ -82,7 +82,7 @@ async def test_who_gives_up_waiting_keeps_nobody_waiting() -> None:
 
 
 async def test_only_the_time_on_the_loop_counts() -> None:
-    share = Share()
+    share = LoopShare()
     others = asyncio.Event()
 
     async def work() -> str:
@@ -100,7 +100,7 @@ async def test_only_the_time_on_the_loop_counts() -> None:
 
 
 async def test_errors_and_cancelling_reach_the_metered_work() -> None:
-    share = Share()
+    share = LoopShare()
     told: list[str] = []
 
     async def work() -> None:

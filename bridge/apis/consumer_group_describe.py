@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Annotated
 from uuid import UUID
 
-from bridge.api import Api, Bound, Broker, Session
+from bridge.api import Api, Broker, RequestLimit, Session
 from bridge.apis.describe_groups import MOST_MEMBERS, told
 from bridge.errors import KafkaError
 from bridge.futures import gathered_for
@@ -148,5 +148,5 @@ API = Api(
     request=Request,
     response=Response,
     reads=True,
-    bounds=(Bound("members of an answer", MOST_MEMBERS, ErrorCode.INVALID_REQUEST),),
+    limits=(RequestLimit("members of an answer", MOST_MEMBERS, ErrorCode.INVALID_REQUEST),),
 )

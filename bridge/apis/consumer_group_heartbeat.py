@@ -7,7 +7,7 @@ import asyncio
 import uuid
 from typing import Annotated
 
-from bridge.api import Api, Bound, Broker, Later, Session
+from bridge.api import Api, Broker, DeferredResponse, RequestLimit, Session
 from bridge.errors import KafkaError
 from bridge.groups.consumer.assignors import ASSIGNORS
 from bridge.groups.consumer.model import JOINING, LEAVING, LEAVING_STATIC, Assignment, assignment
@@ -62,7 +62,7 @@ class Response:
     assignment: Assigned | None = None
 
 
-async def handle(request: Request, broker: Broker, session: Session) -> Response | Later[Response]:
+async def handle(request: Request, broker: Broker, session: Session) -> Response | DeferredResponse[Response]:
     """Take the heartbeat to its group; the answer comes when what it says is stored."""
     interval = 0 if request.member_epoch < JOINING else broker.settings.groups.consumer_heartbeat_interval_ms
     try:
@@ -70,7 +70,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         beat = await broker.groups.consumers.heartbeat(request.group_id, _heartbeat(request, session))
     except KafkaError as error:
         return _refused(error)
-    return await _answer(beat, interval) if beat.done() else Later(_answer(beat, interval))
+    return await _answer(beat, interval) if beat.done() else DeferredResponse(_answer(beat, interval))
 
 
 async def _answer(beat: "asyncio.Future[Beat]", interval: int) -> Response:
@@ -150,11 +150,13 @@ API = Api(
     request=Request,
     response=Response,
     waits=True,
-    bounds=(
-        Bound("members of a group", "groups.consumer_max_members", ErrorCode.GROUP_MAX_SIZE_REACHED),
-        Bound("bytes of a member's metadata", "groups.max_member_metadata_bytes", ErrorCode.INVALID_REQUEST),
-        Bound("bytes of all members' metadata", "groups.max_metadata_bytes", ErrorCode.COORDINATOR_NOT_AVAILABLE),
-        Bound("characters of a pattern", LONGEST, ErrorCode.INVALID_REGULAR_EXPRESSION),
-        Bound("topics that a group's patterns fit", MOST_NAMES, ErrorCode.GROUP_MAX_SIZE_REACHED),
+    limits=(
+        RequestLimit("members of a group", "groups.consumer_max_members", ErrorCode.GROUP_MAX_SIZE_REACHED),
+        RequestLimit("bytes of a member's metadata", "groups.max_member_metadata_bytes", ErrorCode.INVALID_REQUEST),
+        RequestLimit(
+            "bytes of all members' metadata", "groups.max_metadata_bytes", ErrorCode.COORDINATOR_NOT_AVAILABLE
+        ),
+        RequestLimit("characters of a pattern", LONGEST, ErrorCode.INVALID_REGULAR_EXPRESSION),
+        RequestLimit("topics that a group's patterns fit", MOST_NAMES, ErrorCode.GROUP_MAX_SIZE_REACHED),
     ),
 )

@@ -5,7 +5,7 @@ v2 is flexible; v3 may answer THROTTLING_QUOTA_EXCEEDED (KIP-599).
 
 from collections import Counter
 
-from bridge.api import Api, Bound, Broker, Session
+from bridge.api import Api, Broker, RequestLimit, Session
 from bridge.apis.create_topics import MOST_PARTITIONS
 from bridge.errors import KafkaError
 from bridge.futures import gathered, within
@@ -117,9 +117,9 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
-    bounds=(
-        Bound("partitions of a topic", "kafka.max_partitions_per_topic", ErrorCode.INVALID_PARTITIONS),
-        Bound("partitions that a topic gets", MOST_PARTITIONS, ErrorCode.POLICY_VIOLATION),
-        Bound("partitions of all topics there are", "kafka.max_partitions", ErrorCode.POLICY_VIOLATION),
+    limits=(
+        RequestLimit("partitions of a topic", "kafka.max_partitions_per_topic", ErrorCode.INVALID_PARTITIONS),
+        RequestLimit("partitions that a topic gets", MOST_PARTITIONS, ErrorCode.POLICY_VIOLATION),
+        RequestLimit("partitions of all topics there are", "kafka.max_partitions", ErrorCode.POLICY_VIOLATION),
     ),
 )

@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import field
 from typing import Annotated
 
-from bridge.api import Api, Bound, Broker, Session
+from bridge.api import Api, Broker, RequestLimit, Session
 from bridge.errors import KafkaError
 from bridge.futures import gathered, within
 from bridge.kafka.error_codes import ErrorCode
@@ -198,9 +198,9 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
-    bounds=(
-        Bound("partitions of a topic", "kafka.max_partitions_per_topic", ErrorCode.INVALID_PARTITIONS),
-        Bound("partitions of all topics in the request", MOST_PARTITIONS, ErrorCode.POLICY_VIOLATION),
-        Bound("partitions of all topics there are", "kafka.max_partitions", ErrorCode.POLICY_VIOLATION),
+    limits=(
+        RequestLimit("partitions of a topic", "kafka.max_partitions_per_topic", ErrorCode.INVALID_PARTITIONS),
+        RequestLimit("partitions of all topics in the request", MOST_PARTITIONS, ErrorCode.POLICY_VIOLATION),
+        RequestLimit("partitions of all topics there are", "kafka.max_partitions", ErrorCode.POLICY_VIOLATION),
     ),
 )

@@ -7,7 +7,7 @@ flexible. A group that does not exist is Dead; v6 says GROUP_ID_NOT_FOUND as wel
 from copy import copy
 from typing import Annotated, Any, Protocol, TypeVar
 
-from bridge.api import Api, Bound, Broker, Session
+from bridge.api import Api, Broker, RequestLimit, Session
 from bridge.errors import KafkaError
 from bridge.futures import gathered_for, in_turns
 from bridge.groups.classic.state import Group as GroupState
@@ -145,5 +145,5 @@ API = Api(
     request=Request,
     response=Response,
     reads=True,
-    bounds=(Bound("members of an answer", MOST_MEMBERS, ErrorCode.INVALID_REQUEST),),
+    limits=(RequestLimit("members of an answer", MOST_MEMBERS, ErrorCode.INVALID_REQUEST),),
 )

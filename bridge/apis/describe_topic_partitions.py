@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 
-from bridge.api import Api, Bound, Broker, Session
+from bridge.api import Api, Broker, RequestLimit, Session
 from bridge.cluster import LEADER_EPOCH
 from bridge.errors import KafkaError
 from bridge.futures import gathered, in_chunks
@@ -152,5 +152,5 @@ API = Api(
     request=Request,
     response=Response,
     reads=True,
-    bounds=(Bound("partitions of an answer", MOST_PARTITIONS, "a cursor to go on from"),),
+    limits=(RequestLimit("partitions of an answer", MOST_PARTITIONS, "a cursor to go on from"),),
 )

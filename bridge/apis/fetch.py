@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from bridge import codec
-from bridge.api import MOST_WAITING, Api, Bound, Broker, Session
+from bridge.api import MOST_WAITING, Api, Broker, RequestLimit, Session
 from bridge.cluster import check_epoch
 from bridge.codec import message_sets
 from bridge.codec.compression import KafkaCodec
@@ -22,11 +22,11 @@ from bridge.futures import TURN, gathered, in_chunks, in_turns
 from bridge.kafka import fetch_wire
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.fetch_wire import Request, RequestPartition, Response, ResponsePartition, ResponseTopic
-from bridge.lane import Lane
 from bridge.storage import entries
 from bridge.storage.error_mapping import translated
 from bridge.storage.partition import PartitionLog
 from bridge.storage.read.pending_reads import PendingReads, Wanted
+from bridge.worker_threads import WorkerThreads
 
 _READ_COMMITTED = 1
 _WITHOUT_SESSION = (0, -1)  # a full fetch: the first of a session that is wanted, or the end of any (KIP-227)
@@ -126,7 +126,7 @@ class _Poll:
         self.until = deadline
         self._request = request
         self._shared = broker.shared_answers
-        self._lane = broker.topics.lane
+        self._threads = broker.topics.threads
         self._session = session
         self._parts = parts
         self._deadline = deadline
@@ -162,7 +162,7 @@ class _Poll:
         if found < enough and not _settled(parts) and now < self.until:
             return None
         if self._version < _BATCHES:
-            await gathered(_to_messages(part, self._version, max_bytes, self._lane) for part in parts)
+            await gathered(_to_messages(part, self._version, max_bytes, self._threads) for part in parts)
         elif self._version < _ZSTD:
             _refuse_zstd(parts)
         response = await _response(request, parts, max_bytes)
@@ -253,14 +253,14 @@ def _take(part: _Part, reads: PendingReads) -> bool:
     return False
 
 
-async def _to_messages(part: _Part, version: int, max_bytes: int, lane: Lane) -> None:
+async def _to_messages(part: _Part, version: int, max_bytes: int, threads: WorkerThreads) -> None:
     """Turn what was found into messages that the version knows, the last one cut where the limit is, as by Kafka."""
     limit = max(min(part.wanted.partition_max_bytes, max_bytes), 0)
     offset = part.wanted.fetch_offset
     try:
         while part.records and part.log is not None:
             with translated():
-                data = await lane.run(_messages, part.records, version, offset, limit)
+                data = await threads.run(_messages, part.records, version, offset, limit)
                 if data:
                     if version >= _WHOLE_MESSAGE:
                         limit = max(limit, message_sets.size_of_first(data))
@@ -337,8 +337,8 @@ API = Api(
     reads=True,
     polls=True,
     waits=True,
-    bounds=(
-        Bound("bytes of an answer", "kafka.max_fetch_bytes", "fewer records"),
-        Bound("partitions that all clients wait for", MOST_WAITING, "answered at once, with a time to wait"),
+    limits=(
+        RequestLimit("bytes of an answer", "kafka.max_fetch_bytes", "fewer records"),
+        RequestLimit("partitions that all clients wait for", MOST_WAITING, "answered at once, with a time to wait"),
     ),
 )

@@ -7,7 +7,7 @@ flexible; v7 tells the protocol type (KIP-559); v8 adds the reason (KIP-800); v9
 import uuid
 from typing import Annotated
 
-from bridge.api import Api, Bound, Broker, Later, Session
+from bridge.api import Api, Broker, DeferredResponse, RequestLimit, Session
 from bridge.errors import KafkaError
 from bridge.groups.budget import MOST_PROTOCOLS
 from bridge.groups.classic.events import Join, Joined
@@ -61,7 +61,7 @@ class Response:
     members: list[Member]
 
 
-async def handle(request: Request, broker: Broker, session: Session) -> Response | Later[Response]:
+async def handle(request: Request, broker: Broker, session: Session) -> Response | DeferredResponse[Response]:
     """Take the request to its group; the answer comes when the group has its next generation."""
     version = session.api_version
     join = _join(request, session)
@@ -71,7 +71,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         return _response(Joined(ErrorCode(error.code), request.member_id), version)
     if joined.done():
         return _response(joined.result(), version)
-    return Later(joined, lambda outcome: _response(outcome, version))
+    return DeferredResponse(joined, lambda outcome: _response(outcome, version))
 
 
 def _join(request: Request, session: Session) -> Join:
@@ -118,10 +118,12 @@ API = Api(
     request=Request,
     response=Response,
     waits=True,
-    bounds=(
-        Bound("members of a group", "groups.max_size", ErrorCode.GROUP_MAX_SIZE_REACHED),
-        Bound("protocols of a member", MOST_PROTOCOLS, ErrorCode.INVALID_REQUEST),
-        Bound("bytes of a member's metadata", "groups.max_member_metadata_bytes", ErrorCode.INVALID_REQUEST),
-        Bound("bytes of all members' metadata", "groups.max_metadata_bytes", ErrorCode.COORDINATOR_NOT_AVAILABLE),
+    limits=(
+        RequestLimit("members of a group", "groups.max_size", ErrorCode.GROUP_MAX_SIZE_REACHED),
+        RequestLimit("protocols of a member", MOST_PROTOCOLS, ErrorCode.INVALID_REQUEST),
+        RequestLimit("bytes of a member's metadata", "groups.max_member_metadata_bytes", ErrorCode.INVALID_REQUEST),
+        RequestLimit(
+            "bytes of all members' metadata", "groups.max_metadata_bytes", ErrorCode.COORDINATOR_NOT_AVAILABLE
+        ),
     ),
 )

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import field
 from typing import Annotated
 
-from bridge.api import Api, Bound, Broker, Session
+from bridge.api import Api, Broker, RequestLimit, Session
 from bridge.cluster import LEADER_EPOCH, Cluster
 from bridge.errors import KafkaError
 from bridge.futures import gathered, in_turns
@@ -181,5 +181,9 @@ API = Api(
     read=read,
     closes=True,  # Kafka has one error there, REBOOTSTRAP_REQUIRED (KIP-1102), and the Java client looks for no other
     reads=True,
-    bounds=(Bound("partitions of all topics, with those created", "kafka.max_partitions", ErrorCode.POLICY_VIOLATION),),
+    limits=(
+        RequestLimit(
+            "partitions of all topics, with those created", "kafka.max_partitions", ErrorCode.POLICY_VIOLATION
+        ),
+    ),
 )

@@ -12,7 +12,7 @@ from dataclasses import field
 from typing import Annotated, Protocol
 from uuid import UUID
 
-from bridge.api import Api, Bound, Broker, Later, Session
+from bridge.api import Api, Broker, DeferredResponse, RequestLimit, Session
 from bridge.errors import KafkaError
 from bridge.futures import gathered_for, in_turns
 from bridge.groups.offsets import Member, Where
@@ -89,7 +89,7 @@ class Response:
     topics: list[ResponseTopic] = field(default_factory=list)
 
 
-async def handle(request: Request, broker: Broker, session: Session) -> Response | Later[Response]:
+async def handle(request: Request, broker: Broker, session: Session) -> Response | DeferredResponse[Response]:
     """Have the offsets stored; the connection's next request need not wait for it."""
     generation = request.generation_id_or_member_epoch
     member = Member(request.member_id, request.group_instance_id, generation, session.api_version)
@@ -100,7 +100,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     try:
         stored = await broker.offsets.commit(request.group_id, member, await _wanted(request, by_id))
         if not many:
-            return Later(stored, lambda errors: _answer(request, by_id, errors))
+            return DeferredResponse(stored, lambda errors: _answer(request, by_id, errors))
         errors, otherwise = await stored, ErrorCode.NONE
     except KafkaError as error:
         errors, otherwise = {}, ErrorCode(error.code)
@@ -177,7 +177,9 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
-    bounds=(
-        Bound("bytes of an offset's metadata", "groups.max_offset_metadata_bytes", ErrorCode.OFFSET_METADATA_TOO_LARGE),
+    limits=(
+        RequestLimit(
+            "bytes of an offset's metadata", "groups.max_offset_metadata_bytes", ErrorCode.OFFSET_METADATA_TOO_LARGE
+        ),
     ),
 )

@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 
-from bridge.api import Api, Bound, Broker, Later, Session
+from bridge.api import Api, Broker, DeferredResponse, RequestLimit, Session
 from bridge.codec import HEADER_SIZE, NO_PRODUCER, message_sets
 from bridge.codec.compression import CODEC_MASK, KafkaCodec
 from bridge.errors import KafkaError
@@ -61,7 +61,7 @@ class _Place:
     error: KafkaError | None = None
 
 
-async def handle(request: Request, broker: Broker, session: Session) -> Later[Response | None]:
+async def handle(request: Request, broker: Broker, session: Session) -> DeferredResponse[Response | None]:
     """Give every batch its place in its partition; answer when Pulsar holds them all (acks 1 as well as all)."""
     topics = [(topic.name, [_Place(topic.name, one) for one in topic.partition_data]) for topic in request.topic_data]
     places = [place for _, places in topics for place in places]
@@ -74,7 +74,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Later[Re
         await _Preparation(places, slow, session, deadline, now, broker).run()
     async for place in in_turns(places):
         _append(place, broker)
-    return Later(_Answer(request, topics, deadline).future)
+    return DeferredResponse(_Answer(request, topics, deadline).future)
 
 
 def _patience(request: Request, broker: Broker) -> float:
@@ -194,7 +194,7 @@ class _Preparation:
     async def _seal(self, place: _Place) -> None:
         log, records, before = _opened(place), _records(place, self._version), place.growth
         async with asyncio.timeout_at(self._deadline):
-            sealed = await self._topics.lane.run(_seal_all, records, self._version, log, self._now)
+            sealed = await self._topics.threads.run(_seal_all, records, self._version, log, self._now)
         place.growth = sealing.growth(sealed, len(records))
         if self._has_room:
             self._topics.growth.give(before - place.growth)  # the topic's configs may have changed meanwhile
@@ -392,10 +392,10 @@ API = Api(
     read=produce_wire.read,
     write=produce_wire.write,
     max_request_bytes=MAX_REQUEST_BYTES,
-    bounds=(
-        Bound("topics and partitions", produce_wire.MOST_ELEMENTS, "the connection is closed"),
-        Bound("batches of a partition, from v3 on", 1, ErrorCode.INVALID_RECORD),
-        Bound("bytes that a batch opens to, in entries of Pulsar", MOST_ENTRIES, ErrorCode.MESSAGE_TOO_LARGE),
-        Bound("bytes by which the entries are larger than what came", MOST_OF_REQUEST, ErrorCode.MESSAGE_TOO_LARGE),
+    limits=(
+        RequestLimit("topics and partitions", produce_wire.MOST_ELEMENTS, "the connection is closed"),
+        RequestLimit("batches of a partition, from v3 on", 1, ErrorCode.INVALID_RECORD),
+        RequestLimit("bytes that a batch opens to, in entries of Pulsar", MOST_ENTRIES, ErrorCode.MESSAGE_TOO_LARGE),
+        RequestLimit("bytes by which the entries exceed the request", MOST_OF_REQUEST, ErrorCode.MESSAGE_TOO_LARGE),
     ),
 )

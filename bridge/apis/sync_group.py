@@ -5,7 +5,7 @@ v1 adds throttle_time_ms; v3 static members (KIP-345); v4 is flexible; v5 has bo
 
 from typing import Annotated
 
-from bridge.api import Api, Bound, Broker, Later, Session
+from bridge.api import Api, Broker, DeferredResponse, RequestLimit, Session
 from bridge.errors import KafkaError
 from bridge.groups.budget import check_size
 from bridge.groups.classic.events import Sync, Synced
@@ -48,7 +48,7 @@ class Response:
     assignment: bytes
 
 
-async def handle(request: Request, broker: Broker, session: Session) -> Response | Later[Response]:
+async def handle(request: Request, broker: Broker, session: Session) -> Response | DeferredResponse[Response]:
     """Take the request to its group; the answer comes when the leader's assignment is stored."""
     if session.api_version >= NAMES_PROTOCOL and (request.protocol_type is None or request.protocol_name is None):
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
@@ -62,7 +62,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         assignments={one.member_id: one.assignment for one in request.assignments},
     )
     synced = await broker.groups.sync(request.group_id, sync)
-    return _response(synced.result()) if synced.done() else Later(synced, _response)
+    return _response(synced.result()) if synced.done() else DeferredResponse(synced, _response)
 
 
 def _response(synced: Synced) -> Response:
@@ -84,9 +84,9 @@ API = Api(
     request=Request,
     response=Response,
     waits=True,
-    bounds=(
-        Bound("assignments", "groups.max_size", ErrorCode.INVALID_REQUEST),
-        Bound("bytes of an assignment", "groups.max_member_metadata_bytes", ErrorCode.INVALID_REQUEST),
-        Bound("bytes of all assignments", "groups.max_metadata_bytes", ErrorCode.COORDINATOR_NOT_AVAILABLE),
+    limits=(
+        RequestLimit("assignments", "groups.max_size", ErrorCode.INVALID_REQUEST),
+        RequestLimit("bytes of an assignment", "groups.max_member_metadata_bytes", ErrorCode.INVALID_REQUEST),
+        RequestLimit("bytes of all assignments", "groups.max_metadata_bytes", ErrorCode.COORDINATOR_NOT_AVAILABLE),
     ),
 )

@@ -2,7 +2,7 @@
 
 from bridge.connection.acceptor import Acceptor
 from bridge.connection.budget import Budget
-from bridge.connection.client import Connection
+from bridge.connection.client import ClientConnection
 from bridge.connection.listener import Listener
 
-__all__ = ["Acceptor", "Budget", "Connection", "Listener"]
+__all__ = ["Acceptor", "Budget", "ClientConnection", "Listener"]

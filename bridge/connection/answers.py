@@ -24,7 +24,7 @@ LONG = 1000
 """Elements of an answer from which on a thread writes it: two milliseconds."""
 
 
-class Made(NamedTuple):
+class EncodedResponse(NamedTuple):
     """An answer as it goes out."""
 
     buffers: Sequence[Buffer]
@@ -32,7 +32,7 @@ class Made(NamedTuple):
     """The errors that it tells."""
 
 
-class Started:
+class InFlightRequest:
     """A request that is under way or answered, in its place in the order of answers."""
 
     __slots__ = ("api", "body", "buffers", "correlation_id", "future", "make", "received", "size", "version")
@@ -49,14 +49,14 @@ class Started:
         self.make: Callable[[Any], Any] | None = None  # of its result, the answer
 
 
-def made(started: Started, response: Any, *, pausing: bool) -> Made:
+def made(started: InFlightRequest, response: Any, *, pausing: bool) -> EncodedResponse:
     """Write an answer, which asks for a pause where its connection is to end; EncodeError."""
     if pausing and hasattr(response, "throttle_time_ms"):
         response.throttle_time_ms = THROTTLE_MS
     api, version = started.api, started.version
     body = api.encode(response, version)
     answer = frames.answer(api.key, started.correlation_id, api.is_flexible(version), body)
-    return Made(answer, list(error_codes(response)))
+    return EncodedResponse(answer, list(error_codes(response)))
 
 
 def is_long(response: Any) -> bool:
@@ -77,7 +77,7 @@ def _left(value: Any, left: int) -> int:
     return left
 
 
-class Waiting:
+class PendingResponseBytes:
     """Counts the bytes of all answers that are read from Pulsar, or that clients have not taken yet.
 
     Nobody is kept waiting for them, or slow consumers would stop producers: what is read for a fetch gets smaller.
@@ -100,12 +100,14 @@ class Waiting:
         self._gauge.set(self._held)
 
 
-class Outbox:
+class ResponseWriter:
     """Hands buffers to the transport only as fast as the client reads; the rest stays where it is, not copied."""
 
     __slots__ = ("_buffers", "_closed", "_going_on", "_size", "_transport", "_waiting", "_written", "writable")
 
-    def __init__(self, transport: asyncio.Transport, waiting: Waiting, written: Callable[[], None]) -> None:
+    def __init__(
+        self, transport: asyncio.Transport, waiting: PendingResponseBytes, written: Callable[[], None]
+    ) -> None:
         """`written` is called when all has been handed over after a turn of others."""
         transport.set_write_buffer_limits(high=HIGH_WATER)
         self._transport = transport

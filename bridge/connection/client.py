@@ -17,9 +17,9 @@ States. A connection is in the first row that applies:
 | open      | else                                       | yes   | yes                  |                             |
 
 A request goes frame → `intake` → its turn (`turns`) → handler (`_work`, one task while there is something to do) →
-`_started`, which keeps the order of the answers → `_outbox` → socket. A handler that returns `Later` lets the next
-request start (api.py). A frame that breaks the protocol closes the connection, as Kafka does; so does a handler that
-fails unforeseen: a client must never wait for an answer that will not come.
+`_started`, which keeps the order of the answers → `_outbox` → socket. A handler that returns `DeferredResponse` lets
+the next request start (api.py). A frame that breaks the protocol closes the connection, as Kafka does; so does a
+handler that fails unforeseen: a client must never wait for an answer that will not come.
 """
 
 import asyncio
@@ -30,8 +30,8 @@ from logging import DEBUG
 from typing import TYPE_CHECKING, Any, cast
 
 from bridge import log
-from bridge.api import Later, Session
-from bridge.connection.answers import Made, Outbox, Started, is_long, made
+from bridge.api import DeferredResponse, Session
+from bridge.connection.answers import EncodedResponse, InFlightRequest, ResponseWriter, is_long, made
 from bridge.connection.draining import LINGER_SECONDS, Drain
 from bridge.connection.intake import Intake
 from bridge.connection.parts import Refused, address_of, cancelled_from_outside, join_with_end
@@ -39,7 +39,7 @@ from bridge.connection.requests import identify, perform
 from bridge.errors import KafkaError
 from bridge.fairness import ASKER
 from bridge.kafka import frames, message
-from bridge.turns import SHARE, Metered, Share
+from bridge.turns import LOOP_SHARE, LoopShare, Metered
 
 if TYPE_CHECKING:
     from bridge.connection.listener import Listener
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 _log = log.get(__name__)
 
 
-class Connection(asyncio.BufferedProtocol):
+class ClientConnection(asyncio.BufferedProtocol):
     """A client's socket."""
 
     def __init__(self, listener: "Listener", number: int) -> None:
@@ -60,12 +60,12 @@ class Connection(asyncio.BufferedProtocol):
         self._number = number
         self._session: Session
         self._transport: asyncio.Transport
-        self._outbox: Outbox
+        self._outbox: ResponseWriter
         self._frames = self._intake.frames
-        self._share = Share()
-        self._started: deque[Started] = deque()  # in the order of the requests
+        self._share = LoopShare()
+        self._started: deque[InFlightRequest] = deque()  # in the order of the requests
         self._worker: asyncio.Task[None] | None = None
-        self._running: Started | None = None
+        self._running: InFlightRequest | None = None
         self._reading = True
         self._ended = False  # the client sends no more
         self._drain: Drain | None = None
@@ -81,7 +81,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client has connected."""
         self._transport = cast(asyncio.Transport, transport)
-        self._outbox = Outbox(self._transport, self._listener.waiting, self._wake)
+        self._outbox = ResponseWriter(self._transport, self._listener.waiting, self._wake)
         peer = address_of(transport.get_extra_info("peername"))
         waiting = self._listener.waiting
         self._session = Session(
@@ -226,7 +226,7 @@ class Connection(asyncio.BufferedProtocol):
     async def _work(self) -> None:
         """Run the queued requests one after another."""
         ASKER.set(self._number)
-        SHARE.set(self._share)
+        LOOP_SHARE.set(self._share)
         turns, share = self._listener.turns, self._share
         try:
             while self._may_start():
@@ -234,7 +234,7 @@ class Connection(asyncio.BufferedProtocol):
                     await turns.turn(share)
                     if not self._may_start():
                         break
-                await Metered(self._serve(Started(*self._intake.next())), share)
+                await Metered(self._serve(InFlightRequest(*self._intake.next())), share)
         except asyncio.CancelledError:
             if not self._lost:  # not by connection_lost: the event loop ends
                 self.abort()
@@ -243,8 +243,8 @@ class Connection(asyncio.BufferedProtocol):
             self._worker = None
             self._wake()
 
-    async def _serve(self, started: Started) -> None:
-        """Run one request up to its answer or its `Later`."""
+    async def _serve(self, started: InFlightRequest) -> None:
+        """Run one request up to its answer or its `DeferredResponse`."""
         self._started.append(started)
         self._running = started
         try:
@@ -267,26 +267,26 @@ class Connection(asyncio.BufferedProtocol):
         finally:
             self._running = None
 
-    async def _run(self, started: Started) -> None:
+    async def _run(self, started: InFlightRequest) -> None:
         identify(started, self._broker, self._session)
         if started.api.reads and self._lost:
             return self._finish(started, None)
         if started.api.polls and self._drain is not None and self._frames:
             return self._answer_emptily(started)
-        result = await perform(started, self._broker, self._session, self._listener.lanes, self._intake.give_back)
-        if isinstance(result, Later):
+        result = await perform(started, self._broker, self._session, self._listener.large, self._intake.give_back)
+        if isinstance(result, DeferredResponse):
             return self._follow(started, result.future, result.make)
         self._finish(started, await self._made(started, result) if is_long(result) else result)
 
-    def _answer_emptily(self, started: Started) -> None:
+    def _answer_emptily(self, started: InFlightRequest) -> None:
         """Answer a long poll that cannot go on: nothing yet, and a time to wait (KIP-219)."""
         self._finish(started, message.blank(started.api.response))
 
-    def _follow(self, started: Started, future: Awaitable[Any], make: Callable[[Any], Any] | None) -> None:
+    def _follow(self, started: InFlightRequest, future: Awaitable[Any], make: Callable[[Any], Any] | None) -> None:
         started.future, started.make = asyncio.ensure_future(future), make
         started.future.add_done_callback(partial(self._later_done, started))
 
-    def _later_done(self, started: Started, future: asyncio.Future[Any]) -> None:
+    def _later_done(self, started: InFlightRequest, future: asyncio.Future[Any]) -> None:
         started.future = None
         lost = self._lost and future.cancelled()
         try:
@@ -301,7 +301,7 @@ class Connection(asyncio.BufferedProtocol):
 
     # ---- answers -----------------------------------------------------------------------------------------------------
 
-    def _fail(self, started: Started, error: BaseException) -> None:
+    def _fail(self, started: InFlightRequest, error: BaseException) -> None:
         """Answer with the error if the API has a place for it, else close: the client must not wait for ever."""
         if isinstance(error, KafkaError):
             response = started.api.failure(error.code, error.message, started.version)
@@ -316,9 +316,9 @@ class Connection(asyncio.BufferedProtocol):
         self._finish(started, None)
         self._close()
 
-    def _finish(self, started: Started, response: Any | None) -> None:
+    def _finish(self, started: InFlightRequest, response: Any | None) -> None:
         """Give a request its answer (None: it gets none), and write what is now due."""
-        if response is not None and not isinstance(response, Made):
+        if response is not None and not isinstance(response, EncodedResponse):
             response = made(started, response, pausing=self._drain is not None)
         started.buffers = ()
         if self._drain is not None:
@@ -329,7 +329,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._metrics.api(started.api.key).error(code)
         self._flush()
 
-    def _made(self, started: Started, response: Any) -> Awaitable[Made]:
+    def _made(self, started: InFlightRequest, response: Any) -> Awaitable[EncodedResponse]:
         return self._broker.aside.run(made, started, response, pausing=self._drain is not None)
 
     def _flush(self) -> None:

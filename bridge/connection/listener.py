@@ -6,10 +6,10 @@ from contextlib import suppress
 
 from bridge import log
 from bridge.api import Broker
-from bridge.connection.answers import Waiting
+from bridge.connection.answers import PendingResponseBytes
 from bridge.connection.budget import Budget
-from bridge.connection.client import Connection
-from bridge.connection.requests import Lanes
+from bridge.connection.client import ClientConnection
+from bridge.connection.requests import LargeRequestThreads
 from bridge.kafka.frames import SCRATCH_BYTES
 from bridge.turns import turns
 
@@ -25,29 +25,31 @@ class Listener:
     def __init__(self, broker: Broker, budget: Budget, name: str = "kafka", stall_seconds: float = STALL_SECONDS):
         self.broker = broker
         self.budget = budget
-        self.waiting = Waiting(broker.settings.kafka.memory_budget_bytes, broker.metrics.waiting_answer_bytes)
+        self.waiting = PendingResponseBytes(
+            broker.settings.kafka.memory_budget_bytes, broker.metrics.waiting_answer_bytes
+        )
         self.turns = turns()
-        self.lanes = Lanes()
+        self.large = LargeRequestThreads()
         self.name = name
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self._settings = broker.settings.kafka
         self._metrics = broker.metrics
         self._stall_seconds = min(stall_seconds, self._settings.idle_seconds)
-        self._connections: set[Connection] = set()  # also lost ones whose requests still run
-        self._open: set[Connection] = set()
-        self._paused: set[Connection] = set()
+        self._connections: set[ClientConnection] = set()  # also lost ones whose requests still run
+        self._open: set[ClientConnection] = set()
+        self._paused: set[ClientConnection] = set()
         self._of_host: Counter[str] = Counter()
         self._draining = False
         self._drained = asyncio.Event()
         self._made = 0
         self._sweeper: asyncio.TimerHandle | None = None
 
-    def __call__(self) -> Connection:
+    def __call__(self) -> ClientConnection:
         """A protocol for a socket just accepted."""
         self._made += 1
-        return Connection(self, self._made)
+        return ClientConnection(self, self._made)
 
-    def admit(self, connection: Connection) -> bool:
+    def admit(self, connection: ClientConnection) -> bool:
         """Take the connection in; False when there are too many."""
         self._connections.add(connection)
         self._open.add(connection)
@@ -63,7 +65,7 @@ class Listener:
             and self._of_host[connection.host] <= self._settings.max_connections_per_ip
         )
 
-    def closed(self, connection: Connection) -> None:
+    def closed(self, connection: ClientConnection) -> None:
         """The connection's socket is gone."""
         self._open.discard(connection)
         self._metrics.connections.set(len(self._open))
@@ -71,13 +73,13 @@ class Listener:
         if not self._of_host[connection.host]:
             del self._of_host[connection.host]
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: ClientConnection) -> None:
         """The connection's last request is done, too."""
         self._connections.discard(connection)
         if not self._connections:
             self._drained.set()
 
-    def show_paused(self, connection: Connection, paused: bool) -> None:
+    def show_paused(self, connection: ClientConnection, paused: bool) -> None:
         """Count the connection as not read, or not."""
         if (connection in self._paused) == paused:
             return

@@ -7,7 +7,7 @@ from typing import Any, cast
 from bridge import log
 from bridge.api import MAX_CONTROL_BYTES, Api, Broker, Session
 from bridge.apis import api_versions
-from bridge.connection.answers import Started
+from bridge.connection.answers import InFlightRequest
 from bridge.connection.parts import Refused
 from bridge.errors import KafkaError
 from bridge.fairness import FairLimit
@@ -22,7 +22,7 @@ LARGE_BYTES = 8 * 1024
 AT_ONCE = 2
 
 
-class Lanes:
+class LargeRequestThreads:
     """Where an API's large requests wait for each other, by turns of their connections.
 
     Elements of two bytes make objects of a hundred, so only a few such requests are in memory.
@@ -36,7 +36,7 @@ class Lanes:
         return self._of.setdefault(api.key, FairLimit(AT_ONCE))
 
 
-def identify(started: Started, broker: Broker, session: Session) -> None:
+def identify(started: InFlightRequest, broker: Broker, session: Session) -> None:
     """Read the header; `started` and the session learn what it is. Refused where it breaks the protocol."""
     frame = cast(memoryview, started.body)
     key, version, started.correlation_id = frames.parse_start(frame)
@@ -67,7 +67,11 @@ def identify(started: Started, broker: Broker, session: Session) -> None:
 
 
 async def perform(
-    started: Started, broker: Broker, session: Session, lanes: Lanes, give_back: Callable[[int], None]
+    started: InFlightRequest,
+    broker: Broker,
+    session: Session,
+    large_requests: LargeRequestThreads,
+    give_back: Callable[[int], None],
 ) -> Any:
     """What the API's handler makes of the request; raises what it raises, Refused where the body is none.
 
@@ -77,7 +81,7 @@ async def perform(
     if started.size <= LARGE_BYTES or api.max_request_bytes > MAX_CONTROL_BYTES:
         request = _decode(started)
     else:
-        async with lanes.of(api):
+        async with large_requests.of(api):
             if api.pure:
                 return await broker.aside.run(_perform, started, broker, session)
             request = await broker.aside.run(_decode, started)
@@ -89,7 +93,7 @@ async def perform(
     return await api.handle(request, broker, session)
 
 
-def _perform(started: Started, broker: Broker, session: Session) -> Any:
+def _perform(started: InFlightRequest, broker: Broker, session: Session) -> Any:
     work = cast(Coroutine[Any, Any, Any], started.api.handle(_decode(started), broker, session))
     try:
         work.send(None)
@@ -99,7 +103,7 @@ def _perform(started: Started, broker: Broker, session: Session) -> Any:
     raise RuntimeError(f"{started.api.name} is not pure: its handler waits")
 
 
-def _decode(started: Started) -> Any:
+def _decode(started: InFlightRequest) -> Any:
     body, started.body = cast(memoryview, started.body), None  # what is kept of it, the handler keeps
     try:
         return started.api.decode(body, started.version)

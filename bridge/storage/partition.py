@@ -45,13 +45,13 @@ class PartitionLog:
         self._gone = gone
         self._index = OffsetIndex()
         self._search = Search(
-            topic, storage.client, storage.admin, storage.metrics, storage.maker(), self._index, storage.lane
+            topic, storage.client, storage.admin, storage.metrics, storage.maker(), self._index, storage.threads
         )
         stored = Stored(topic, storage.client, self._search, storage)
         self._appender = Appender(topic, storage, self.end, stored, self)
         self._tails = TailOwner(storage, self.end, self._search, self._reader, self._tail_failed)
         self._start = LogStart(topic, self._search, self.end, self._tails.load, self._tails.open_at_start)
-        self._times = TimeLookup(self._search, self.end, self.earliest, self._read_surely, storage.lane)
+        self._times = TimeLookup(self._search, self.end, self.earliest, self._read_surely, storage.threads)
         self._closed = False
         self.max_batch_bytes: int | None = None
         self.plan = Plan(storage.largest_entry, storage.settings.storage.entry_format)
@@ -197,7 +197,7 @@ class PartitionLog:
                 if not batches:
                     break
                 offset = batches[-1].next  # where to go on if these hold no record (chunks of a large message)
-                found = await converted(batches, max_bytes, self._storage.lane)
+                found = await converted(batches, max_bytes, self._storage.threads)
             return found
 
     async def latest(self) -> int:

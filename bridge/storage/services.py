@@ -4,7 +4,6 @@ import asyncio
 from dataclasses import dataclass, field
 
 from bridge.config import Settings
-from bridge.lane import Lane
 from bridge.metrics import StorageMetrics
 from bridge.pulsar.admin import Admin
 from bridge.pulsar.client import PulsarClient
@@ -15,6 +14,7 @@ from bridge.storage.append.preparation import METADATA_BYTES
 from bridge.storage.read.batches import BatchMaker
 from bridge.storage.read.cache import Cache
 from bridge.storage.read.catch_up import CatchUps
+from bridge.worker_threads import WorkerThreads
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Storage:
     deduplication: Deduplication
     writer: str  # names this process among a topic's producers
     missing: MissingBatches = field(default_factory=MissingBatches)
-    lane: Lane = field(default_factory=Lane)
+    threads: WorkerThreads = field(default_factory=WorkerThreads)
     growth: Growth = field(default_factory=Growth)
     far_searches: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(4))
     """How many look for a repeated batch far back in a log at once: it is work, which clients decide to have done."""

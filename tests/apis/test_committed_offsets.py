@@ -7,13 +7,13 @@ from typing import Any, cast
 
 import pytest
 
-from bridge.api import Broker, Later, Session
+from bridge.api import Broker, DeferredResponse, Session
 from bridge.apis import offset_commit, offset_delete, offset_fetch
 from bridge.errors import KafkaError
 from bridge.groups.offsets import Member, Where
 from bridge.groups.store.records import StoredOffset
 from bridge.kafka.error_codes import ErrorCode
-from bridge.lane import Lane
+from bridge.worker_threads import WorkerThreads
 from tests.apis.wire import answer_of
 
 SESSION = Session(1, "peer", "listener")
@@ -48,7 +48,7 @@ class Offsets:
 
 
 def broker(refusal: ErrorCode | None = None) -> Broker:
-    return cast(Broker, SimpleNamespace(offsets=Offsets(refusal), aside=Lane(1)))
+    return cast(Broker, SimpleNamespace(offsets=Offsets(refusal), aside=WorkerThreads(1)))
 
 
 def asked(*partitions: int) -> list[offset_fetch.Topic]:
@@ -120,7 +120,7 @@ def commit(**fields: Any) -> offset_commit.Request:
 async def test_a_commit_is_answered_later_for_each_partition() -> None:
     where = broker()
     answer = await offset_commit.handle(commit(member_id="m", generation_id_or_member_epoch=3), where, SESSION)
-    assert isinstance(answer, Later)
+    assert isinstance(answer, DeferredResponse)
     errors = [(topic.name, one.error_code) for topic in (await answer_of(answer)).topics for one in topic.partitions]
     assert errors == [("t", 0), ("u", 3)]
     _, member, wanted = cast(Offsets, where.offsets).committed[0]
@@ -137,7 +137,7 @@ async def test_a_refused_commit_is_refused_for_each_partition() -> None:
 async def test_old_clients_choose_how_long_an_offset_is_kept() -> None:
     where = broker()
     answer = await offset_commit.handle(commit(retention_time_ms=1000), where, SESSION)
-    assert isinstance(answer, Later)
+    assert isinstance(answer, DeferredResponse)
     await answer_of(answer)
     assert cast(Offsets, where.offsets).committed[0][2]["t", 1].expires_at_ms > 1000
 

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from bridge.api import Broker, Session
 from bridge.apis import fetch
-from bridge.connection.answers import Waiting
+from bridge.connection.answers import PendingResponseBytes
 from bridge.encoded import Encoded
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.fetch_wire import Request, RequestPartition, RequestTopic, Response
@@ -148,7 +148,7 @@ def test_answers_that_are_made_at_the_same_time_share_the_room(
     for _ in range(20):
         producer.produce(topic, bytes(50_000))
     assert producer.flush(30) == 0
-    waiting = Waiting(4_000_000, Gauge())
+    waiting = PendingResponseBytes(4_000_000, Gauge())
     partition = RequestPartition(partition=0, fetch_offset=0, partition_max_bytes=3_000_000)
     wanted = [RequestTopic(topic=topic, partitions=[partition])]
     much = Request(max_wait_ms=1000, min_bytes=1, max_bytes=50 << 20, topics=wanted)

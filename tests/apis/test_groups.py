@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from bridge.api import Broker, Later, Session
+from bridge.api import Broker, DeferredResponse, Session
 from bridge.apis import (
     delete_groups,
     describe_groups,
@@ -46,7 +46,7 @@ class Bench:
         """The answer to a request, written and read as in that version; a held one is a future."""
         session = Session(id=1, peer="10.0.0.1:5000", listener="", client_id="client", api_version=version)
         result = await api.API.handle(api.Request(**fields), self.broker, session)
-        if isinstance(result, Later):
+        if isinstance(result, DeferredResponse):
             return asyncio.ensure_future(self._written(api, version, answer_of(result)))
         api.API.encode(result, version)
         return result

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from bridge import codec
-from bridge.api import Later, Session
+from bridge.api import DeferredResponse, Session
 from bridge.apis import produce
 from bridge.codec import Rebuild, Record, compression
 from bridge.codec.compression import KafkaCodec
 from bridge.codec.packing import pack
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.produce_wire import Request, RequestPartition, RequestTopic, Response
-from bridge.lane import Lane
 from bridge.storage.append import preparation as sealing
 from bridge.storage.append.conversion_memory import Growth
 from bridge.storage.append.preparation import Plan, Sealed
+from bridge.worker_threads import WorkerThreads
 
 MIB = 1 << 20
 COMPRESSED = [one for one in KafkaCodec if one]
@@ -69,7 +69,7 @@ class Site:
             log=lambda _, index: self.logs[index],
             partition=self._partition,
             note_missing=lambda *_: None,
-            lane=Lane(places),
+            threads=WorkerThreads(places),
             growth=self.growth,
         )
         settings = SimpleNamespace(pulsar=SimpleNamespace(operation_timeout_seconds=30))
@@ -78,14 +78,14 @@ class Site:
     async def _partition(self, _: str, index: int) -> Log:
         return self.logs[index]
 
-    async def begin(self, batches: dict[int, bytes], timeout_ms: int = 30_000) -> Later[Response | None]:
+    async def begin(self, batches: dict[int, bytes], timeout_ms: int = 30_000) -> DeferredResponse[Response | None]:
         """Have a request take its places."""
         parts = [RequestPartition(index=index, records=memoryview(batch)) for index, batch in batches.items()]
         session = Session(id=1, peer="", listener="", api_version=7)
         request = Request(acks=-1, timeout_ms=timeout_ms, topic_data=[RequestTopic(name="t", partition_data=parts)])
         return await produce.handle(request, self._broker, session)
 
-    async def errors(self, later: Later[Response | None]) -> list[int]:
+    async def errors(self, later: DeferredResponse[Response | None]) -> list[int]:
         """The errors by partition."""
         response = await later.future
         return [one.error_code for one in response.responses[0].partition_responses]

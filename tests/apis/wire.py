@@ -5,7 +5,7 @@ import struct
 import uuid
 from typing import Any
 
-from bridge.api import Api, Later
+from bridge.api import Api, DeferredResponse
 from bridge.apis import api_versions
 from bridge.kafka import message
 from tests.support.bridges import BridgeThread
@@ -41,7 +41,7 @@ def ask_at(address: str, api: Api, request: Any, version: int | None = None) -> 
     return message.decode(api.response, body, version, flexible)
 
 
-async def answer_of(later: Later[Any]) -> Any:
+async def answer_of(later: DeferredResponse[Any]) -> Any:
     """What the connection would answer, once it can."""
     result = await later.future
     return result if later.make is None else later.make(result)

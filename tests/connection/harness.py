@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any, cast
 
-from bridge.api import Api, Broker, Later, Session
+from bridge.api import Api, Broker, DeferredResponse, Session
 from bridge.apis import api_versions
 from bridge.config import Address, Settings
 from bridge.connection import Acceptor, Budget, Listener
@@ -76,10 +76,10 @@ class Bench:
         self._start(request)
         return Response(number=request.number, data=request.data)
 
-    async def _later(self, request: Request, broker: Broker, session: Session) -> Later[Response]:
+    async def _later(self, request: Request, broker: Broker, session: Session) -> DeferredResponse[Response]:
         self._start(request)
         self.later[request.number] = asyncio.get_running_loop().create_future()
-        return Later(self.later[request.number])
+        return DeferredResponse(self.later[request.number])
 
     async def _poll(self, request: Request, broker: Broker, session: Session) -> Response:
         self._start(request)
@@ -105,7 +105,7 @@ class Bench:
         self._start(request)
 
     def answer(self, number: int, data: bytes = b"") -> None:
-        """Let a Later have its answer."""
+        """Let a DeferredResponse have its answer."""
         self.later[number].set_result(Response(number=number, data=data))
 
     async def begun(self, count: int) -> None:

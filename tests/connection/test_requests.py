@@ -9,13 +9,13 @@ from typing import Any, cast
 import pytest
 
 from bridge.api import Api, Broker, Session
-from bridge.connection.answers import Started
-from bridge.connection.requests import AT_ONCE, LARGE_BYTES, Lanes, perform
+from bridge.connection.answers import InFlightRequest
+from bridge.connection.requests import AT_ONCE, LARGE_BYTES, LargeRequestThreads, perform
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int32, message
 from bridge.kafka.primitives import MAX_ELEMENTS
-from bridge.lane import Lane
+from bridge.worker_threads import WorkerThreads
 from tests.connection.harness import Response
 
 SMALL, LARGE = bytes(100), bytes(LARGE_BYTES + 1)
@@ -56,12 +56,12 @@ class Site:
         self.running -= 1
         return "done"
 
-    async def ask(self, body: bytes, lanes: Lanes | None = None) -> Any:
-        started = Started(memoryview(body), 0.0)
+    async def ask(self, body: bytes, large_requests: LargeRequestThreads | None = None) -> Any:
+        started = InFlightRequest(memoryview(body), 0.0)
         started.api = self.api
         broker = cast(Broker, SimpleNamespace(aside=ASIDE))
         session = Session(id=1, peer="", listener="")
-        return await perform(started, broker, session, lanes or Lanes(), self.given_back.append)
+        return await perform(started, broker, session, large_requests or LargeRequestThreads(), self.given_back.append)
 
 
 async def running(site: Site, count: int) -> None:
@@ -70,7 +70,7 @@ async def running(site: Site, count: int) -> None:
             await asyncio.sleep(0)
 
 
-ASIDE = Lane(1)
+ASIDE = WorkerThreads(1)
 HERE = threading.get_ident
 
 
@@ -106,10 +106,10 @@ async def test_who_waits_all_the_same_is_found_out() -> None:
 
 async def test_a_few_large_ones_of_an_api_are_under_way_and_keep_up_no_other() -> None:
     release = asyncio.Event()
-    site, other, lanes = Site(release.wait, key=1), Site(key=2), Lanes()
-    asking = [asyncio.ensure_future(site.ask(LARGE, lanes)) for _ in range(3 * AT_ONCE)]
+    site, other, large_requests = Site(release.wait, key=1), Site(key=2), LargeRequestThreads()
+    asking = [asyncio.ensure_future(site.ask(LARGE, large_requests)) for _ in range(3 * AT_ONCE)]
     await running(site, AT_ONCE)
-    assert await other.ask(LARGE, lanes) == "done"
+    assert await other.ask(LARGE, large_requests) == "done"
     release.set()
     assert await asyncio.gather(*asking) == ["done"] * 3 * AT_ONCE
     assert site.most == AT_ONCE
@@ -118,8 +118,8 @@ async def test_a_few_large_ones_of_an_api_are_under_way_and_keep_up_no_other() -
 @pytest.mark.parametrize("body", [SMALL, LARGE])
 async def test_what_waits_for_others_holds_no_bytes_and_no_place(body: bytes) -> None:
     release = asyncio.Event()
-    site, lanes = Site(release.wait, waits=True), Lanes()
-    asking = [asyncio.ensure_future(site.ask(body, lanes)) for _ in range(3 * AT_ONCE)]
+    site, large_requests = Site(release.wait, waits=True), LargeRequestThreads()
+    asking = [asyncio.ensure_future(site.ask(body, large_requests)) for _ in range(3 * AT_ONCE)]
     await running(site, 3 * AT_ONCE)
     assert site.given_back == [len(body)] * 3 * AT_ONCE
     release.set()

@@ -15,7 +15,7 @@ from math import log
 from typing import Any
 from zlib import crc32
 
-from bridge.connection.client import Connection as ClientConnection
+from bridge.connection.client import ClientConnection
 from bridge.pulsar.attachment import Attachment
 
 _SCALES = (0.0, 0.0002, 0.001, 0.005, 0.02)

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from bridge.lane import Lane
 from bridge.metrics import Metrics
 from bridge.pulsar import EARLIEST, LATEST, AccessMode, Position, PulsarClient, PulsarError, Receipt
 from bridge.pulsar.admin import Conflict, NotFound
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.storage.read.search import Search
+from bridge.worker_threads import WorkerThreads
 from tests.schedules.site import Site, code_of, eventually, script, send
 
 # --- producers and deduplication --------------------------------------------------------------------------------------
@@ -308,7 +308,7 @@ async def a_topic_without_partitions_is_listed_as_stored(site: Site) -> None:
 @script
 async def ledgers_are_listed_with_their_entries(site: Site) -> None:
     topic, client = await site.topic(), await site.client()
-    search = Search(topic, client, site.admin, Metrics().storage, 1 << 20, None, Lane())  # type: ignore[arg-type]
+    search = Search(topic, client, site.admin, Metrics().storage, 1 << 20, None, WorkerThreads())  # type: ignore[arg-type]
     assert await search.offset_of_empty() == 0
     producer = client.producer(topic)
     places = [(await send(producer, count=2)).position for _ in range(3)]

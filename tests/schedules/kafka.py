@@ -1,7 +1,8 @@
 """Kafka clients for scenarios: requests to the bridge's handlers, and what a client knows of what it was told.
 
 A Produce is handled as a connection of the bridge does it (`connection/client.py`): one after another until a handler
-has given `Later`. A client that waits no longer has hung up: long polls are cancelled then, all else goes on.
+has returned a `DeferredResponse`. A client that waits no longer has hung up: long polls are cancelled then, all else
+goes on.
 """
 
 import asyncio
@@ -10,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from bridge import codec
-from bridge.api import Api, Later, Session
+from bridge.api import Api, DeferredResponse, Session
 from bridge.apis import create_topics, delete_topics, fetch, list_offsets, metadata, produce
 from bridge.codec import NO_PRODUCER, Rebuild, Record
 from bridge.encoded import Encoded
@@ -115,7 +116,7 @@ class Client:
             if isinstance(answer, Encoded):
                 body = b"".join(answer.body)
                 answer = message.decode(api.response, body, session.api_version, api.is_flexible(session.api_version))
-        if isinstance(answer, Later):
+        if isinstance(answer, DeferredResponse):
             found = await answer.future
             return found if answer.make is None else answer.make(found)
         return answer

@@ -11,13 +11,13 @@ from bridge import codec
 from bridge.codec import NO_PRODUCER, Header, Rebuild, Record
 from bridge.errors import CorruptEntry, KafkaError
 from bridge.kafka.error_codes import ErrorCode
-from bridge.lane import Lane
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import Entry, Position
 from bridge.storage import entries
 from bridge.storage.append.preparation import Plan, Sealed, seal
 from bridge.storage.entries import NO_PROMISE, UNSAID, TimeMark
 from bridge.storage.read.batches import Batch, BatchMaker
+from bridge.worker_threads import WorkerThreads
 from tests.codec.samples import NOW, not_negative
 
 LIMIT = 1 << 20
@@ -87,14 +87,14 @@ def test_the_entry_s_property_says_only_what_messages_cannot() -> None:
 async def test_the_time_mark_is_known_without_decoding() -> None:
     entry = stored(sealed(kafka_batch([record(timestamp=10)])), 99, 0)
     batch = Batch(entry, entry.payload, LIMIT)
-    assert await batch.time_mark(Lane()) == (99, 0)
+    assert await batch.time_mark(WorkerThreads()) == (99, 0)
     batch.kafka()
-    assert await batch.time_mark(Lane()) == (99, 0)
+    assert await batch.time_mark(WorkerThreads()) == (99, 0)
 
 
 async def test_what_is_not_ours_and_what_is_of_an_older_version_promises_nothing() -> None:
     entry = native(b"v", event_time=12)
-    assert await Batch(entry, entry.payload, LIMIT).time_mark(Lane()) == (12, NO_PROMISE)
+    assert await Batch(entry, entry.payload, LIMIT).time_mark(WorkerThreads()) == (12, NO_PROMISE)
     entry.metadata.properties.add(key=entries.PROPERTY, value='{"v":1,"t":99}')
     assert entries.time_mark(entry.metadata) == (99, UNSAID)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bridge import apis
-from bridge.api import Api, Bound
+from bridge.api import Api, RequestLimit
 from bridge.config import Settings
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import MAX_ELEMENTS
@@ -28,11 +28,11 @@ def table() -> str:
     """One row for each bound of an API of its own, in the order of their names."""
     rows = ["| API | bound | most | beyond it |", "|---|---|---:|---|"]
     for api in sorted(apis.load().values(), key=lambda api: api.name):
-        rows += [_row(api.name, one) for one in api.bounds]
+        rows += [_row(api.name, one) for one in api.limits]
     return "\n".join([*rows, "", *_without_a_place()])
 
 
-def _row(name: str, bound: Bound) -> str:
+def _row(name: str, bound: RequestLimit) -> str:
     most = f"`{bound.most}` ({default(bound.most):,})" if isinstance(bound.most, str) else f"{bound.most:,}"
     beyond = bound.beyond.name if isinstance(bound.beyond, ErrorCode) else bound.beyond
     return f"| {name} | {bound.of} | {most} | {beyond} |"

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 from bridge.errors import KafkaError
 from bridge.groups.consumer.regex import compiled
 from bridge.kafka.error_codes import ErrorCode
-from bridge.lane import Lane
+from bridge.worker_threads import WorkerThreads
 
 Compile: TypeAlias = Callable[[str], Callable[[str], bool]]
 
@@ -48,7 +48,7 @@ class Patterns:
         self._listing = 0
         self._kept: OrderedDict[str, _Fit] = OrderedDict()
         self._bytes = 0
-        self._thread = Lane(1)
+        self._thread = WorkerThreads(1)
 
     def names_are(self, names: Collection[str]) -> None:
         """All names there are now."""

@@ -66,7 +66,7 @@ class Stored:
         self._search = search
         self._limit = storage.largest_batch
         self._far = storage.far_searches
-        self._lane = storage.lane
+        self._threads = storage.threads
 
     async def near(self, sealed: Sealed) -> int | None:
         """The base offset of an idempotent producer's batch that is among the last entries; None where it is not."""
@@ -155,7 +155,7 @@ class Stored:
                     if batch.base >= end:
                         break
                     if batch.next > at:
-                        marks.fill((await batch.time_mark(self._lane)).newest, at, min(batch.next, end))
+                        marks.fill((await batch.time_mark(self._threads)).newest, at, min(batch.next, end))
                         at = batch.next
         if at < end:  # offsets that Pulsar has left out
             marks.fill(NO_TIMESTAMP, at, end)

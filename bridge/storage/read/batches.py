@@ -6,12 +6,12 @@ from bridge import codec
 from bridge.codec import NO_TIMESTAMP
 from bridge.errors import CorruptEntry
 from bridge.futures import give_way
-from bridge.lane import Lane
 from bridge.pulsar.types import Entry, Position
 from bridge.storage import entries
 from bridge.storage.entries import NO_PROMISE, TimeMark
 from bridge.storage.offsets import span
 from bridge.storage.read.chunks import Assembler, is_chunk
+from bridge.worker_threads import WorkerThreads
 
 # What a thread turns over; bytes uncompressed, of compressed data and of other.
 _SLOW_COMPRESSED, _SLOW = 128 * 1024, 256 * 1024
@@ -83,18 +83,18 @@ class Batch:
             return metadata.uncompressed_size > _SLOW_COMPRESSED
         return len(payload) > _SLOW
 
-    async def convert(self, lane: Lane) -> None:
+    async def convert(self, threads: WorkerThreads) -> None:
         """Have the Kafka batches made, in a thread where that takes long; once, however many wait for them."""
         if not self.is_slow:
             await give_way()
             self.kafka()
             return
         if self._converting is None:
-            self._converting = asyncio.get_running_loop().create_task(self._convert(lane))
+            self._converting = asyncio.get_running_loop().create_task(self._convert(threads))
         await asyncio.shield(self._converting)
 
-    async def _convert(self, lane: Lane) -> None:
-        self._keep(await lane.run(self._converted))
+    async def _convert(self, threads: WorkerThreads) -> None:
+        self._keep(await threads.run(self._converted))
 
     def _converted(self) -> bytes:
         entry, payload = self._entry, self._payload
@@ -112,7 +112,7 @@ class Batch:
             self._mark = entries.time_mark(self._entry.metadata)
             self._entry = self._payload = None
 
-    async def time_mark(self, lane: Lane) -> TimeMark:
+    async def time_mark(self, threads: WorkerThreads) -> TimeMark:
         """What is known of the timestamps before the end of this entry, by itself alone."""
         if self._mark is None and self._entry is not None:
             metadata = self._entry.metadata
@@ -120,7 +120,7 @@ class Batch:
             if self._payload is None:  # a chunk, alone
                 return TimeMark(metadata.event_time or metadata.publish_time, NO_PROMISE)
         if self._mark is None:
-            await self.convert(lane)
+            await self.convert(threads)
             newest = entries.summary(self.kafka())[0] if self.kafka() else NO_TIMESTAMP
             self._mark = TimeMark(newest, NO_PROMISE)
         return self._mark
@@ -175,12 +175,12 @@ def within_turn(batches: list[Batch], max_bytes: int, until: float) -> list[byte
     return within(batches, max_bytes)
 
 
-async def converted(batches: list[Batch], max_bytes: int, lane: Lane) -> list[bytes]:
+async def converted(batches: list[Batch], max_bytes: int, threads: WorkerThreads) -> list[bytes]:
     """As `within`; what takes long is done in threads, and after every few batches others get their turn."""
     size = 0
     for batch in batches:
         if not batch.is_converted:
-            await batch.convert(lane)
+            await batch.convert(threads)
         size += len(batch.kafka())
         if size > max_bytes:
             break

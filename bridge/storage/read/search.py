@@ -13,7 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate
 
-from bridge.lane import Lane
 from bridge.metrics import StorageMetrics
 from bridge.pulsar.admin import Admin
 from bridge.pulsar.client import PulsarClient
@@ -22,6 +21,7 @@ from bridge.storage.offsets import OffsetIndex
 from bridge.storage.read.batches import Batch, BatchMaker
 from bridge.storage.read.chunks import is_chunk
 from bridge.storage.read.markers import Markers
+from bridge.worker_threads import WorkerThreads
 
 _MAX_CHUNKS_BACK = 10_000
 DISORDER_MS = 10_000
@@ -69,7 +69,7 @@ class Search:
         metrics: StorageMetrics,
         maker: BatchMaker,
         index: OffsetIndex,
-        lane: Lane,
+        threads: WorkerThreads,
     ) -> None:
         self._topic = topic
         self._client = client
@@ -77,7 +77,7 @@ class Search:
         self._metrics = metrics
         self._maker = maker
         self._index = index
-        self._lane = lane
+        self._threads = threads
         self.markers = Markers(topic, admin)
 
     async def offset(self, offset: int) -> Batch | None:
@@ -113,7 +113,7 @@ class Search:
             if batch is None or number is None or number >= right:
                 right = middle
                 continue
-            mark = await batch.time_mark(self._lane)
+            mark = await batch.time_mark(self._threads)
             if mark.complete < 0 and mark.newest < timestamp - DISORDER_MS:
                 begin = left = number + 1
             elif mark.complete >= 0 and mark.newest < timestamp:

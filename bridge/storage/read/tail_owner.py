@@ -210,7 +210,7 @@ class TailOwner:
             end = max(await self._search.offset_of_empty(), self._end.offset)
             mark, base = TimeMark(NO_TIMESTAMP, end), end
         else:
-            mark = await batch.time_mark(self._storage.lane)  # from here on nothing may come in between
+            mark = await batch.time_mark(self._storage.threads)  # from here on nothing may come in between
             self._end.anchor.observe(batch.position.ledger, batch.position.entry, batch.next)
             end, base = batch.next, batch.base
         if not self.loaded:

@@ -3,10 +3,10 @@
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from bridge.lane import Lane
 from bridge.storage import entries
 from bridge.storage.read.log_end import LogEnd
 from bridge.storage.read.search import Search
+from bridge.worker_threads import WorkerThreads
 
 
 class TimeOffset(NamedTuple):
@@ -25,13 +25,13 @@ class TimeLookup:
         end: LogEnd,
         earliest: Callable[[], Awaitable[int]],
         read: Callable[[int], Awaitable[list[bytes]]],
-        lane: Lane,
+        threads: WorkerThreads,
     ) -> None:
         self._search = search
         self._end = end
         self._earliest = earliest
         self._read = read
-        self._lane = lane
+        self._threads = threads
 
     async def at(self, timestamp: int) -> TimeOffset | None:
         """The first record at or after `timestamp` (ms); None if there is none before the end as it is known."""
@@ -48,7 +48,7 @@ class TimeLookup:
                 newest, offset = entries.summary(data)
                 if newest < timestamp:
                     continue
-                first = await self._lane.run(_first, data, timestamp, start)
+                first = await self._threads.run(_first, data, timestamp, start)
                 if first is not None:
                     return first
         return None
@@ -62,7 +62,7 @@ class TimeLookup:
         last = await self._search.last(await self._search.last_position())
         if last is None:
             return None
-        guess = (await last.time_mark(self._lane)).newest
+        guess = (await last.time_mark(self._threads)).newest
         found = await self.at(guess) or await self._newest_below(guess)
         while found is not None and (newer := await self.at(found.timestamp + 1)) is not None:
             found = newer

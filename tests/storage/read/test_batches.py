@@ -12,13 +12,13 @@ from bridge import codec
 from bridge.codec import Rebuild, Record
 from bridge.codec.compression import KafkaCodec, PulsarCodec, compress_pulsar
 from bridge.codec.packing import pack
-from bridge.lane import Lane
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import Entry, Position
 from bridge.storage import entries
 from bridge.storage.entries import NO_PROMISE
 from bridge.storage.read.batches import Batch, converted, within_turn
 from bridge.storage.read.time_lookup import _first
+from bridge.worker_threads import WorkerThreads
 from tests.codec.test_message_sets import GZIP, message
 
 MIB = 1 << 20
@@ -84,10 +84,10 @@ async def test_what_takes_long_is_turned_over_in_a_thread(name: str, monkeypatch
     one = SLOW[name]()
     assert one.is_slow
     assert within_turn([one], LIMIT, asyncio.get_running_loop().time() + 60) is None
-    mark = await one.time_mark(Lane())
+    mark = await one.time_mark(WorkerThreads())
     assert mark.complete == NO_PROMISE
     assert mark.newest >= NOW
-    assert within_turn([one], LIMIT, 0.0) == await converted([one], LIMIT, Lane())
+    assert within_turn([one], LIMIT, 0.0) == await converted([one], LIMIT, WorkerThreads())
     assert threads
     assert threading.get_ident() not in threads
 

@@ -18,7 +18,7 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
-class Lane:
+class WorkerThreads:
     """So many threads at once."""
 
     def __init__(self, places: int = PLACES) -> None:

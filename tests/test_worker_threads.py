@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from bridge.fairness import ASKER
-from bridge.lane import Lane
+from bridge.worker_threads import WorkerThreads
 
 
 class Held:
@@ -42,26 +42,26 @@ class Held:
         self._go_on.release(count)
 
 
-def asked_by(asker: str, lane: Lane, held: Held) -> "asyncio.Task[str]":
+def asked_by(asker: str, threads: WorkerThreads, held: Held) -> "asyncio.Task[str]":
     context = contextvars.copy_context()
     context.run(ASKER.set, asker)
-    return asyncio.get_running_loop().create_task(lane.run(held, asker), context=context)
+    return asyncio.get_running_loop().create_task(threads.run(held, asker), context=context)
 
 
 async def test_no_more_than_the_places_are_taken_and_none_on_the_loop() -> None:
-    lane, held = Lane(2), Held()
+    threads, held = WorkerThreads(2), Held()
     held.let_go(20)
-    done = await asyncio.gather(*(asked_by(str(number), lane, held) for number in range(20)))
+    done = await asyncio.gather(*(asked_by(str(number), threads, held) for number in range(20)))
     assert done == [str(number) for number in range(20)]
     assert held.most <= 2
     assert threading.get_ident() not in held.threads
 
 
 async def test_one_waits_behind_its_own_and_not_behind_another_s_many() -> None:
-    lane, held = Lane(1), Held()
-    many = [asked_by("many", lane, held) for _ in range(50)]
+    threads, held = WorkerThreads(1), Held()
+    many = [asked_by("many", threads, held) for _ in range(50)]
     await held.entered(1)
-    few = asked_by("few", lane, held)
+    few = asked_by("few", threads, held)
     await asyncio.sleep(0)
     held.let_go(51)
     await asyncio.gather(*many, few)
@@ -69,14 +69,14 @@ async def test_one_waits_behind_its_own_and_not_behind_another_s_many() -> None:
 
 
 async def test_the_place_of_who_gives_up_is_taken_until_the_thread_ends() -> None:
-    lane, held = Lane(1), Held()
-    given_up = asked_by("given up", lane, held)
+    threads, held = WorkerThreads(1), Held()
+    given_up = asked_by("given up", threads, held)
     await held.entered(1)
     given_up.cancel()
     with pytest.raises(asyncio.CancelledError):
         await given_up
-    never_began = asked_by("never", lane, held)
-    after = asked_by("after", lane, held)
+    never_began = asked_by("never", threads, held)
+    after = asked_by("after", threads, held)
     await asyncio.sleep(0)
     never_began.cancel()
     assert held.began == ["given up"]
@@ -91,4 +91,4 @@ async def test_what_the_work_raises_is_raised() -> None:
         raise ValueError("told")
 
     with pytest.raises(ValueError, match="told"):
-        await Lane(1).run(fail)
+        await WorkerThreads(1).run(fail)
