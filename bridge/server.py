@@ -27,7 +27,7 @@ from bridge.pulsar import Admin, PulsarClient
 from bridge.pulsar.stall import Stall
 from bridge.storage.append.deduplication import Deduplication
 from bridge.storage.read.cache import Cache
-from bridge.storage.read.catch_up import CatchUps
+from bridge.storage.read.catch_up import CatchUpReaders
 from bridge.storage.services import Storage
 from bridge.storage.topics.topics import Topics
 from bridge.watchdog import Watchdog
@@ -52,7 +52,9 @@ class Server:
         self.admin = Admin(settings.pulsar)
         self._watchdog = Watchdog(self.metrics.loop_held_seconds)
         self._stall = Stall(self.metrics.pulsar, self.client.hurry)
-        catchups = CatchUps(settings.storage.max_catchup_readers, _CATCHUP_IDLE_SECONDS, self.metrics.storage)
+        catch_up_readers = CatchUpReaders(
+            settings.storage.max_catchup_readers, _CATCHUP_IDLE_SECONDS, self.metrics.storage
+        )
         self.topics = Topics(
             Storage(
                 settings=settings,
@@ -60,7 +62,7 @@ class Server:
                 admin=self.admin,
                 metrics=self.metrics.storage,
                 cache=Cache(settings.storage.cache_bytes, self.metrics.storage),
-                catchups=catchups,
+                catch_up_readers=catch_up_readers,
                 deduplication=Deduplication(self.admin, settings.pulsar.full_namespace),
                 # a name of its own for each process: two that write to one topic are two producers
                 writer=f"bridge-{settings.kafka.node_id}-{secrets.token_hex(6)}",

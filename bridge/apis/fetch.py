@@ -25,7 +25,7 @@ from bridge.kafka.fetch_wire import Request, RequestPartition, Response, Respons
 from bridge.storage import entries
 from bridge.storage.error_mapping import translated
 from bridge.storage.partition import PartitionLog
-from bridge.storage.read.pending_reads import PendingReads, Wanted
+from bridge.storage.read.pending_reads import PendingReads, ReadRequest
 from bridge.worker_threads import WorkerThreads
 
 _READ_COMMITTED = 1
@@ -54,9 +54,9 @@ class _Part:
     """Whether it was read where that takes time; what comes then comes to memory, while the log is followed."""
 
     @property
-    def place(self) -> Wanted:
+    def place(self) -> ReadRequest:
         """Where to read."""
-        return Wanted(self.topic, self.wanted.partition, self.wanted.fetch_offset)
+        return ReadRequest(self.topic, self.wanted.partition, self.wanted.fetch_offset)
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response | Encoded:
@@ -102,8 +102,8 @@ async def _wait(poll: "_Poll", parts: list[_Part], session: Session) -> Response
         logs = [part.log for part in parts if part.log is not None]
         # asked to be told before looking: nothing that comes in between is missed
         for log in logs:
-            log.end.notify(grown)
-        session.pending_reads.notify(grown)
+            log.end.add_waiter(grown)
+        session.pending_reads.set_waiter(grown)
         try:
             answer = await poll.look(loop.time())
             if answer is not None:
@@ -115,7 +115,7 @@ async def _wait(poll: "_Poll", parts: list[_Part], session: Session) -> Response
                 timer.cancel()
         finally:
             for log in logs:
-                log.end.forget(grown)
+                log.end.remove_waiter(grown)
         await poll.rest()
 
 
@@ -231,7 +231,7 @@ def _read(parts: Sequence[_Part], max_bytes: int, patience: float, reads: Pendin
                 continue
             if part.read and log.is_followed and not log.is_unopened(part.wanted.fetch_offset):
                 continue
-            if not reads.has_room:
+            if not reads.can_start:
                 under_way = True
                 continue
             reads.start(place, log, limit, patience, max_bytes)

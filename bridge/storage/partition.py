@@ -16,12 +16,12 @@ from bridge.storage.append.sequences import Place
 from bridge.storage.append.writers import ProducerBatch, User
 from bridge.storage.error_mapping import translated
 from bridge.storage.offsets import OffsetIndex
-from bridge.storage.read.batches import Batch, converted, within_turn
-from bridge.storage.read.catch_up import Cursor
+from bridge.storage.read.batches import Batch, convert_batches, kafka_batches_nowait
+from bridge.storage.read.catch_up import CatchUpReader
 from bridge.storage.read.log_end import LogEnd
 from bridge.storage.read.log_start import LogStart
 from bridge.storage.read.search import Search
-from bridge.storage.read.tail import Recreated, Tail
+from bridge.storage.read.tail import Tail, TopicRecreated
 from bridge.storage.read.tail_owner import TailOwner
 from bridge.storage.read.time_lookup import TimeLookup, TimeOffset
 from bridge.storage.services import Storage
@@ -50,7 +50,7 @@ class PartitionLog:
         stored = Stored(topic, storage.client, self._search, storage)
         self._appender = Appender(topic, storage, self.end, stored, self)
         self._tails = TailOwner(storage, self.end, self._search, self._reader, self._tail_failed)
-        self._start = LogStart(topic, self._search, self.end, self._tails.load, self._tails.open_at_start)
+        self._start = LogStart(topic, self._search, self.end, self._tails.load_end, self._tails.open_at_start)
         self._times = TimeLookup(self._search, self.end, self.earliest, self._read_surely, storage.threads)
         self._closed = False
         self.max_batch_bytes: int | None = None
@@ -79,15 +79,15 @@ class PartitionLog:
             text = f"a batch of {size} bytes is above the topic's max.message.bytes of {self.max_batch_bytes}"
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, text)
 
-    def begin_empty(self) -> None:
+    def mark_empty(self) -> None:
         """Go by it that the partition was just created: there is nothing to ask for before the first append."""
-        self._tails.begin_empty()
+        self._tails.mark_empty()
 
     # --- appending ---
 
     def is_ready(self, batches: Collection[ProducerBatch], user: User | None = None) -> bool:
         """Whether `prepare` has nothing to wait for."""
-        return self._tails.loaded and all(self._appender.is_ready(batch, user) for batch in batches)
+        return self._tails.end_loaded and all(self._appender.is_ready(batch, user) for batch in batches)
 
     async def prepare(
         self, batches: Collection[ProducerBatch] = (), user: User | None = None, deadline: float | None = None
@@ -110,7 +110,7 @@ class PartitionLog:
     async def _prepare(self, batches: Collection[ProducerBatch], user: User | None) -> None:
         with translated():
             self._check_open()
-            await self._tails.load()
+            await self._tails.load_end()
             for batch in batches:
                 if batch[0] >= 0:
                     await self._storage.deduplication.ensure(self.topic)
@@ -146,16 +146,16 @@ class PartitionLog:
     @property
     def known_end(self) -> int | None:
         """The end as far as it is known without asking; None where it was never asked for."""
-        return self.end.offset if self._tails.loaded else None
+        return self.end.offset if self._tails.end_loaded else None
 
     @property
     def is_followed(self) -> bool:
         """Whether a reader is at the tail: `end` wakes who waits whatever comes, and when the reader ends."""
-        return self._tails.live is not None
+        return self._tails.running is not None
 
     def published_at(self, offset: int) -> int | None:
         """When the record at this offset was published (ms), if it is in memory."""
-        tail = self._tails.live
+        tail = self._tails.running
         batches = None if tail is None else tail.slice(offset, 1)
         return batches[0].published_at if batches else None
 
@@ -169,16 +169,16 @@ class PartitionLog:
         if tail is None or not self._start.offset <= offset <= self.end.offset:
             return None
         if offset == self.end.offset:
-            self._storage.catchups.passed(self, offset)
+            self._storage.catch_up_readers.release(self, offset)
             return []
         batches = self._remembered(tail, offset, max_bytes)
         if not batches:
             return None if batches is None else []
-        return within_turn(batches, max_bytes, until) or None
+        return kafka_batches_nowait(batches, max_bytes, until) or None
 
     def is_unopened(self, offset: int) -> bool:
         """Whether what is at the offset is in memory, and `read_nowait` leaves it to `read` for the time it takes."""
-        tail = self._tails.live
+        tail = self._tails.running
         batches = None if tail is None else tail.slice(offset, 1)
         return batches is not None and not all(batch.is_converted for batch in batches)
 
@@ -197,13 +197,13 @@ class PartitionLog:
                 if not batches:
                     break
                 offset = batches[-1].next  # where to go on if these hold no record (chunks of a large message)
-                found = await converted(batches, max_bytes, self._storage.threads)
+                found = await convert_batches(batches, max_bytes, self._storage.threads)
             return found
 
     async def latest(self) -> int:
         """The high watermark, asked of Pulsar: others write here, too, and what they have acknowledged is in it."""
         with translated():
-            await self._tails.look()
+            await self._tails.refresh_end()
             return self.end.offset
 
     async def earliest(self) -> int:
@@ -217,7 +217,7 @@ class PartitionLog:
         with translated():
             await self._tails.open()
             if offset < 0 or offset > self.end.offset:
-                await self._tails.look()
+                await self._tails.refresh_end()
             start = await self.earliest()
             if not -1 <= offset <= self.end.offset:
                 raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is not in {start} … {self.end.offset}")
@@ -226,13 +226,13 @@ class PartitionLog:
     async def at_time(self, timestamp: int) -> TimeOffset | None:
         """The first record at or after `timestamp` (ms), as Kafka's time index finds it; None if there is none."""
         with translated():
-            await self._tails.look()
+            await self._tails.refresh_end()
             return await self._times.at(timestamp)
 
     async def newest(self) -> TimeOffset | None:
         """The record with the highest timestamp (KIP-734); None in an empty log."""
         with translated():
-            await self._tails.look()
+            await self._tails.refresh_end()
             return await self._times.newest() if self.end.offset else None
 
     async def _read_surely(self, offset: int) -> list[bytes]:
@@ -241,23 +241,23 @@ class PartitionLog:
         deadline = loop.time() + self._patience
         while True:
             arrived: asyncio.Future[None] = loop.create_future()
-            self.end.notify(arrived)
+            self.end.add_waiter(arrived)
             try:
                 found = await self.read(offset, _SCAN_BYTES, self._patience)
-                if found or (self._tails.live is not None and self._tails.live.next >= self.end.offset):
+                if found or (self._tails.running is not None and self._tails.running.next >= self.end.offset):
                     return found
                 async with asyncio.timeout_at(deadline):
                     await arrived
             finally:
-                self.end.forget(arrived)
+                self.end.remove_waiter(arrived)
 
     async def consumed_before(self, offset: int) -> Position | None:
         """The last entry of which every record lies before `offset`, or the place before the first; None for 0."""
         if offset <= 0:
             return None
         with translated():
-            found = None if self._tails.live is None else self._tails.live.slice(offset - 1, 1)
-            batch = found[0] if found else await self._search.offset(offset - 1)
+            found = None if self._tails.running is None else self._tails.running.slice(offset - 1, 1)
+            batch = found[0] if found else await self._search.find_offset(offset - 1)
             if batch is None:
                 return await self._search.last_position()
             return batch.position if batch.next <= offset else batch.position.before
@@ -277,9 +277,9 @@ class PartitionLog:
         self._closed = True
         self._start.close()
         await self._appender.close(self._patience if flush else 0)
-        await self._storage.catchups.close(self)
+        await self._storage.catch_up_readers.close(self)
         await self._tails.close()
-        self.end.wake()
+        self.end.wake_waiters()
 
     # --- within ---
 
@@ -291,13 +291,13 @@ class PartitionLog:
         near, _ = self._index.around(offset)
         tail = await self._tails.open(None if near is None else Position(*near))
         if offset > self.end.offset:  # another node or a native producer may have got there first
-            await self._tails.look()
+            await self._tails.refresh_end()
         recent = offset == self.end.offset or tail.slice(offset, 1)
         if recent and self._start.offset <= offset <= self.end.offset:
             return
         start = await self.earliest()
         if tail.older:
-            start = await self._start.within(_MEMORY_IS_FRESH)
+            start = await self._start.get_fresh(_MEMORY_IS_FRESH)
         if not start <= offset <= max(self.end.offset, self._search.markers.end):
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is not in {start} … {self.end.offset}")
 
@@ -306,34 +306,36 @@ class PartitionLog:
         found = self._remembered(tail, offset, max_bytes)
         if found is None:
             self._storage.metrics.cache_misses.inc()
-            found = await self._storage.catchups.read(self, offset, max_bytes, patience, partial(self._cursor, offset))
+            found = await self._storage.catch_up_readers.read(
+                self, offset, max_bytes, patience, partial(self._open_catch_up_reader, offset)
+            )
             if found and found[0].base > offset and offset < await self._start.find():
                 raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is below the log start {self._start.offset}")
-            if self._tails.live is tail:  # else it is closed
-                tail.older.keep(offset, found)
+            if self._tails.running is tail:  # else it is closed
+                tail.older.add(offset, found)
         return found
 
     def _remembered(self, tail: Tail, offset: int, max_bytes: int) -> list[Batch] | None:
         """What is in memory from `offset` on; None where nothing is, or where a reader is that may as well go on."""
         found = tail.slice(offset, max_bytes)
         if found is not None:
-            self._storage.catchups.passed(self, offset)
-        elif self._start.known_within(_MEMORY_IS_FRESH) and not self._storage.catchups.covers(self, offset):
+            self._storage.catch_up_readers.release(self, offset)
+        elif self._start.is_fresh(_MEMORY_IS_FRESH) and not self._storage.catch_up_readers.covers(self, offset):
             found = tail.older.slice(offset, max_bytes) or None
         if found is not None:
             self._storage.metrics.cache_hits.inc()
         return found
 
-    async def _cursor(self, offset: int) -> Cursor:
-        batch = await self._search.offset(offset)
+    async def _open_catch_up_reader(self, offset: int) -> CatchUpReader:
+        batch = await self._search.find_offset(offset)
         if batch is None:
             before, _ = self._index.around(offset)
             position = EARLIEST if before is None else Position(*before)
         else:
             position = batch.position
             if batch.is_chunk:
-                position = await self._search.chunks_start(position)
-        return Cursor(await self._reader(position), offset, self._storage.maker())
+                position = await self._search.first_chunk(position)
+        return CatchUpReader(await self._reader(position), offset, self._storage.maker())
 
     async def _reader(self, position: Position) -> Reader:
         self._check_open()
@@ -353,8 +355,8 @@ class PartitionLog:
 
     def appended(self, base: int, entry: Entry) -> None:
         """Serve what this process has written from what it sent, without waiting for it to come back."""
-        if self._tails.live is not None:
-            self._tails.live.appended(base, entry)
+        if self._tails.running is not None:
+            self._tails.running.add_appended(base, entry)
 
     def stored_at(self, base: int, position: Position) -> None:
         """Searches for what this process has written end sooner, and a short log is read by its tail alone."""
@@ -363,12 +365,12 @@ class PartitionLog:
     def crowded(self) -> None:
         """Others write here as well: entries met at the tail tell their offsets, none has to be read back."""
         if not self._closed:
-            self._tails.watch()
+            self._tails.keep_open()
 
     def recreated(self) -> None:
         """What is known here is of another topic."""
         self._gone()
 
     def _tail_failed(self, error: BridgeError) -> None:
-        if isinstance(error, Recreated) or (isinstance(error, PulsarError) and not error.retriable):
+        if isinstance(error, TopicRecreated) or (isinstance(error, PulsarError) and not error.retriable):
             self._gone()

@@ -13,7 +13,7 @@ from bridge.storage.append.missing_batches import MissingBatches
 from bridge.storage.append.preparation import METADATA_BYTES
 from bridge.storage.read.batches import BatchMaker
 from bridge.storage.read.cache import Cache
-from bridge.storage.read.catch_up import CatchUps
+from bridge.storage.read.catch_up import CatchUpReaders
 from bridge.worker_threads import WorkerThreads
 
 
@@ -26,7 +26,7 @@ class Storage:
     admin: Admin
     metrics: StorageMetrics
     cache: Cache
-    catchups: CatchUps
+    catch_up_readers: CatchUpReaders
     deduplication: Deduplication
     writer: str  # names this process among a topic's producers
     missing: MissingBatches = field(default_factory=MissingBatches)

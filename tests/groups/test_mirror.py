@@ -16,7 +16,7 @@ from bridge.metrics import Metrics
 from bridge.pulsar import Admin, PulsarClient
 from bridge.storage.append.deduplication import Deduplication
 from bridge.storage.read.cache import Cache
-from bridge.storage.read.catch_up import CatchUps
+from bridge.storage.read.catch_up import CatchUpReaders
 from bridge.storage.services import Storage
 from bridge.storage.topics.topics import Topics
 from tests.storage.conftest import sealed
@@ -115,7 +115,7 @@ async def bench(pulsar: PulsarAddress, namespace: str) -> AsyncIterator[Bench]:
             admin=admin,
             metrics=metrics.storage,
             cache=Cache(1 << 20, metrics.storage),
-            catchups=CatchUps(4, 30, metrics.storage),
+            catch_up_readers=CatchUpReaders(4, 30, metrics.storage),
             writer=f"test-{uuid.uuid4().hex[:8]}",
             deduplication=Deduplication(admin, settings.pulsar.full_namespace),
         )

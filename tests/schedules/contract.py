@@ -309,7 +309,7 @@ async def a_topic_without_partitions_is_listed_as_stored(site: Site) -> None:
 async def ledgers_are_listed_with_their_entries(site: Site) -> None:
     topic, client = await site.topic(), await site.client()
     search = Search(topic, client, site.admin, Metrics().storage, 1 << 20, None, WorkerThreads())  # type: ignore[arg-type]
-    assert await search.offset_of_empty() == 0
+    assert await search.next_offset_when_empty() == 0
     producer = client.producer(topic)
     places = [(await send(producer, count=2)).position for _ in range(3)]
     await site.admin.unload(topic)

@@ -42,13 +42,13 @@ class Mutation:
 MUTATIONS = (
     Mutation(
         "the end grows and nobody is woken", "storage/read/log_end.py",
-        "            self.offset = offset\n            self.wake()\n", "            self.offset = offset\n",
+        "            self.offset = offset\n            self.wake_waiters()\n", "            self.offset = offset\n",
         "test_waiting_fetch", "test_entries_of_native_writers_wake_a_waiting_fetch",
     ),
     Mutation(
         "a Fetch looks first and asks to be told then", "apis/fetch.py",
-        "        for log in logs:\n            log.end.notify(grown)\n",
-        "        loop.call_soon(lambda: [log.end.notify(grown) for log in logs])\n",
+        "        for log in logs:\n            log.end.add_waiter(grown)\n",
+        "        loop.call_soon(lambda: [log.end.add_waiter(grown) for log in logs])\n",
         "test_waiting_fetch", "test_entries_of_native_writers_wake_a_waiting_fetch",
     ),
     Mutation(

@@ -17,7 +17,7 @@ from bridge.metrics import Metrics
 from bridge.pulsar import Admin, PulsarClient
 from bridge.storage.append.deduplication import Deduplication
 from bridge.storage.read.cache import Cache
-from bridge.storage.read.catch_up import CatchUps
+from bridge.storage.read.catch_up import CatchUpReaders
 from bridge.storage.services import Storage
 from bridge.storage.topics.topics import Topics
 from tests.schedules.broker import HOST, PORT, Broker, ModelAdmin
@@ -120,7 +120,9 @@ class World:
                 admin=admin,
                 metrics=metrics.storage,
                 cache=Cache(settings.storage.cache_bytes, metrics.storage),
-                catchups=CatchUps(settings.storage.max_catchup_readers, _CATCHUP_IDLE_SECONDS, metrics.storage),
+                catch_up_readers=CatchUpReaders(
+                    settings.storage.max_catchup_readers, _CATCHUP_IDLE_SECONDS, metrics.storage
+                ),
                 deduplication=Deduplication(admin, settings.pulsar.full_namespace),
                 writer=f"bridge-{len(self.bridges)}-{secrets.token_hex(6)}",
             )

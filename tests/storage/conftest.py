@@ -19,7 +19,7 @@ from bridge.storage.append.preparation import Plan, Sealed
 from bridge.storage.append.writers import User
 from bridge.storage.partition import PartitionLog
 from bridge.storage.read.cache import Cache
-from bridge.storage.read.catch_up import CatchUps
+from bridge.storage.read.catch_up import CatchUpReaders
 from bridge.storage.services import Storage
 from tests.support.bridges import settings_for
 from tests.support.pulsar import PulsarAddress
@@ -59,11 +59,11 @@ class Bench:
             admin=self.admin,
             metrics=self.metrics.storage,
             cache=Cache(cache_bytes, self.metrics.storage),
-            catchups=CatchUps(4, 30, self.metrics.storage),
+            catch_up_readers=CatchUpReaders(4, 30, self.metrics.storage),
             deduplication=Deduplication(self.admin, self.settings.pulsar.full_namespace),
             writer=f"test-{uuid.uuid4().hex[:8]}",
         )
-        self.stack.push_async_callback(storage.catchups.close)
+        self.stack.push_async_callback(storage.catch_up_readers.close)
         return storage
 
     def log(self, topic: str, cache_bytes: int = 1 << 20) -> PartitionLog:

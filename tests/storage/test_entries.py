@@ -232,4 +232,4 @@ def test_chunks_are_bounded() -> None:
     assert oversize.kafka() == b""
     for number in range(40):
         maker.make(chunk(0, 2, b"x", 10 + number, f"u{number}"))
-    assert len(maker._chunks._open) <= 16
+    assert len(maker._chunks._partial) <= 16

@@ -106,7 +106,7 @@ async def test_a_waiting_reader_is_told_of_new_records(bench: Bench) -> None:
     log = bench.log(await bench.topic())
     assert await log.latest() == 0
     grown: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    log.end.notify(grown)
+    log.end.add_waiter(grown)
     await bench.append(log, sealed(1))
     await asyncio.wait_for(grown, PATIENCE)
     assert log.end.offset == 1

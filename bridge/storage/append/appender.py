@@ -140,7 +140,7 @@ class Appender:
         return slot.given
 
     def _metadata(self, sealed: Sealed, batch: Range | None = None) -> MessageMetadata:
-        metadata = sealed.metadata(self._end.marks.place(sealed.max_timestamp))
+        metadata = sealed.metadata(self._end.time_marks.place(sealed.max_timestamp))
         if batch is not None:
             metadata.sequence_id, metadata.highest_sequence_id = batch.first.to_pulsar(), batch.last.to_pulsar()
         return metadata
@@ -247,7 +247,7 @@ class Appender:
         if error is not None:
             if self._producer is not None and self._producer.closing:
                 self._producer = None  # it is refused for good; the next append asks anew
-            self._end.marks.failed(slot.sealed.max_timestamp, maybe_stored=send.maybe_stored)
+            self._end.time_marks.failed(slot.sealed.max_timestamp, maybe_stored=send.maybe_stored)
             self._fail(slot, error)
             return
         slot.receipt = receipt = send.future.result()
@@ -261,7 +261,7 @@ class Appender:
     def _finish_now(self, slot: _Slot) -> bool:
         """Finish an append whose offset can be counted; False where Pulsar has to be asked."""
         receipt = slot.receipt
-        base = None if receipt is None else self._end.base_now(receipt, slot.sealed.record_count)
+        base = None if receipt is None else self._end.base_offset_nowait(receipt, slot.sealed.record_count)
         if base is None:
             return False
         self._finish(slot, base)
@@ -279,7 +279,7 @@ class Appender:
             if not self._finish_now(slot):
                 self._finish(slot, await self._look_up(slot))
         except Exception as error:  # noqa: BLE001 — whatever it is, this append's client must be told
-            self._end.marks.failed(slot.sealed.max_timestamp, maybe_stored=True)
+            self._end.time_marks.failed(slot.sealed.max_timestamp, maybe_stored=True)
             self._fail(slot, error)
 
     def _finish(self, slot: _Slot, base: int) -> None:
@@ -291,7 +291,7 @@ class Appender:
             entry = Entry(stored, end - 1, None, slot.send.metadata, memoryview(sealed.data), size)
             self._partition.appended(base, entry)
         self._end.advance(end)
-        self._end.marks.stored(sealed.max_timestamp, base, end)
+        self._end.time_marks.stored(sealed.max_timestamp, base, end)
         if sealed.producer != NO_PRODUCER:
             self._missing.stored(self._topic, *sealed.producer)
         if not slot.offset.done():
@@ -306,7 +306,7 @@ class Appender:
             if position == EARLIEST or not stored.entry % _TOLD:
                 self._partition.stored_at(base, stored)
             self._last = stored, end
-        if self._end.marks.hole is not None:
+        if self._end.time_marks.hole is not None:
             self._fill_hole(stored, base)
 
     def _fail(self, slot: _Slot, error: BaseException) -> None:
@@ -329,15 +329,15 @@ class Appender:
             self._partition.crowded()
         self._read_back_at = now
         position = receipt.position
-        if await self._end.sees(position):
-            base = self._end.base_now(receipt, count)
+        if await self._end.wait_for_entry(position):
+            base = self._end.base_offset_nowait(receipt, count)
             if base is not None:
                 return base
         for _ in range(_READ_BACK_TRIES):
             entry = await self._client.read_entry(self._topic, position)
             if entry is not None and entry.position == position and entry.index is not None:
                 found = span(entry.index, count)
-                self._end.found(position, found.next)
+                self._end.observe_append(position, found.next)
                 return found.base
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the entry at {position} was stored and cannot be read back")
 
@@ -364,9 +364,9 @@ class Appender:
         now = asyncio.get_running_loop().time()
         self._filled_at.append(now)
         if len(self._filled_at) > _MOST_HOLES and now - self._filled_at.popleft() < _HOLES_SECONDS:
-            self._end.marks.give_up()
+            self._end.time_marks.give_up()
         else:
-            self._filling = self._background(self._stored.fill(self._end.marks, position, base))
+            self._filling = self._background(self._stored.fill(self._end.time_marks, position, base))
 
     def _background(self, work: Coroutine[Any, Any, _R]) -> "asyncio.Task[_R]":
         task = asyncio.get_running_loop().create_task(work)

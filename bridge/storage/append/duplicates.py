@@ -71,7 +71,7 @@ class Stored:
     async def near(self, sealed: Sealed) -> int | None:
         """The base offset of an idempotent producer's batch that is among the last entries; None where it is not."""
         with translated():
-            return await self._find(await self._search.back(_NEAR), _Sighting(*_sequences(sealed)))
+            return await self._find(await self._search.position_before_last(_NEAR), _Sighting(*_sequences(sealed)))
 
     async def duplicate(self, sealed: Sealed, after: Position, producer: str, sequence_id: int) -> int:
         """The base offset of a batch that Pulsar says it holds, sent as `producer` with `sequence_id`.
@@ -130,13 +130,13 @@ class Stored:
     async def _find_far(self, sealed: Sealed) -> int | None:
         try:
             async with self._far, asyncio.timeout(_PATIENCE):
-                base = await self._find(await self._search.back(_FAR), _Sighting(*_sequences(sealed)))
+                base = await self._find(await self._search.position_before_last(_FAR), _Sighting(*_sequences(sealed)))
                 if base is not None:
                     return base
                 # its records are no newer than the first entry up to which one is as new as they are
                 start = EARLIEST
                 if sealed.max_timestamp != NO_TIMESTAMP:
-                    begin = await self._search.time(sealed.max_timestamp)
+                    begin = await self._search.find_time(sealed.max_timestamp)
                     start = EARLIEST if begin is None else begin.position.before
                 return await self._find(start, _Sighting(*_sequences(sealed)))
         except TimeoutError:
@@ -144,9 +144,9 @@ class Stored:
 
     async def _fill(self, marks: TimeMarks, hole: tuple[int, int], start: Position) -> None:
         begin, end = hole
-        first = await self._search.read(start)
+        first = await self._search.read_batch(start)
         if first is None or first.base > begin:  # an earlier ledger's
-            first = await self._search.offset(begin)
+            first = await self._search.find_offset(begin)
         at = begin
         if first is not None:
             async with aclosing(self._behind(first.position.before)) as found:
@@ -171,7 +171,7 @@ class Stored:
                     async with asyncio.timeout(_SILENCE):
                         entry = await reader.receive()
                 except TimeoutError:
-                    if await self._search.markers.only(position.after, last):
+                    if await self._search.markers.are_markers(position.after, last):
                         return
                     continue
                 position = entry.position

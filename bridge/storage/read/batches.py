@@ -10,12 +10,12 @@ from bridge.pulsar.types import Entry, Position
 from bridge.storage import entries
 from bridge.storage.entries import NO_PROMISE, TimeMark
 from bridge.storage.offsets import span
-from bridge.storage.read.chunks import Assembler, is_chunk
+from bridge.storage.read.chunks import ChunkAssembler, is_chunk
 from bridge.worker_threads import WorkerThreads
 
 # What a thread turns over; bytes uncompressed, of compressed data and of other.
-_SLOW_COMPRESSED, _SLOW = 128 * 1024, 256 * 1024
-_MANY_MESSAGES = 10_000 if codec.TWIN == "native" else 1000
+_SLOW_COMPRESSED_BYTES, _SLOW_BYTES = 128 * 1024, 256 * 1024
+_SLOW_MESSAGES = 10_000 if codec.TWIN == "native" else 1000
 
 
 class Batch:
@@ -61,7 +61,7 @@ class Batch:
     def kafka(self) -> bytes:
         """The entry as Kafka batches; empty where it holds no record of its own (a chunk but the last)."""
         if self._kafka is None:
-            self._keep(self._converted())
+            self._set_kafka(self._to_kafka())
         return self._kafka or b""
 
     @property
@@ -77,11 +77,11 @@ class Batch:
         metadata, payload = self._entry.metadata, self._payload
         if entries.is_kafka(metadata):
             return not entries.is_one_batch(payload)
-        if entries.message_count(metadata) > _MANY_MESSAGES:
+        if entries.message_count(metadata) > _SLOW_MESSAGES:
             return True
         if metadata.compression:  # no more is opened than its writer has said
-            return metadata.uncompressed_size > _SLOW_COMPRESSED
-        return len(payload) > _SLOW
+            return metadata.uncompressed_size > _SLOW_COMPRESSED_BYTES
+        return len(payload) > _SLOW_BYTES
 
     async def convert(self, threads: WorkerThreads) -> None:
         """Have the Kafka batches made, in a thread where that takes long; once, however many wait for them."""
@@ -94,9 +94,9 @@ class Batch:
         await asyncio.shield(self._converting)
 
     async def _convert(self, threads: WorkerThreads) -> None:
-        self._keep(await threads.run(self._converted))
+        self._set_kafka(await threads.run(self._to_kafka))
 
-    def _converted(self) -> bytes:
+    def _to_kafka(self) -> bytes:
         entry, payload = self._entry, self._payload
         if entry is None or payload is None:
             return b""
@@ -105,7 +105,7 @@ class Batch:
         except CorruptEntry as error:
             raise CorruptEntry(f"the entry at {self.position} cannot be read: {error}") from error
 
-    def _keep(self, kafka: bytes) -> None:
+    def _set_kafka(self, kafka: bytes) -> None:
         """Let go of the entry for what became of it."""
         if self._entry is not None:
             self._kafka = kafka
@@ -132,9 +132,9 @@ class BatchMaker:
     def __init__(self, limit: int, *, compress: bool = False) -> None:
         self._limit = limit
         self._compress = compress
-        self._chunks = Assembler(limit)
+        self._chunks = ChunkAssembler(limit)
 
-    def alone(self, entry: Entry) -> Batch:
+    def make_single(self, entry: Entry) -> Batch:
         """An entry met by itself: a chunk has no record then, and still tells its offsets."""
         payload = None if is_chunk(entry.metadata) else entry.payload
         return Batch(entry, payload, self._limit, compress=self._compress)
@@ -143,12 +143,12 @@ class BatchMaker:
         """The entry's batch; None for a chunk whose beginning lies before this reader's."""
         if not is_chunk(entry.metadata):
             return Batch(entry, entry.payload, self._limit, compress=self._compress)
-        if not self._chunks.is_whole(entry):
+        if not self._chunks.has_earlier_chunks(entry):
             return None
         return Batch(entry, self._chunks.feed(entry), self._limit, compress=self._compress)
 
 
-def within(batches: list[Batch], max_bytes: int) -> list[bytes]:
+def kafka_batches(batches: list[Batch], max_bytes: int) -> list[bytes]:
     """The batches' bytes up to `max_bytes`, but of one at least."""
     found: list[bytes] = []
     size = 0
@@ -162,21 +162,21 @@ def within(batches: list[Batch], max_bytes: int) -> list[bytes]:
     return found
 
 
-def within_turn(batches: list[Batch], max_bytes: int, until: float) -> list[bytes] | None:
-    """As `within`, if all of that can be had at once: without a thread, and by `until` (loop time)."""
+def kafka_batches_nowait(batches: list[Batch], max_bytes: int, deadline: float) -> list[bytes] | None:
+    """As `kafka_batches`, if all of that can be had at once: without a thread, and by `deadline` (loop time)."""
     time = asyncio.get_running_loop().time
     size = 0
     for batch in batches:
-        if not batch.is_converted and (batch.is_slow or time() > until):
+        if not batch.is_converted and (batch.is_slow or time() > deadline):
             return None
         size += len(batch.kafka())
         if size > max_bytes:
             break
-    return within(batches, max_bytes)
+    return kafka_batches(batches, max_bytes)
 
 
-async def converted(batches: list[Batch], max_bytes: int, threads: WorkerThreads) -> list[bytes]:
-    """As `within`; what takes long is done in threads, and after every few batches others get their turn."""
+async def convert_batches(batches: list[Batch], max_bytes: int, threads: WorkerThreads) -> list[bytes]:
+    """As `kafka_batches`; what takes long is done in threads, and after every few batches others get their turn."""
     size = 0
     for batch in batches:
         if not batch.is_converted:
@@ -184,4 +184,4 @@ async def converted(batches: list[Batch], max_bytes: int, threads: WorkerThreads
         size += len(batch.kafka())
         if size > max_bytes:
             break
-    return within(batches, max_bytes)
+    return kafka_batches(batches, max_bytes)

@@ -7,42 +7,43 @@ from typing import Protocol
 from bridge.metrics import StorageMetrics
 from bridge.storage.read.batches import Batch
 
-_OBJECTS = 2048  # bytes of the objects around a batch's own, measured before it is turned over; half is left after that
+_BATCH_OVERHEAD_BYTES = 2048
+"""The Python objects of one batch, as measured before its conversion; afterwards half of it is left."""
 
 
-class Keeper(Protocol):
+class CachedPartition(Protocol):
     """One partition's batches in a share of the cache."""
 
     def drop(self, batch: Batch) -> None:
         """Let go of this one, the first of those it added that is left."""
 
 
-class Share:
+class CacheShare:
     """Half of the cache, and what the other half leaves; the batch that came first goes first."""
 
     def __init__(self, cache: "Cache") -> None:
         self._cache = cache
-        self._order: deque[tuple[Keeper, Batch]] = deque()
+        self._order: deque[tuple[CachedPartition, Batch]] = deque()
         self.size = 0  # bytes
 
     def __len__(self) -> int:
         return len(self._order)
 
-    def add(self, keeper: Keeper, batch: Batch) -> None:
+    def add(self, partition: CachedPartition, batch: Batch) -> None:
         """Account for a batch, dropping for it what came first."""
-        self._order.append((keeper, batch))
+        self._order.append((partition, batch))
         self.size += _weight(batch)
         self._cache.shrink()
 
     def drop_first(self) -> None:
-        """Let its keeper drop the batch that came first."""
-        keeper, batch = self._order.popleft()
+        """Let its partition drop the batch that came first."""
+        partition, batch = self._order.popleft()
         self.size -= _weight(batch)
-        keeper.drop(batch)
+        partition.drop(batch)
 
-    def remove(self, keeper: Keeper) -> None:
-        """Forget everything of a keeper that closes."""
-        self._order = deque(item for item in self._order if item[0] is not keeper)
+    def remove(self, partition: CachedPartition) -> None:
+        """Forget everything of a partition that closes."""
+        self._order = deque(item for item in self._order if item[0] is not partition)
         self.size = sum(_weight(batch) for _, batch in self._order)
         self._cache.shrink()
 
@@ -53,8 +54,8 @@ class Cache:
     def __init__(self, limit: int, metrics: StorageMetrics) -> None:
         self._limit = limit
         self._metrics = metrics
-        self.recent = Share(self)
-        self.older = Share(self)
+        self.recent = CacheShare(self)
+        self.older = CacheShare(self)
 
     def shrink(self) -> None:
         """Drop what is above the limit; of recent batches one stays, which its consumers are about to ask for."""
@@ -69,7 +70,7 @@ class Cache:
         self._metrics.cache_bytes.set(recent.size + older.size)
 
 
-class Older:
+class OlderBatches:
     """Batches of one partition that a reader has met behind the tail's, wherever they are."""
 
     def __init__(self, cache: Cache) -> None:
@@ -80,7 +81,7 @@ class Older:
     def __bool__(self) -> bool:
         return bool(self._bases)
 
-    def keep(self, offset: int, batches: list[Batch]) -> None:
+    def add(self, offset: int, batches: list[Batch]) -> None:
         """Take in what a reader met from `offset` on, without anything left out."""
         for batch in batches:
             after = min(offset, batch.base)
@@ -125,4 +126,4 @@ class Older:
 
 
 def _weight(batch: Batch) -> int:
-    return batch.size + _OBJECTS
+    return batch.size + _BATCH_OVERHEAD_BYTES

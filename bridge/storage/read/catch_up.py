@@ -9,7 +9,7 @@ from bridge.pulsar.consumer import Reader
 from bridge.storage.read.batches import Batch, BatchMaker
 
 
-class Cursor:
+class CatchUpReader:
     """One reader somewhere in a partition, with the batches it has received and nobody is done with yet.
 
     The batches of the last read stay until the next one, so that a client may ask again for what it did not get.
@@ -33,8 +33,8 @@ class Cursor:
         """Whether a read is under way."""
         return self._lock.locked()
 
-    async def read(self, offset: int, max_bytes: int, patience: float) -> list[Batch]:
-        """The batches from the one with `offset`, or the next after, on; waits `patience` seconds for the first."""
+    async def read(self, offset: int, max_bytes: int, first_timeout: float) -> list[Batch]:
+        """The batches from the one with `offset`, or the next after, on; `first_timeout`: seconds for the first."""
         async with self._lock:
             self._drop_before(offset)
             size = sum(batch.size for batch in self._batches)
@@ -44,7 +44,7 @@ class Cursor:
                     if any(batch.next > offset for batch in self._batches):
                         break
                     try:
-                        async with asyncio.timeout(patience):
+                        async with asyncio.timeout(first_timeout):
                             entry = await self._reader.receive()
                     except TimeoutError:
                         break
@@ -75,14 +75,14 @@ def _up_to(batches: deque[Batch], max_bytes: int) -> list[Batch]:
     return found
 
 
-class CatchUps:
-    """All cursors of the process: bounded, the one used longest ago goes first."""
+class CatchUpReaders:
+    """All readers of the process: bounded, the one used longest ago goes first."""
 
     def __init__(self, limit: int, idle_seconds: float, metrics: StorageMetrics) -> None:
         self._limit = limit
         self._idle = idle_seconds
         self._metrics = metrics
-        self._cursors: dict[Cursor, object] = {}
+        self._readers: dict[CatchUpReader, object] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
     async def read(
@@ -90,63 +90,63 @@ class CatchUps:
         owner: object,
         offset: int,
         max_bytes: int,
-        patience: float,
-        make: Callable[[], Awaitable[Cursor]],
+        first_timeout: float,
+        make: Callable[[], Awaitable[CatchUpReader]],
     ) -> list[Batch]:
-        """Read with a cursor of `owner` (a partition) that is at `offset`, or with a new one."""
-        cursor = self._at(owner, offset)
-        if cursor is None:
-            await self._make_room()
-            cursor = await make()
-            self._cursors[cursor] = owner
-            self._metrics.catchup_readers.set(len(self._cursors))
-        cursor.used = asyncio.get_running_loop().time()
+        """Read with a reader of `owner` (a partition) that is at `offset`, or with a new one."""
+        reader = self._find(owner, offset)
+        if reader is None:
+            await self._close_oldest_if_full()
+            reader = await make()
+            self._readers[reader] = owner
+            self._metrics.catchup_readers.set(len(self._readers))
+        reader.used = asyncio.get_running_loop().time()
         try:
-            return await cursor.read(offset, max_bytes, patience)
+            return await reader.read(offset, max_bytes, first_timeout)
         except BaseException:
             # what a broken or interrupted read took out of the reader is gone with it
-            await self._close([cursor])
+            await self._close([reader])
             raise
 
     def covers(self, owner: object, offset: int) -> bool:
         """Whether a reader of `owner` is at `offset`."""
-        return self._at(owner, offset) is not None
+        return self._find(owner, offset) is not None
 
-    def _at(self, owner: object, offset: int) -> Cursor | None:
-        found = (c for c, whose in self._cursors.items() if whose is owner and c.covers(offset))
+    def _find(self, owner: object, offset: int) -> CatchUpReader | None:
+        found = (c for c, whose in self._readers.items() if whose is owner and c.covers(offset))
         return next(found, None)
 
-    def passed(self, owner: object, offset: int) -> None:
-        """`owner` is read here without a cursor: one that has come so far is closed, with all that was sent ahead."""
-        if not self._cursors:
+    def release(self, owner: object, offset: int) -> None:
+        """`owner` is read here without a reader: one that has come so far is closed, with all that was sent ahead."""
+        if not self._readers:
             return
-        passed = [c for c, whose in self._cursors.items() if whose is owner and c.covers(offset) and not c.busy]
+        passed = [c for c, whose in self._readers.items() if whose is owner and c.covers(offset) and not c.busy]
         if passed:
-            for cursor in passed:  # from now on; it takes a moment to close them
-                del self._cursors[cursor]
+            for reader in passed:  # from now on; it takes a moment to close them
+                del self._readers[reader]
             task = asyncio.get_running_loop().create_task(self._close(passed))
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
 
     async def sweep(self) -> None:
-        """Close the cursors that nobody uses."""
+        """Close the readers that nobody uses."""
         before = asyncio.get_running_loop().time() - self._idle
-        await self._close([c for c in self._cursors if c.used < before and not c.busy])
+        await self._close([c for c in self._readers if c.used < before and not c.busy])
 
     async def close(self, owner: object | None = None) -> None:
-        """Close the cursors of one partition, or all."""
-        await self._close([c for c, whose in self._cursors.items() if owner is None or whose is owner])
+        """Close the readers of one partition, or all."""
+        await self._close([c for c, whose in self._readers.items() if owner is None or whose is owner])
 
-    async def _make_room(self) -> None:
-        while len(self._cursors) >= self._limit:
-            idle = [cursor for cursor in self._cursors if not cursor.busy]
+    async def _close_oldest_if_full(self) -> None:
+        while len(self._readers) >= self._limit:
+            idle = [reader for reader in self._readers if not reader.busy]
             if not idle:
                 return  # all are read from at this moment; the connections' own limits bound them
-            await self._close([min(idle, key=lambda cursor: cursor.used)])
+            await self._close([min(idle, key=lambda reader: reader.used)])
 
-    async def _close(self, cursors: list[Cursor]) -> None:
-        for cursor in cursors:
-            self._cursors.pop(cursor, None)
-        self._metrics.catchup_readers.set(len(self._cursors))
-        for cursor in cursors:
-            await cursor.close()
+    async def _close(self, readers: list[CatchUpReader]) -> None:
+        for reader in readers:
+            self._readers.pop(reader, None)
+        self._metrics.catchup_readers.set(len(self._readers))
+        for reader in readers:
+            await reader.close()

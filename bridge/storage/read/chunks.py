@@ -9,7 +9,7 @@ from collections import OrderedDict
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from bridge.pulsar.types import Entry
 
-_MAX_OPEN = 16  # messages being put together at once; Pulsar's own consumers keep 10
+_MAX_PARTIAL_MESSAGES = 16  # messages being put together at once; Pulsar's own consumers keep 10
 
 
 def is_chunk(metadata: MessageMetadata) -> bool:
@@ -17,34 +17,34 @@ def is_chunk(metadata: MessageMetadata) -> bool:
     return metadata.HasField("num_chunks_from_msg") and metadata.num_chunks_from_msg > 1
 
 
-class Assembler:
+class ChunkAssembler:
     """Collects the chunks one reader meets, in log order."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._open: OrderedDict[str, list[memoryview]] = OrderedDict()
+        self._partial: OrderedDict[str, list[memoryview]] = OrderedDict()
 
     def feed(self, entry: Entry) -> bytes | None:
         """Take a chunk: the whole (still compressed) payload with the last one, None before."""
         metadata = entry.metadata
         if metadata.chunk_id == 0:
-            self._open[metadata.uuid] = []
-            if len(self._open) > _MAX_OPEN:
-                self._open.popitem(last=False)
-        pieces = self._open.get(metadata.uuid)
+            self._partial[metadata.uuid] = []
+            if len(self._partial) > _MAX_PARTIAL_MESSAGES:
+                self._partial.popitem(last=False)
+        pieces = self._partial.get(metadata.uuid)
         if pieces is None or len(pieces) != metadata.chunk_id:
             # a chunk whose beginning was not seen, or sent twice: the writer's own consumers drop it as well
             if pieces is not None and metadata.chunk_id > len(pieces):
-                del self._open[metadata.uuid]
+                del self._partial[metadata.uuid]
             return None
         pieces.append(entry.payload)
         if sum(map(len, pieces)) > self._limit:
-            del self._open[metadata.uuid]
+            del self._partial[metadata.uuid]
             return None
         if metadata.chunk_id + 1 < metadata.num_chunks_from_msg:
             return None
-        return b"".join(self._open.pop(metadata.uuid))
+        return b"".join(self._partial.pop(metadata.uuid))
 
-    def is_whole(self, entry: Entry) -> bool:
+    def has_earlier_chunks(self, entry: Entry) -> bool:
         """Whether what came before this chunk is held, so that its message can be put together."""
-        return entry.metadata.chunk_id == 0 or entry.metadata.uuid in self._open
+        return entry.metadata.chunk_id == 0 or entry.metadata.uuid in self._partial

@@ -8,8 +8,8 @@ from bridge.storage.append.time_marks import TimeMarks
 from bridge.storage.offsets import Anchor
 from bridge.storage.read.batches import Batch
 
-_SEEN = 1024  # entries met at the tail whose receipts may still come; far more than are ever on their way
-_TAIL_PATIENCE = 1.0  # seconds; the tail shows an entry within a millisecond or two unless it lost its broker
+_MAX_SEEN_ENTRIES = 1024  # entries met at the tail whose receipts may still come; far more than are ever on their way
+_TAIL_TIMEOUT_SECONDS = 1.0  # seconds; the tail shows an entry within a millisecond or two unless it lost its broker
 
 
 class LogEnd:
@@ -21,11 +21,12 @@ class LogEnd:
 
     def __init__(self) -> None:
         self.offset = 0
-        self.marks = TimeMarks()
+        self.time_marks = TimeMarks()
         self.anchor = Anchor()
         self.reached: Position | None = None
         """Up to here a reader at the tail has met all entries; None without one."""
-        self._own = Anchor()  # which may be behind the other: others have stored since, or the tail was opened there
+        self._own_anchor = Anchor()
+        """Of own appends alone. It may be behind `anchor`, which also moves when other writers have stored."""
         self._seen: dict[Position, int] = {}
         self._expected: dict[Position, asyncio.Future[None]] = {}
         self._waiters: set[asyncio.Future[None]] = set()
@@ -34,43 +35,43 @@ class LogEnd:
         """The partition is known to reach up to `offset` (exclusive); wakes those who wait for more."""
         if offset > self.offset:
             self.offset = offset
-            self.wake()
+            self.wake_waiters()
 
-    def arrived(self, offset: int) -> None:
+    def advance_readable(self, offset: int) -> None:
         """What is stored before `offset` can be read from memory now: who found it missing looks again."""
         self.offset = max(self.offset, offset)
-        self.wake()
+        self.wake_waiters()
 
-    def wake(self) -> None:
+    def wake_waiters(self) -> None:
         """Let everyone who waits look again."""
         waiters, self._waiters = self._waiters, set()
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
 
-    def notify(self, waiter: "asyncio.Future[None]") -> None:
+    def add_waiter(self, waiter: "asyncio.Future[None]") -> None:
         """Set this future when the partition grows; the same one may wait for many partitions."""
         self._waiters.add(waiter)
 
-    def forget(self, waiter: "asyncio.Future[None]") -> None:
+    def remove_waiter(self, waiter: "asyncio.Future[None]") -> None:
         """Take a future back that waits no more."""
         self._waiters.discard(waiter)
 
     @property
-    def is_awaited(self) -> bool:
+    def has_waiters(self) -> bool:
         """Whether anybody waits for the partition to grow."""
         return bool(self._waiters)
 
-    def see(self, batch: Batch) -> None:
+    def observe_entry(self, batch: Batch) -> None:
         """Take note of an entry met at the tail."""
         self._seen[batch.position] = batch.base
-        if len(self._seen) > _SEEN:
+        if len(self._seen) > _MAX_SEEN_ENTRIES:
             del self._seen[next(iter(self._seen))]
         expected = self._expected.pop(batch.position, None)
         if expected is not None and not expected.done():
             expected.set_result(None)
 
-    async def sees(self, position: Position) -> bool:
+    async def wait_for_entry(self, position: Position) -> bool:
         """Wait for the tail to meet an entry that is stored; False where it cannot tell."""
         if position in self._seen:
             return True
@@ -79,25 +80,25 @@ class LogEnd:
         expected: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._expected[position] = expected
         with suppress(TimeoutError):
-            await asyncio.wait_for(expected, _TAIL_PATIENCE)
+            await asyncio.wait_for(expected, _TAIL_TIMEOUT_SECONDS)
         self._expected.pop(position, None)
         return position in self._seen
 
-    def base_now(self, receipt: Receipt, count: int) -> int | None:
+    def base_offset_nowait(self, receipt: Receipt, count: int) -> int | None:
         """The base offset of what a receipt acknowledges, where it can be told without asking the broker."""
         if receipt.duplicate:
             return None
         position = receipt.position
         base = self.anchor.extend(position.ledger, position.entry, count)
         if base is None:
-            base = self._own.extend(position.ledger, position.entry, count)
+            base = self._own_anchor.extend(position.ledger, position.entry, count)
         if base is None:
             base = self._seen.get(position)
         if base is not None:
-            self.found(position, base + count)
+            self.observe_append(position, base + count)
         return base
 
-    def found(self, position: Position, next_offset: int) -> None:
+    def observe_append(self, position: Position, next_offset: int) -> None:
         """The offset after an entry of ours is known: what follows it directly can be counted."""
         self.anchor.observe(position.ledger, position.entry, next_offset)
-        self._own.observe(position.ledger, position.entry, next_offset)
+        self._own_anchor.observe(position.ledger, position.entry, next_offset)

@@ -14,7 +14,7 @@ from bridge.storage.read.search import Search
 
 _log = log.get(__name__)
 
-_FRESH = 10.0  # seconds after which it is asked for again
+_REFRESH_SECONDS = 10.0  # seconds after which it is asked for again
 
 
 class LogStart:
@@ -29,15 +29,15 @@ class LogStart:
         search: Search,
         end: LogEnd,
         load: Callable[[], Awaitable[None]],
-        open_there: Callable[[], Awaitable[int | None]],
+        open_at_start: Callable[[], Awaitable[int | None]],
     ) -> None:
-        """`load` has the end learnt where it is not known; `open_there` tells the start, and has it read, if it can."""
+        """`load` learns the end of the log. `open_at_start` opens the tail at the start and returns that, if it can."""
         self.offset = 0
         self._topic = topic
         self._search = search
         self._end = end
         self._load = load
-        self._open_there = open_there
+        self._open_at_start = open_at_start
         self._known_at = float("-inf")
         self._first = Cached(self._find_first, inf)
         self._refreshing: asyncio.Task[None] | None = None
@@ -47,13 +47,13 @@ class LogStart:
         """Let it be this one at least, whatever Pulsar still has."""
         self.offset = max(self.offset, offset)
 
-    def known_within(self, seconds: float) -> bool:
+    def is_fresh(self, seconds: float) -> bool:
         """Whether Pulsar was asked no longer ago."""
         return asyncio.get_running_loop().time() - self._known_at <= seconds
 
     async def find(self) -> int:
         """Ask Pulsar."""
-        first = await self._search.read(EARLIEST)
+        first = await self._search.read_batch(EARLIEST)
         if first is None:
             await self._load()
         self.raise_to(self._end.offset if first is None else first.base)
@@ -64,21 +64,21 @@ class LogStart:
         """From memory, refreshed in the background; asked for where it never was."""
         if self._known_at == float("-inf"):
             return await self._first.get()
-        if not self.known_within(_FRESH) and not self._closed:
+        if not self.is_fresh(_REFRESH_SECONDS) and not self._closed:
             self._refresh()
         return self.offset
 
     async def _find_first(self) -> int:
-        start = await self._open_there()
+        start = await self._open_at_start()
         if start is None:
             return await self.find()
         self.raise_to(start)
         self._known_at = asyncio.get_running_loop().time()
         return self.offset
 
-    async def within(self, seconds: float) -> int:
+    async def get_fresh(self, seconds: float) -> int:
         """As it was no longer ago, unless Pulsar cannot be asked."""
-        if not self.known_within(seconds) and not self._closed:
+        if not self.is_fresh(seconds) and not self._closed:
             await asyncio.wait((self._refresh(),))  # whatever becomes of it, who asks goes on
         return self.offset
 

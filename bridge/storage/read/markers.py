@@ -16,23 +16,23 @@ class Markers:
     def __init__(self, topic: str, admin: Admin) -> None:
         self._topic = topic
         self._admin = admin
-        self._run = (EARLIEST, EARLIEST)
+        self._known_run = (EARLIEST, EARLIEST)
         self.end = 0
         """The offset after the last one met."""
 
-    async def only(self, first: Position, last: Position) -> bool:
+    async def are_markers(self, first: Position, last: Position) -> bool:
         """Whether all entries from `first` to `last` are markers."""
-        if not self.known(first, last):
-            if await self.visible(last) >= first:
+        if not self.are_known(first, last):
+            if await self.last_visible(last) >= first:
                 return False
-            self._run = first, last
+            self._known_run = first, last
         return True
 
-    def known(self, first: Position, last: Position) -> bool:
+    def are_known(self, first: Position, last: Position) -> bool:
         """Whether they are known to be."""
-        return self._run[0] <= first and self._run[1] == last
+        return self._known_run[0] <= first and self._known_run[1] == last
 
-    async def visible(self, last: Position) -> Position:
+    async def last_visible(self, last: Position) -> Position:
         """The last entry up to this one that readers get; EARLIEST if there is none."""
         try:
             async for position in self._back(last):

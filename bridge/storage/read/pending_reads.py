@@ -7,10 +7,10 @@ from typing import Final, NamedTuple
 from bridge.futures import seen
 from bridge.storage.partition import PartitionLog
 
-_AT_ONCE: Final = 64  # of one client; what they read waits in memory for its next Fetch
+_MAX_READS: Final = 64  # of one client; what they read waits in memory for its next Fetch
 
 
-class Wanted(NamedTuple):
+class ReadRequest(NamedTuple):
     """What is read: a partition, from an offset on."""
 
     topic: str
@@ -25,52 +25,52 @@ class PendingReads:
         """`reserve` takes so many bytes of the room that answers have, or gives them back."""
         self._reserve = reserve
         self.reserved = 0
-        """Bytes that are held of the room that answers have."""
-        self._reads: dict[Wanted, tuple[asyncio.Task[list[bytes]], int]] = {}
+        """Bytes that are reserved of the room that answers have."""
+        self._reads: dict[ReadRequest, tuple[asyncio.Task[list[bytes]], int]] = {}
         self._waiter: asyncio.Future[None] | None = None
 
-    def __contains__(self, wanted: Wanted) -> bool:
+    def __contains__(self, wanted: ReadRequest) -> bool:
         return wanted in self._reads
 
     @property
-    def has_room(self) -> bool:
+    def can_start(self) -> bool:
         """Whether another one may be started."""
-        return len(self._reads) < _AT_ONCE
+        return len(self._reads) < _MAX_READS
 
-    def start(self, wanted: Wanted, log: PartitionLog, limit: int, patience: float, most: int) -> None:
-        """Begin to read up to `limit` bytes, with `patience` seconds for the first; `most`: of all of them together, as
+    def start(self, wanted: ReadRequest, log: PartitionLog, limit: int, first_timeout: float, most: int) -> None:
+        """Begin to read up to `limit` bytes, `first_timeout` seconds for the first; `most`: of all reads together, as
         their client gets no more in one answer."""
-        held = max(min(limit, most - self.reserved), 0)
-        self._hold(held)
-        read = asyncio.get_running_loop().create_task(log.read(wanted.offset, limit, patience))
+        reserved = max(min(limit, most - self.reserved), 0)
+        self._reserve_bytes(reserved)
+        read = asyncio.get_running_loop().create_task(log.read(wanted.offset, limit, first_timeout))
         read.add_done_callback(self._done)
-        self._reads[wanted] = read, held
+        self._reads[wanted] = read, reserved
 
-    def notify(self, waiter: "asyncio.Future[None]") -> None:
+    def set_waiter(self, waiter: "asyncio.Future[None]") -> None:
         """Set this future when another one is done."""
         self._waiter = waiter
 
-    def take(self, wanted: Wanted) -> list[bytes] | None:
+    def take(self, wanted: ReadRequest) -> list[bytes] | None:
         """What a read has found, once; None while it is under way. Raises what it ended with."""
-        read, held = self._reads[wanted]
+        read, reserved = self._reads[wanted]
         if not read.done():
             return None
         del self._reads[wanted]
-        self._hold(-held)
+        self._reserve_bytes(-reserved)
         return read.result()
 
-    def keep_only(self, wanted: Collection[Wanted]) -> None:
+    def keep_only(self, wanted: Collection[ReadRequest]) -> None:
         """Give up what the client does not want any more."""
         for other in [one for one in self._reads if one not in wanted]:
-            read, held = self._reads.pop(other)
+            read, reserved = self._reads.pop(other)
             read.cancel()
-            self._hold(-held)
+            self._reserve_bytes(-reserved)
 
     def close(self) -> None:
         """Give up everything."""
         self.keep_only(())
 
-    def _hold(self, count: int) -> None:
+    def _reserve_bytes(self, count: int) -> None:
         self.reserved += count
         self._reserve(count)
 

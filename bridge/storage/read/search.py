@@ -29,7 +29,7 @@ DISORDER_MS = 10_000
 
 
 @dataclass(slots=True)
-class _Range:
+class _LedgerRange:
     """Entries `first` … `last` of one ledger."""
 
     ledger: int
@@ -37,10 +37,10 @@ class _Range:
     last: int
 
 
-class _Stretch:
+class _NumberedEntries:
     """The entries of several ledgers, numbered from 0."""
 
-    def __init__(self, ranges: list[_Range]) -> None:
+    def __init__(self, ranges: list[_LedgerRange]) -> None:
         self._ranges = ranges
         self._starts = list(accumulate((one.last - one.first + 1 for one in ranges), initial=0))
         self.length = self._starts[-1]
@@ -80,12 +80,12 @@ class Search:
         self._threads = threads
         self.markers = Markers(topic, admin)
 
-    async def offset(self, offset: int) -> Batch | None:
+    async def find_offset(self, offset: int) -> Batch | None:
         """The entry that holds `offset`, or the first after it; None beyond the end."""
         before, after = self._index.around(offset)
         if before is not None:
             # most start where somebody has been: at the log's beginning, or where another consumer went on
-            near = await self.read(Position(*before))
+            near = await self.read_batch(Position(*before))
             if near is not None and near.base <= offset < near.next:
                 return near
         return await self._first(lambda batch: batch.next > offset, before, after)
@@ -94,21 +94,21 @@ class Search:
         """The last entry's position, EARLIEST if there is none."""
         return await self._client.last_position(self._topic)
 
-    async def offset_of_empty(self) -> int:
+    async def next_offset_when_empty(self) -> int:
         """The next offset of a log without entries: 0, or what the broker remembers of those it has trimmed."""
         info = await self._admin.internal_info(self._topic)
         properties = info.get("properties") or {}
         return int(properties.get("index", -1)) + 1
 
-    async def time(self, timestamp: int) -> Batch | None:
+    async def find_time(self, timestamp: int) -> Batch | None:
         """An entry before which no record is as new as `timestamp` (ms), near the first that is; None: past the end."""
         self._metrics.cold_lookups.inc()
-        stretch = _Stretch([one for one in await self._ranges(None, None) if one.last >= one.first])
+        stretch = _NumberedEntries([one for one in await self._ranges(None, None) if one.last >= one.first])
         begin = left = 0  # all before `begin` is ruled out; to the left of `left` nothing more can be learnt
         right = stretch.length
         while left < right:
             middle = (left + right) // 2
-            batch = await self.read(stretch.position(middle))
+            batch = await self.read_batch(stretch.position(middle))
             number = None if batch is None else stretch.number(batch.position)
             if batch is None or number is None or number >= right:
                 right = middle
@@ -121,31 +121,31 @@ class Search:
                 begin = max(begin, left - max(batch.next - mark.complete, 0))  # an entry has one record at least
             else:
                 right = middle
-        return None if begin >= stretch.length else await self.read(stretch.position(begin))
+        return None if begin >= stretch.length else await self.read_batch(stretch.position(begin))
 
-    async def read(self, position: Position) -> Batch | None:
+    async def read_batch(self, position: Position) -> Batch | None:
         """The entry at this position, or the first after it; None beyond the end.
 
         Another than the one asked for comes where the asked one is trimmed, or is a marker that the broker keeps.
         """
-        entry = await self._client.read_entry(self._topic, position, self.markers.only)
-        return None if entry is None else self.met(entry)
+        entry = await self._client.read_entry(self._topic, position, self.markers.are_markers)
+        return None if entry is None else self.index_entry(entry)
 
-    def met(self, entry: Entry) -> Batch:
+    def index_entry(self, entry: Entry) -> Batch:
         """An entry's batch; searches begin from where it stands from now on."""
-        batch = self._maker.alone(entry)
+        batch = self._maker.make_single(entry)
         self._index.add(batch.base, (batch.position.ledger, batch.position.entry))
         return batch
 
-    async def last(self, position: Position) -> Batch | None:
+    async def last_batch(self, position: Position) -> Batch | None:
         """The last entry, of which this is the position; the last that is no marker; None if there is none."""
-        batch = await self.read(position)
+        batch = await self.read_batch(position)
         if batch is None:
-            visible = await self.markers.visible(position)
-            batch = None if visible == EARLIEST else await self.read(visible)
+            visible = await self.markers.last_visible(position)
+            batch = None if visible == EARLIEST else await self.read_batch(visible)
         return batch
 
-    async def back(self, count: int) -> Position:
+    async def position_before_last(self, count: int) -> Position:
         """The position behind which the last `count` entries stand, over as many ledgers as they take; EARLIEST where
         there are fewer."""
         for ledger in reversed(await self._admin.ledgers(self._topic)):
@@ -154,7 +154,7 @@ class Search:
             count -= ledger.entries
         return EARLIEST
 
-    async def chunks_start(self, position: Position) -> Position:
+    async def first_chunk(self, position: Position) -> Position:
         """Where to start reading so that the message at `position` is whole: its first chunk, else itself."""
         entry = await self._client.read_entry(self._topic, position)
         if entry is None or not is_chunk(entry.metadata):
@@ -174,11 +174,11 @@ class Search:
 
     async def _first(
         self,
-        past: Callable[[Batch], bool],
+        is_past: Callable[[Batch], bool],
         before: tuple[int, int] | None,
         after: tuple[int, int] | None,
     ) -> Batch | None:
-        """The first entry for which `past` holds; it must hold for all after the first."""
+        """The first entry for which `is_past` holds; it must hold for all after the first."""
         self._metrics.cold_lookups.inc()
         ranges = await self._ranges(before, None if after is None else Position(*after))
         ranges = [stretch for stretch in ranges if stretch.last >= stretch.first]
@@ -186,24 +186,24 @@ class Search:
         found: Batch | None = None
         while low < high:  # the first ledger whose last entry is past
             middle = (low + high) // 2
-            last = await self.read(Position(ranges[middle].ledger, ranges[middle].last))
-            if last is None or past(last):
+            last = await self.read_batch(Position(ranges[middle].ledger, ranges[middle].last))
+            if last is None or is_past(last):
                 found, high = last, middle
             else:
                 low = middle + 1
         if low == len(ranges):
             return None
-        return await self._first_within(ranges[low], past) or found
+        return await self._first_within(ranges[low], is_past) or found
 
-    async def _first_within(self, stretch: _Range, past: Callable[[Batch], bool]) -> Batch | None:
+    async def _first_within(self, stretch: _LedgerRange, is_past: Callable[[Batch], bool]) -> Batch | None:
         found: Batch | None = None
         low, high = stretch.first, stretch.last + 1
         while low < high:
             middle = (low + high) // 2
-            batch = await self.read(Position(stretch.ledger, middle))
+            batch = await self.read_batch(Position(stretch.ledger, middle))
             if batch is None:
                 high = middle
-            elif past(batch):
+            elif is_past(batch):
                 found, high = batch, middle
             elif batch.position.ledger == stretch.ledger:
                 low = batch.position.entry + 1
@@ -211,11 +211,11 @@ class Search:
                 low = high
         return found
 
-    async def _ranges(self, before: tuple[int, int] | None, after: Position | None) -> list[_Range]:
+    async def _ranges(self, before: tuple[int, int] | None, after: Position | None) -> list[_LedgerRange]:
         """The stored entries from `before` to `after`, both included, ledger by ledger."""
         ranges = []
         for ledger in await self._admin.ledgers(self._topic):
-            stretch = _Range(ledger.ledger_id, 0, ledger.entries - 1)
+            stretch = _LedgerRange(ledger.ledger_id, 0, ledger.entries - 1)
             if before is not None:
                 if stretch.ledger < before[0]:
                     continue

@@ -13,16 +13,18 @@ from bridge.errors import BridgeError
 from bridge.pulsar.consumer import Reader
 from bridge.pulsar.types import Entry, Position
 from bridge.storage.read.batches import Batch, BatchMaker
-from bridge.storage.read.cache import Cache, Older
+from bridge.storage.read.cache import Cache, OlderBatches
 from bridge.storage.read.log_end import LogEnd
 
 _log = log.get(__name__)
 
-_MOST_AHEAD = 4 << 20  # bytes appended here that the reader has not come up to; above that it may as well bring them
-_OBJECTS_AHEAD = 2048  # bytes that each entry counts for, however small
+_MAX_AHEAD_BYTES = 4 << 20
+"""Entries appended here that the reader has not reached yet; beyond that the reader brings them."""
+_ENTRY_OVERHEAD_BYTES = 2048
+"""What each of these entries counts for beside its own bytes."""
 
 
-class Recreated(BridgeError):
+class TopicRecreated(BridgeError):
     """Offsets went back, which they never do in one topic: it was deleted and made anew."""
 
 
@@ -35,16 +37,16 @@ class Tail:
         end: LogEnd,
         cache: Cache,
         maker: BatchMaker,
-        failed: Callable[[BridgeError], None],
+        on_failure: Callable[[BridgeError], None],
         reached: Position,
     ) -> None:
         """`reached`: the position behind which the reader starts; EARLIEST where the partition is empty."""
         self._reader = reader
         self._end = end
         self._share = cache.recent
-        self.older = Older(cache)
+        self.older = OlderBatches(cache)
         self._maker = maker
-        self._failed = failed
+        self._on_failure = on_failure
         self._batches: list[Batch | None] = []
         self.next = 0  # the offset after the last entry met
         self._ahead: dict[int, Entry] = {}  # by base offset: appended here, and not yet the next
@@ -55,9 +57,9 @@ class Tail:
         self._dropped = 0  # of those at the front of the list nothing is left; cut off in bulk
         self._task = asyncio.get_running_loop().create_task(self._run(), name=f"tail {reader.topic}")
 
-    def begin(self, batch: Batch) -> None:
+    def start_with(self, batch: Batch) -> None:
         """Take in the entry behind which the reader starts, before it brings anything."""
-        self._take(batch)
+        self._append(batch)
 
     async def close(self) -> None:
         """Close the reader and free the memory."""
@@ -71,11 +73,11 @@ class Tail:
         await self._reader.close()
 
     @property
-    def live(self) -> bool:
+    def is_running(self) -> bool:
         """Whether the reader still runs."""
         return not self._task.done()
 
-    def notify(self, waiter: "asyncio.Future[None]") -> None:
+    def add_waiter(self, waiter: "asyncio.Future[None]") -> None:
         """Set this future when the tail has met another entry, or ends."""
         self._waiters.append(waiter)
 
@@ -111,15 +113,15 @@ class Tail:
                 del self._batches[: self._dropped]
                 self._dropped = 0
 
-    def appended(self, base: int, entry: Entry) -> None:
+    def add_appended(self, base: int, entry: Entry) -> None:
         """Take in an entry of our own, which Pulsar holds now: at once where it is the next, else when it is."""
         if base < self.next:
             return
         self._ahead[base] = entry
-        self._ahead_bytes += entry.size + _OBJECTS_AHEAD
-        self._take_those_ahead()
-        while self._ahead_bytes > _MOST_AHEAD:
-            self._first_ahead()
+        self._ahead_bytes += entry.size + _ENTRY_OVERHEAD_BYTES
+        self._append_those_ahead()
+        while self._ahead_bytes > _MAX_AHEAD_BYTES:
+            self._pop_first_ahead()
 
     async def _run(self) -> None:
         try:
@@ -129,53 +131,53 @@ class Tail:
                     continue  # it is here since it was appended
                 batch = self._maker.make(entry)
                 if batch is not None:
-                    self._take(batch)
-                    self._take_those_ahead()
+                    self._append(batch)
+                    self._append_those_ahead()
                 elif entry.index is not None:  # the end of a chunked message that began before this reader
                     self.next = entry.index + 1
-                    self._end.arrived(self.next)
+                    self._end.advance_readable(self.next)
                 self._reach(max(self.reached, entry.position))
         except BridgeError as error:
             _log.warning("! tail ended", extra={"topic": self._reader.topic, "error": str(error)})
-            self._failed(error)
+            self._on_failure(error)
         finally:
             self._end.reached = None
-            self._end.wake()
-            self._wake()
+            self._end.wake_waiters()
+            self._wake_waiters()
 
     def _reach(self, position: Position) -> None:
         self.reached = self._end.reached = position
-        self._wake()
+        self._wake_waiters()
 
-    def _wake(self) -> None:
+    def _wake_waiters(self) -> None:
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
 
-    def _take(self, batch: Batch) -> None:
+    def _append(self, batch: Batch) -> None:
         if batch.base < self.next:
-            raise Recreated(f"offset {batch.base} follows {self.next}")
+            raise TopicRecreated(f"offset {batch.base} follows {self.next}")
         self.next = batch.next
         self._batches.append(batch)
         self._share.add(self, batch)
-        self._end.see(batch)
-        self._end.arrived(batch.next)
+        self._end.observe_entry(batch)
+        self._end.advance_readable(batch.next)
 
-    def _take_those_ahead(self) -> None:
+    def _append_those_ahead(self) -> None:
         while self._ahead:
             base = next(iter(self._ahead))  # they were appended in the order of their offsets
             if base > self.next:
                 return
-            entry = self._first_ahead()
+            entry = self._pop_first_ahead()
             batch = self._maker.make(entry) if base == self.next else None
             if batch is not None:
-                self._take(batch)
+                self._append(batch)
                 self._reach(entry.position)
 
-    def _first_ahead(self) -> Entry:
+    def _pop_first_ahead(self) -> Entry:
         entry = self._ahead.pop(next(iter(self._ahead)))
-        self._ahead_bytes -= entry.size + _OBJECTS_AHEAD
+        self._ahead_bytes -= entry.size + _ENTRY_OVERHEAD_BYTES
         return entry
 
 

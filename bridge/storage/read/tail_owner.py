@@ -18,9 +18,11 @@ from bridge.storage.read.search import Search
 from bridge.storage.read.tail import Tail
 from bridge.storage.services import Storage
 
-_SILENCE = 1.0  # seconds that the tail may take before it is asked whether what it waits for will ever come
-_NEAR_THE_END = 64  # entries
-_OFTEN = 5.0  # seconds between two questions where the log ends, below which a reader at the tail is the cheaper way
+_MARKER_CHECK_SECONDS = 1.0
+"""How long the tail waits for an entry before it asks whether that entry is a marker, which never comes."""
+_MAX_ENTRIES_FROM_END = 64
+_FREQUENT_REFRESH_SECONDS = 5.0
+"""Where the end is asked for more often than this, a reader at the tail is cheaper than asking."""
 
 
 class TailOwner:
@@ -32,33 +34,33 @@ class TailOwner:
         end: LogEnd,
         search: Search,
         reader: Callable[[Position], Awaitable[Reader]],
-        failed: Callable[[BridgeError], None],
+        on_failure: Callable[[BridgeError], None],
     ) -> None:
-        """`reader` opens one at a position; `failed` is called when a tail has ended by itself."""
-        self.loaded = False
+        """`reader` opens one at a position; `on_failure` is called when a tail has ended by itself."""
+        self.end_loaded = False
         """Whether the end of the log is known, as it was at some time."""
         self._storage = storage
         self._end = end
         self._search = search
         self._reader = reader
-        self._failed = failed
+        self._on_failure = on_failure
         self._tail: Tail | None = None
         self._opening = asyncio.Lock()
-        self._shared_look = SharedLook(self._look)
-        self._watching: asyncio.Task[None] | None = None
+        self._shared_refresh = SharedLook(self._refresh_end)
+        self._opening_task: asyncio.Task[None] | None = None
         self._used_at = loop_time()
-        self._looked_at = float("-inf")
+        self._refreshed_at = float("-inf")
         self._closed = False
 
     @property
-    def live(self) -> Tail | None:
+    def running(self) -> Tail | None:
         """The tail, while it runs."""
-        return self._tail if self._tail is not None and self._tail.live else None
+        return self._tail if self._tail is not None and self._tail.is_running else None
 
     def use(self) -> Tail | None:
         """The same, which is not idle then."""
         self._used_at = loop_time()
-        return self.live
+        return self.running
 
     async def open(self, begin: Position | None = None) -> Tail:
         """The tail, opened if need be; what is at the end of the log now is in it, or known to be before it.
@@ -70,7 +72,7 @@ class TailOwner:
         if tail is not None:
             return tail
         async with self._opening:
-            if self.live is None:
+            if self.running is None:
                 await self._close()
                 if begin is None or not await self._open_from(begin):
                     await self._open()
@@ -84,36 +86,36 @@ class TailOwner:
         logs are small.
         """
         async with self._opening:
-            if self.live is not None:
+            if self.running is not None:
                 return None
             await self._close()
             return await self._open_at_start()
 
-    def begin_empty(self) -> None:
+    def mark_empty(self) -> None:
         """The log was made a moment ago: until something proves otherwise, nothing is in it."""
-        if not self.loaded:
-            self._end.marks.load(TimeMark(NO_TIMESTAMP, 0), 0, 0)
-            self.loaded = True
+        if not self.end_loaded:
+            self._end.time_marks.load(TimeMark(NO_TIMESTAMP, 0), 0, 0)
+            self.end_loaded = True
 
-    async def load(self) -> None:
+    async def load_end(self) -> None:
         """Learn where the log ends, without a reader that stays."""
-        if not self.loaded:
+        if not self.end_loaded:
             async with self._opening:
-                if not self.loaded:
-                    await self._learn(await self._last_entry(await self._search.last_position()))
+                if not self.end_loaded:
+                    await self._set_end(await self._last_entry(await self._search.last_position()))
 
-    async def look(self) -> None:
+    async def refresh_end(self) -> None:
         """Have the end include whatever Pulsar holds when this is called; who ask at the same time share the answer."""
-        await self._shared_look.look()
+        await self._shared_refresh.look()
 
-    def watch(self) -> None:
+    def keep_open(self) -> None:
         """Keep the tail open for a while: entries met there tell their offsets, none has to be read back."""
-        if self._watching is None or self._watching.done():
-            self._watching = asyncio.get_running_loop().create_task(self._try_open())
+        if self._opening_task is None or self._opening_task.done():
+            self._opening_task = asyncio.get_running_loop().create_task(self._try_open())
 
     async def sweep(self, now: float) -> None:
         """Close the tail if nobody has used it for `storage.tail_idle_seconds`; `now`: loop time."""
-        if self._end.is_awaited:
+        if self._end.has_waiters:
             self._used_at = now
         idle = now - self._used_at > self._storage.settings.storage.tail_idle_seconds
         if idle and not self._opening.locked():
@@ -122,8 +124,8 @@ class TailOwner:
     async def close(self) -> None:
         """Close the tail; one that is being opened is closed by who opens it."""
         self._closed = True
-        if self._watching is not None:
-            self._watching.cancel()
+        if self._opening_task is not None:
+            self._opening_task.cancel()
         await self._close()
 
     async def _close(self) -> None:
@@ -140,15 +142,15 @@ class TailOwner:
         try:
             last = reader.start
             batch = await self._last_entry(last)
-            if batch is not None or not self.loaded:
-                await self._learn(batch)
+            if batch is not None or not self.end_loaded:
+                await self._set_end(batch)
             self._check_open()
         except BaseException:
             await reader.close()
             raise
         tail = self._new_tail(reader, last)
         if batch is not None and batch.position == last and not batch.is_chunk:
-            tail.begin(batch)
+            tail.start_with(batch)
 
     async def _open_from(self, begin: Position) -> bool:
         """Open it at an entry; False where that is too far from the end."""
@@ -156,45 +158,45 @@ class TailOwner:
         try:
             last = await reader.last_position()
             self._check_open()
-            if not _is_near(begin, last):
+            if not _is_near_end(begin, last):
                 await reader.close()
                 return False
         except BaseException:
             await reader.close()
             raise
         tail = self._new_tail(reader, begin.before)
-        if not self.loaded:
-            await self._learn_from(tail, last)
+        if not self.end_loaded:
+            await self._load_end_from(tail, last)
         return True
 
-    async def _learn_from(self, tail: Tail, last: Position) -> None:
+    async def _load_end_from(self, tail: Tail, last: Position) -> None:
         """Have the tail reach the last entry, which tells where the log ends."""
-        await self._reach(tail, last)
+        await self._wait_until_read(tail, last)
         newest = tail.slice(tail.next - 1, 1)
-        await self._learn(newest[0] if newest else await self._last_entry(last))
+        await self._set_end(newest[0] if newest else await self._last_entry(last))
 
     async def _open_at_start(self) -> int | None:
         reader = await self._reader(EARLIEST)
         try:
             last = await reader.last_position()
-            first = None if last == EARLIEST else await _first(reader)
+            first = None if last == EARLIEST else await _first_entry(reader)
             self._check_open()
-            batch = None if first is None else self._search.met(first)
-            if batch is None or not _is_near(batch.position, last):
+            batch = None if first is None else self._search.index_entry(first)
+            if batch is None or not _is_near_end(batch.position, last):
                 await reader.close()
                 return None if batch is None else batch.base
         except BaseException:
             await reader.close()
             raise
         tail = self._new_tail(reader, batch.position)
-        tail.begin(batch)
-        if not self.loaded:
-            await self._learn_from(tail, last)
+        tail.start_with(batch)
+        if not self.end_loaded:
+            await self._load_end_from(tail, last)
         return batch.base
 
     def _new_tail(self, reader: Reader, reached: Position) -> Tail:
         maker = self._storage.maker()
-        self._tail = Tail(reader, self._end, self._storage.cache, maker, self._failed, reached)
+        self._tail = Tail(reader, self._end, self._storage.cache, maker, self._on_failure, reached)
         return self._tail
 
     def _check_open(self) -> None:
@@ -202,56 +204,56 @@ class TailOwner:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition was closed meanwhile")
 
     async def _last_entry(self, last: Position) -> Batch | None:
-        return None if last == EARLIEST else await self._search.last(last)
+        return None if last == EARLIEST else await self._search.last_batch(last)
 
-    async def _learn(self, batch: Batch | None) -> None:
+    async def _set_end(self, batch: Batch | None) -> None:
         """Go by the last entry: it anchors the offsets to come."""
         if batch is None:  # all that was before is deleted
-            end = max(await self._search.offset_of_empty(), self._end.offset)
+            end = max(await self._search.next_offset_when_empty(), self._end.offset)
             mark, base = TimeMark(NO_TIMESTAMP, end), end
         else:
             mark = await batch.time_mark(self._storage.threads)  # from here on nothing may come in between
             self._end.anchor.observe(batch.position.ledger, batch.position.entry, batch.next)
             end, base = batch.next, batch.base
-        if not self.loaded:
-            self._end.marks.load(mark, base, end)
+        if not self.end_loaded:
+            self._end.time_marks.load(mark, base, end)
         self._end.advance(end)
-        self.loaded = True
+        self.end_loaded = True
 
-    async def _look(self) -> None:
+    async def _refresh_end(self) -> None:
         """By the tail; one that is asked about now and then, as monitors do with all partitions, is kept none."""
-        before, self._looked_at = self._looked_at, loop_time()
-        if self.live is not None or self._looked_at - before < _OFTEN:
+        before, self._refreshed_at = self._refreshed_at, loop_time()
+        if self.running is not None or self._refreshed_at - before < _FREQUENT_REFRESH_SECONDS:
             tail = await self.open()
-            await self._reach(tail, await tail.last_stored())
+            await self._wait_until_read(tail, await tail.last_stored())
             return
         last = await self._search.last_position()
-        if not self.loaded or last > Position(*self._end.anchor.position):
+        if not self.end_loaded or last > Position(*self._end.anchor.position):
             async with self._opening:
-                await self._learn(await self._last_entry(last))
+                await self._set_end(await self._last_entry(last))
 
-    async def _reach(self, tail: Tail, position: Position) -> None:
+    async def _wait_until_read(self, tail: Tail, position: Position) -> None:
         """Wait until the tail has met the entry at `position`."""
         markers = self._search.markers
         async with asyncio.timeout(self._storage.settings.pulsar.operation_timeout_seconds):
-            while tail.live and tail.reached < position and not markers.known(tail.reached.after, position):
+            while tail.is_running and tail.reached < position and not markers.are_known(tail.reached.after, position):
                 grown: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-                tail.notify(grown)
-                done, _ = await asyncio.wait((grown,), timeout=_SILENCE)
+                tail.add_waiter(grown)
+                done, _ = await asyncio.wait((grown,), timeout=_MARKER_CHECK_SECONDS)
                 if not done:
-                    await markers.only(tail.reached.after, position)
-        if not tail.live:
+                    await markers.are_markers(tail.reached.after, position)
+        if not tail.is_running:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the reader at the tail ended")
 
 
-def _is_near(position: Position, last: Position) -> bool:
-    return position.ledger == last.ledger and last.entry - position.entry <= _NEAR_THE_END
+def _is_near_end(position: Position, last: Position) -> bool:
+    return position.ledger == last.ledger and last.entry - position.entry <= _MAX_ENTRIES_FROM_END
 
 
-async def _first(reader: Reader) -> Entry | None:
+async def _first_entry(reader: Reader) -> Entry | None:
     """The first entry that comes; None for a part of a message, or where none comes soon: it may be a marker."""
     with suppress(TimeoutError):
-        async with asyncio.timeout(_SILENCE):
+        async with asyncio.timeout(_MARKER_CHECK_SECONDS):
             entry = await reader.receive()
             return None if is_chunk(entry.metadata) else entry
     return None

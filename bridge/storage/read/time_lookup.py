@@ -35,7 +35,7 @@ class TimeLookup:
 
     async def at(self, timestamp: int) -> TimeOffset | None:
         """The first record at or after `timestamp` (ms); None if there is none before the end as it is known."""
-        begin = await self._search.time(timestamp)
+        begin = await self._search.find_time(timestamp)
         if begin is None:
             return None
         start = await self._earliest()
@@ -48,7 +48,7 @@ class TimeLookup:
                 newest, offset = entries.summary(data)
                 if newest < timestamp:
                     continue
-                first = await self._threads.run(_first, data, timestamp, start)
+                first = await self._threads.run(_first_record, data, timestamp, start)
                 if first is not None:
                     return first
         return None
@@ -59,7 +59,7 @@ class TimeLookup:
         The last entry's time mark is a guess: records stored beside it may be newer, and what was to be as new as it
         says may not be stored.
         """
-        last = await self._search.last(await self._search.last_position())
+        last = await self._search.last_batch(await self._search.last_position())
         if last is None:
             return None
         guess = (await last.time_mark(self._threads)).newest
@@ -81,7 +81,7 @@ class TimeLookup:
         return best
 
 
-def _first(batches: bytes, timestamp: int, start: int) -> TimeOffset | None:
+def _first_record(batches: bytes, timestamp: int, start: int) -> TimeOffset | None:
     for record in entries.each_record(batches):
         if record.timestamp >= timestamp and record.offset >= start:
             return TimeOffset(record.offset, record.timestamp)

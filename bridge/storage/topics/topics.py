@@ -77,7 +77,7 @@ class Topics:
             self._forget(name, flush=False)
         await self.producer_ids.close()
         await self.administration.close()
-        await self._storage.catchups.close()
+        await self._storage.catch_up_readers.close()
         while self._closing:
             await asyncio.wait(self._closing)
 
@@ -226,7 +226,7 @@ class Topics:
         self._forget(topic.name)
         topic = self._take(topic)
         for partition in range(topic.partitions):
-            self.log(topic, partition).begin_empty()
+            self.log(topic, partition).mark_empty()
         return topic
 
     def _take(self, topic: Topic) -> Topic:
@@ -388,7 +388,7 @@ class Topics:
         while True:
             await asyncio.sleep(_SWEEP)
             with suppress(KafkaError):
-                await self._storage.catchups.sweep()
+                await self._storage.catch_up_readers.sweep()
             for topic in list(self._known.values()):
                 for partition_log in list(topic.logs.values()):
                     await partition_log.sweep(loop_time())

@@ -16,8 +16,8 @@ from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import Entry, Position
 from bridge.storage import entries
 from bridge.storage.entries import NO_PROMISE
-from bridge.storage.read.batches import Batch, converted, within_turn
-from bridge.storage.read.time_lookup import _first
+from bridge.storage.read.batches import Batch, convert_batches, kafka_batches_nowait
+from bridge.storage.read.time_lookup import _first_record
 from bridge.worker_threads import WorkerThreads
 from tests.codec.test_message_sets import GZIP, message
 
@@ -83,11 +83,11 @@ async def test_what_takes_long_is_turned_over_in_a_thread(name: str, monkeypatch
     monkeypatch.setattr(entries, "to_kafka", noted)
     one = SLOW[name]()
     assert one.is_slow
-    assert within_turn([one], LIMIT, asyncio.get_running_loop().time() + 60) is None
+    assert kafka_batches_nowait([one], LIMIT, asyncio.get_running_loop().time() + 60) is None
     mark = await one.time_mark(WorkerThreads())
     assert mark.complete == NO_PROMISE
     assert mark.newest >= NOW
-    assert within_turn([one], LIMIT, 0.0) == await converted([one], LIMIT, WorkerThreads())
+    assert kafka_batches_nowait([one], LIMIT, 0.0) == await convert_batches([one], LIMIT, WorkerThreads())
     assert threads
     assert threading.get_ident() not in threads
 
@@ -95,16 +95,16 @@ async def test_what_takes_long_is_turned_over_in_a_thread(name: str, monkeypatch
 @pytest.mark.parametrize("name", QUICK)
 async def test_what_is_soon_done_is_done_at_once_while_there_is_time(name: str) -> None:
     first, second = QUICK[name](), QUICK[name]()
-    assert within_turn([first, second], LIMIT, 0.0) is None
+    assert kafka_batches_nowait([first, second], LIMIT, 0.0) is None
     assert not first.is_converted
-    found = within_turn([first, second], LIMIT, asyncio.get_running_loop().time() + 60)
+    found = kafka_batches_nowait([first, second], LIMIT, asyncio.get_running_loop().time() + 60)
     assert found is not None
     assert len(found) == 2
-    assert within_turn([first, second], LIMIT, 0.0) == found
+    assert kafka_batches_nowait([first, second], LIMIT, 0.0) == found
 
 
 def test_a_record_is_found_by_its_time_among_very_many() -> None:
     for count in (100, 20_000):
-        assert _first(records(count, 0), NOW + 70, 0) == (70, NOW + 70)
-        assert _first(records(count, 0), NOW, 80) == (80, NOW + 80)
-        assert _first(records(count, 0), NOW + count, 0) is None
+        assert _first_record(records(count, 0), NOW + 70, 0) == (70, NOW + 70)
+        assert _first_record(records(count, 0), NOW, 80) == (80, NOW + 80)
+        assert _first_record(records(count, 0), NOW + count, 0) is None

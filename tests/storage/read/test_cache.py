@@ -8,7 +8,7 @@ from bridge.metrics import Metrics
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from bridge.pulsar.types import Entry, Position
 from bridge.storage.read.batches import Batch
-from bridge.storage.read.cache import Cache, Older, Share
+from bridge.storage.read.cache import Cache, CacheShare, OlderBatches
 
 
 def batch(base: int, count: int = 10, size: int = 100_000) -> Batch:
@@ -21,7 +21,7 @@ def batch(base: int, count: int = 10, size: int = 100_000) -> Batch:
 class Recent:
     """Stands for a tail: knows what it still has."""
 
-    def __init__(self, share: Share) -> None:
+    def __init__(self, share: CacheShare) -> None:
         self.share = share
         self.kept: list[Batch] = []
 
@@ -43,8 +43,8 @@ def bases(found: list[Batch]) -> list[int]:
 
 
 def test_batches_are_found_by_any_offset_in_them() -> None:
-    older = Older(cache())
-    older.keep(0, [batch(0), batch(10), batch(20)])
+    older = OlderBatches(cache())
+    older.add(0, [batch(0), batch(10), batch(20)])
     assert bases(older.slice(0, 1 << 30)) == [0, 10, 20]
     assert bases(older.slice(19, 1 << 30)) == [10, 20]
     assert bases(older.slice(29, 1 << 30)) == [20]
@@ -52,42 +52,42 @@ def test_batches_are_found_by_any_offset_in_them() -> None:
 
 
 def test_a_slice_holds_one_batch_at_least_and_no_more_than_was_asked_for() -> None:
-    older = Older(cache())
-    older.keep(0, [batch(0), batch(10), batch(20)])
+    older = OlderBatches(cache())
+    older.add(0, [batch(0), batch(10), batch(20)])
     assert bases(older.slice(5, 1)) == [0]
     assert bases(older.slice(5, 200_000)) == [0, 10]
 
 
 def test_a_slice_ends_at_a_hole() -> None:
-    older = Older(cache())
-    older.keep(30, [batch(30), batch(40)])
-    older.keep(0, [batch(0), batch(10)])
+    older = OlderBatches(cache())
+    older.add(30, [batch(30), batch(40)])
+    older.add(0, [batch(0), batch(10)])
     assert bases(older.slice(0, 1 << 30)) == [0, 10]
     assert older.slice(20, 1 << 30) == [], "what is there was never read"
-    older.keep(20, [batch(20), batch(30)])
+    older.add(20, [batch(20), batch(30)])
     assert bases(older.slice(0, 1 << 30)) == [0, 10, 20, 30, 40]
 
 
 def test_offsets_that_hold_no_record_are_no_hole() -> None:
-    older = Older(cache())
-    older.keep(0, [batch(3), batch(20)])  # compaction, markers, the beginning of a ledger
+    older = OlderBatches(cache())
+    older.add(0, [batch(3), batch(20)])  # compaction, markers, the beginning of a ledger
     assert bases(older.slice(0, 1 << 30)) == [3, 20]
     assert bases(older.slice(15, 1 << 30)) == [20]
-    other = Older(cache())
-    other.keep(20, [batch(20)])
+    other = OlderBatches(cache())
+    other.add(20, [batch(20)])
     assert other.slice(15, 1 << 30) == []
-    other.keep(12, [batch(20)])
+    other.add(12, [batch(20)])
     assert bases(other.slice(15, 1 << 30)) == [20], "met again from further in front"
-    other.keep(18, [batch(20)])
+    other.add(18, [batch(20)])
     assert bases(other.slice(15, 1 << 30)) == [20], "and what was known stays so"
 
 
 def test_what_was_read_first_goes_first() -> None:
     shared = cache(5 * 110_000)
-    one, other = Older(shared), Older(shared)
-    one.keep(0, [batch(0), batch(10)])
-    other.keep(0, [batch(0), batch(10), batch(20)])
-    other.keep(30, [batch(30)])
+    one, other = OlderBatches(shared), OlderBatches(shared)
+    one.add(0, [batch(0), batch(10)])
+    other.add(0, [batch(0), batch(10), batch(20)])
+    other.add(30, [batch(30)])
     assert one.slice(0, 1 << 30) == []
     assert bases(one.slice(10, 1 << 30)) == [10]
     assert bases(other.slice(0, 1 << 30)) == [0, 10, 20, 30]
@@ -95,14 +95,14 @@ def test_what_was_read_first_goes_first() -> None:
 
 def test_each_kind_has_half_and_what_the_other_leaves() -> None:
     shared = cache(10 * 110_000)
-    older, recent = Older(shared), Recent(shared.recent)
-    older.keep(0, [batch(10 * n) for n in range(20)])
+    older, recent = OlderBatches(shared), Recent(shared.recent)
+    older.add(0, [batch(10 * n) for n in range(20)])
     assert len(older.slice(100, 1 << 30)) == 10, "all of it"
     for n in range(20):
         recent.add(batch(10 * n))
     assert len(older.slice(150, 1 << 30)) == 5
     assert len(recent.kept) == 5
-    older.keep(200, [batch(200 + 10 * n) for n in range(20)])
+    older.add(200, [batch(200 + 10 * n) for n in range(20)])
     assert len(older.slice(350, 1 << 30)) == 5
     assert len(recent.kept) == 5, "reading old records takes no more from recent ones"
     older.close()
@@ -113,8 +113,8 @@ def test_each_kind_has_half_and_what_the_other_leaves() -> None:
 
 def test_without_memory_only_the_last_recent_batch_stays() -> None:
     shared = cache(0)
-    older, recent = Older(shared), Recent(shared.recent)
-    older.keep(0, [batch(0), batch(10)])
+    older, recent = OlderBatches(shared), Recent(shared.recent)
+    older.add(0, [batch(0), batch(10)])
     assert older.slice(0, 1 << 30) == []
     recent.add(batch(0))
     recent.add(batch(10))
@@ -123,17 +123,17 @@ def test_without_memory_only_the_last_recent_batch_stays() -> None:
 
 def test_small_batches_count_for_what_their_objects_take() -> None:
     shared = cache(100_000)
-    older = Older(shared)
-    older.keep(0, [batch(n, 1, size=50) for n in range(1000)])
+    older = OlderBatches(shared)
+    older.add(0, [batch(n, 1, size=50) for n in range(1000)])
     assert 40 <= len(older.slice(999 - 39, 1 << 30)) < 1000
     assert len([n for n in range(1000) if older.slice(n, 1)]) < 50
 
 
 def test_what_closes_leaves_nothing_behind() -> None:
     shared = cache()
-    older, other = Older(shared), Older(shared)
-    older.keep(0, [batch(0)])
-    other.keep(0, [batch(0)])
+    older, other = OlderBatches(shared), OlderBatches(shared)
+    older.add(0, [batch(0)])
+    other.add(0, [batch(0)])
     older.close()
     assert older.slice(0, 1 << 30) == []
     assert len(shared.older) == 1
@@ -145,6 +145,6 @@ def test_what_closes_leaves_nothing_behind() -> None:
 def test_the_metric_tells_what_is_held(limit: int) -> None:
     metrics = Metrics()
     shared = Cache(limit, metrics.storage)
-    older = Older(shared)
-    older.keep(0, [batch(10 * n) for n in range(5)])
+    older = OlderBatches(shared)
+    older.add(0, [batch(10 * n) for n in range(5)])
     assert metrics.storage.cache_bytes.value == shared.older.size <= limit

@@ -12,7 +12,7 @@ from bridge.storage.read.log_end import LogEnd
 from bridge.storage.read.log_start import LogStart
 
 
-class Told:
+class SearchAnswers:
     """Stands for the search: each question has the next answer, the first entry's base or what goes wrong."""
 
     def __init__(self, *answers: int | Exception | None) -> None:
@@ -21,39 +21,39 @@ class Told:
     async def load(self) -> None:
         """The end is known."""
 
-    async def open_there(self) -> int | None:
+    async def open_at_start(self) -> int | None:
         """No tail can be opened at the start."""
         return None
 
-    async def read(self, position: Position) -> SimpleNamespace | None:
+    async def read_batch(self, position: Position) -> SimpleNamespace | None:
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
         return None if answer is None else SimpleNamespace(base=answer)
 
 
-def start(*answers: int | Exception | None) -> tuple[LogStart, Told]:
-    told, end = Told(*answers), LogEnd()
+def start(*answers: int | Exception | None) -> tuple[LogStart, SearchAnswers]:
+    search, end = SearchAnswers(*answers), LogEnd()
     end.advance(100)
-    return LogStart("topic", cast(Any, told), end, told.load, told.open_there), told
+    return LogStart("topic", cast(Any, search), end, search.load, search.open_at_start), search
 
 
 async def test_it_is_asked_for_once_and_then_known() -> None:
-    begin, told = start(7)
-    assert [await begin.get(), await begin.get(), await begin.within(60)] == [7, 7, 7]
-    assert told.answers == []
+    begin, search = start(7)
+    assert [await begin.get(), await begin.get(), await begin.get_fresh(60)] == [7, 7, 7]
+    assert search.answers == []
 
 
 async def test_a_tail_that_opens_there_tells_it() -> None:
-    begin, told = start(9)
+    begin, search = start(9)
 
-    async def open_there() -> int:
+    async def open_at_start() -> int:
         return 5
 
-    begin = LogStart("topic", cast(Any, told), LogEnd(), told.load, open_there)
+    begin = LogStart("topic", cast(Any, search), LogEnd(), search.load, open_at_start)
     assert await begin.get() == 5
-    assert await begin.within(60) == 5
-    assert told.answers == [9], "Pulsar was asked once more"
+    assert await begin.get_fresh(60) == 5
+    assert search.answers == [9], "Pulsar was asked once more"
 
 
 async def test_it_never_goes_back_and_an_empty_log_starts_at_its_end() -> None:
@@ -64,14 +64,14 @@ async def test_it_never_goes_back_and_an_empty_log_starts_at_its_end() -> None:
 
 
 async def test_what_was_known_too_long_ago_is_asked_for_again() -> None:
-    begin, told = start(7, 8)
+    begin, search = start(7, 8)
     await begin.get()
-    assert await begin.within(-1) == 8
-    assert told.answers == []
+    assert await begin.get_fresh(-1) == 8
+    assert search.answers == []
 
 
 async def test_where_pulsar_cannot_say_what_was_known_stays(caplog: pytest.LogCaptureFixture) -> None:
     begin, _ = start(7, PulsarError(11))
     await begin.get()
-    assert await begin.within(-1) == 7
+    assert await begin.get_fresh(-1) == 7
     assert "log start not refreshed" in caplog.text

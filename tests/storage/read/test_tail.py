@@ -16,7 +16,7 @@ from bridge.pulsar.types import EARLIEST, ClientClosed, Entry, Position
 from bridge.storage.read.batches import BatchMaker
 from bridge.storage.read.cache import Cache
 from bridge.storage.read.log_end import LogEnd
-from bridge.storage.read.tail import Recreated, Tail
+from bridge.storage.read.tail import Tail, TopicRecreated
 
 RECORDS = 10
 
@@ -65,7 +65,7 @@ class Partition:
     async def acknowledge(self, one: Entry) -> None:
         """A receipt comes for an entry of our own: as the appender does it."""
         assert one.index is not None
-        self.tail.appended(one.index + 1 - RECORDS, one)
+        self.tail.add_appended(one.index + 1 - RECORDS, one)
         self.end.advance(one.index + 1)
 
     def bases(self, offset: int = 0) -> list[int]:
@@ -110,11 +110,11 @@ async def test_who_waits_is_woken_when_the_entry_can_be_read(partition: Partitio
     waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     for number, step in enumerate(steps):
         if number == when:  # as a Fetch: asked to be told before looking
-            partition.end.notify(waiter)
+            partition.end.add_waiter(waiter)
         await step
         if waiter.done() and not partition.bases():
             waiter = asyncio.get_running_loop().create_future()
-            partition.end.notify(waiter)
+            partition.end.add_waiter(waiter)
     assert waiter.done()
     assert partition.bases() == [0, RECORDS]
 
@@ -123,12 +123,12 @@ async def test_the_lost_wake_up(partition: Partition) -> None:
     """The end moves before the entry is here: a Fetch looks too early, and the entry wakes it though no end moves."""
     loop = asyncio.get_running_loop()
     first: asyncio.Future[None] = loop.create_future()
-    partition.end.notify(first)
+    partition.end.add_waiter(first)
     partition.end.advance(RECORDS)  # known of by other means than an append of this process
     assert first.done()
     assert partition.bases() == []
     second: asyncio.Future[None] = loop.create_future()
-    partition.end.notify(second)
+    partition.end.add_waiter(second)
     await partition.receive(entry(0))
     assert second.done()
     assert partition.bases() == [0]
@@ -161,5 +161,5 @@ async def test_offsets_that_go_back_mean_another_topic(partition: Partition) -> 
     await partition.acknowledge(entry(0))
     await partition.acknowledge(entry(1))
     await partition.receive(entry(0, ledger=7))
-    assert [type(error) for error in partition.failures] == [Recreated]
-    assert not partition.tail.live
+    assert [type(error) for error in partition.failures] == [TopicRecreated]
+    assert not partition.tail.is_running
