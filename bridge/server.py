@@ -24,7 +24,7 @@ from bridge.http import HttpServer
 from bridge.listening import listen
 from bridge.metrics import Metrics
 from bridge.pulsar import Admin, PulsarClient
-from bridge.pulsar.stall import Stall
+from bridge.pulsar.stall import StallDetector
 from bridge.storage.append.deduplication import Deduplication
 from bridge.storage.read.cache import Cache
 from bridge.storage.read.catch_up import CatchUpReaders
@@ -51,7 +51,7 @@ class Server:
         self.client = PulsarClient(settings.pulsar, self.metrics.pulsar)
         self.admin = Admin(settings.pulsar)
         self._watchdog = Watchdog(self.metrics.loop_held_seconds)
-        self._stall = Stall(self.metrics.pulsar, self.client.hurry)
+        self._stall = StallDetector(self.metrics.pulsar, self.client.retry_now)
         catch_up_readers = CatchUpReaders(
             settings.storage.max_catchup_readers, _CATCHUP_IDLE_SECONDS, self.metrics.storage
         )

@@ -23,8 +23,8 @@ from bridge.errors import BridgeError, KafkaError
 from bridge.groups.store.records import Key, StoredOffset
 from bridge.metrics import GroupMetrics
 from bridge.pulsar.admin import Admin
-from bridge.pulsar.attachment import Backoff
 from bridge.pulsar.client import PulsarClient
+from bridge.pulsar.connection import Backoff
 from bridge.pulsar.types import EARLIEST, Position
 from bridge.storage.names import Names
 from bridge.storage.partition import PartitionLog

@@ -29,8 +29,8 @@ from bridge.metrics import GroupMetrics
 from bridge.owned_log.batch import NotABatch, Record, pack, unpack
 from bridge.owned_log.journal import PATIENCE, Journal, refusal
 from bridge.pulsar.admin import Admin, AdminError, Conflict
-from bridge.pulsar.attachment import Backoff
 from bridge.pulsar.client import PulsarClient
+from bridge.pulsar.connection import Backoff
 from bridge.pulsar.consumer import Reader
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.producer import Producer
@@ -173,7 +173,7 @@ class Slot:
             reader = await self._around.client.reader(self.topic, EARLIEST, read_compacted=True)
             await self._read(reader, end)
             self._serve(Journal(producer, self._apply_all, self._around.metrics))
-            return await _first(producer.over, self._watch(reader, producer.name))
+            return await _first(producer.terminated, self._watch(reader, producer.name))
         finally:
             # on the way out in order, what was written gets its receipts
             if self._journal is not None and producer.attached:

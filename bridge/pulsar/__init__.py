@@ -7,6 +7,7 @@ from bridge.pulsar.admin import Admin, AdminError
 from bridge.pulsar.client import PulsarClient
 from bridge.pulsar.consumer import Consumer, Reader
 from bridge.pulsar.producer import Producer
+from bridge.pulsar.topic_watch import TopicWatch
 from bridge.pulsar.types import (
     EARLIEST,
     LATEST,
@@ -20,7 +21,6 @@ from bridge.pulsar.types import (
     PulsarError,
     Receipt,
 )
-from bridge.pulsar.watch import TopicWatch
 
 __all__ = [
     "EARLIEST",

@@ -11,19 +11,21 @@ from bridge import log
 from bridge.config import PulsarSettings
 from bridge.metrics import PulsarMetrics
 from bridge.pulsar import commands, protocol
-from bridge.pulsar.consumer import Consumer, Reader
-from bridge.pulsar.fetch import EntryFetch, Hidden
-from bridge.pulsar.lookup import Lookup
-from bridge.pulsar.pool import Pool
-from bridge.pulsar.producer import Producer
-from bridge.pulsar.subscription import Access, Options
+from bridge.pulsar.connection.context import ClientContext
+from bridge.pulsar.connection.lookup import Lookup
+from bridge.pulsar.connection.pool import ConnectionPool
+from bridge.pulsar.consumer.consumer import Consumer
+from bridge.pulsar.consumer.entry_fetch import EntryFetch, IsHidden
+from bridge.pulsar.consumer.reader import Reader
+from bridge.pulsar.consumer.subscription import SubscriptionOptions
+from bridge.pulsar.producer.producer import Producer
+from bridge.pulsar.topic_watch import Callback, TopicWatch
 from bridge.pulsar.types import AccessMode, Entry, Position
-from bridge.pulsar.watch import Callback, TopicWatch
 
 _log = log.get(__name__)
 
 _BUFFER: Final = 8 << 20
-_Made = TypeVar("_Made", Reader, Consumer, TopicWatch)
+_Opened = TypeVar("_Opened", Reader, Consumer, TopicWatch)
 
 
 class PulsarClient:
@@ -32,14 +34,14 @@ class PulsarClient:
     def __init__(self, settings: PulsarSettings, metrics: PulsarMetrics) -> None:
         self._settings = settings
         self._metrics = metrics
-        self._pool = Pool(settings, metrics)
+        self._pool = ConnectionPool(settings, metrics)
         self._lookup = Lookup(settings, metrics, self._pool)
         self._ids = itertools.count(1)
-        self._access = Access(self._pool, self._lookup, settings, metrics, self._ids)
-        self._fetch = EntryFetch(self._access)
+        self._context = ClientContext(self._pool, self._lookup, settings, metrics, self._ids)
+        self._fetch = EntryFetch(self._context)
         self.max_message_size = protocol.DEFAULT_MAX_MESSAGE_SIZE  # the broker's, once started
-        self._made: WeakSet[Producer | Reader | Consumer | TopicWatch] = WeakSet()
-        self._named: dict[tuple[str, str], Producer] = {}  # the last of each topic and name, until it has left
+        self._handlers: WeakSet[Producer | Reader | Consumer | TopicWatch] = WeakSet()
+        self._producers_by_name: dict[tuple[str, str], Producer] = {}  # the last of each topic and name
         self._evictions: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
@@ -48,13 +50,13 @@ class PulsarClient:
 
     async def close(self) -> None:
         """Close everything that was made here; pending sends fail."""
-        for one in list(self._made):
+        for one in list(self._handlers):
             await (one.close(flush=False) if isinstance(one, Producer) else one.close())
         await self._pool.close()
 
-    def hurry(self) -> None:
+    def retry_now(self) -> None:
         """Have whatever waits to try again do so now."""
-        self._pool.hurry()
+        self._pool.retry_now()
 
     def producer(
         self,
@@ -83,15 +85,15 @@ class PulsarClient:
             must_exist=must_exist,
             predecessor=None if name is None else self._predecessor(topic, name),
         )
-        self._made.add(producer)
+        self._handlers.add(producer)
         if name is not None:
-            self._named[topic, name] = producer
-            producer.left.add_done_callback(lambda _: self._forget_name(topic, name, producer))
+            self._producers_by_name[topic, name] = producer
+            producer.released.add_done_callback(lambda _: self._forget_name(topic, name, producer))
         return producer
 
     def _predecessor(self, topic: str, name: str) -> Producer | None:
         """Who has the name in this process: nobody, or one that leaves. One that does not is nobody's any more."""
-        before = self._named.get((topic, name))
+        before = self._producers_by_name.get((topic, name))
         if before is not None and not before.closing:
             _log.error("! producer name in use by this process", extra={"topic": topic, "producer": name})
             self._evictions.add(task := asyncio.get_running_loop().create_task(before.close(flush=False)))
@@ -99,8 +101,8 @@ class PulsarClient:
         return before
 
     def _forget_name(self, topic: str, name: str, producer: Producer) -> None:
-        if self._named.get((topic, name)) is producer:
-            del self._named[topic, name]
+        if self._producers_by_name.get((topic, name)) is producer:
+            del self._producers_by_name[topic, name]
 
     async def reader(
         self,
@@ -113,14 +115,14 @@ class PulsarClient:
         read_compacted: bool = False,
     ) -> Reader:
         """A reader from this entry on (or behind it), once it is open; PulsarError when it never will be."""
-        options = Options(
+        options = SubscriptionOptions(
             f"bridge-reader-{secrets.token_hex(6)}",
             durable=False,
             read_compacted=read_compacted,
             permits=permits,
             max_buffer=max_buffer,
         )
-        return await self._opened(Reader(topic, start, inclusive, self._access, options))
+        return await self._opened(Reader(topic, start, inclusive, self._context, options))
 
     async def consumer(
         self,
@@ -134,7 +136,7 @@ class PulsarClient:
         properties: Mapping[str, str] | None = None,
     ) -> Consumer:
         """A consumer of a durable subscription, once it is open; a new one begins at the earliest or latest entry."""
-        options = Options(
+        options = SubscriptionOptions(
             subscription,
             durable=True,
             shared=shared,
@@ -143,9 +145,9 @@ class PulsarClient:
             max_buffer=max_buffer,
             properties=properties,
         )
-        return await self._opened(Consumer(topic, self._access, options))
+        return await self._opened(Consumer(topic, self._context, options))
 
-    async def read_entry(self, topic: str, position: Position, hidden: Hidden | None = None) -> Entry | None:
+    async def read_entry(self, topic: str, position: Position, hidden: IsHidden | None = None) -> Entry | None:
         """The first entry at or after the position; None when the topic ends before it; raises CorruptEntry.
 
         `hidden` tells whether an entry that does not come is one that never will.
@@ -174,10 +176,10 @@ class PulsarClient:
         connection = await self._pool.service()
         if not connection.features.supports_topic_watchers:
             return None
-        return await self._opened(TopicWatch(namespace, callback, self._access))
+        return await self._opened(TopicWatch(namespace, callback, self._context))
 
-    async def _opened(self, made: _Made) -> _Made:
-        self._made.add(made)
+    async def _opened(self, made: _Opened) -> _Opened:
+        self._handlers.add(made)
         try:
             await made.opened()
         except BaseException:

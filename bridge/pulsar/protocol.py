@@ -31,9 +31,9 @@ _SIZES: Final = struct.Struct(">II")
 _MAGIC: Final = struct.Struct(">H")
 _MAGIC_U32: Final = struct.Struct(">HI")
 
-_CHUNK: Final = 64 * 1024
+_CHUNK_BYTES: Final = 64 * 1024
 # From here on a frame gets memory of its own, so that the kernel's copy is the only one.
-_OWN_MEMORY: Final = 32 * 1024
+_LARGE_FRAME_BYTES: Final = 32 * 1024
 
 
 class ProtocolError(BridgeError):
@@ -61,7 +61,7 @@ class FrameBuffer:
 
     def __init__(self, max_message_size: int = DEFAULT_MAX_MESSAGE_SIZE) -> None:
         self.max_message_size = max_message_size
-        self._memory = memoryview(bytearray(_CHUNK))
+        self._memory = memoryview(bytearray(_CHUNK_BYTES))
         self._start = 0  # of the first frame not yet given
         self._end = 0  # of the bytes received
 
@@ -77,25 +77,25 @@ class FrameBuffer:
         while True:
             have = self._end - self._start
             if have < 4:
-                self._make_room(4)
+                self._ensure_space(4)
                 break
             (size,) = _U32.unpack_from(self._memory, self._start)
             if size < 4 or size > self.max_message_size + FRAME_PADDING:
                 # Frames before the bad one are lost with it: the connection is beyond repair anyway.
                 raise ProtocolError(f"frame of {size} bytes")
             if have < 4 + size:
-                self._make_room(4 + size)
+                self._ensure_space(4 + size)
                 break
             self._start += 4 + size
             frames.append(self._memory[self._start - size : self._start])
         return iter(frames)
 
-    def _make_room(self, needed: int) -> None:
+    def _ensure_space(self, needed: int) -> None:
         """Go on in fresh memory when the incomplete frame at the end does not fit, or is worth memory of its own."""
         have = self._end - self._start
-        if needed <= len(self._memory) - self._start and (needed < _OWN_MEMORY or self._start == 0):
+        if needed <= len(self._memory) - self._start and (needed < _LARGE_FRAME_BYTES or self._start == 0):
             return
-        fresh = memoryview(bytearray(needed if needed >= _OWN_MEMORY else _CHUNK))
+        fresh = memoryview(bytearray(needed if needed >= _LARGE_FRAME_BYTES else _CHUNK_BYTES))
         fresh[:have] = self._memory[self._start : self._end]
         self._memory, self._start, self._end = fresh, 0, have
 

@@ -57,7 +57,7 @@ class AccessMode(IntEnum):
 
 @dataclass(slots=True)
 class Receipt:
-    """Proof that an entry is stored. `duplicate`: deduplication dropped it, an earlier send of it is stored."""
+    """Proof that an entry is stored. `duplicate`: deduplication is_cancelled it, an earlier send of it is stored."""
 
     position: Position
     sequence_id: int
@@ -137,7 +137,7 @@ class ClientClosed(PulsarError):
         super().__init__(pb.NotAllowedError, f"{what} is closed")
 
 
-class GivenUp(PulsarError):
+class SendCancelled(PulsarError):
     """Who sent this entry does not want it sent any more; what was on its way may be stored all the same."""
 
     def __init__(self) -> None:

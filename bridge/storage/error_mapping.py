@@ -7,7 +7,7 @@ from bridge.errors import BatchTooLarge, BridgeError, CorruptBatch, CorruptEntry
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.admin import AdminError, Conflict, Forbidden, NotFound
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
-from bridge.pulsar.types import ClientClosed, GivenUp, MessageTooLarge, OperationTimeout, PulsarError
+from bridge.pulsar.types import ClientClosed, MessageTooLarge, OperationTimeout, PulsarError, SendCancelled
 
 # Kafka clients retry 3, 5, 6, 7 and 56 (after a metadata refresh) and give up on the others.
 _SERVER_ERRORS: dict[int, ErrorCode] = {
@@ -53,7 +53,7 @@ def translate(error: BaseException) -> KafkaError:
 _KINDS: tuple[tuple[type[BaseException], ErrorCode], ...] = (
     (MessageTooLarge, ErrorCode.MESSAGE_TOO_LARGE),
     (ClientClosed, ErrorCode.NOT_LEADER_OR_FOLLOWER),  # the topic was forgotten or this node stops: look again
-    (GivenUp, ErrorCode.INVALID_PRODUCER_EPOCH),  # of a producer that has begun a newer epoch
+    (SendCancelled, ErrorCode.INVALID_PRODUCER_EPOCH),  # of a producer that has begun a newer epoch
     (OperationTimeout, ErrorCode.REQUEST_TIMED_OUT),
     (BatchTooLarge, ErrorCode.MESSAGE_TOO_LARGE),  # before CorruptBatch, which it is one of
     (CorruptBatch, ErrorCode.CORRUPT_MESSAGE),

@@ -111,13 +111,13 @@ async def test_closing_the_client_closes_what_it_made(broker: FakeBroker) -> Non
 async def test_who_waits_to_try_again_can_be_hurried(
     broker: FakeBroker, client: PulsarClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bridge.pulsar.attachment._FIRST_DELAY", 1000.0)
-    monkeypatch.setattr("bridge.pulsar.attachment._LONGEST_DELAY", 1000.0)
+    monkeypatch.setattr("bridge.pulsar.connection.reconnecting._FIRST_DELAY_SECONDS", 1000.0)
+    monkeypatch.setattr("bridge.pulsar.connection.reconnecting._MAX_DELAY_SECONDS", 1000.0)
     broker.once(Type.PRODUCER, lambda peer, command, _: peer.error(command.producer.request_id, pb.ServiceNotReady))
     producer = client.producer(TOPIC)
     refused = asyncio.ensure_future(producer.opened())
     await broker.until(lambda: len(broker.all(Type.PRODUCER)) == 1)
-    while not refused.done():  # until it has heard that it was refused, there is nothing to hurry
+    while not refused.done():  # until it has heard that it was refused, there is nothing to retry_now
         await asyncio.sleep(0)
-        client.hurry()
+        client.retry_now()
     assert len(broker.all(Type.PRODUCER)) == 2

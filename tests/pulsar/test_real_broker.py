@@ -29,10 +29,10 @@ from bridge.pulsar import (
     protocol,
 )
 from bridge.pulsar.admin import Conflict, NotFound, Retention
-from bridge.pulsar.connection import Connection
-from bridge.pulsar.lookup import Lookup
+from bridge.pulsar.connection.broker_connection import BrokerConnection
+from bridge.pulsar.connection.lookup import Lookup
+from bridge.pulsar.connection.pool import ConnectionPool
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
-from bridge.pulsar.pool import Pool
 from tests.support.pulsar import PulsarAddress
 
 pytestmark = pytest.mark.pulsar
@@ -355,7 +355,7 @@ async def test_topics_that_come_and_go_are_told(client: PulsarClient, admin: Adm
 async def test_an_entry_without_checksum_is_stored_and_read(
     client: PulsarClient, settings: PulsarSettings, topic: str
 ) -> None:
-    pool = Pool(settings, PulsarMetrics())
+    pool = ConnectionPool(settings, PulsarMetrics())
     connection = await pool.get(await Lookup(settings, PulsarMetrics(), pool).find(topic))
     await raw_producer(connection, topic)
     metadata = pb.MessageMetadata(producer_name="raw", sequence_id=0, publish_time=1).SerializeToString()
@@ -366,7 +366,7 @@ async def test_an_entry_without_checksum_is_stored_and_read(
     await pool.close()
 
 
-async def raw_producer(connection: Connection, topic: str) -> None:
+async def raw_producer(connection: BrokerConnection, topic: str) -> None:
     await connection.request(
         lambda request_id: commands.producer(
             request_id,

@@ -16,7 +16,7 @@ from typing import Any
 from zlib import crc32
 
 from bridge.connection.client import ClientConnection
-from bridge.pulsar.attachment import Attachment
+from bridge.pulsar.connection import ReconnectingHandler
 
 _SCALES = (0.0, 0.0002, 0.001, 0.005, 0.02)
 LONGEST = 0.25
@@ -77,7 +77,7 @@ def controlled(chance: Chance, now: Callable[[], float]) -> Iterator[None]:
         (time, "time_ns", lambda: int((WALL + now()) * 1_000_000_000)),
         (time, "perf_counter", now),
         (time, "monotonic", now),
-        (Attachment, "__hash__", _numbered(draw)),
+        (ReconnectingHandler, "__hash__", _numbered(draw)),
         (ClientConnection, "__hash__", _numbered(draw)),
     ]
     state, before = random.getstate(), [getattr(owner, name) for owner, name, _ in replaced]

@@ -182,7 +182,7 @@ async def a_missing_partition_is_made_for_a_producer_unless_its_topic_has_fewer(
     await site.admin.create_partitioned(other, 2)
     beyond = client.producer(f"{other}-partition-2")
     opening = asyncio.ensure_future(beyond.opened())
-    await asyncio.wait((opening, beyond.over), timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait((opening, beyond.terminated), timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
     assert not beyond.attached
     assert f"{other}-partition-2" not in await client.topics_of_namespace(site.namespace)
     opening.cancel()
@@ -196,7 +196,7 @@ async def producers_of_a_deleted_topic_do_not_bring_it_back(site: Site) -> None:
     producer = client.producer(f"{name}-partition-0", name="n", must_exist=True)
     await send(producer)
     await site.admin.delete_partitioned(name)
-    assert (await asyncio.wait_for(producer.over, 20)).code == pb.TopicNotFound
+    assert (await asyncio.wait_for(producer.terminated, 20)).code == pb.TopicNotFound
     assert name not in await site.admin.partitioned_topics(site.namespace)
     assert f"{name}-partition-0" not in await client.topics_of_namespace(site.namespace)
 

@@ -15,8 +15,7 @@ from bridge.errors import KafkaError
 from bridge.futures import failed, following
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
-from bridge.pulsar.producer import Producer
-from bridge.pulsar.send import REFUSALS, Send
+from bridge.pulsar.producer import REFUSALS, Producer, Send
 from bridge.pulsar.types import (
     EARLIEST,
     ClientClosed,
@@ -172,7 +171,7 @@ class Appender:
 
     def _give_up_cancelled(self, slot: _Slot, producer: Producer, offset: "asyncio.Future[int]") -> None:
         if offset.cancelled() and not slot.send.future.done():
-            producer.give_up(slot.send)
+            producer.cancel(slot.send)
 
     def check(self, batches: list[Sealed]) -> None:
         """Raise MESSAGE_TOO_LARGE if an entry is above the limit of this topic's broker, where it is known."""
@@ -192,7 +191,7 @@ class Appender:
             if writer is None or writer.sequences.is_gap(epoch, sequence):
                 return False
             producer = writer.producer
-        return producer is None or producer.has_room
+        return producer is None or producer.has_capacity
 
     async def prepare(self, batch: ProducerBatch, user: User | None) -> None:
         """Wait until a batch can be appended: there is room, and its producer's past is known."""

@@ -163,7 +163,7 @@ class Writers:
     def is_taken(self, producer_id: int) -> bool:
         """Whether the writer cannot be opened because somebody else writes as this producer."""
         producer = self._producers.get(producer_id)
-        return producer is not None and producer.trouble is not None and producer.trouble.code == pb.ProducerBusy
+        return producer is not None and producer.last_error is not None and producer.last_error.code == pb.ProducerBusy
 
     def release(self, producer_id: int, user: int) -> None:
         """A client's connection is gone. Without any, the name is free for another bridge that its client turns to."""

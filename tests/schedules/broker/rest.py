@@ -13,8 +13,7 @@ from typing import Any, Final
 from urllib.parse import unquote
 
 from bridge.config import PulsarSettings
-from bridge.pulsar.admin import Admin
-from bridge.pulsar.rest import LOST, AdminError, Conflict, NotFound
+from bridge.pulsar.admin import NO_RESPONSE, Admin, AdminError, Conflict, NotFound
 from tests.schedules.broker.namespace import Partitioned
 from tests.schedules.broker.server import Broker
 from tests.schedules.broker.topic import Refusal, Topic
@@ -64,7 +63,7 @@ class ModelAdmin(Admin):
             async with asyncio.timeout(self._seconds):
                 found = await answer
         except TimeoutError:
-            raise AdminError(LOST, f"{method} {path}: no answer in time") from None
+            raise AdminError(NO_RESPONSE, f"{method} {path}: no answer in time") from None
         if isinstance(found, AdminError):
             raise found
         return found
@@ -83,7 +82,7 @@ class Server:
         """The request has arrived."""
         self._answer, self._what = answer, f"{method} {path}"
         if not self._broker.up:
-            self._broker.loop.arrive(_give, answer, AdminError(LOST, "connection refused"))
+            self._broker.loop.arrive(_give, answer, AdminError(NO_RESPONSE, "connection refused"))
             return
         self._broker.requests[answer] = None
         self._broker.in_seconds(0.0, self._act, method, path, body)

@@ -5,8 +5,8 @@ import itertools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from bridge.pulsar.admin import NO_RESPONSE, AdminError
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
-from bridge.pulsar.rest import LOST, AdminError
 from tests.schedules.broker.connection import Connection
 from tests.schedules.broker.namespace import Namespace
 from tests.schedules.broker.topic import Refusal, State, Topic
@@ -194,4 +194,4 @@ class Broker:
 
 def _lose(answer: "asyncio.Future[object]") -> None:
     if not answer.done():
-        answer.set_result(AdminError(LOST, "the broker went away"))
+        answer.set_result(AdminError(NO_RESPONSE, "the broker went away"))

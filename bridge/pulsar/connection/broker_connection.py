@@ -16,9 +16,14 @@ from bridge.errors import BridgeError
 from bridge.metrics import PulsarMetrics
 from bridge.pulsar import commands, protocol
 from bridge.pulsar.auth import Token
-from bridge.pulsar.outbox import Buffer, Outbox
+from bridge.pulsar.connection.connection_handler import (
+    ConnectionHandler,
+    ConsumerHandler,
+    ProducerHandler,
+    TopicWatchHandler,
+)
+from bridge.pulsar.connection.frame_writer import Buffer, FrameWriter
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
-from bridge.pulsar.resident import ConsumerResident, ProducerResident, Resident, WatchResident
 from bridge.pulsar.types import ConnectionLost, OperationTimeout, PulsarError
 
 Type = pb.BaseCommand
@@ -63,7 +68,7 @@ class _Request:
         self.timer = timer
 
 
-class Connection(asyncio.BufferedProtocol):
+class BrokerConnection(asyncio.BufferedProtocol):
     """See the module; made ready by `open`, which the pool calls."""
 
     _ids = itertools.count(1)
@@ -73,9 +78,9 @@ class Connection(asyncio.BufferedProtocol):
         self.max_message_size = protocol.DEFAULT_MAX_MESSAGE_SIZE
         self.features = pb.FeatureFlags()
         self.closed = False
-        self.producers: dict[int, ProducerResident] = {}
-        self.consumers: dict[int, ConsumerResident] = {}
-        self.watches: dict[int, WatchResident] = {}
+        self.producers: dict[int, ProducerHandler] = {}
+        self.consumers: dict[int, ConsumerHandler] = {}
+        self.watches: dict[int, TopicWatchHandler] = {}
         self._settings = settings
         self._metrics = metrics
         self._token = Token(settings)
@@ -84,7 +89,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._connected: asyncio.Future[None] = self._loop.create_future()
         self._buffer = protocol.FrameBuffer()
-        self._outbox = Outbox()
+        self._writer = FrameWriter()
         self._request_ids = itertools.count(1)
         self._requests: dict[int, _Request] = {}
         self._unknown: set[int] = set()
@@ -98,7 +103,7 @@ class Connection(asyncio.BufferedProtocol):
     @classmethod
     async def open(
         cls, address: Address, settings: PulsarSettings, metrics: PulsarMetrics, tls: ssl.SSLContext | None
-    ) -> "Connection":
+    ) -> "BrokerConnection":
         """Connect and log in; ConnectionLost or the broker's PulsarError when that fails."""
         loop = asyncio.get_running_loop()
         connection = cls(address, settings, metrics)
@@ -124,7 +129,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Open the session at once."""
         self._transport = transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
-        self._outbox.attach(transport)
+        self._writer.attach(transport)
         self._metrics.connections_opened.inc()
         self._metrics.connections.inc()
         if self.closed:  # given up while the TCP connection was being made
@@ -145,14 +150,14 @@ class Connection(asyncio.BufferedProtocol):
         self.abort(ConnectionLost(f"{self.address}: {exc or 'closed by the broker'}"))
 
     def abort(self, error: PulsarError) -> None:
-        """Close at once: everything under way fails with the error, residents are detached."""
+        """Close at once: everything under way fails with the error, handlers are detached."""
         if self._transport is not None:
             self._transport.abort()
         self._end(error)
 
     def close(self) -> None:
         """Close after what is waiting has been written."""
-        self._outbox.flush()
+        self._writer.flush()
         if self._transport is not None:
             self._transport.close()
         self._end(ConnectionLost("closed here"))
@@ -165,7 +170,7 @@ class Connection(asyncio.BufferedProtocol):
         self._log.info("= pulsar disconnected", extra={"reason": str(error)})
         if self._keepalive is not None:
             self._keepalive.cancel()
-        self._outbox.clear()
+        self._writer.clear()
         if not self._connected.done():
             self._connected.set_exception(error)
             self._connected.exception()  # open() may have been cancelled: nobody else would read it
@@ -174,21 +179,21 @@ class Connection(asyncio.BufferedProtocol):
             request.timer.cancel()
             if not request.answer.done():
                 request.answer.set_exception(error)
-        residents: list[Resident] = [*self.producers.values(), *self.consumers.values(), *self.watches.values()]
+        handlers: list[ConnectionHandler] = [*self.producers.values(), *self.consumers.values(), *self.watches.values()]
         self.producers, self.consumers, self.watches = {}, {}, {}
-        for resident in residents:
-            resident.detached(self)
+        for handler in handlers:
+            handler.detached(self)
 
     # --- sending --------------------------------------------------------------------------------------------------
 
     def write(self, frame: Sequence[Buffer], owner: object = None, item: object = None) -> None:
         """Send a frame, given in parts; with an owner it can be withdrawn as long as it waits."""
         if not self.closed:
-            self._outbox.put(frame, owner, item)
+            self._writer.write(frame, owner, item)
 
     def withdraw(self, owner: object, only: object = None) -> list[object]:
         """Take back what the owner sent and is still waiting, or this item of it: the items that it named."""
-        return self._outbox.withdraw(owner, only)
+        return self._writer.withdraw(owner, only)
 
     def request(
         self, build: Callable[[int], bytes], *, timeout: float | None = None
@@ -216,11 +221,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         """The transport has enough."""
-        self._outbox.pause()
+        self._writer.pause()
 
     def resume_writing(self) -> None:
         """The transport has room again."""
-        self._outbox.resume()
+        self._writer.resume()
 
     def _keep_alive(self) -> None:
         if self._pinged and not self._heard:
@@ -244,7 +249,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             for frame in self._buffer.received(nbytes):
                 command, body = protocol.split(frame)
-                handler = _HANDLERS.get(command.type)
+                handler = _ON_COMMAND.get(command.type)
                 if handler is None:
                     self._on_unknown(command)
                 else:
@@ -350,18 +355,18 @@ class Connection(asyncio.BufferedProtocol):
             watch.changed(command.watch_topic_update)
 
 
-_HANDLERS: Final[Mapping[int, Callable[[Connection, pb.BaseCommand, memoryview], None]]] = {
-    **dict.fromkeys(_ANSWERS, Connection._on_answer),
-    Type.CONNECTED: Connection._on_connected,
-    Type.AUTH_CHALLENGE: Connection._on_auth_challenge,
-    Type.PING: Connection._on_ping,
-    Type.PONG: Connection._on_pong,
-    Type.MESSAGE: Connection._on_message,
-    Type.SEND_RECEIPT: Connection._on_receipt,
-    Type.SEND_ERROR: Connection._on_send_error,
-    Type.CLOSE_PRODUCER: Connection._on_close_producer,
-    Type.CLOSE_CONSUMER: Connection._on_close_consumer,
-    Type.ACTIVE_CONSUMER_CHANGE: Connection._on_active_consumer_change,
-    Type.REACHED_END_OF_TOPIC: Connection._on_reached_end,
-    Type.WATCH_TOPIC_UPDATE: Connection._on_watch_update,
+_ON_COMMAND: Final[Mapping[int, Callable[[BrokerConnection, pb.BaseCommand, memoryview], None]]] = {
+    **dict.fromkeys(_ANSWERS, BrokerConnection._on_answer),
+    Type.CONNECTED: BrokerConnection._on_connected,
+    Type.AUTH_CHALLENGE: BrokerConnection._on_auth_challenge,
+    Type.PING: BrokerConnection._on_ping,
+    Type.PONG: BrokerConnection._on_pong,
+    Type.MESSAGE: BrokerConnection._on_message,
+    Type.SEND_RECEIPT: BrokerConnection._on_receipt,
+    Type.SEND_ERROR: BrokerConnection._on_send_error,
+    Type.CLOSE_PRODUCER: BrokerConnection._on_close_producer,
+    Type.CLOSE_CONSUMER: BrokerConnection._on_close_consumer,
+    Type.ACTIVE_CONSUMER_CHANGE: BrokerConnection._on_active_consumer_change,
+    Type.REACHED_END_OF_TOPIC: BrokerConnection._on_reached_end,
+    Type.WATCH_TOPIC_UPDATE: BrokerConnection._on_watch_update,
 }

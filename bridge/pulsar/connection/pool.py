@@ -1,4 +1,4 @@
-"""The connections of one client: one per broker and lane, made when first wanted, shared from then on."""
+"""The connections of one client: one per broker and purpose, made when first wanted, shared from then on."""
 
 import asyncio
 import random
@@ -10,7 +10,7 @@ from bridge.config import PulsarSettings
 from bridge.futures import seen, shared
 from bridge.metrics import PulsarMetrics
 from bridge.pulsar.auth import tls_context
-from bridge.pulsar.connection import Address, Connection
+from bridge.pulsar.connection.broker_connection import Address, BrokerConnection
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import ClientClosed, ConnectionLost, OperationTimeout, PulsarError
 
@@ -19,8 +19,8 @@ _PROBE_SECONDS: Final = 0.5
 _PORTS = {"pulsar": 6650, "pulsar+ssl": 6651}
 
 
-class Lane(Enum):
-    """What shares a connection. A broker closes it when any resident errs: locks must not fall for data's mistakes."""
+class ConnectionPurpose(Enum):
+    """What shares a connection. A broker closes it when any handler errs: locks must not fall for data's mistakes."""
 
     DATA = "data"
     LOCK = "lock"
@@ -44,7 +44,7 @@ def _parse_host(url: str, scheme: str, host: str) -> Address:
     raise PulsarError(pb.UnknownError, f"not a Pulsar service URL: {url!r}")
 
 
-class Pool:
+class ConnectionPool:
     """Concurrent wishes for the same connection wait for the same attempt."""
 
     def __init__(self, settings: PulsarSettings, metrics: PulsarMetrics) -> None:
@@ -52,10 +52,10 @@ class Pool:
         self._metrics = metrics
         self._service = parse_url(settings.service_url)
         self._tls = tls_context(settings) if self._service[0].tls else None
-        self._connections: dict[tuple[Address, Lane], Connection] = {}
-        self._attempts: dict[tuple[Address, Lane], asyncio.Task[Connection]] = {}
+        self._connections: dict[tuple[Address, ConnectionPurpose], BrokerConnection] = {}
+        self._attempts: dict[tuple[Address, ConnectionPurpose], asyncio.Task[BrokerConnection]] = {}
         self._outage: asyncio.Task[None] | None = None
-        self._hurried: asyncio.Future[None] | None = None
+        self._retry_now: asyncio.Future[None] | None = None
         self._closed = False
 
     @property
@@ -68,7 +68,7 @@ class Pool:
         """The service host in use."""
         return self._service[0]
 
-    async def service(self) -> Connection:
+    async def service(self) -> BrokerConnection:
         """A connection to the service URL: of several hosts the first that can be reached."""
         for _ in self._service[1:]:
             try:
@@ -77,9 +77,9 @@ class Pool:
                 self._service.append(self._service.pop(0))
         return await self.get(self._service[0])
 
-    async def get(self, address: Address, lane: Lane = Lane.DATA) -> Connection:
+    async def get(self, address: Address, purpose: ConnectionPurpose = ConnectionPurpose.DATA) -> BrokerConnection:
         """The connection to this address."""
-        key = (address, lane)
+        key = (address, purpose)
         connection = self._connections.get(key)
         if connection is not None and not connection.closed:
             return connection
@@ -94,24 +94,24 @@ class Pool:
         return await shared(attempt, ClientClosed("the Pulsar client"))
 
     async def pause(self, seconds: float) -> bool:
-        """Wait before another attempt: so long, or until `hurry`; True then.
+        """Wait before another attempt: so long, or until `retry_now`; True then.
 
-        Everybody's delays grow while Pulsar is in trouble. When that is over nobody waits for the end of his.
+        Everybody's delays grow while Pulsar is in last_error. When that is over nobody waits for the end of his.
         """
-        if self._hurried is None:
-            self._hurried = asyncio.get_running_loop().create_future()
-        done, _ = await asyncio.wait((self._hurried,), timeout=seconds)
+        if self._retry_now is None:
+            self._retry_now = asyncio.get_running_loop().create_future()
+        done, _ = await asyncio.wait((self._retry_now,), timeout=seconds)
         return bool(done)
 
-    def hurry(self) -> None:
+    def retry_now(self) -> None:
         """Have whoever pauses try again now: a broker can be reached that could not be, or Pulsar stores again."""
-        hurried, self._hurried = self._hurried, None
+        hurried, self._retry_now = self._retry_now, None
         if hurried is not None:
             hurried.set_result(None)
 
-    async def _open(self, key: tuple[Address, Lane]) -> Connection:
+    async def _open(self, key: tuple[Address, ConnectionPurpose]) -> BrokerConnection:
         try:
-            connection = await Connection.open(key[0], self._settings, self._metrics, self._tls)
+            connection = await BrokerConnection.open(key[0], self._settings, self._metrics, self._tls)
             self._connections[key] = connection
             return connection
         except (ConnectionLost, OperationTimeout):
@@ -121,7 +121,7 @@ class Pool:
         finally:
             del self._attempts[key]
 
-    async def _watch_for(self, key: tuple[Address, Lane]) -> None:
+    async def _watch_for(self, key: tuple[Address, ConnectionPurpose]) -> None:
         """Try until the broker can be reached."""
         while True:
             await asyncio.sleep(_PROBE_SECONDS * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
@@ -132,7 +132,7 @@ class Pool:
             except PulsarError:
                 pass  # it answers
             self._outage = None
-            self.hurry()
+            self.retry_now()
             return
 
     async def close(self) -> None:

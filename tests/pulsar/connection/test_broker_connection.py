@@ -8,12 +8,12 @@ import pytest
 from bridge.config import PulsarSettings
 from bridge.metrics import PulsarMetrics
 from bridge.pulsar import ConnectionLost, OperationTimeout, PulsarClient, PulsarError, commands, protocol
-from bridge.pulsar.connection import Address, Connection
+from bridge.pulsar.connection.broker_connection import Address, BrokerConnection
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from tests.pulsar.fake_broker import FakeBroker, Peer, Type
 
 TOPIC = "persistent://public/default/t"
-Connect = Callable[..., Awaitable[Connection]]
+Connect = Callable[..., Awaitable[BrokerConnection]]
 
 
 @pytest.fixture
@@ -24,12 +24,12 @@ async def broker() -> AsyncIterator[FakeBroker]:
 
 @pytest.fixture
 async def connect(broker: FakeBroker) -> AsyncIterator[Connect]:
-    opened: list[Connection] = []
+    opened: list[BrokerConnection] = []
 
-    async def connect(**settings: object) -> Connection:
+    async def connect(**settings: object) -> BrokerConnection:
         values = PulsarSettings(service_url=broker.url, **settings)  # type: ignore[arg-type]
         address = Address("127.0.0.1", broker.port, tls=False)
-        connection = await Connection.open(address, values, PulsarMetrics(), None)
+        connection = await BrokerConnection.open(address, values, PulsarMetrics(), None)
         opened.append(connection)
         return connection
 
@@ -74,7 +74,7 @@ async def test_a_broker_that_never_answers_the_handshake_is_given_up(broker: Fak
 async def test_nobody_listening_is_a_lost_connection(connect: Connect, broker: FakeBroker) -> None:
     address = Address("127.0.0.1", 1, tls=False)
     with pytest.raises(ConnectionLost, match=r"pulsar://127\.0\.0\.1:1"):
-        await Connection.open(address, PulsarSettings(), PulsarMetrics(), None)
+        await BrokerConnection.open(address, PulsarSettings(), PulsarMetrics(), None)
 
 
 async def test_an_auth_challenge_is_answered_with_the_token_the_file_holds_then(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from bridge.config import PulsarSettings
 from bridge.pulsar import Admin, AdminError
 from bridge.pulsar.admin import Conflict, Forbidden, NotFound
-from bridge.pulsar.rest import topic_path
+from bridge.pulsar.admin.rest import topic_path
 
 Serve = Callable[..., Awaitable[str]]
 TOPIC = "persistent://public/default/t"

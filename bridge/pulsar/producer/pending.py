@@ -5,20 +5,20 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final
 
-from bridge.pulsar.send import Send
+from bridge.pulsar.producer.send import Send
 
 # What a pending send costs beside its payload, about.
 _OVERHEAD: Final = 512
 
 
 class PendingSends:
-    """Bounded by nobody but those who wait for `room`."""
+    """Bounded by nobody but those who wait for `below_limit`."""
 
     def __init__(self, max_bytes: int) -> None:
         self.bytes = 0
         """The payloads' bytes and some overhead."""
-        self.room = asyncio.Event()
-        self.room.set()
+        self.below_limit = asyncio.Event()
+        self.below_limit.set()
         self._max_bytes = max_bytes
         self._sends: deque[Send] = deque()
 
@@ -38,7 +38,7 @@ class PendingSends:
         self._sends.append(send)
         self.bytes += send.size + _OVERHEAD
         if self.bytes >= self._max_bytes:
-            self.room.clear()
+            self.below_limit.clear()
 
     def remove(self, send: Send) -> None:
         """This one has its outcome."""
@@ -58,4 +58,4 @@ class PendingSends:
     def _release(self, send: Send) -> None:
         self.bytes -= send.size + _OVERHEAD
         if self.bytes < self._max_bytes:
-            self.room.set()
+            self.below_limit.set()

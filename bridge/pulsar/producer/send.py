@@ -12,7 +12,7 @@ from bridge.pulsar.protocol import Buffer, entry_head
 from bridge.pulsar.types import PulsarError, Receipt
 
 if TYPE_CHECKING:
-    from bridge.pulsar.connection import Connection
+    from bridge.pulsar.connection.broker_connection import BrokerConnection
 
 REFUSALS: Final = frozenset({pb.ChecksumError, pb.NotAllowedError})
 """Errors that speak of one entry, for what is in it; others speak of its producer or topic."""
@@ -22,9 +22,9 @@ class Send:
     """One entry on its way."""
 
     __slots__ = (
+        "cancelled",
         "connection",
         "future",
-        "given_up",
         "head",
         "highest",
         "maybe_stored",
@@ -55,14 +55,14 @@ class Send:
         self.sequence_id = -1
         self.highest: int | None = None
         self.sent_at = 0.0
-        self.connection: Connection | None = None  # on which it was written and an outcome may come
+        self.connection: BrokerConnection | None = None  # on which it was written and an outcome may come
         self.maybe_stored = False  # written to a connection that was lost since
-        self.given_up = False  # it is not sent (again), whatever becomes of it
+        self.cancelled = False  # it is not sent (again), whatever becomes of it
 
     @property
-    def dropped(self) -> bool:
+    def is_cancelled(self) -> bool:
         """Whether nobody wants it sent any more."""
-        return self.given_up or self.future.cancelled()
+        return self.cancelled or self.future.cancelled()
 
     def encode(self, producer_name: str, next_sequence_id: int) -> int:
         """Fill in what the metadata leaves open and make the head; the sequence id that is next after this entry's."""
@@ -80,7 +80,7 @@ class Send:
         self.head = entry_head(metadata.SerializeToString(), self.payload)
         return max(next_sequence_id, (self.highest or self.sequence_id) + 1)
 
-    def is_hopeless(self, code: int) -> bool:
+    def is_permanently_refused(self, code: int) -> bool:
         """Refused for itself; or its bytes changed under our hands since the checksum was made."""
         if code == pb.ChecksumError:
             return entry_head(self.metadata.SerializeToString(), self.payload) != self.head
@@ -90,15 +90,15 @@ class Send:
         """The broker has stored it."""
         if not self.future.done():
             self.future.set_result(receipt)
-            self._tell()
+            self._call_on_done()
 
     def fail(self, error: PulsarError) -> None:
         """It will never be stored, or nobody will ever know."""
         if not self.future.done():
             self.future.set_exception(error)
-            self._tell()
+            self._call_on_done()
 
-    def _tell(self) -> None:
+    def _call_on_done(self) -> None:
         on_done, self.on_done = self.on_done, None  # who is told may hold us: both would wait for the garbage collector
         if on_done is not None:
             on_done(self)

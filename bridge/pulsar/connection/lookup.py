@@ -7,22 +7,22 @@ from typing import Final
 from bridge.config import PulsarSettings
 from bridge.metrics import PulsarMetrics
 from bridge.pulsar import commands
-from bridge.pulsar.connection import Address, Connection
+from bridge.pulsar.connection.broker_connection import Address, BrokerConnection
+from bridge.pulsar.connection.pool import ConnectionPool, parse_url
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
-from bridge.pulsar.pool import Pool, parse_url
 from bridge.pulsar.types import PulsarError
 
 _MAX_REDIRECTS: Final = 20  # as the Java client's maxLookupRedirects
 _PARTITION: Final = re.compile(r"(?P<topic>.+)-partition-(?P<number>[0-9]+)")
 # Seconds a partition may be missing before its topic, when that is being deleted, is missing too.
-_BEING_DELETED: Final = 5.0
+_DELETION_SECONDS: Final = 5.0
 _Answer = pb.CommandLookupTopicResponse
 
 
 class Lookup:
     """Asks at the service URL and follows redirects (Pulsar binary protocol, "Topic lookup")."""
 
-    def __init__(self, settings: PulsarSettings, metrics: PulsarMetrics, pool: Pool) -> None:
+    def __init__(self, settings: PulsarSettings, metrics: PulsarMetrics, pool: ConnectionPool) -> None:
         self._listener = settings.listener_name
         self._metrics = metrics
         self._pool = pool
@@ -89,7 +89,7 @@ class Lookup:
             connection = await self._pool.get(address)
         raise PulsarError(pb.ServiceNotReady, f"more than {_MAX_REDIRECTS} redirects for {topic}")
 
-    async def _ask(self, connection: Connection, topic: str, authoritative: bool) -> _Answer:
+    async def _ask(self, connection: BrokerConnection, topic: str, authoritative: bool) -> _Answer:
         self._metrics.lookups.inc()
         command = await connection.request(
             lambda request_id: commands.lookup(request_id, topic, authoritative=authoritative, listener=self._listener)
@@ -111,7 +111,7 @@ class Lookup:
         return self._pool.service_address._replace(proxied_broker=f"{host}:{address.port}")
 
 
-class Existence:
+class TopicExistenceCheck:
     """Whether a producer may come back to its topic, which it must not create.
 
     A partition that is missing while its topic is there is one of two things. It is being deleted, its topic next, and
@@ -132,5 +132,5 @@ class Existence:
         now = asyncio.get_running_loop().time()
         if self._missing_since is None:
             self._missing_since = now
-        if now - self._missing_since < _BEING_DELETED:
+        if now - self._missing_since < _DELETION_SECONDS:
             raise PulsarError(pb.ServiceNotReady, "the partition is missing: it may be being deleted")

@@ -15,17 +15,17 @@ from typing import Final
 from bridge import log
 from bridge.config import PulsarSettings
 from bridge.metrics import PulsarMetrics
-from bridge.pulsar.connection import Connection
+from bridge.pulsar.connection.broker_connection import BrokerConnection
+from bridge.pulsar.connection.pool import ConnectionPool
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
-from bridge.pulsar.pool import Pool
 from bridge.pulsar.types import ClientClosed, ConnectionLost, PulsarError
 
-_FIRST_DELAY: Final = 0.05
-_LONGEST_DELAY: Final = 5.0
+_FIRST_DELAY_SECONDS: Final = 0.05
+_MAX_DELAY_SECONDS: Final = 5.0
 # Who was attached, if only for a moment, has reached a broker that works.
-_LONGEST_AFTER_SUCCESS: Final = 1.0
-# Who was attached for so long starts over with short delays; sooner, it is the same trouble again.
-_SETTLED_AFTER: Final = 5.0
+_MAX_DELAY_AFTER_SUCCESS_SECONDS: Final = 1.0
+# Who was attached for so long starts over with short delays; sooner, it is the same last_error again.
+_STABLE_AFTER_SECONDS: Final = 5.0
 # Somebody else has the name: whoever it is lets go of it at a moment that nobody is told of, so we ask often.
 _BUSY: Final = (pb.ProducerBusy, pb.ConsumerBusy)
 
@@ -36,12 +36,12 @@ class Backoff:
     """Delays that double from 50 ms to 5 s, each shortened by chance so that not everybody comes back at once."""
 
     def __init__(self) -> None:
-        self._delay = _FIRST_DELAY
+        self._delay = _FIRST_DELAY_SECONDS
 
     def next(self) -> float:
         """How long to wait now, in seconds."""
         delay = self._delay
-        self._delay = min(2 * delay, _LONGEST_DELAY)
+        self._delay = min(2 * delay, _MAX_DELAY_SECONDS)
         return _jittered(delay)
 
 
@@ -49,28 +49,30 @@ def _jittered(delay: float) -> float:
     return delay * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
 
 
-class Attachment(ABC):
+class ReconnectingHandler(ABC):
     """See the module. Subclasses say how to get to a connection and what to do there."""
 
-    def __init__(self, what: str, topic: str, pool: Pool, settings: PulsarSettings, metrics: PulsarMetrics) -> None:
+    def __init__(
+        self, what: str, topic: str, pool: ConnectionPool, settings: PulsarSettings, metrics: PulsarMetrics
+    ) -> None:
         self.topic = topic
         self.closed = False
-        self.over: asyncio.Future[PulsarError] = asyncio.get_running_loop().create_future()
+        self.terminated: asyncio.Future[PulsarError] = asyncio.get_running_loop().create_future()
         """Done when the broker will never have this one (back), or it was closed: the error is why."""
-        self._connection: Connection | None = None
+        self._connection: BrokerConnection | None = None
         self._pool = pool
         self._metrics = metrics
-        self._patience = settings.operation_timeout_seconds
+        self._timeout = settings.operation_timeout_seconds
         self._loop = asyncio.get_running_loop()
         self._log = _log.bind(kind=what, topic=topic)
         self._attempt: asyncio.Task[None] | None = None
         self._failure: PulsarError | None = None
-        self.trouble: PulsarError | None = None
+        self.last_error: PulsarError | None = None
         """Why the last attempt failed, while detached."""
         self._was_attached = False
         self._attached_at = 0.0
         self._backoff = Backoff()
-        self._waiting: set[asyncio.Future[Connection]] = set()
+        self._waiting: set[asyncio.Future[BrokerConnection]] = set()
 
     @property
     def attached(self) -> bool:
@@ -82,15 +84,15 @@ class Attachment(ABC):
         await self._ready()
 
     @abstractmethod
-    async def _attach(self) -> Connection:
+    async def _attach(self) -> BrokerConnection:
         """Find a connection and settle there. Must leave nothing behind when it raises."""
 
     @abstractmethod
-    def _lives_on(self, connection: Connection) -> bool:
+    def _is_open_on(self, connection: BrokerConnection) -> bool:
         """Whether the broker has not closed us there since `_attach`."""
 
     @abstractmethod
-    def _attached(self, connection: Connection) -> None:
+    def _attached(self, connection: BrokerConnection) -> None:
         """Everything may be sent on this connection from now on."""
 
     @abstractmethod
@@ -103,7 +105,7 @@ class Attachment(ABC):
             return False  # a new token may come, an old session of ours end
         if error.code in _BUSY:
             # A session of our predecessor, which the broker is about to give up, or somebody else for good.
-            return elapsed > self._patience
+            return elapsed > self._timeout
         return not error.retriable
 
     def _start(self, delay: float = 0) -> None:
@@ -118,7 +120,7 @@ class Attachment(ABC):
         while True:
             try:
                 connection = await self._attach()
-                if not connection.closed and self._lives_on(connection):
+                if not connection.closed and self._is_open_on(connection):
                     break
                 error: PulsarError = ConnectionLost("closed as soon as opened")
             except PulsarError as refused:
@@ -127,12 +129,12 @@ class Attachment(ABC):
                     self._fail(refused)
                     return
                 error = refused
-            self.trouble = error
+            self.last_error = error
             self._log.info("! pulsar not attached", extra={"reason": str(error)})
-            if await self._pool.pause(_jittered(_FIRST_DELAY) if error.code in _BUSY else self._backoff.next()):
+            if await self._pool.pause(_jittered(_FIRST_DELAY_SECONDS) if error.code in _BUSY else self._backoff.next()):
                 self._backoff = Backoff()
         self._attempt = None
-        self._settle(connection)
+        self._set_attached(connection)
 
     def _attempt_done(self, task: "asyncio.Task[None]") -> None:
         if self._attempt is task:
@@ -141,11 +143,11 @@ class Attachment(ABC):
             self._log.error("! pulsar attachment broke", exc_info=bug)
             self._fail(PulsarError(pb.UnknownError, repr(bug)))
 
-    def _settle(self, connection: Connection) -> None:
+    def _set_attached(self, connection: BrokerConnection) -> None:
         if self._was_attached:
             self._metrics.reconnects.inc()
         self._was_attached = True
-        self.trouble = None
+        self.last_error = None
         self._attached_at = self._loop.time()
         self._connection = connection
         self._log.debug("= pulsar attached", extra={"broker": str(connection.address)})
@@ -155,7 +157,7 @@ class Attachment(ABC):
                 waiting.set_result(connection)
         self._waiting.clear()
 
-    def detached(self, connection: Connection) -> None:
+    def detached(self, connection: BrokerConnection) -> None:
         """The connection tells that it is lost, or that the broker closed us there."""
         if connection is self._connection:
             self._detach()
@@ -165,38 +167,38 @@ class Attachment(ABC):
         self._connection = None
         if at_once:
             self._start()
-        elif self._loop.time() - self._attached_at > _SETTLED_AFTER:
+        elif self._loop.time() - self._attached_at > _STABLE_AFTER_SECONDS:
             self._backoff = Backoff()
             self._start()
         else:
-            self._start(min(self._backoff.next(), _LONGEST_AFTER_SUCCESS))
+            self._start(min(self._backoff.next(), _MAX_DELAY_AFTER_SUCCESS_SECONDS))
 
     def _fail(self, error: PulsarError) -> None:
         if self._failure is not None:
             return
         self._failure = error
         self._failed(error)
-        if not self.over.done():
-            self.over.set_result(error)
+        if not self.terminated.done():
+            self.terminated.set_result(error)
         for waiting in self._waiting:
             if not waiting.done():
                 waiting.set_exception(error)
         self._waiting.clear()
 
-    async def _ready(self) -> Connection:
+    async def _ready(self) -> BrokerConnection:
         """The connection, once attached; raises what `_failed` was told."""
         if self._failure is not None:
             raise self._failure
         if self._connection is not None:
             return self._connection
-        waiting: asyncio.Future[Connection] = self._loop.create_future()
+        waiting: asyncio.Future[BrokerConnection] = self._loop.create_future()
         self._waiting.add(waiting)
         try:
             return await waiting
         finally:
             self._waiting.discard(waiting)
 
-    async def _shut(self, what: str) -> Connection | None:
+    async def _stop(self, what: str) -> BrokerConnection | None:
         """Mark as closed, stop trying; the connection that is left to say good-bye on."""
         self.closed = True
         if self._attempt is not None:

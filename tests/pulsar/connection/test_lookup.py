@@ -5,10 +5,10 @@ import pytest
 from bridge.config import PulsarSettings
 from bridge.metrics import PulsarMetrics
 from bridge.pulsar import PulsarError, protocol
-from bridge.pulsar.connection import Address
-from bridge.pulsar.lookup import Lookup
+from bridge.pulsar.connection.broker_connection import Address
+from bridge.pulsar.connection.lookup import Lookup
+from bridge.pulsar.connection.pool import ConnectionPool, parse_url
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
-from bridge.pulsar.pool import Pool, parse_url
 from tests.pulsar.fake_broker import FakeBroker, Handler, Peer, Type, lookup_answer
 
 TOPIC = "persistent://public/default/t"
@@ -23,11 +23,11 @@ async def broker() -> AsyncIterator[FakeBroker]:
 
 @pytest.fixture
 async def find(broker: FakeBroker) -> AsyncIterator[Find]:
-    pools: list[Pool] = []
+    pools: list[ConnectionPool] = []
 
     async def find(**settings: object) -> Address:
         values = PulsarSettings(service_url=broker.url, **settings)  # type: ignore[arg-type]
-        pool = Pool(values, PulsarMetrics())
+        pool = ConnectionPool(values, PulsarMetrics())
         pools.append(pool)
         return await Lookup(values, PulsarMetrics(), pool).find(TOPIC)
 
@@ -67,7 +67,7 @@ async def test_behind_a_proxy_the_service_address_is_connected_to(broker: FakeBr
 
 
 async def test_the_broker_wanted_is_named_to_the_proxy(broker: FakeBroker) -> None:
-    pool = Pool(PulsarSettings(service_url=broker.url), PulsarMetrics())
+    pool = ConnectionPool(PulsarSettings(service_url=broker.url), PulsarMetrics())
     await pool.get(Address("127.0.0.1", broker.port, tls=False, proxied_broker="b1:6650"))
     assert broker.all(Type.CONNECT)[0].connect.proxy_to_broker_url == "b1:6650"
     await pool.close()

@@ -8,16 +8,17 @@ from typing import Final
 Buffer = bytes | bytearray | memoryview
 
 # Parts below this are joined before they are written: a system call costs more than copying them.
-_JOIN_BELOW: Final = 64 * 1024
-_JOIN_UP_TO: Final = 256 * 1024
+_JOIN_BELOW_BYTES: Final = 64 * 1024
+_MAX_JOINED_BYTES: Final = 256 * 1024
 # asyncio copies what the kernel does not take at once (Python 3.11); what is held back here is not copied and can be
 # withdrawn, so the transport gets little more than the kernel takes.
-_HIGH_WATER: Final = 256 * 1024
-_AT_ONCE: Final = 2 * 1024 * 1024  # a millisecond: a reader that keeps up would have the event loop for all there is
+_HIGH_WATER_BYTES: Final = 256 * 1024
+# About a millisecond. Without it a peer that reads as fast as we write would keep the event loop to itself.
+_MAX_BYTES_PER_TICK: Final = 2 * 1024 * 1024
 
 
-class Outbox:
-    """Frames in the order of `put`; those of one owner can be taken back as long as the transport has not got them."""
+class FrameWriter:
+    """Frames in the order of `write`; an owner can take its frames back until the transport has them."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -28,10 +29,10 @@ class Outbox:
 
     def attach(self, transport: asyncio.Transport) -> None:
         """Write to this transport from now on."""
-        transport.set_write_buffer_limits(high=_HIGH_WATER)
+        transport.set_write_buffer_limits(high=_HIGH_WATER_BYTES)
         self._transport = transport
 
-    def put(self, frame: Sequence[Buffer], owner: object = None, item: object = None) -> None:
+    def write(self, frame: Sequence[Buffer], owner: object = None, item: object = None) -> None:
         """Have a frame, given in parts, written with whatever else this loop tick brings; `item` is its owner's."""
         self._frames.append((owner, item, frame))
         if not self._scheduled and not self._paused:
@@ -73,19 +74,19 @@ class Outbox:
         size = written = 0
         # Frames go to the transport whole: one cut in two could not be withdrawn.
         while self._frames and not self._paused and not transport.is_closing():
-            if written >= _AT_ONCE:
+            if written >= _MAX_BYTES_PER_TICK:
                 self._scheduled = True
                 self._loop.call_soon(self.flush)
                 break
             for part in self._frames.popleft()[2]:
                 written += len(part)
-                if len(part) >= _JOIN_BELOW:
+                if len(part) >= _JOIN_BELOW_BYTES:
                     small, size = _write(transport, small)
                     transport.write(part)
                 else:
                     small.append(part)
                     size += len(part)
-            if size >= _JOIN_UP_TO:
+            if size >= _MAX_JOINED_BYTES:
                 small, size = _write(transport, small)
         _write(transport, small)
 

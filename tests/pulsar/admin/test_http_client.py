@@ -7,7 +7,7 @@ import pytest
 from aiohttp import web
 
 from bridge.http1 import HttpError
-from bridge.pulsar.http import HttpClient
+from bridge.pulsar.admin.http_client import HttpClient
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Serve = Callable[[Handler], Awaitable[str]]

@@ -11,14 +11,14 @@ from bridge.config import PulsarSettings
 from bridge.errors import BridgeError
 from bridge.fairness import FairLimit
 from bridge.http1 import HttpError
+from bridge.pulsar.admin.http_client import HttpClient, Response
 from bridge.pulsar.auth import Token, tls_context
-from bridge.pulsar.http import HttpClient, Response
 
-LOST: Final = 0
+NO_RESPONSE: Final = 0
 """The status of an answer that never came."""
 _TEMPORARY_REDIRECT: Final = 307
 _MAX_REDIRECTS: Final = 10
-_AT_ONCE: Final = 16
+_MAX_CONCURRENT_REQUESTS: Final = 16
 """Questions, and as many changes: a broker does not answer faster when more wait. Who changes something does not wait
 behind who asks for everything."""
 _UNEXPECTED: Final = re.compile(
@@ -37,7 +37,7 @@ class AdminError(BridgeError):
     @property
     def retriable(self) -> bool:
         """Whether the same request may succeed later."""
-        return self.status in (LOST, 408, 429) or self.status >= 500
+        return self.status in (NO_RESPONSE, 408, 429) or self.status >= 500
 
 
 class Forbidden(AdminError):
@@ -55,7 +55,7 @@ class Conflict(AdminError):
 _ERRORS: Final[Mapping[int, type[AdminError]]] = {401: Forbidden, 403: Forbidden, 404: NotFound, 409: Conflict}
 
 
-class Rest:
+class RestClient:
     """One HTTP client for one admin URL; `start` before use, `close` after."""
 
     def __init__(self, settings: PulsarSettings) -> None:
@@ -65,11 +65,11 @@ class Rest:
         self._token = Token(settings)
         self._tls = tls_context(settings) if self._url.startswith("https:") else None
         self._http: HttpClient | None = None
-        self._questions, self._changes = FairLimit(_AT_ONCE), FairLimit(_AT_ONCE)
+        self._reads, self._writes = FairLimit(_MAX_CONCURRENT_REQUESTS), FairLimit(_MAX_CONCURRENT_REQUESTS)
 
     async def start(self) -> None:
         """Be ready to ask; nothing is asked yet."""
-        self._http = HttpClient(2 * _AT_ONCE, self._connect_seconds, self._tls)
+        self._http = HttpClient(2 * _MAX_CONCURRENT_REQUESTS, self._connect_seconds, self._tls)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -91,14 +91,14 @@ class Rest:
         query: Mapping[str, str] | None = None,
     ) -> Any:
         """The answer's JSON, or its text where it is none; AdminError otherwise."""
-        answer = await self._ask(method, path, body, content_type, query)
+        answer = await self._send_request(method, path, body, content_type, query)
         return _json(answer.body.decode(errors="replace"))
 
     async def headers(self, path: str) -> Mapping[str, str]:
         """What comes before the answer to a GET, which may be large and is not read; names in lower case."""
-        return (await self._ask("GET", path, head_only=True)).headers
+        return (await self._send_request("GET", path, head_only=True)).headers
 
-    async def _ask(
+    async def _send_request(
         self,
         method: str,
         path: str,
@@ -109,12 +109,12 @@ class Rest:
         head_only: bool = False,
     ) -> Response:
         url = _encoded(f"{self._url}/admin/v2/{path}", query)
-        async with self._questions if method == "GET" else self._changes:
-            return await self._ask_now(method, url, (body or "").encode(), content_type, head_only)
+        async with self._reads if method == "GET" else self._writes:
+            return await self._send_now(method, url, (body or "").encode(), content_type, head_only)
 
-    async def _ask_now(self, method: str, url: str, body: bytes, content_type: str, head_only: bool) -> Response:
+    async def _send_now(self, method: str, url: str, body: bytes, content_type: str, head_only: bool) -> Response:
         if self._http is None:
-            raise AdminError(LOST, "the admin client is not started")
+            raise AdminError(NO_RESPONSE, "the admin client is not started")
         headers = self._token.http_headers()
         if method in ("PUT", "POST"):
             headers["Content-Type"] = content_type
@@ -127,7 +127,7 @@ class Rest:
                     url = self._redirected(answer.headers.get("location", ""))
         except (HttpError, TimeoutError, OSError) as error:
             reason = "no answer in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
-            raise AdminError(LOST, f"{method} {self._url}: {reason}") from error
+            raise AdminError(NO_RESPONSE, f"{method} {self._url}: {reason}") from error
         raise AdminError(_TEMPORARY_REDIRECT, f"more than {_MAX_REDIRECTS} redirects for {url}")
 
     def _redirected(self, location: str) -> str:
@@ -146,7 +146,7 @@ def path_of(name: str) -> str:
     """Each segment escaped on its own; a name cannot reach another endpoint, by "..", "?" or otherwise."""
     segments = name.split("/")
     if any(segment in ("", ".", "..") for segment in segments):
-        raise AdminError(LOST, f"not a name: {name!r}")
+        raise AdminError(NO_RESPONSE, f"not a name: {name!r}")
     return "/".join(quote(segment, safe="") for segment in segments)
 
 
@@ -155,9 +155,9 @@ def topic_path(topic: str) -> str:
     domain, mark, rest = topic.partition("://")
     parts = rest.split("/", 2)
     if not mark or domain not in ("persistent", "non-persistent") or len(parts) != 3 or not parts[2]:
-        raise AdminError(LOST, f"not a full topic name: {topic!r}")
+        raise AdminError(NO_RESPONSE, f"not a full topic name: {topic!r}")
     if parts[2] in (".", ".."):
-        raise AdminError(LOST, f"not a name: {topic!r}")
+        raise AdminError(NO_RESPONSE, f"not a name: {topic!r}")
     return f"{domain}/{path_of('/'.join(parts[:2]))}/{quote(parts[2], safe='')}"
 
 

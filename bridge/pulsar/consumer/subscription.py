@@ -3,40 +3,25 @@
 import asyncio
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from bridge.config import PulsarSettings
 from bridge.errors import CorruptEntry
-from bridge.metrics import PulsarMetrics
 from bridge.pulsar import commands
-from bridge.pulsar.attachment import Attachment, Backoff
-from bridge.pulsar.connection import Connection
-from bridge.pulsar.lookup import Lookup
+from bridge.pulsar.connection.broker_connection import BrokerConnection
+from bridge.pulsar.connection.context import ClientContext
+from bridge.pulsar.connection.reconnecting import Backoff, ReconnectingHandler
+from bridge.pulsar.consumer.flow_control import FlowControl
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
-from bridge.pulsar.pool import Pool
 from bridge.pulsar.protocol import ChecksumMismatch, ProtocolError, count_messages, parse_body
 from bridge.pulsar.types import Entry, OperationTimeout, Position, PulsarError
 
-# Permits before the first message has told how large messages are here.
-_FIRST_PERMITS: Final = 8
 _VALIDATION_ERRORS: Final = {True: pb.CommandAck.ChecksumMismatch, False: pb.CommandAck.BatchDeSerializeError}
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
-    """What a subscription needs of its client."""
-
-    pool: Pool
-    lookup: Lookup
-    settings: PulsarSettings
-    metrics: PulsarMetrics
-    ids: Iterator[int]
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
+class SubscriptionOptions:
     """How a subscription is opened and how much of it is held here."""
 
     subscription: str
@@ -70,68 +55,19 @@ def entry_messages(entry: Entry) -> int:
     return max(entry.metadata.num_messages_in_batch, 1)
 
 
-class Flow:
-    """How many messages the broker may still send: bounded by count and, as far as it can be known, by bytes.
-
-    Permits count messages and not bytes, so their number follows the size of the messages seen. A batch is delivered
-    whole: the broker may overshoot, and what is outstanding then goes below zero.
-    """
-
-    def __init__(self, permits: int, max_buffer: int) -> None:
-        self._permits = permits
-        self._max_buffer = max_buffer
-        self._message_bytes = max_buffer / _FIRST_PERMITS
-        self._measured = False
-        self.outstanding = 0
-        self.queued = 0
-        self.queued_bytes = 0
-
-    def received(self, messages: int, size: int) -> None:
-        """An entry has come."""
-        self.outstanding -= messages
-        self.queued += messages
-        self.queued_bytes += size
-        each = size / messages
-        # Quick to believe in large messages, slow to forget them.
-        known, self._measured = self._measured, True
-        self._message_bytes = max(each, 0.75 * self._message_bytes + 0.25 * each) if known else each
-
-    def taken(self, messages: int, size: int) -> None:
-        """The user has taken an entry, or it was thrown away."""
-        self.queued -= messages
-        self.queued_bytes -= size
-
-    def refill(self) -> int:
-        """The permits to give now: none until half of the window is free."""
-        fitting = int((self._max_buffer - self.queued_bytes) / max(self._message_bytes, 1.0))
-        room = min(self._permits - self.queued, fitting)
-        if self.queued == 0:
-            room = max(room, 1)  # a message larger than the whole buffer must still get through
-        missing = room - self.outstanding
-        window = min(self._permits, int(self._max_buffer / max(self._message_bytes, 1.0)))
-        if missing <= 0 or (missing < window / 2 and self.outstanding > 0):
-            return 0
-        self.outstanding += missing
-        return missing
-
-    def reset(self) -> None:
-        """A new session: the broker knows of no permits."""
-        self.outstanding = 0
-
-
-class Subscription(Attachment):
+class Subscription(ReconnectingHandler):
     """See the module; subclasses say where to start and what becomes of the queue on the way to a new session."""
 
-    def __init__(self, what: str, topic: str, access: Access, options: Options) -> None:
-        super().__init__(what, topic, access.pool, access.settings, access.metrics)
+    def __init__(self, what: str, topic: str, context: ClientContext, options: SubscriptionOptions) -> None:
+        super().__init__(what, topic, context.pool, context.settings, context.metrics)
         self.ended = False  # the topic is terminated and everything was received
         self._id = 0  # a new one for each session: what is under way to an old one cannot be taken for the new one's
-        self._access = access
+        self._context = context
         self._options = options
-        self._flow = Flow(options.permits, options.max_buffer)
+        self._flow = FlowControl(options.permits, options.max_buffer)
         self._queue: deque[Entry | CorruptEntry] = deque()
         self._receiver: asyncio.Future[None] | None = None
-        access.metrics.readers.inc()
+        context.metrics.readers.inc()
         self._start()
 
     # --- for users ------------------------------------------------------------------------------------------------
@@ -162,7 +98,7 @@ class Subscription(Attachment):
         entry = self._queue.popleft()
         if isinstance(entry, CorruptEntry):
             raise entry
-        self._taken(entry)
+        self._consumed(entry)
         return entry
 
     async def last_position(self) -> Position:
@@ -174,10 +110,10 @@ class Subscription(Attachment):
         """Leave; receive() raises from now on."""
         if self.closed:
             return
-        connection = await self._shut(f"the {type(self).__name__.lower()}")
+        connection = await self._stop(f"the {type(self).__name__.lower()}")
         self._metrics.readers.dec()
         if connection is not None:
-            self._leave(connection)
+            self._close_session(connection)
 
     # --- for subclasses -------------------------------------------------------------------------------------------
 
@@ -189,10 +125,10 @@ class Subscription(Attachment):
     def _accepts(self, position: Position) -> bool:
         """Whether this entry is new here."""
 
-    async def _subscribed(self, connection: Connection) -> None:
+    async def _subscribed(self, connection: BrokerConnection) -> None:
         """The broker has accepted us; nothing flows yet."""
 
-    def _flowing(self, connection: Connection) -> None:
+    def _flowing(self, connection: BrokerConnection) -> None:
         """Permits are about to be given: what else goes with them."""
 
     async def _ask(self, build: Callable[[int, int], bytes]) -> pb.BaseCommand:
@@ -200,7 +136,7 @@ class Subscription(Attachment):
         last: PulsarError = OperationTimeout(f"{self.topic}: not attached in time")
         backoff = Backoff()
         try:
-            async with asyncio.timeout(self._access.settings.operation_timeout_seconds):
+            async with asyncio.timeout(self._context.settings.operation_timeout_seconds):
                 while True:
                     connection = await self._ready()
                     try:
@@ -215,23 +151,23 @@ class Subscription(Attachment):
 
     # --- on the connection ----------------------------------------------------------------------------------------
 
-    async def _attach(self) -> Connection:
-        connection = await self._access.pool.get(await self._access.lookup.find(self.topic))
+    async def _attach(self) -> BrokerConnection:
+        connection = await self._context.pool.get(await self._context.lookup.find(self.topic))
         await self._subscribe(connection)
         return connection
 
-    async def _subscribe(self, connection: Connection) -> None:
+    async def _subscribe(self, connection: BrokerConnection) -> None:
         """Open a session on this connection, nothing flowing yet."""
-        self._id = next(self._access.ids)
+        self._id = next(self._context.ids)
         connection.consumers[self._id] = self
         try:
             await connection.request(self._open_command)
             await self._subscribed(connection)
         except (PulsarError, asyncio.CancelledError):
-            self._leave(connection)
+            self._close_session(connection)
             raise
 
-    def _leave(self, connection: Connection) -> None:
+    def _close_session(self, connection: BrokerConnection) -> None:
         """Close the session on the broker's side; its answer tells nothing worth waiting for."""
         session = self._id
         if connection.consumers.pop(session, None) is not None:
@@ -252,10 +188,10 @@ class Subscription(Attachment):
             properties=options.properties,
         )
 
-    def _lives_on(self, connection: Connection) -> bool:
+    def _is_open_on(self, connection: BrokerConnection) -> bool:
         return connection.consumers.get(self._id) is self
 
-    def _attached(self, connection: Connection) -> None:
+    def _attached(self, connection: BrokerConnection) -> None:
         self._flow.reset()
         self._refill()
 
@@ -281,7 +217,7 @@ class Subscription(Attachment):
         if isinstance(entry, CorruptEntry):
             self._discard(entry, position)
         if not accepted or isinstance(entry, CorruptEntry):
-            self._flow.taken(messages, len(body))
+            self._flow.consumed(messages, len(body))
             self._refill()
         if accepted:
             self._wake()
@@ -294,8 +230,8 @@ class Subscription(Attachment):
             reason = _VALIDATION_ERRORS[isinstance(corrupt.__cause__, ChecksumMismatch)]
             self._connection.write([commands.ack(self._id, [position], validation_error=reason)])
 
-    def _taken(self, entry: Entry) -> None:
-        self._flow.taken(entry_messages(entry), entry.size)
+    def _consumed(self, entry: Entry) -> None:
+        self._flow.consumed(entry_messages(entry), entry.size)
         self._refill()
 
     def _refill(self) -> None:

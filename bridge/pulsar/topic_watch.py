@@ -3,39 +3,39 @@
 from collections.abc import Callable, Sequence
 
 from bridge.pulsar import commands
-from bridge.pulsar.attachment import Attachment
-from bridge.pulsar.connection import Connection
+from bridge.pulsar.connection.broker_connection import BrokerConnection
+from bridge.pulsar.connection.context import ClientContext
+from bridge.pulsar.connection.reconnecting import ReconnectingHandler
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
-from bridge.pulsar.subscription import Access
 from bridge.pulsar.types import PulsarError
 
 Callback = Callable[[Sequence[str], Sequence[str]], None]
 
 
-class TopicWatch(Attachment):
+class TopicWatch(ReconnectingHandler):
     """Made by `PulsarClient.watch_topics`; after a reconnect the difference to what was known is told."""
 
-    def __init__(self, namespace: str, callback: Callback, access: Access) -> None:
-        super().__init__("watch", namespace, access.pool, access.settings, access.metrics)
+    def __init__(self, namespace: str, callback: Callback, context: ClientContext) -> None:
+        super().__init__("watch", namespace, context.pool, context.settings, context.metrics)
         self.topics: frozenset[str] = frozenset()
         self._callback = callback
-        self._access = access
+        self._context = context
         self._id = 0
         self._start()
 
     async def close(self) -> None:
         """Stop watching."""
-        connection = await self._shut("the watch")
+        connection = await self._stop("the watch")
         if connection is not None:
-            self._leave(connection)
+            self._close_session(connection)
 
     def changed(self, update: pb.CommandWatchTopicUpdate) -> None:
         """The broker tells of topics."""
-        self._become((self.topics | set(update.new_topics)) - set(update.deleted_topics))
+        self._set_topics((self.topics | set(update.new_topics)) - set(update.deleted_topics))
 
-    async def _attach(self) -> Connection:
-        connection = await self._access.pool.service()
-        self._id = next(self._access.ids)
+    async def _attach(self) -> BrokerConnection:
+        connection = await self._context.pool.service()
+        self._id = next(self._context.ids)
         connection.watches[self._id] = self
         try:
             answer = await connection.request(
@@ -44,26 +44,26 @@ class TopicWatch(Attachment):
                 )
             )
         except BaseException:
-            self._leave(connection)
+            self._close_session(connection)
             raise
-        self._become(frozenset(answer.watch_topic_list_success.topic))
+        self._set_topics(frozenset(answer.watch_topic_list_success.topic))
         return connection
 
-    def _leave(self, connection: Connection) -> None:
+    def _close_session(self, connection: BrokerConnection) -> None:
         watcher = self._id
         if connection.watches.pop(watcher, None) is not None:
             connection.notify(lambda request_id: commands.watch_topic_list_close(request_id, watcher))
 
-    def _lives_on(self, connection: Connection) -> bool:
+    def _is_open_on(self, connection: BrokerConnection) -> bool:
         return connection.watches.get(self._id) is self
 
-    def _attached(self, connection: Connection) -> None:
+    def _attached(self, connection: BrokerConnection) -> None:
         pass
 
     def _failed(self, error: PulsarError) -> None:
         pass
 
-    def _become(self, topics: frozenset[str]) -> None:
+    def _set_topics(self, topics: frozenset[str]) -> None:
         added, removed = topics - self.topics, self.topics - topics
         self.topics = topics
         if added or removed:

@@ -7,27 +7,27 @@ from typing import TYPE_CHECKING, Protocol
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 
 if TYPE_CHECKING:
-    from bridge.pulsar.connection import Connection
+    from bridge.pulsar.connection.broker_connection import BrokerConnection
 
 
-class Resident(Protocol):
+class ConnectionHandler(Protocol):
     """Whoever lives on a connection: a producer, a consumer, a topic watch."""
 
-    def detached(self, connection: Connection) -> None:
-        """The connection is lost, or the broker closed this resident on it: nothing may be sent any more."""
+    def detached(self, connection: BrokerConnection) -> None:
+        """The connection is lost, or the broker closed this handler on it: nothing may be sent any more."""
 
 
-class ProducerResident(Resident, Protocol):
+class ProducerHandler(ConnectionHandler, Protocol):
     """A producer as its connection sees it."""
 
-    def receipt(self, connection: Connection, receipt: pb.CommandSendReceipt) -> None:
+    def receipt(self, connection: BrokerConnection, receipt: pb.CommandSendReceipt) -> None:
         """An entry is stored."""
 
-    def send_error(self, connection: Connection, error: pb.CommandSendError) -> None:
+    def send_error(self, connection: BrokerConnection, error: pb.CommandSendError) -> None:
         """An entry is not."""
 
 
-class ConsumerResident(Resident, Protocol):
+class ConsumerHandler(ConnectionHandler, Protocol):
     """A consumer as its connection sees it."""
 
     def message(self, message: pb.CommandMessage, body: memoryview) -> None:
@@ -40,7 +40,7 @@ class ConsumerResident(Resident, Protocol):
         """This consumer of a failover subscription is (not) the one that gets entries."""
 
 
-class WatchResident(Resident, Protocol):
+class TopicWatchHandler(ConnectionHandler, Protocol):
     """A topic watch as its connection sees it."""
 
     def changed(self, update: pb.CommandWatchTopicUpdate) -> None:

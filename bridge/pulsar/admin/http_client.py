@@ -12,9 +12,9 @@ import h11
 from bridge.http1 import HttpError, next_event
 
 _PORTS = {"http": 80, "https": 443}
-_KEPT_SECONDS = 15.0
+_IDLE_TIMEOUT_SECONDS = 15.0
 """How long an idle connection is used again; Jetty, which serves Pulsar's admin interface, closes it after 30 s."""
-_CLOSE_SECONDS = 1.0
+_CLOSE_TIMEOUT_SECONDS = 1.0
 
 
 class Response(NamedTuple):
@@ -26,7 +26,7 @@ class Response(NamedTuple):
     body: bytes
 
 
-class _Place(NamedTuple):
+class _Origin(NamedTuple):
     """Where a URL leads."""
 
     host: str
@@ -41,21 +41,23 @@ class _Connection(NamedTuple):
     idle_since: float
 
     def usable(self, now: float) -> bool:
-        return now - self.idle_since < _KEPT_SECONDS and not self.reader.at_eof() and not self.writer.is_closing()
+        return (
+            now - self.idle_since < _IDLE_TIMEOUT_SECONDS and not self.reader.at_eof() and not self.writer.is_closing()
+        )
 
 
-class _Unanswered(HttpError):
+class _ClosedBeforeAnswer(HttpError):
     """A kept connection was closed by the other side before it had our request, or in that moment."""
 
 
 class HttpClient:
     """Requests to http: and https: URLs; cookies, redirects and proxies are not followed."""
 
-    def __init__(self, most_connections: int, connect_seconds: float, tls: ssl.SSLContext | None) -> None:
-        self._limit = asyncio.Semaphore(most_connections)
+    def __init__(self, max_connections: int, connect_seconds: float, tls: ssl.SSLContext | None) -> None:
+        self._limit = asyncio.Semaphore(max_connections)
         self._connect_seconds = connect_seconds
         self._tls = tls
-        self._idle: dict[_Place, list[_Connection]] = {}
+        self._idle: dict[_Origin, list[_Connection]] = {}
         self._closed = False
 
     async def request(
@@ -77,7 +79,7 @@ class HttpClient:
             kept = self._take(place)
             # a request that may be sent twice (RFC 9110, 9.2.2) is, should its connection be closed at that moment
             if kept is not None and method != "POST":
-                with suppress(_Unanswered):
+                with suppress(_ClosedBeforeAnswer):
                     return await self._exchange(place, kept, request, body, head_only)
             elif kept is not None:
                 kept.writer.close()
@@ -91,11 +93,11 @@ class HttpClient:
         for writer in writers:
             writer.close()
         with suppress(TimeoutError):
-            async with asyncio.timeout(_CLOSE_SECONDS):
+            async with asyncio.timeout(_CLOSE_TIMEOUT_SECONDS):
                 await asyncio.gather(*(writer.wait_closed() for writer in writers), return_exceptions=True)
 
     async def _exchange(
-        self, place: _Place, connection: _Connection, request: h11.Request, body: bytes, head_only: bool
+        self, place: _Origin, connection: _Connection, request: h11.Request, body: bytes, head_only: bool
     ) -> Response:
         protocol, reader, writer, idle_since = connection
         keep = False
@@ -106,7 +108,7 @@ class HttpClient:
                 await writer.drain()
                 head = await _head(protocol, reader)
             except (HttpError, OSError) as error:
-                raise (_Unanswered(str(error)) if idle_since else error) from None
+                raise (_ClosedBeforeAnswer(str(error)) if idle_since else error) from None
             headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in head.headers}
             answer = Response(head.status_code, head.reason.decode("latin-1"), headers, b"")
             if head_only and answer.status < 300:
@@ -123,13 +125,13 @@ class HttpClient:
             else:
                 writer.close()
 
-    async def _connect(self, place: _Place) -> _Connection:
+    async def _connect(self, place: _Origin) -> _Connection:
         tls = (self._tls or ssl.create_default_context()) if place.tls else None
         async with asyncio.timeout(self._connect_seconds):
             reader, writer = await asyncio.open_connection(place.host, place.port, ssl=tls)
         return _Connection(h11.Connection(h11.CLIENT), reader, writer, 0.0)
 
-    def _take(self, place: _Place) -> _Connection | None:
+    def _take(self, place: _Origin) -> _Connection | None:
         """The connection used last, and no old ones are left behind."""
         now = asyncio.get_running_loop().time()
         kept = self._idle.get(place, [])
@@ -159,7 +161,7 @@ async def _body(protocol: h11.Connection, reader: asyncio.StreamReader) -> bytes
     return bytes(body)
 
 
-def _parse(url: str) -> tuple[_Place, str, str]:
+def _parse(url: str) -> tuple[_Origin, str, str]:
     """Where to connect, what to ask for there, and the Host header."""
     try:
         parts = urlsplit(url)
@@ -171,7 +173,7 @@ def _parse(url: str) -> tuple[_Place, str, str]:
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     return (
-        _Place(parts.hostname, port, parts.scheme == "https"),
+        _Origin(parts.hostname, port, parts.scheme == "https"),
         target,
         host if parts.port is None else f"{host}:{port}",
     )

@@ -12,9 +12,9 @@ from bridge.config import PulsarSettings
 from bridge.errors import CorruptEntry
 from bridge.metrics import PulsarMetrics
 from bridge.pulsar import EARLIEST, LATEST, ClientClosed, Position, PulsarClient, PulsarError
+from bridge.pulsar.consumer.flow_control import FlowControl
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.protocol import entry_head
-from bridge.pulsar.subscription import Flow
 from tests.pulsar.fake_broker import FakeBroker, Peer, Type
 
 TOPIC = "persistent://public/default/t"
@@ -300,14 +300,14 @@ entries = st.lists(st.tuples(st.integers(1, 500), st.integers(20, 2_000_000)), m
 def test_flow_never_stalls_and_never_grows_past_its_bounds(
     permits: int, max_buffer: int, sizes: list[tuple[int, int]]
 ) -> None:
-    flow = Flow(permits, max_buffer)
+    flow = FlowControl(permits, max_buffer)
     granted = flow.refill()
     assert 1 <= granted <= permits
     for messages, size in sizes:
         assert granted > 0  # the broker may deliver: a user who takes everything never waits for ever
         granted -= messages
         flow.received(messages, size)
-        flow.taken(messages, size)
+        flow.consumed(messages, size)
         granted += flow.refill()
         assert granted <= permits
         assert flow.outstanding == granted
@@ -316,14 +316,14 @@ def test_flow_never_stalls_and_never_grows_past_its_bounds(
 @given(st.integers(1, 1000), st.integers(1, 5_000_000))
 def test_flow_bounds_bytes_once_the_size_is_known(permits: int, size: int) -> None:
     max_buffer = 8 << 20
-    flow = Flow(permits, max_buffer)
+    flow = FlowControl(permits, max_buffer)
     waiting = flow.refill()
     while waiting:
         waiting -= 1
         flow.received(1, size)
     first = flow.queued
     for _ in range(3 * permits):
-        flow.taken(1, size)
+        flow.consumed(1, size)
         for _ in range(flow.refill()):
             flow.received(1, size)
     assert flow.queued_bytes <= max(max_buffer, first * size, size)

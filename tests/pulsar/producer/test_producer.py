@@ -9,9 +9,9 @@ from bridge.config import PulsarSettings
 from bridge.metrics import PulsarMetrics
 from bridge.pulsar import AccessMode, ClientClosed, MessageTooLarge, Position, Producer, PulsarClient, PulsarError
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
+from bridge.pulsar.producer.send import Send
 from bridge.pulsar.protocol import parse_body
-from bridge.pulsar.send import Send
-from bridge.pulsar.types import GivenUp
+from bridge.pulsar.types import SendCancelled
 from tests.pulsar.fake_broker import FakeBroker, Peer, Type, store
 
 TOPIC = "persistent://public/default/t"
@@ -394,14 +394,14 @@ async def test_what_is_given_up_on_its_way_has_its_outcome_and_is_not_sent_again
     outcomes: list[Send] = []
     stays, goes = (producer.enqueue(pb.MessageMetadata(), b"%d" % n, 1, outcomes.append) for n in range(2))
     await broker.until(lambda: len(broker.all(Type.SEND)) == 2)
-    producer.give_up(stays)
-    producer.give_up(goes)
+    producer.cancel(stays)
+    producer.cancel(goes)
     assert outcomes == []
     broker.peers[0].receipt(broker.all(Type.SEND)[0].send, 4, 2)
     assert (await stays.future).position == Position(4, 2)
     broker.on(Type.SEND, store)
     broker.peers[0].close()
-    with pytest.raises(GivenUp):
+    with pytest.raises(SendCancelled):
         await goes.future
     assert goes.maybe_stored
     await send(producer, b"next")
@@ -411,12 +411,12 @@ async def test_what_is_given_up_on_its_way_has_its_outcome_and_is_not_sent_again
 async def test_what_is_given_up_before_it_is_written_fails_at_once(broker: FakeBroker, client: PulsarClient) -> None:
     producer = client.producer(TOPIC)
     before = producer.enqueue(pb.MessageMetadata(), b"before", 1)
-    producer.give_up(before)
+    producer.cancel(before)
     await producer.opened()
     waiting = producer.enqueue(pb.MessageMetadata(), b"waits for the end of this turn", 1)
-    producer.give_up(waiting)
+    producer.cancel(waiting)
     for one in (before, waiting):
-        assert isinstance(one.future.exception(), GivenUp) and not one.maybe_stored
+        assert isinstance(one.future.exception(), SendCancelled) and not one.maybe_stored
     await send(producer, b"next")
     assert stored(broker) == [b"next"]
     assert (producer.pending_count, producer.pending_bytes) == (0, 0)
@@ -434,7 +434,7 @@ async def test_what_supersedes_waits_for_what_is_on_its_way(broker: FakeBroker, 
         between = producer.enqueue(pb.MessageMetadata(), b"between", 1)
     producer.supersede()
     last = [send(producer, b"last"), send(producer, b"after")]
-    assert isinstance(between.future.exception(), GivenUp)
+    assert isinstance(between.future.exception(), SendCancelled)
     assert (producer.pending_count, first.future.done()) == (3, False)
     broker.on(Type.SEND, store)
     broker.peers[0].receipt(broker.all(Type.SEND)[0].send, 1, 0)
@@ -448,12 +448,12 @@ async def test_what_supersedes_goes_out_when_the_way_is_lost(broker: FakeBroker,
     broker.once(Type.SEND, lambda peer, *_: peer.close())
     first = producer.enqueue(pb.MessageMetadata(), b"first", 1)
     producer.supersede()  # it has not gone yet
-    assert isinstance(first.future.exception(), GivenUp) and not first.maybe_stored
+    assert isinstance(first.future.exception(), SendCancelled) and not first.maybe_stored
     second = producer.enqueue(pb.MessageMetadata(), b"second", 1)
     await asyncio.sleep(0)  # now it has
     producer.supersede()
     await send(producer, b"third")
-    assert isinstance(second.future.exception(), GivenUp) and second.maybe_stored
+    assert isinstance(second.future.exception(), SendCancelled) and second.maybe_stored
     assert stored(broker) == [b"third"]
 
 
@@ -478,7 +478,7 @@ async def test_a_name_that_somebody_else_has_written_under_is_lost(broker: FakeB
     with pytest.raises(PulsarError) as caught:
         await pending
     assert caught.value.code == pb.ProducerFenced
-    assert producer.left.done()
+    assert producer.released.done()
 
 
 async def test_a_name_is_one_producer_s_at_a_time(broker: FakeBroker, client: PulsarClient) -> None:
@@ -521,4 +521,4 @@ async def test_a_busy_name_is_asked_for_often(broker: FakeBroker, client: Pulsar
     producer = client.producer(TOPIC, name="mine")
     async with asyncio.timeout(5):  # with delays that double it would be 60 and more
         await producer.opened()
-    assert producer.trouble is None
+    assert producer.last_error is None

@@ -5,7 +5,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from bridge.pulsar.rest import LOST, AdminError, Conflict, Forbidden, NotFound, Rest, path_of, topic_path
+from bridge.pulsar.admin.rest import (
+    NO_RESPONSE,
+    AdminError,
+    Conflict,
+    Forbidden,
+    NotFound,
+    RestClient,
+    path_of,
+    topic_path,
+)
 from bridge.pulsar.types import Position
 
 __all__ = [
@@ -69,7 +78,7 @@ class CompactionStatus:
     error: str
 
 
-class Admin(Rest):
+class Admin(RestClient):
     """What the admin interface offers, operation by operation."""
 
     # --- topics ---------------------------------------------------------------------------------------------------
@@ -284,7 +293,7 @@ def _object(answer: Any) -> dict[str, Any]:
     if answer is None:
         return {}
     if not isinstance(answer, dict):
-        raise AdminError(LOST, f"expected an object, got {str(answer)[:200]!r}")
+        raise AdminError(NO_RESPONSE, f"expected an object, got {str(answer)[:200]!r}")
     return answer
 
 
@@ -292,7 +301,7 @@ def _names(answer: Any) -> list[str]:
     if answer is None:
         return []
     if not isinstance(answer, list):
-        raise AdminError(LOST, f"expected a list, got {str(answer)[:200]!r}")
+        raise AdminError(NO_RESPONSE, f"expected a list, got {str(answer)[:200]!r}")
     return [str(name) for name in answer]
 
 

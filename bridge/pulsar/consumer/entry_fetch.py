@@ -9,25 +9,26 @@ from typing import Final, TypeVar
 
 from bridge.errors import CorruptEntry
 from bridge.pulsar import commands
-from bridge.pulsar.attachment import Backoff
-from bridge.pulsar.connection import Address, Connection
+from bridge.pulsar.connection.broker_connection import Address, BrokerConnection
+from bridge.pulsar.connection.context import ClientContext
+from bridge.pulsar.connection.reconnecting import Backoff
+from bridge.pulsar.consumer.subscription import parse_entry
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
-from bridge.pulsar.subscription import Access, parse_entry
 from bridge.pulsar.types import EARLIEST, LATEST, ConnectionLost, Entry, OperationTimeout, Position, PulsarError
 
 _Answer = TypeVar("_Answer")
 
 # How long an entry may take to come before the broker is asked whether there is one.
-_PATIENCE: Final = 0.1
+_ENTRY_TIMEOUT_SECONDS: Final = 0.1
 # And one that is there, before it is asked whether it is kept from readers.
-_LONG_SILENCE: Final = 1.0
+_HIDDEN_CHECK_AFTER_SECONDS: Final = 1.0
 
-Hidden = Callable[[Position, Position], Awaitable[bool]]
+IsHidden = Callable[[Position, Position], Awaitable[bool]]
 """Whether all entries from one position to another are kept from readers."""
-_REMEMBERED: Final = 10_000
+_MAX_KNOWN_BROKERS: Final = 10_000
 
 
-class _OneEntry:
+class _SingleEntryConsumer:
     """A consumer that waits for a single entry."""
 
     def __init__(self, future: "asyncio.Future[Entry | CorruptEntry]") -> None:
@@ -37,7 +38,7 @@ class _OneEntry:
         if not self._future.done():
             self._future.set_result(parse_entry(message, body))
 
-    def detached(self, connection: Connection) -> None:
+    def detached(self, connection: BrokerConnection) -> None:
         if not self._future.done():
             self._future.set_exception(ConnectionLost("the broker closed the reader"))
 
@@ -51,12 +52,12 @@ class _OneEntry:
 class EntryFetch:
     """Remembers which broker served a topic, and looks it up again only when that one refuses."""
 
-    def __init__(self, access: Access) -> None:
-        self._access = access
+    def __init__(self, context: ClientContext) -> None:
+        self._context = context
         self._known: OrderedDict[str, Address] = OrderedDict()
         self._name = f"bridge-fetch-{secrets.token_hex(6)}"
 
-    async def read(self, topic: str, position: Position, hidden: Hidden | None = None) -> Entry | None:
+    async def read(self, topic: str, position: Position, hidden: IsHidden | None = None) -> Entry | None:
         """The first entry at or after the position; None when the topic ends before it; raises CorruptEntry."""
         return await self._ask(topic, lambda connection: self._read(connection, topic, position, hidden))
 
@@ -64,12 +65,12 @@ class EntryFetch:
         """The position of the last readable entry; (-1, -1) = there is none."""
         return await self._ask(topic, lambda connection: self._last(connection, topic))
 
-    async def _ask(self, topic: str, question: Callable[[Connection], Awaitable[_Answer]]) -> _Answer:
+    async def _ask(self, topic: str, question: Callable[[BrokerConnection], Awaitable[_Answer]]) -> _Answer:
         """Ask the topic's broker, again after a fresh look-up where it has moved, until the operation's timeout."""
         backoff = Backoff()
         last: PulsarError = OperationTimeout(f"{topic}: no entry in time")
         try:
-            async with asyncio.timeout(self._access.settings.operation_timeout_seconds):
+            async with asyncio.timeout(self._context.settings.operation_timeout_seconds):
                 while True:
                     fresh = topic not in self._known
                     try:
@@ -84,23 +85,23 @@ class EntryFetch:
         except TimeoutError:
             raise last from None
 
-    async def _connection(self, topic: str) -> Connection:
+    async def _connection(self, topic: str) -> BrokerConnection:
         address = self._known.get(topic)
         if address is None:
-            address = await self._access.lookup.find(topic)
+            address = await self._context.lookup.find(topic)
             self._known[topic] = address
-            if len(self._known) > _REMEMBERED:
+            if len(self._known) > _MAX_KNOWN_BROKERS:
                 self._known.popitem(last=False)
-        return await self._access.pool.get(address)
+        return await self._context.pool.get(address)
 
     @asynccontextmanager
     async def _subscribed(
-        self, connection: Connection, topic: str, position: Position
+        self, connection: BrokerConnection, topic: str, position: Position
     ) -> "AsyncIterator[tuple[int, asyncio.Future[Entry | CorruptEntry]]]":
         """A session from this position on, and what becomes of the first entry that comes to it."""
-        session = next(self._access.ids)
+        session = next(self._context.ids)
         future: asyncio.Future[Entry | CorruptEntry] = asyncio.get_running_loop().create_future()
-        connection.consumers[session] = _OneEntry(future)
+        connection.consumers[session] = _SingleEntryConsumer(future)
         try:
             await connection.request(
                 lambda request_id: commands.subscribe(
@@ -113,47 +114,47 @@ class EntryFetch:
             if connection.consumers.pop(session, None) is not None:
                 connection.notify(lambda request_id: commands.close_consumer(request_id, session))
 
-    async def _last(self, connection: Connection, topic: str) -> Position:
+    async def _last(self, connection: BrokerConnection, topic: str) -> Position:
         async with self._subscribed(connection, topic, LATEST) as (session, _):
             return await self._end(connection, session)
 
-    async def _end(self, connection: Connection, session: int) -> Position:
+    async def _end(self, connection: BrokerConnection, session: int) -> Position:
         answer = await connection.request(lambda request_id: commands.last_message_id(request_id, session))
         return Position.of(answer.get_last_message_id_response.last_message_id)
 
     async def _read(
-        self, connection: Connection, topic: str, position: Position, hidden: Hidden | None
+        self, connection: BrokerConnection, topic: str, position: Position, hidden: IsHidden | None
     ) -> Entry | None:
         async with self._subscribed(connection, topic, position) as (session, future):
             connection.write([commands.flow(session, 1)])
             entry = await self._wait(connection, session, future, position, hidden)
         if isinstance(entry, CorruptEntry):
-            self._access.metrics.corrupt_entries.inc()
+            self._context.metrics.corrupt_entries.inc()
             raise entry
         if entry is not None:
-            self._access.metrics.entries_read.inc()
-            self._access.metrics.bytes_read.inc(entry.size)
+            self._context.metrics.entries_read.inc()
+            self._context.metrics.bytes_read.inc(entry.size)
         return entry
 
     async def _wait(
         self,
-        connection: Connection,
+        connection: BrokerConnection,
         session: int,
         future: "asyncio.Future[Entry | CorruptEntry]",
         position: Position,
-        hidden: Hidden | None,
+        hidden: IsHidden | None,
     ) -> Entry | CorruptEntry | None:
         """Silence alone proves nothing: a topic just loaded may take its time. The broker is asked for the end.
 
         Who asks for the first entry of all does so of topics that may be empty: there it is asked at once.
         """
-        done, _ = await asyncio.wait((future,), timeout=_PATIENCE if position != EARLIEST else 0)
+        done, _ = await asyncio.wait((future,), timeout=_ENTRY_TIMEOUT_SECONDS if position != EARLIEST else 0)
         if not done:
             end = await self._end(connection, session)
             if end < position or end == EARLIEST:
                 return future.result() if future.done() else None
             if hidden is not None:
-                done, _ = await asyncio.wait((future,), timeout=_LONG_SILENCE)
+                done, _ = await asyncio.wait((future,), timeout=_HIDDEN_CHECK_AFTER_SECONDS)
                 if not done and await hidden(position, end) and not future.done():
                     return None
         return await future

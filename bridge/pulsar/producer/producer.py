@@ -8,32 +8,32 @@ from typing import Final
 from bridge.config import PulsarSettings
 from bridge.metrics import PulsarMetrics
 from bridge.pulsar import commands
-from bridge.pulsar.attachment import Attachment
-from bridge.pulsar.connection import Connection
-from bridge.pulsar.lookup import Existence, Lookup
+from bridge.pulsar.connection.broker_connection import BrokerConnection
+from bridge.pulsar.connection.lookup import Lookup, TopicExistenceCheck
+from bridge.pulsar.connection.pool import ConnectionPool, ConnectionPurpose
+from bridge.pulsar.connection.reconnecting import ReconnectingHandler
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
-from bridge.pulsar.pending import PendingSends
-from bridge.pulsar.pool import Lane, Pool
+from bridge.pulsar.producer.pending import PendingSends
+from bridge.pulsar.producer.send import Send
 from bridge.pulsar.protocol import Buffer, entry_frame_head
-from bridge.pulsar.send import Send
 from bridge.pulsar.types import (
     AccessMode,
     ClientClosed,
-    GivenUp,
     MessageTooLarge,
     Position,
     PulsarError,
     Receipt,
+    SendCancelled,
     signed,
 )
 
 # Seconds before a producer that the broker has closed comes back: a topic that is being deleted closes its producers
 # first, and is still found for a moment.
-_SETTLING: Final = 0.1
+_REOPEN_DELAY_SECONDS: Final = 0.1
 _NO_LONGER_POSSIBLE: Final = frozenset({pb.TopicTerminatedError, pb.ProducerFenced})
 
 
-class Producer(Attachment):
+class Producer(ReconnectingHandler):
     """Made by `PulsarClient.producer`.
 
     `send` never waits and never refuses; a caller that wants bounded memory awaits `writable()` first. The outcome of a
@@ -44,7 +44,7 @@ class Producer(Attachment):
         self,
         topic: str,
         producer_id: int,
-        pool: Pool,
+        pool: ConnectionPool,
         lookup: Lookup,
         settings: PulsarSettings,
         metrics: PulsarMetrics,
@@ -67,19 +67,19 @@ class Producer(Attachment):
         self._properties = dict(properties or {})
         self._access_mode = access_mode
         self._must_exist = must_exist
-        self._existence = Existence(lookup, topic)
-        self._lane = Lane.DATA if access_mode is AccessMode.SHARED else Lane.LOCK
+        self._existence = TopicExistenceCheck(lookup, topic)
+        self._purpose = ConnectionPurpose.DATA if access_mode is AccessMode.SHARED else ConnectionPurpose.LOCK
         self._epoch = 0
         self._topic_epoch: int | None = None
         # Under a given name the numbers go on where the broker says: unknown until then.
         self._next_sequence_id: int | None = None if name else 0
         self._predecessor = predecessor
-        self.left: asyncio.Future[None] = self._loop.create_future()
+        self.released: asyncio.Future[None] = self._loop.create_future()
         """Done when the broker holds nothing for this one any more, or cannot be told."""
         self._pending = PendingSends(settings.max_pending_bytes)
         self._barrier: Send | None = None  # nothing is written before this one has its outcome
-        self._abandoned: Connection | None = None  # where the broker must be told before we come back
-        self._former: Connection | None = None  # where a receipt may still come from
+        self._unclosed_connection: BrokerConnection | None = None  # where the broker must be told before we come back
+        self._previous_connection: BrokerConnection | None = None  # where a receipt may still come from
         self._purging = False
         self._closing = False
         metrics.producers.inc()
@@ -136,14 +136,14 @@ class Producer(Attachment):
         self._pending.append(send)
         return send
 
-    def give_up(self, send: Send) -> None:
-        """Do not send this any more: it fails with GivenUp at once, or has its outcome where it is on its way."""
-        send.given_up = True
+    def cancel(self, send: Send) -> None:
+        """Do not send this any more: it fails with SendCancelled at once, or has its outcome where it is on its way."""
+        send.cancelled = True
         if send.connection is not None and send.connection.withdraw(self, send):
             send.connection = None
         if send.connection is None and not send.future.done():
             self._pending.remove(send)
-            send.fail(GivenUp())
+            send.fail(SendCancelled())
             self._lift_barrier(send)
 
     def supersede(self) -> None:
@@ -157,51 +157,51 @@ class Producer(Attachment):
                     item.connection = None
         self._barrier = None
         for send in self._pending.take_all():
-            send.given_up = True
+            send.cancelled = True
             if send.connection is None:
-                send.fail(GivenUp())
+                send.fail(SendCancelled())
             else:
                 self._pending.append(send)
                 self._barrier = send
 
     @property
-    def has_room(self) -> bool:
+    def has_capacity(self) -> bool:
         """Whether `writable` need not be waited for."""
-        return self._pending.room.is_set()
+        return self._pending.below_limit.is_set()
 
     async def writable(self) -> None:
         """Wait until the pending bytes are below the setting `max_pending_bytes`, or nothing can be sent any more."""
-        await self._pending.room.wait()
+        await self._pending.below_limit.wait()
 
     async def close(self, *, flush: bool = True) -> None:
         """Take no more sends; with flush, let those pending have their outcome first."""
         if self._closing:
-            await asyncio.wait((self.left,))
+            await asyncio.wait((self.released,))
             return
         self._closing = True
         try:
             if flush and len(self._pending):
                 await asyncio.wait([send.future for send in self._pending])
-            connection = await self._shut("the producer")
+            connection = await self._stop("the producer")
             if connection is not None:
-                await self._leave(connection)
+                await self._close_session(connection)
         finally:
-            if not self.left.done():
-                self.left.set_result(None)
+            if not self.released.done():
+                self.released.set_result(None)
 
     # --- on the connection ----------------------------------------------------------------------------------------
 
-    async def _attach(self) -> Connection:
+    async def _attach(self) -> BrokerConnection:
         if self._predecessor is not None:
-            await asyncio.wait((self._predecessor.left,))
+            await asyncio.wait((self._predecessor.released,))
             self._predecessor = None
-        if self._abandoned is not None:
+        if self._unclosed_connection is not None:
             # Same id, same connection: the broker must have let go, or it would take the next open for a duplicate.
-            await self._leave(self._abandoned)
-            self._abandoned = None
+            await self._close_session(self._unclosed_connection)
+            self._unclosed_connection = None
         if self._must_exist and self._was_attached:
-            await asyncio.sleep(_SETTLING)
-        connection = await self._pool.get(await self._lookup.find(self.topic), self._lane)
+            await asyncio.sleep(_REOPEN_DELAY_SECONDS)
+        connection = await self._pool.get(await self._lookup.find(self.topic), self._purpose)
         if self._must_exist:
             await self._existence.check()  # last of all: the less time until the open, the less can happen in it
         connection.producers[self._id] = self
@@ -209,7 +209,7 @@ class Producer(Attachment):
         try:
             answer = await connection.request(self._open_command)
         except PulsarError:
-            await self._leave(connection)
+            await self._close_session(connection)
             raise
         except asyncio.CancelledError:
             connection.producers.pop(self._id, None)
@@ -217,7 +217,7 @@ class Producer(Attachment):
             raise
         success = answer.producer_success
         if self._was_overtaken(success.last_sequence_id):
-            await self._leave(connection)
+            await self._close_session(connection)
             raise PulsarError(pb.ProducerFenced, f"somebody else has written as {self.name} meanwhile")
         self.last_sequence_id = success.last_sequence_id
         self.max_message_size = connection.max_message_size
@@ -244,7 +244,7 @@ class Producer(Attachment):
             topic_epoch=self._topic_epoch,
         )
 
-    async def _leave(self, connection: Connection) -> None:
+    async def _close_session(self, connection: BrokerConnection) -> None:
         """Close on the broker's side and wait for it: it has then answered every send it is going to answer."""
         if not connection.closed:
             try:
@@ -253,16 +253,16 @@ class Producer(Attachment):
                 self._log.debug("! pulsar producer not closed", extra={"reason": str(error)})
         connection.producers.pop(self._id, None)
 
-    def _lives_on(self, connection: Connection) -> bool:
+    def _is_open_on(self, connection: BrokerConnection) -> bool:
         return connection.producers.get(self._id) is self
 
-    def _attached(self, connection: Connection) -> None:
-        if self._former is not connection:
-            self._forget_former()
+    def _attached(self, connection: BrokerConnection) -> None:
+        if self._previous_connection is not connection:
+            self._forget_previous_connection()
         self._purge()
         self._write_waiting(connection)
 
-    def _write_waiting(self, connection: Connection) -> None:
+    def _write_waiting(self, connection: BrokerConnection) -> None:
         for send in self._pending.take_all():
             if send.connection is connection or self._write(connection, send):
                 self._pending.append(send)
@@ -282,25 +282,25 @@ class Producer(Attachment):
                 # An entry may be stored although the broker closed us: its receipt can still come. Who brings a
                 # receipt does not matter, and what has one is not sent twice.
                 connection.producers.setdefault(self._id, self)
-                self._former = connection
+                self._previous_connection = connection
         for send in self._pending:
             send.future.add_done_callback(self._cancelled_while_detached)
 
-    def _forget_former(self) -> None:
-        if self._former is not None:
-            self._former.producers.pop(self._id, None)
-            self._former = None
+    def _forget_previous_connection(self) -> None:
+        if self._previous_connection is not None:
+            self._previous_connection.producers.pop(self._id, None)
+            self._previous_connection = None
 
     def _failed(self, error: PulsarError) -> None:
         self._metrics.producers.dec()
-        self._forget_former()
+        self._forget_previous_connection()
         for send in self._pending.take_all():
             send.maybe_stored = send.maybe_stored or send.connection is not None
             send.fail(error)
         if not self._closing:  # the broker will not have it
-            self.left.set_result(None)
+            self.released.set_result(None)
 
-    def _write(self, connection: Connection, send: Send) -> bool:
+    def _write(self, connection: BrokerConnection, send: Send) -> bool:
         """Send, or say that it never can be; its future has the reason."""
         if not send.head:
             self._next_sequence_id = send.encode(self.name, self._next_sequence_id or 0)
@@ -318,7 +318,7 @@ class Producer(Attachment):
 
     # --- outcomes -------------------------------------------------------------------------------------------------
 
-    def receipt(self, connection: Connection, receipt: pb.CommandSendReceipt) -> None:
+    def receipt(self, connection: BrokerConnection, receipt: pb.CommandSendReceipt) -> None:
         """Receipts come in the order of the sends; what is out of order says how."""
         sequence_id = receipt.sequence_id
         send = self._pending.first
@@ -327,7 +327,7 @@ class Producer(Attachment):
             return
         self._resolve(send, receipt)
 
-    def _odd_receipt(self, connection: Connection, receipt: pb.CommandSendReceipt) -> None:
+    def _odd_receipt(self, connection: BrokerConnection, receipt: pb.CommandSendReceipt) -> None:
         """A duplicate is answered at once, so before earlier sends; a late receipt is for what was sent again."""
         duplicate = signed(receipt.message_id.ledger_id) == -1
         for send in self._pending:
@@ -354,7 +354,7 @@ class Producer(Attachment):
             if self._connection is not None:
                 self._write_waiting(self._connection)
 
-    def send_error(self, connection: Connection, error: pb.CommandSendError) -> None:
+    def send_error(self, connection: BrokerConnection, error: pb.CommandSendError) -> None:
         """The broker did not store an entry: its error says whether this one, all, or none will ever be."""
         self._metrics.send_errors.inc()
         refusal = PulsarError(error.error, error.message)
@@ -367,7 +367,7 @@ class Producer(Attachment):
             self._fail(refusal)
             return
         send = next((send for send in self._pending if send.sequence_id == error.sequence_id), None)
-        if send is not None and send.is_hopeless(error.error):
+        if send is not None and send.is_permanently_refused(error.error):
             self._pending.remove(send)
             send.fail(refusal)
             self._lift_barrier(send)
@@ -375,10 +375,10 @@ class Producer(Attachment):
         if error.error != pb.NotAllowedError:
             self._reopen(connection)
 
-    def _reopen(self, connection: Connection) -> None:
+    def _reopen(self, connection: BrokerConnection) -> None:
         """Have the broker forget this session, so that what is pending can be sent again in order."""
         if connection is self._connection:
-            self._abandoned = connection
+            self._unclosed_connection = connection
             self._detach()
 
     def _cancelled_while_detached(self, future: "asyncio.Future[Receipt]") -> None:
@@ -390,7 +390,7 @@ class Producer(Attachment):
         """Forget what nobody wants sent any more."""
         self._purging = False
         for send in self._pending.take_all():
-            if send.dropped:
-                send.fail(GivenUp())
+            if send.is_cancelled:
+                send.fail(SendCancelled())
             else:
                 self._pending.append(send)

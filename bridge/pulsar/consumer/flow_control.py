@@ -1,0 +1,55 @@
+"""How many messages a broker may still send to a consumer (Pulsar binary protocol, "Flow control")."""
+
+from typing import Final
+
+# Permits before the first message has told how large messages are here.
+_FIRST_PERMITS: Final = 8
+
+
+class FlowControl:
+    """How many messages the broker may still send: bounded by count and, as far as it can be known, by bytes.
+
+    Permits count messages and not bytes, so their number follows the size of the messages seen. A batch is delivered
+    whole: the broker may overshoot, and what is outstanding then goes below zero.
+    """
+
+    def __init__(self, permits: int, max_buffer: int) -> None:
+        self._permits = permits
+        self._max_buffer = max_buffer
+        self._message_bytes = max_buffer / _FIRST_PERMITS
+        self._measured = False
+        self.outstanding = 0
+        self.queued = 0
+        self.queued_bytes = 0
+
+    def received(self, messages: int, size: int) -> None:
+        """An entry has come."""
+        self.outstanding -= messages
+        self.queued += messages
+        self.queued_bytes += size
+        each = size / messages
+        # Quick to believe in large messages, slow to forget them.
+        known, self._measured = self._measured, True
+        self._message_bytes = max(each, 0.75 * self._message_bytes + 0.25 * each) if known else each
+
+    def consumed(self, messages: int, size: int) -> None:
+        """The user has taken an entry, or it was thrown away."""
+        self.queued -= messages
+        self.queued_bytes -= size
+
+    def refill(self) -> int:
+        """The permits to give now: none until half of the window is free."""
+        fitting = int((self._max_buffer - self.queued_bytes) / max(self._message_bytes, 1.0))
+        room = min(self._permits - self.queued, fitting)
+        if self.queued == 0:
+            room = max(room, 1)  # a message larger than the whole buffer must still get through
+        missing = room - self.outstanding
+        window = min(self._permits, int(self._max_buffer / max(self._message_bytes, 1.0)))
+        if missing <= 0 or (missing < window / 2 and self.outstanding > 0):
+            return 0
+        self.outstanding += missing
+        return missing
+
+    def reset(self) -> None:
+        """A new session: the broker knows of no permits."""
+        self.outstanding = 0

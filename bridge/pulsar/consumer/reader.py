@@ -1,0 +1,100 @@
+"""A reader: it keeps its own position in a topic."""
+
+from typing import Final
+
+from bridge.pulsar import commands
+from bridge.pulsar.connection.broker_connection import BrokerConnection
+from bridge.pulsar.connection.context import ClientContext
+from bridge.pulsar.consumer.subscription import Subscription, SubscriptionOptions
+from bridge.pulsar.types import EARLIEST, LATEST, Entry, Position, PulsarError
+
+_ENDS: Final = (EARLIEST, LATEST)
+
+
+class Reader(Subscription):
+    """Made by `PulsarClient.reader`: an exclusive, non-durable subscription.
+
+    The place is kept here: after any reconnect it goes on behind the last entry received, never twice, never skipping.
+    """
+
+    def __init__(
+        self, topic: str, start: Position, inclusive: bool, context: ClientContext, options: SubscriptionOptions
+    ) -> None:
+        self._last_received = _before(start) if inclusive else start  # the position received last
+        self.start = self._last_received
+        """The position behind which it began; LATEST is a place once the reader is open."""
+        self._last_consumed: Position | None = None  # by the user, not yet acknowledged
+        self._seek_time: int | None = None
+        super().__init__("reader", topic, context, options)
+
+    async def seek(self, position: Position | None = None, *, timestamp: int | None = None) -> None:
+        """Go on with this entry, or with the first published at or after the timestamp (milliseconds).
+
+        What was received and not taken is is_cancelled.
+        """
+        if (position is None) == (timestamp is None):
+            raise TypeError("seek takes either a position or a timestamp")
+        connection = await self._ready()
+        self._close_session(connection)
+        self._clear_queue()
+        self.ended = False
+        self._last_consumed = None
+        self._seek_time = timestamp
+        if position is not None:
+            self._last_received = _before(position)
+        self._detach(at_once=True)
+        await self._ready()
+
+    def _start_at(self) -> Position:
+        return self._last_received if self._last_received in _ENDS else self._last_received.after
+
+    def _accepts(self, position: Position) -> bool:
+        # A broker may deliver again what a reconnect overtook.
+        if position <= self._last_received:
+            return False
+        self._last_received = position
+        return True
+
+    async def _subscribed(self, connection: BrokerConnection) -> None:
+        if self._seek_time is not None:
+            await self._find_time(connection, self._seek_time)
+        elif self._last_received == LATEST:
+            # From here on "latest" is a place, so that a reconnect before the first entry skips nothing.
+            answer = await connection.request(lambda request_id: commands.last_message_id(request_id, self._id))
+            self._last_received = self.start = Position.of(answer.get_last_message_id_response.last_message_id)
+
+    async def _find_time(self, connection: BrokerConnection, timestamp: int) -> None:
+        """Have the broker move the cursor, and ask where it is now.
+
+        A seek makes the broker close the session, but the cursor outlives it for whoever subscribes next. All of it
+        on one connection: when that breaks, so does the attempt, and the next one begins anew.
+        """
+        self._seek_time = None
+        try:
+            await connection.request(lambda request_id: commands.seek(request_id, self._id, timestamp=timestamp))
+            connection.consumers.pop(self._id, None)
+            await self._subscribe(connection)
+            answer = await connection.request(lambda request_id: commands.last_message_id(request_id, self._id))
+        except PulsarError:
+            self._seek_time = timestamp
+            raise
+        self._last_received = Position.of(answer.get_last_message_id_response.consumer_mark_delete_position)
+
+    def _attached(self, connection: BrokerConnection) -> None:
+        if self._last_consumed is not None or self._queue:
+            self._metrics.resumed_readers.inc()
+        super()._attached(connection)
+
+    def _consumed(self, entry: Entry) -> None:
+        self._last_consumed = entry.position
+        super()._consumed(entry)
+
+    def _flowing(self, connection: BrokerConnection) -> None:
+        # Nothing depends on a reader's acknowledgements but what the broker's statistics show as its backlog.
+        if self._last_consumed is not None:
+            connection.write([commands.ack(self._id, [self._last_consumed], cumulative=True)])
+            self._last_consumed = None
+
+
+def _before(position: Position) -> Position:
+    return position if position in _ENDS else position.before
