@@ -6,6 +6,7 @@ BRIDGE_TEST_PULSAR and BRIDGE_TEST_PULSAR_ADMIN (both) name a Pulsar to use inst
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,11 +14,19 @@ import pytest
 from bridge.codec import TWIN, choose
 from bridge.errors import StartupError
 from bridge.standalone.guard import Guard
+from bridge.standalone.jars import JarCache, default_cache
+from tests.support import needs
 from tests.support.bridges import BridgeChild, BridgeThread, settings_for
-from tests.support.kafka_broker import KafkaBroker
-from tests.support.pulsar import PrivatePulsar, PulsarAddress, private_pulsar
+from tests.support.kafka_broker import KafkaBroker, NewKafka
+from tests.support.pulsar import NewPulsar, PrivatePulsar, PulsarAddress, make_pulsar
 
 Sections = Mapping[str, Any]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test by the servers that its fixtures start, before `-m` selects."""
+    needs.mark(items)
 
 
 def pytest_report_header() -> list[str]:
@@ -40,22 +49,48 @@ def guard() -> Iterator[Guard]:
 
 
 @pytest.fixture(scope="session")
-def pulsar(guard: Guard, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PulsarAddress]:
+def pulsar_jars() -> None:
+    """Fetch Pulsar's jars before the time limit of a test that starts Pulsar by a command."""
+    JarCache(default_cache(), print).ensure()
+
+
+@pytest.fixture(scope="session")
+def new_pulsar(guard: Guard, tmp_path_factory: pytest.TempPathFactory) -> NewPulsar:
+    """Make a Pulsar that is not started: `new_pulsar()`, `new_pulsar({"name": "value"}, directory)`."""
+
+    def make(settings: Mapping[str, str] | None = None, directory: Path | None = None) -> PrivatePulsar:
+        return make_pulsar(directory or tmp_path_factory.mktemp("pulsar"), guard, settings)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def pulsar(new_pulsar: NewPulsar) -> Iterator[PulsarAddress]:
     """The session's Pulsar; tests that disturb it use `private_pulsar`."""
     given = os.environ.get("BRIDGE_TEST_PULSAR"), os.environ.get("BRIDGE_TEST_PULSAR_ADMIN")
     if given[0] and given[1]:
         yield PulsarAddress(given[0], given[1])
         return
-    started = private_pulsar(tmp_path_factory.mktemp("pulsar"), guard)
+    started = new_pulsar()
     started.start()
     yield started
     started.kill()  # its data goes with it
 
 
 @pytest.fixture(scope="session")
-def real_kafka(guard: Guard, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+def new_kafka(guard: Guard, tmp_path_factory: pytest.TempPathFactory) -> NewKafka:
+    """Make an Apache Kafka that is not started: `new_kafka()`, `new_kafka(protocol="SASL_SSL", settings={…})`."""
+
+    def make(**options: Any) -> KafkaBroker:
+        return KafkaBroker(tmp_path_factory.mktemp("kafka"), guard, **options)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def real_kafka(new_kafka: NewKafka) -> Iterator[KafkaBroker]:
     """The session's Apache Kafka: the control of what is said of the bridge."""
-    broker = KafkaBroker(tmp_path_factory.mktemp("kafka"), guard)
+    broker = new_kafka()
     broker.start()
     try:
         yield broker
@@ -64,14 +99,12 @@ def real_kafka(guard: Guard, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 @pytest.fixture(scope="module", name="private_pulsar")
-def private_pulsar_factory(
-    guard: Guard, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Callable[..., PrivatePulsar]]:
+def private_pulsar_factory(new_pulsar: NewPulsar) -> Iterator[NewPulsar]:
     """Start a Pulsar that the module may kill: `private_pulsar()`, `private_pulsar({"name": "value"})`."""
     with ExitStack() as started:
 
         def start(settings: Mapping[str, str] | None = None) -> PrivatePulsar:
-            made = private_pulsar(tmp_path_factory.mktemp("pulsar"), guard, settings)
+            made = new_pulsar(settings)
             started.callback(made.kill)
             made.start()
             return made

@@ -17,8 +17,6 @@ from bridge.pulsar.admin import Retention
 from tests.support.bridges import settings_for
 from tests.support.pulsar import PrivatePulsar, PulsarAddress
 
-pytestmark = pytest.mark.pulsar
-
 
 @asynccontextmanager
 async def opened(settings: Settings) -> AsyncIterator[tuple[Admin, PulsarClient]]:

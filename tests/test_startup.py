@@ -12,8 +12,6 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from bridge.codec import TWIN
 from tests.support.bridges import BridgeChild
 
-pytestmark = pytest.mark.pulsar
-
 NOT_BEFORE_IT_IS_USED = {
     "bridge.check.table": "what `bridge check` shows",
     "bridge.codec._python": "the codec that is not in use",

@@ -12,8 +12,6 @@ from tests.support.bridges import BridgeThread
 from tests.support.java import run_tool
 from tests.support.pulsar import PulsarAddress
 
-pytestmark = pytest.mark.pulsar
-
 CONFIGS = "kafka.admin.ConfigCommand"
 TOPICS = "org.apache.kafka.tools.TopicCommand"
 LOG_DIRS = "org.apache.kafka.tools.LogDirsCommand"

@@ -1,6 +1,5 @@
 """More partitions for a topic: usable when the answer comes, seen by those who are there already."""
 
-import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
@@ -9,8 +8,6 @@ from bridge.kafka.error_codes import ErrorCode
 from tests.apis.wire import ask, unique
 from tests.support.bridges import BridgeThread
 from tests.support.pulsar import PulsarAddress
-
-pytestmark = pytest.mark.pulsar
 
 
 def make(bridge: BridgeThread, partitions: int = 1) -> str:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -11,8 +10,6 @@ from bridge.kafka.error_codes import ErrorCode
 from tests.apis.wire import ask, unique
 from tests.support.bridges import BridgeThread
 from tests.support.pulsar import PulsarAddress
-
-pytestmark = pytest.mark.pulsar
 
 START = 1_600_000_000_000
 _NONE = {"retentionTimeInMinutes": 0, "retentionSizeInMB": 0}

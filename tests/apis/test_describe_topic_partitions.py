@@ -10,8 +10,6 @@ from bridge.kafka.error_codes import ErrorCode
 from tests.apis.wire import ask, unique
 from tests.support.bridges import BridgeThread
 
-pytestmark = pytest.mark.pulsar
-
 
 def page(bridge: BridgeThread, *names: str, limit: int = 2000, cursor: Cursor | None = None) -> Any:
     topics = [RequestTopic(name=name) for name in names]

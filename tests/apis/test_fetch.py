@@ -24,8 +24,6 @@ from tests.apis.wire import ask, frame, unique
 from tests.support.bridges import BridgeThread
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.pulsar
-
 
 def whole(answer: Response | Encoded) -> Response:
     """An answer that is not shared with others."""

@@ -12,8 +12,6 @@ from tests.apis.wire import ask
 from tests.support.bridges import BridgeThread
 from tests.support.pulsar import PulsarAddress
 
-pytestmark = pytest.mark.pulsar
-
 
 def in_metadata(bridge: BridgeThread, *names: str) -> list[tuple[str, int]]:
     topics = [metadata.RequestTopic(name=name) for name in names] or None

@@ -2,16 +2,12 @@
 
 from typing import Any
 
-import pytest
-
 from bridge.apis import create_topics, describe_configs, incremental_alter_configs, list_config_resources
 from bridge.kafka.error_codes import ErrorCode
 from bridge.storage.topics.configs import Operation
 from bridge.storage.topics.resources import ResourceType
 from tests.apis.wire import ask, unique
 from tests.support.bridges import BridgeThread
-
-pytestmark = pytest.mark.pulsar
 
 
 def described(bridge: BridgeThread, kind: int, name: str) -> dict[str, tuple[str, bool]]:

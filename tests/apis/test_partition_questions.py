@@ -11,8 +11,6 @@ from bridge.kafka.error_codes import ErrorCode
 from tests.apis.wire import ask, unique
 from tests.support.bridges import BridgeThread
 
-pytestmark = pytest.mark.pulsar
-
 
 @pytest.fixture
 def topic(bridge: BridgeThread) -> Iterator[str]:

@@ -17,8 +17,6 @@ from tests.apis.wire import ask, unique
 from tests.support.bridges import BridgeThread
 from tests.support.pulsar import PrivatePulsar, PulsarAddress
 
-pytestmark = pytest.mark.pulsar
-
 
 def make(bridge: BridgeThread, configs: dict[str, str | None] | None = None, **request: Any) -> Any:
     """A new topic's name and CreateTopics' answer."""

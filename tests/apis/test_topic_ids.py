@@ -3,14 +3,10 @@
 import uuid
 from typing import Any
 
-import pytest
-
 from bridge.apis import create_topics, delete_topics, offset_commit, offset_fetch
 from bridge.kafka.error_codes import ErrorCode
 from tests.apis.wire import ask, unique
 from tests.support.bridges import BridgeThread
-
-pytestmark = pytest.mark.pulsar
 
 NOWHERE = uuid.UUID(int=12345)
 

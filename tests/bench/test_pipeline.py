@@ -15,7 +15,6 @@ def test_a_line_judges_the_ratio_of_speeds() -> None:
     assert line[3:6] == ["2.00", "0.70", "yes"]
 
 
-@pytest.mark.pulsar
 def test_ends_are_asked_for_one_at_a_time(bridge: BridgeThread) -> None:
     topic = f"bench-{secrets.token_hex(4)}"
     admin = AdminClient({"bootstrap.servers": bridge.kafka})

@@ -4,8 +4,6 @@ import socket
 import threading
 from collections.abc import Callable
 
-import pytest
-
 from bench.startup import Start, as_table, measured
 from bridge.standalone.ports import any_free
 from tests.support.bridges import BridgeChild
@@ -25,7 +23,6 @@ def test_a_port_that_is_closed_or_hangs_up_does_not_answer() -> None:
         thread.join()
 
 
-@pytest.mark.pulsar
 def test_a_start_is_measured_and_stopped(bridge_process: Callable[..., BridgeChild]) -> None:
     child = bridge_process()
     assert answers(child.kafka)

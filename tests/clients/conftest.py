@@ -31,10 +31,10 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "endpoint" not in metafunc.fixturenames:
         return
-    params = [pytest.param("bridge", marks=pytest.mark.pulsar)]
+    params = [pytest.param("bridge")]
     # the option is known only where this directory is named on the command line (`pytest tests/clients --control`)
     if metafunc.config.getoption("--control", default=False) and not _of_pulsar(metafunc):
-        params.append(pytest.param("control", marks=pytest.mark.control))
+        params.append(pytest.param("real_kafka", id="control", marks=pytest.mark.control))
     metafunc.parametrize("endpoint", params, indirect=True, scope="session")
 
 

@@ -14,8 +14,6 @@ from tests.clients.test_records import assert_deliveries_dense, assert_read
 from tests.support.bridges import BridgeChild, settings_for
 from tests.support.pulsar import PulsarAddress
 
-pytestmark = pytest.mark.pulsar
-
 
 @pytest.fixture(scope="module")
 def verbatim(pulsar: PulsarAddress, guard: Guard, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clients]:

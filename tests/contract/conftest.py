@@ -13,9 +13,7 @@ from tests.support.bridges import BridgeThread
 from tests.support.kafka_broker import KafkaBroker
 
 
-@pytest.fixture(
-    scope="package", params=[pytest.param("bridge", marks=pytest.mark.pulsar), pytest.param("real_kafka", id="control")]
-)
+@pytest.fixture(scope="package", params=["bridge", pytest.param("real_kafka", id="control")])
 def bootstrap(request: pytest.FixtureRequest) -> str:
     """Where the server listens."""
     server: BridgeThread | KafkaBroker = request.getfixturevalue(request.param)

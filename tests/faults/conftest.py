@@ -12,7 +12,7 @@ import pytest
 
 from bridge.standalone.guard import Guard
 from tests.support.bridges import BridgeChild, Overrides, settings_for
-from tests.support.pulsar import PrivatePulsar, private_pulsar
+from tests.support.pulsar import NewPulsar, PrivatePulsar
 
 ENTRIES_PER_LEDGER = 50
 
@@ -34,15 +34,13 @@ def leaks_show_here() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def broker(guard: Guard, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivatePulsar]:
+def broker(new_pulsar: NewPulsar) -> Iterator[PrivatePulsar]:
     """One Pulsar for all fault tests; ledgers of 50 entries, so that every fault meets a roll-over."""
-    started = private_pulsar(
-        tmp_path_factory.mktemp("pulsar"),
-        guard,
+    started = new_pulsar(
         {
             "managedLedgerMaxEntriesPerLedger": str(ENTRIES_PER_LEDGER),
             "managedLedgerMinLedgerRolloverTimeMinutes": "0",
-        },
+        }
     )
     started.start()
     yield started

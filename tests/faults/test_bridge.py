@@ -21,7 +21,7 @@ from tests.support.bridges import BridgeChild, settings_for
 from tests.support.login import Login
 from tests.support.pulsar import PrivatePulsar, PulsarAddress
 
-pytestmark = [pytest.mark.pulsar, KAFKA_PYTHON_LEAKS]
+pytestmark = KAFKA_PYTHON_LEAKS
 
 
 def test_nothing_acknowledged_is_lost_when_the_bridge_is_killed(bridge_child: BridgeChild, topic: str) -> None:

@@ -5,15 +5,13 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import pytest
-
 from tests.faults.checker import KAFKA_PYTHON_LEAKS, load
 from tests.faults.ledgers import ledger_starts
 from tests.faults.processes import let_pass, resident_bytes, stopped
 from tests.support.bridges import BridgeChild
 from tests.support.pulsar import PrivatePulsar
 
-pytestmark = [pytest.mark.pulsar, KAFKA_PYTHON_LEAKS]
+pytestmark = KAFKA_PYTHON_LEAKS
 
 PARTITIONS = 3
 

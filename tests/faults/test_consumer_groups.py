@@ -18,8 +18,6 @@ from tests.clients.raw_members import PARTITIONS, Group
 from tests.support.bridges import BridgeChild
 from tests.support.java import KAFKA
 
-pytestmark = pytest.mark.pulsar
-
 
 @pytest.fixture
 def bridge_child(start_bridge: Callable[..., BridgeChild]) -> BridgeChild:

@@ -6,13 +6,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import pytest
 from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
 from tests.support.bridges import BridgeChild
-
-pytestmark = pytest.mark.pulsar
 
 LISTING = 4
 TOPICS = 40

@@ -6,7 +6,6 @@ import threading
 import time
 from collections import Counter
 
-import pytest
 from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -15,8 +14,6 @@ from tests.faults.processes import let_pass, resident_bytes, stopped
 from tests.faults.test_broker import report
 from tests.support.bridges import BridgeChild
 from tests.support.pulsar import PrivatePulsar
-
-pytestmark = pytest.mark.pulsar
 
 PARTITIONS = 3
 _AWAY = 14.0

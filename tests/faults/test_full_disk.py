@@ -20,10 +20,9 @@ from tests.faults.checker import KAFKA_PYTHON_LEAKS, Load, load
 from tests.faults.ledgers import ledger_starts
 from tests.faults.processes import resident_bytes
 from tests.support.bridges import BridgeChild, settings_for
-from tests.support.pulsar import PrivatePulsar, private_pulsar
+from tests.support.pulsar import NewPulsar, PrivatePulsar
 
 pytestmark = [
-    pytest.mark.pulsar,
     pytest.mark.soak,
     pytest.mark.timeout(900),
     pytest.mark.skipif(os.geteuid() != 0, reason="mounts a file system, which takes root"),
@@ -70,9 +69,9 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
 
 
 @pytest.fixture
-def small(disk: Disk, guard: Guard) -> Iterator[PrivatePulsar]:
+def small(disk: Disk, new_pulsar: NewPulsar) -> Iterator[PrivatePulsar]:
     """A Pulsar whose data is there."""
-    started = private_pulsar(disk.path / "pulsar", guard)
+    started = new_pulsar(directory=disk.path / "pulsar")
     started.start()
     yield started
     started.kill()
@@ -142,6 +141,7 @@ def test_a_bookie_that_died_of_it_takes_a_restart(
     verdict.check(gap_ends=ledger_starts(small, child.namespace, topic, PARTITIONS))
 
 
+@pytest.mark.usefixtures("pulsar_jars")
 def test_standalone_starts_its_pulsar_again_until_there_is_space(disk: Disk, tmp_path: Path) -> None:
     log, ready = tmp_path / "log", tmp_path / "ready.json"
     ports = [part for name in ("kafka", "http", "pulsar") for part in (f"--{name}-port", "0")]

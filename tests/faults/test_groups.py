@@ -16,8 +16,6 @@ from tests.faults.groups import Comer, Committer, Group, Stayer, Worker
 from tests.support.bridges import BridgeChild
 from tests.support.pulsar import PrivatePulsar
 
-pytestmark = pytest.mark.pulsar
-
 PARTITIONS = 4
 GROUPS = 3
 RECOVERY = 60.0

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.faults.checker import KAFKA_PYTHON_LEAKS, load
 from tests.faults.ledgers import ledger_starts
 from tests.support.bridges import BridgeChild
 from tests.support.pulsar import PrivatePulsar
 
-pytestmark = [pytest.mark.pulsar, KAFKA_PYTHON_LEAKS]
+pytestmark = KAFKA_PYTHON_LEAKS
 
 KILLS = 3
 

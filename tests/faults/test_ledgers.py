@@ -6,7 +6,6 @@ import random
 from collections.abc import Callable
 from functools import partial
 
-import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -16,7 +15,7 @@ from tests.faults.processes import let_pass
 from tests.support.bridges import BridgeChild
 from tests.support.pulsar import PrivatePulsar
 
-pytestmark = [pytest.mark.pulsar, KAFKA_PYTHON_LEAKS]
+pytestmark = KAFKA_PYTHON_LEAKS
 
 WAIT = 30.0
 

@@ -17,7 +17,7 @@ from tests.faults.test_ledgers import WAIT, consumer, create, produce, value_of,
 from tests.support.bridges import BridgeChild
 from tests.support.pulsar import PrivatePulsar
 
-pytestmark = [pytest.mark.pulsar, KAFKA_PYTHON_LEAKS]
+pytestmark = KAFKA_PYTHON_LEAKS
 
 FAR = 20_000
 

@@ -7,15 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from bridge.standalone.guard import Guard
 from tests.faults.no_retries import Verdict, sending
 from tests.faults.processes import let_pass
 from tests.faults.test_ledgers import create
 from tests.support.bridges import BridgeChild
-from tests.support.kafka_broker import KafkaBroker
+from tests.support.kafka_broker import NewKafka
 from tests.support.servers import KafkaServer
-
-pytestmark = pytest.mark.pulsar
 
 PARTITIONS = 3
 RATE = 500  # of each client
@@ -50,10 +47,10 @@ def test_what_fails_in_a_restart_was_not_stored(bridge_child: BridgeChild, topic
 @pytest.mark.soak
 @pytest.mark.timeout(900)
 def test_a_restart_costs_no_more_than_one_of_kafka(
-    bridge_child: BridgeChild, topic: str, tmp_path: Path, guard: Guard
+    bridge_child: BridgeChild, new_kafka: NewKafka, topic: str, tmp_path: Path
 ) -> None:
     found = {}
-    kafka = KafkaBroker(tmp_path, guard)
+    kafka = new_kafka()
     kafka.start()
     servers = {"bridge": of_bridge(bridge_child), "kafka": KafkaServer(kafka.child, kafka.launch, kafka.kafka)}
     try:

@@ -20,7 +20,7 @@ from tests.fuzz.canary import GROWTH, Canary
 from tests.support.bridges import BridgeChild
 from tests.support.pulsar import PulsarAddress
 
-pytestmark = [pytest.mark.pulsar, pytest.mark.usefixtures("canary")]
+pytestmark = pytest.mark.usefixtures("canary")
 
 # A request within kafka.max_request_bytes is received whole before it can be refused.
 one_whole_request = pytest.mark.parametrize("canary", [(100 << 20) + GROWTH], indirect=True, ids=["100 MiB"])

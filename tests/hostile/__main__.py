@@ -16,7 +16,7 @@ from tests.hostile.measure import Arena
 from tests.support.bridges import BridgeChild, settings_for
 from tests.support.limits import PAGE
 from tests.support.pages import put_between
-from tests.support.pulsar import private_pulsar
+from tests.support.pulsar import make_pulsar
 
 BEGIN, END = "<!-- hostile: begin, written by `make hostile` -->", "<!-- hostile: end -->"
 COLUMNS = (
@@ -46,7 +46,7 @@ def main() -> None:
     with ExitStack() as stack:
         guard = stack.enter_context(Guard())
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        pulsar = private_pulsar(directory / "pulsar", guard)
+        pulsar = make_pulsar(directory / "pulsar", guard)
         stack.callback(pulsar.kill)
         pulsar.start()
         settings = settings_for(pulsar, pulsar.create_namespace())

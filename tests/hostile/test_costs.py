@@ -20,8 +20,6 @@ from tests.hostile.measure import REST_SECONDS, Arena, Cost
 from tests.support.bridges import BridgeChild, settings_for
 from tests.support.pulsar import PulsarAddress
 
-pytestmark = pytest.mark.pulsar
-
 LONGEST_WAIT = 1.0
 GROWTH = 128 << 20
 OTHER, SAME = 5000, 50_000

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Producer
 
-from bridge.standalone.guard import Guard
 from pipeline.frames import archive_frame
 from tests.pipeline.running import run_job
 from tests.support.java import require
-from tests.support.kafka_broker import KafkaBroker
+from tests.support.kafka_broker import KafkaBroker, NewKafka
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,7 +37,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def kafka(certificate: Path, guard: Guard, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+def kafka(certificate: Path, new_kafka: NewKafka) -> Iterator[KafkaBroker]:
     jaas = f'{MODULE} username="{USER}" password="{PASSWORD}" user_{USER}="{PASSWORD}";'
     settings = {
         "sasl.enabled.mechanisms": "PLAIN",
@@ -49,7 +48,7 @@ def kafka(certificate: Path, guard: Guard, tmp_path_factory: pytest.TempPathFact
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": str(certificate),
     }
-    broker = KafkaBroker(tmp_path_factory.mktemp("kafka"), guard, protocol="SASL_SSL", settings=settings)
+    broker = new_kafka(protocol="SASL_SSL", settings=settings)
     broker.start()
     try:
         yield broker

@@ -11,8 +11,6 @@ from bridge.pulsar import EARLIEST, PulsarClient, Receipt
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from tests.support.pulsar import PrivatePulsar
 
-pytestmark = pytest.mark.pulsar
-
 
 @pytest.fixture(scope="module")
 def broker(private_pulsar: Callable[..., PrivatePulsar]) -> PrivatePulsar:

@@ -35,8 +35,6 @@ from bridge.pulsar.connection.pool import ConnectionPool
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from tests.support.pulsar import PulsarAddress
 
-pytestmark = pytest.mark.pulsar
-
 
 @pytest.fixture
 def settings(pulsar: PulsarAddress) -> PulsarSettings:

@@ -36,7 +36,6 @@ def names() -> list[str]:
     return [function.__name__ for function in SCRIPTS]
 
 
-@pytest.mark.pulsar
 @pytest.mark.parametrize("play", SCRIPTS, ids=names())
 async def test_on_pulsar(play: Script, pulsar: PulsarAddress, namespace: str) -> None:
     settings = settings_for(pulsar, namespace).pulsar

@@ -57,7 +57,7 @@ def started(run: Run) -> dict[str, Any]:
     return run.ready()
 
 
-@pytest.mark.pulsar
+@pytest.mark.usefixtures("pulsar_jars")
 def test_it_shows_the_main_job_and_outlives_pulsar_but_not_the_bridge(tmp_path: Path) -> None:
     with standalone(tmp_path, "--ephemeral", *FREE_PORTS) as run:
         ready = started(run)
@@ -82,7 +82,7 @@ def test_it_shows_the_main_job_and_outlives_pulsar_but_not_the_bridge(tmp_path: 
         assert not run.ready_file.exists()
 
 
-@pytest.mark.pulsar
+@pytest.mark.usefixtures("pulsar_jars")
 def test_a_signal_stops_everything_and_data_stays(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with standalone(tmp_path, "--no-demo", "--data-dir", str(data), *FREE_PORTS) as run:

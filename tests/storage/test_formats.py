@@ -17,8 +17,6 @@ from bridge.storage.append.preparation import Plan, Sealed, seal
 from bridge.storage.partition import PartitionLog
 from tests.storage.conftest import NOW, Bench
 
-pytestmark = pytest.mark.pulsar
-
 FORMATS = ("pulsar", "kafka")
 PID = 4711
 COUNT = 300

@@ -14,8 +14,6 @@ from bridge.storage.partition import PartitionLog
 from bridge.storage.read.time_lookup import TimeOffset
 from tests.storage.conftest import NOW, Bench, sealed
 
-pytestmark = pytest.mark.pulsar
-
 PATIENCE = 10.0
 
 

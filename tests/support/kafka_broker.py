@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from bridge.standalone import probe
@@ -112,3 +112,6 @@ class KafkaBroker:
             **self._settings,
         }
         return "".join(f"{name}={value}\n" for name, value in lines.items())
+
+
+NewKafka = Callable[..., KafkaBroker]

@@ -3,7 +3,7 @@
 import http.client
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -71,7 +71,10 @@ class PrivatePulsar(PulsarAddress):
         self.process.kill()
 
 
-def private_pulsar(directory: Path, guard: Guard, settings: Mapping[str, str] | None = None) -> PrivatePulsar:
+NewPulsar = Callable[..., PrivatePulsar]
+
+
+def make_pulsar(directory: Path, guard: Guard, settings: Mapping[str, str] | None = None) -> PrivatePulsar:
     """One on free ports, not yet started; `settings` go over ours in its configuration."""
     jars = JarCache(default_cache(), print).ensure()
     port = any_free()

@@ -13,7 +13,7 @@ from tests.groups.store.fake_store import FakeStore
 Either = FakeStore | Store
 
 
-@pytest_asyncio.fixture(params=["fake", pytest.param("real", marks=pytest.mark.pulsar)])
+@pytest_asyncio.fixture(params=["fake", pytest.param("pulsar", id="real")])
 async def store(request: pytest.FixtureRequest, node: MakeNode) -> AsyncIterator[Either]:
     if request.param == "fake":
         yield FakeStore()

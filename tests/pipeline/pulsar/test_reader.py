@@ -20,8 +20,6 @@ from tests.clients.model import CODECS, Draft
 from tests.support.bridges import BridgeThread
 from tests.support.pulsar import PulsarAddress
 
-pytestmark = pytest.mark.pulsar
-
 BEYOND = 1 << 40
 CHUNKED = random.Random(11).randbytes(11_000_000)  # above Pulsar's 5 MiB: three chunks
 

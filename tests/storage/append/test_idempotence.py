@@ -12,8 +12,6 @@ from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from bridge.storage.partition import PartitionLog
 from tests.storage.conftest import Bench, sealed
 
-pytestmark = pytest.mark.pulsar
-
 PID = 4711
 
 

@@ -2,15 +2,12 @@
 
 import asyncio
 
-import pytest
-
 from bridge.pulsar.types import Position
 from bridge.storage.append.producer_ids import TOPIC, ProducerIds, id_of
 from bridge.storage.names import Names
 from tests.storage.conftest import Bench
 
 
-@pytest.mark.pulsar
 async def test_ids_are_unique_over_nodes_and_for_ever(bench: Bench) -> None:
     names = Names(bench.settings.pulsar.full_namespace)
     found: list[int] = []

@@ -9,8 +9,6 @@ from bridge.storage import entries
 from bridge.storage.partition import PartitionLog
 from tests.storage.conftest import Bench, sealed
 
-pytestmark = pytest.mark.pulsar
-
 
 async def mark(bench: Bench, topic: str, count: int = 1) -> None:
     """What KoP wrote where a transaction ends."""

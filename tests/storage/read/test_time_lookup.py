@@ -17,8 +17,6 @@ from bridge.storage.read import search
 from bridge.storage.read.time_lookup import TimeOffset
 from tests.storage.conftest import NOW, Bench, sealed
 
-pytestmark = pytest.mark.pulsar
-
 
 async def read_all(log: PartitionLog) -> list[Record]:
     records: list[Record] = []

@@ -17,8 +17,6 @@ from bridge.storage.topics.topics import Topics
 from tests.apis.wire import unique
 from tests.storage.conftest import Bench, sealed
 
-pytestmark = pytest.mark.pulsar
-
 
 class HeldAdmin(Admin):
     """Asks the real Pulsar; a test may keep an answer back until other things have happened."""
