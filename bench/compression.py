@@ -17,7 +17,7 @@ from bridge.codec.compression import KafkaCodec
 from bridge.codec.packing import pack
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from bridge.pulsar.types import Entry, Position
-from bridge.storage.append.preparation import Plan, Sealed, seal
+from bridge.storage.append.preparation import Plan, PreparedEntry, prepare_entries
 from bridge.storage.entries import TimeMark, to_kafka
 
 SIZES = (16 << 10, 128 << 10, 1 << 20)
@@ -42,12 +42,12 @@ def batch(size: int) -> bytes:
     return codec.build_batch(records, Rebuild(0, len(records), 0))
 
 
-def stored(sealed: Sealed) -> Entry:
+def stored(prepared: PreparedEntry) -> Entry:
     """The entry as it comes back."""
-    metadata = sealed.metadata(TimeMark(1, 0))
+    metadata = prepared.metadata(TimeMark(1, 0))
     metadata.producer_name, metadata.sequence_id, metadata.publish_time = "p", 0, 1
     parsed = MessageMetadata.FromString(metadata.SerializeToString())
-    return Entry(Position(1, 1), sealed.record_count - 1, None, parsed, memoryview(sealed.data), len(sealed.data))
+    return Entry(Position(1, 1), prepared.record_count - 1, None, parsed, memoryview(prepared.data), len(prepared.data))
 
 
 def best(call: Callable[[], object], seconds: float) -> float:
@@ -60,11 +60,11 @@ def line(size: int, of_client: KafkaCodec, entry_format: str, seconds: float) ->
     plain = batch(size)
     sent = memoryview(bytearray(pack(plain, of_client)))
     plan = Plan(LIMIT, entry_format)
-    (sealed,) = seal(sent, plan, NOW)
-    entry = stored(sealed)
+    (prepared,) = prepare_entries(sent, plan, NOW)
+    entry = stored(prepared)
     records = len(plain) - HEADER_SIZE
-    figures = [best(lambda: seal(sent, plan, NOW), seconds)]
-    sizes = [len(sealed.data)]
+    figures = [best(lambda: prepare_entries(sent, plan, NOW), seconds)]
+    sizes = [len(prepared.data)]
     for compress in (True, False):
         fetch = partial(to_kafka, entry, 0, entry.payload, LIMIT, compress=compress)
         figures.append(best(fetch, seconds))

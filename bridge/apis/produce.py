@@ -20,10 +20,10 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import Buffer
 from bridge.kafka.produce_wire import Request, RequestPartition, Response, ResponsePartition, ResponseTopic
 from bridge.storage import entries, names
-from bridge.storage.append import preparation as sealing
-from bridge.storage.append.conversion_memory import MOST_OF_REQUEST
-from bridge.storage.append.preparation import MOST_ENTRIES, Plan, Sealed
-from bridge.storage.append.writers import ProducerBatch
+from bridge.storage.append import preparation
+from bridge.storage.append.conversion_memory import MAX_EXCESS_BYTES
+from bridge.storage.append.preparation import MAX_ENTRIES, Plan, PreparedEntry
+from bridge.storage.append.writers import ProducerSequence
 from bridge.storage.error_mapping import translated
 from bridge.storage.partition import PartitionLog
 
@@ -54,8 +54,8 @@ class _Place:
     topic: str
     data: RequestPartition
     log: PartitionLog | None = None
-    sealed: list[Sealed] = field(default_factory=list)
-    growth: int = 0
+    prepared: list[PreparedEntry] = field(default_factory=list)
+    excess: int = 0
     """Bytes that count because the entries are so much larger than what came; also before they are taken."""
     offsets: list[asyncio.Future[int]] = field(default_factory=list)
     error: KafkaError | None = None
@@ -127,19 +127,23 @@ def _prepare_nowait(
         if _is_message_set(records):
             return False
         batches = entries.split(records)
-        if not may_open and any(map(sealing.is_compressed, batches)):
+        if not may_open and any(map(preparation.is_compressed, batches)):
             return False
         with translated():
-            sealed = [one for batch in batches for one in _seal(batch, version, place.log, now, sealing.seal_now)]
-        grown = sealing.growth(sealed, len(records))
+            prepared = [
+                one
+                for batch in batches
+                for one in _seal(batch, version, place.log, now, preparation.prepare_entries_nowait)
+            ]
+        grown = preparation.excess_bytes(prepared, len(records))
         if grown:
-            place.growth = grown
-            if not broker.topics.growth.try_take(place.growth):
+            place.excess = grown
+            if not broker.topics.conversion_memory.try_acquire(place.excess):
                 return False
-            sealed = sealing.counted(sealed, len(records), broker.topics.growth)
-        place.sealed = sealed
+            prepared = preparation.with_reservations(prepared, len(records), broker.topics.conversion_memory)
+        place.prepared = prepared
         return place.log.is_ready(_producers(place), session)
-    except sealing.TakesLong:
+    except preparation.NeedsThread:
         return False
     except KafkaError as error:
         place.error = error.bare()
@@ -168,9 +172,9 @@ class _Preparation:
     async def run(self) -> None:
         """Afterwards each place can be appended, or has its error."""
         await self._all(self._find, self._slow)
-        await self._all(self._seal, [place for place in self._slow if not place.sealed])
-        grown = [place for place in self._places if place.growth and place.error is None]
-        if not all(place.sealed for place in grown):
+        await self._all(self._seal, [place for place in self._slow if not place.prepared])
+        grown = [place for place in self._places if place.excess and place.error is None]
+        if not all(place.prepared for place in grown):
             await self._seal_again(grown)
         await self._all(self._make_ready, self._slow)
 
@@ -192,18 +196,20 @@ class _Preparation:
             place.log = await self._topics.partition(place.topic, place.data.index)
 
     async def _seal(self, place: _Place) -> None:
-        log, records, before = _opened(place), _records(place, self._version), place.growth
+        log, records, before = _opened(place), _records(place, self._version), place.excess
         async with asyncio.timeout_at(self._deadline):
-            sealed = await self._topics.threads.run(_seal_all, records, self._version, log, self._now)
-        place.growth = sealing.growth(sealed, len(records))
+            prepared = await self._topics.threads.run(_seal_all, records, self._version, log, self._now)
+        place.excess = preparation.excess_bytes(prepared, len(records))
         if self._has_room:
-            self._topics.growth.give(before - place.growth)  # the topic's configs may have changed meanwhile
-        elif sum(one.growth for one in self._places) > MOST_OF_REQUEST:
-            place.growth = 0
+            self._topics.conversion_memory.release(
+                before - place.excess
+            )  # the topic's configs may have changed meanwhile
+        elif sum(one.excess for one in self._places) > MAX_EXCESS_BYTES:
+            place.excess = 0
             raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, "the request's records take too much by compression.type")
-        elif not self._topics.growth.try_take(place.growth):
+        elif not self._topics.conversion_memory.try_acquire(place.excess):
             return
-        place.sealed = sealing.counted(sealed, len(records), self._topics.growth)
+        place.prepared = preparation.with_reservations(prepared, len(records), self._topics.conversion_memory)
 
     async def _seal_again(self, places: list[_Place]) -> None:
         """Those that need room; what was made of them without it is gone."""
@@ -211,7 +217,7 @@ class _Preparation:
             _free(place)
         try:
             async with asyncio.timeout_at(self._deadline):
-                await self._topics.growth.take(sum(place.growth for place in places))
+                await self._topics.conversion_memory.acquire(sum(place.excess for place in places))
         except TimeoutError:
             for place in places:
                 place.error = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "Pulsar does not take what came before")
@@ -219,8 +225,8 @@ class _Preparation:
         self._has_room = True
         await self._all(self._seal, places)
         for place in places:
-            if not place.sealed:
-                self._topics.growth.give(place.growth)
+            if not place.prepared:
+                self._topics.conversion_memory.release(place.excess)
 
     async def _make_ready(self, place: _Place) -> None:
         await _opened(place).prepare(_producers(place), self._session, self._deadline)
@@ -254,29 +260,37 @@ def _is_message_set(records: Buffer) -> bool:
     return len(records) > message_sets.MAGIC_AT and records[message_sets.MAGIC_AT] < 2
 
 
-def _seal_all(records: memoryview, version: int, log: PartitionLog, now: int) -> list[Sealed]:
+def _seal_all(records: memoryview, version: int, log: PartitionLog, now: int) -> list[PreparedEntry]:
     with translated():
         if _is_message_set(records):
             most = log.plan.largest_entry
             most = most if log.max_batch_bytes is None else min(most, log.max_batch_bytes)
             records = memoryview(message_sets.to_batches(records, log.plan.largest_batch, most))
-        return [sealed for batch in entries.split(records) for sealed in _seal(batch, version, log, now, sealing.seal)]
+        return [
+            prepared
+            for batch in entries.split(records)
+            for prepared in _seal(batch, version, log, now, preparation.prepare_entries)
+        ]
 
 
 def _seal(
-    batch: memoryview, version: int, log: PartitionLog, now: int, seal: Callable[[memoryview, Plan, int], list[Sealed]]
-) -> list[Sealed]:
+    batch: memoryview,
+    version: int,
+    log: PartitionLog,
+    now: int,
+    prepare_one: Callable[[memoryview, Plan, int], list[PreparedEntry]],
+) -> list[PreparedEntry]:
     log.check_size(len(batch))
     if version < _ZSTD and batch[_ATTRIBUTES_AT] & CODEC_MASK == KafkaCodec.ZSTD:
         raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"Produce v{version} has no zstd")
-    return seal(batch, log.plan, now)
+    return prepare_one(batch, log.plan, now)
 
 
-def _producers(place: _Place) -> Collection[ProducerBatch]:
+def _producers(place: _Place) -> Collection[ProducerSequence]:
     """Where the batches of each producer begin."""
-    if len(place.sealed) == 1:
-        return (place.sealed[0].producer,)
-    first = {sealed.producer[0]: sealed.producer for sealed in reversed(place.sealed)}
+    if len(place.prepared) == 1:
+        return (place.prepared[0].producer,)
+    first = {prepared.producer[0]: prepared.producer for prepared in reversed(place.prepared)}
     return first.values()
 
 
@@ -286,16 +300,16 @@ def _opened(place: _Place) -> PartitionLog:
 
 
 def _free(place: _Place) -> None:
-    for sealed in place.sealed:
-        sealed.free()
-    place.sealed = []
+    for prepared in place.prepared:
+        prepared.release()
+    place.prepared = []
 
 
 def _append(place: _Place, broker: Broker) -> None:
     if place.error is None:
         try:
-            place.offsets = _opened(place).append_all(place.sealed)
-            place.sealed = []
+            place.offsets = _opened(place).append_all(place.prepared)
+            place.prepared = []
         except KafkaError as error:
             place.error = error.bare()
     if place.error is not None:
@@ -395,7 +409,7 @@ API = Api(
     limits=(
         RequestLimit("topics and partitions", produce_wire.MOST_ELEMENTS, "the connection is closed"),
         RequestLimit("batches of a partition, from v3 on", 1, ErrorCode.INVALID_RECORD),
-        RequestLimit("bytes that a batch opens to, in entries of Pulsar", MOST_ENTRIES, ErrorCode.MESSAGE_TOO_LARGE),
-        RequestLimit("bytes by which the entries exceed the request", MOST_OF_REQUEST, ErrorCode.MESSAGE_TOO_LARGE),
+        RequestLimit("bytes that a batch opens to, in entries of Pulsar", MAX_ENTRIES, ErrorCode.MESSAGE_TOO_LARGE),
+        RequestLimit("bytes by which the entries exceed the request", MAX_EXCESS_BYTES, ErrorCode.MESSAGE_TOO_LARGE),
     ),
 )

@@ -10,10 +10,10 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.consumer import Reader
 from bridge.pulsar.types import EARLIEST, Entry, Position, PulsarError
 from bridge.storage.append.appender import Appender
-from bridge.storage.append.duplicates import Stored
-from bridge.storage.append.preparation import Plan, Sealed
-from bridge.storage.append.sequences import Place
-from bridge.storage.append.writers import ProducerBatch, User
+from bridge.storage.append.duplicates import DuplicateFinder
+from bridge.storage.append.preparation import Plan, PreparedEntry
+from bridge.storage.append.sequences import SequencePosition
+from bridge.storage.append.writers import ProducerSequence, User
 from bridge.storage.error_mapping import translated
 from bridge.storage.offsets import OffsetIndex
 from bridge.storage.read.batches import Batch, convert_batches, kafka_batches_nowait
@@ -25,9 +25,11 @@ from bridge.storage.read.tail import Tail, TopicRecreated
 from bridge.storage.read.tail_owner import TailOwner
 from bridge.storage.read.time_lookup import TimeLookup, TimeOffset
 from bridge.storage.services import Storage
-from bridge.storage.topics import topic_properties as kept
+from bridge.storage.topics import topic_properties
 
-_MEMORY_IS_FRESH = 1.0  # seconds that older records are shown from memory before Pulsar is asked what it has deleted
+_MEMORY_FRESH_SECONDS = (
+    1.0  # seconds that older records are shown from memory before Pulsar is asked what it has deleted
+)
 _SCAN_BYTES = 1 << 20
 
 
@@ -47,8 +49,8 @@ class PartitionLog:
         self._search = Search(
             topic, storage.client, storage.admin, storage.metrics, storage.maker(), self._index, storage.threads
         )
-        stored = Stored(topic, storage.client, self._search, storage)
-        self._appender = Appender(topic, storage, self.end, stored, self)
+        duplicates = DuplicateFinder(topic, storage.client, self._search, storage)
+        self._appender = Appender(topic, storage, self.end, duplicates, self)
         self._tails = TailOwner(storage, self.end, self._search, self._reader, self._tail_failed)
         self._start = LogStart(topic, self._search, self.end, self._tails.load_end, self._tails.open_at_start)
         self._times = TimeLookup(self._search, self.end, self.earliest, self._read_surely, storage.threads)
@@ -60,13 +62,13 @@ class PartitionLog:
 
     def learn(self, configs: Mapping[str, str]) -> None:
         """Go by these configs of the topic from now on."""
-        self.max_batch_bytes = kept.max_message_bytes(configs)
+        self.max_batch_bytes = topic_properties.max_message_bytes(configs)
         self.plan = Plan(
             self._storage.largest_entry,
-            kept.entry_format(configs, self._storage.settings.storage.entry_format),
-            kept.codec(configs),
-            kept.is_compacted(configs),
-            *kept.max_timestamp_distances(configs),
+            topic_properties.entry_format(configs, self._storage.settings.storage.entry_format),
+            topic_properties.codec(configs),
+            topic_properties.is_compacted(configs),
+            *topic_properties.max_timestamp_distances(configs),
         )
 
     def raise_start(self, offset: int) -> None:
@@ -85,12 +87,12 @@ class PartitionLog:
 
     # --- appending ---
 
-    def is_ready(self, batches: Collection[ProducerBatch], user: User | None = None) -> bool:
+    def is_ready(self, batches: Collection[ProducerSequence], user: User | None = None) -> bool:
         """Whether `prepare` has nothing to wait for."""
         return self._tails.end_loaded and all(self._appender.is_ready(batch, user) for batch in batches)
 
     async def prepare(
-        self, batches: Collection[ProducerBatch] = (), user: User | None = None, deadline: float | None = None
+        self, batches: Collection[ProducerSequence] = (), user: User | None = None, deadline: float | None = None
     ) -> None:
         """Learn where the log ends and wait until there is room, so that `append_all` can be called.
 
@@ -107,7 +109,7 @@ class PartitionLog:
             text = "Pulsar takes no more for this partition at present"
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, text) from None
 
-    async def _prepare(self, batches: Collection[ProducerBatch], user: User | None) -> None:
+    async def _prepare(self, batches: Collection[ProducerSequence], user: User | None) -> None:
         with translated():
             self._check_open()
             await self._tails.load_end()
@@ -116,7 +118,7 @@ class PartitionLog:
                     await self._storage.deduplication.ensure(self.topic)
                 await self._appender.prepare(batch, user)
 
-    def append_all(self, batches: list[Sealed]) -> list[asyncio.Future[int]]:
+    def append_all(self, batches: list[PreparedEntry]) -> list[asyncio.Future[int]]:
         """Send batches: each one's base offset once Pulsar holds it, or a KafkaError.
 
         Order is the order of the calls. Raises KafkaError, having sent none, if one is too large for this Pulsar.
@@ -132,7 +134,7 @@ class PartitionLog:
             self._check_open()
             await self._appender.opened()
 
-    def producers(self) -> list[tuple[int, Place]]:
+    def producers(self) -> list[tuple[int, SequencePosition]]:
         """The idempotent producers that write here through this process: their ids, and the last place of each."""
         return self._appender.producers()
 
@@ -182,18 +184,18 @@ class PartitionLog:
         batches = None if tail is None else tail.slice(offset, 1)
         return batches is not None and not all(batch.is_converted for batch in batches)
 
-    async def read(self, offset: int, max_bytes: int, patience: float) -> list[bytes]:
+    async def read(self, offset: int, max_bytes: int, timeout_seconds: float) -> list[bytes]:
         """Kafka batches from the one that holds `offset` on: up to `max_bytes`, one at least, none at the end.
 
         The first may begin before `offset`. None also where what is stored there has not come to the tail yet: `end`
-        wakes who waits for it. What is far from the tail is waited for, `patience` seconds for the first of it.
+        wakes who waits for it. What is far from the tail is waited for, `timeout_seconds` for the first of it.
         Raises KafkaError: OFFSET_OUT_OF_RANGE below the log start and above the end.
         """
         with translated():
             await self._check_range(offset)
             found: list[bytes] = []
             while not found and offset < self.end.offset:
-                batches = await self._batches(offset, max_bytes, patience)
+                batches = await self._batches(offset, max_bytes, timeout_seconds)
                 if not batches:
                     break
                 offset = batches[-1].next  # where to go on if these hold no record (chunks of a large message)
@@ -238,12 +240,12 @@ class PartitionLog:
     async def _read_surely(self, offset: int) -> list[bytes]:
         """As `read`; waits for what is stored and has not come yet, so that nothing means that there is no record."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._patience
+        deadline = loop.time() + self._operation_timeout
         while True:
             arrived: asyncio.Future[None] = loop.create_future()
             self.end.add_waiter(arrived)
             try:
-                found = await self.read(offset, _SCAN_BYTES, self._patience)
+                found = await self.read(offset, _SCAN_BYTES, self._operation_timeout)
                 if found or (self._tails.running is not None and self._tails.running.next >= self.end.offset):
                     return found
                 async with asyncio.timeout_at(deadline):
@@ -276,7 +278,7 @@ class PartitionLog:
         """
         self._closed = True
         self._start.close()
-        await self._appender.close(self._patience if flush else 0)
+        await self._appender.close(self._operation_timeout if flush else 0)
         await self._storage.catch_up_readers.close(self)
         await self._tails.close()
         self.end.wake_waiters()
@@ -284,7 +286,7 @@ class PartitionLog:
     # --- within ---
 
     @property
-    def _patience(self) -> float:
+    def _operation_timeout(self) -> float:
         return self._storage.settings.pulsar.operation_timeout_seconds
 
     async def _check_range(self, offset: int) -> None:
@@ -297,17 +299,17 @@ class PartitionLog:
             return
         start = await self.earliest()
         if tail.older:
-            start = await self._start.get_fresh(_MEMORY_IS_FRESH)
+            start = await self._start.get_fresh(_MEMORY_FRESH_SECONDS)
         if not start <= offset <= max(self.end.offset, self._search.markers.end):
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is not in {start} … {self.end.offset}")
 
-    async def _batches(self, offset: int, max_bytes: int, patience: float) -> list[Batch]:
+    async def _batches(self, offset: int, max_bytes: int, timeout_seconds: float) -> list[Batch]:
         tail = await self._tails.open()
         found = self._remembered(tail, offset, max_bytes)
         if found is None:
             self._storage.metrics.cache_misses.inc()
             found = await self._storage.catch_up_readers.read(
-                self, offset, max_bytes, patience, partial(self._open_catch_up_reader, offset)
+                self, offset, max_bytes, timeout_seconds, partial(self._open_catch_up_reader, offset)
             )
             if found and found[0].base > offset and offset < await self._start.find():
                 raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is below the log start {self._start.offset}")
@@ -320,7 +322,7 @@ class PartitionLog:
         found = tail.slice(offset, max_bytes)
         if found is not None:
             self._storage.catch_up_readers.release(self, offset)
-        elif self._start.is_fresh(_MEMORY_IS_FRESH) and not self._storage.catch_up_readers.covers(self, offset):
+        elif self._start.is_fresh(_MEMORY_FRESH_SECONDS) and not self._storage.catch_up_readers.covers(self, offset):
             found = tail.older.slice(offset, max_bytes) or None
         if found is not None:
             self._storage.metrics.cache_hits.inc()
@@ -353,21 +355,21 @@ class PartitionLog:
         if self._closed:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition is closed here, and looked for anew")
 
-    def appended(self, base: int, entry: Entry) -> None:
+    def on_appended(self, base: int, entry: Entry) -> None:
         """Serve what this process has written from what it sent, without waiting for it to come back."""
         if self._tails.running is not None:
             self._tails.running.add_appended(base, entry)
 
-    def stored_at(self, base: int, position: Position) -> None:
+    def on_stored(self, base: int, position: Position) -> None:
         """Searches for what this process has written end sooner, and a short log is read by its tail alone."""
         self._index.add(base, (position.ledger, position.entry))
 
-    def crowded(self) -> None:
+    def on_foreign_writers(self) -> None:
         """Others write here as well: entries met at the tail tell their offsets, none has to be read back."""
         if not self._closed:
             self._tails.keep_open()
 
-    def recreated(self) -> None:
+    def on_recreated(self) -> None:
         """What is known here is of another topic."""
         self._gone()
 

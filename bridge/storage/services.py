@@ -7,7 +7,7 @@ from bridge.config import Settings
 from bridge.metrics import StorageMetrics
 from bridge.pulsar.admin import Admin
 from bridge.pulsar.client import PulsarClient
-from bridge.storage.append.conversion_memory import Growth
+from bridge.storage.append.conversion_memory import ConversionMemory
 from bridge.storage.append.deduplication import Deduplication
 from bridge.storage.append.missing_batches import MissingBatches
 from bridge.storage.append.preparation import METADATA_BYTES
@@ -31,7 +31,7 @@ class Storage:
     writer: str  # names this process among a topic's producers
     missing: MissingBatches = field(default_factory=MissingBatches)
     threads: WorkerThreads = field(default_factory=WorkerThreads)
-    growth: Growth = field(default_factory=Growth)
+    conversion_memory: ConversionMemory = field(default_factory=ConversionMemory)
     far_searches: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(4))
     """How many look for a repeated batch far back in a log at once: it is work, which clients decide to have done."""
 

@@ -16,9 +16,9 @@ from bridge.codec.compression import KafkaCodec
 from bridge.codec.packing import pack
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.produce_wire import Request, RequestPartition, RequestTopic, Response
-from bridge.storage.append import preparation as sealing
-from bridge.storage.append.conversion_memory import Growth
-from bridge.storage.append.preparation import Plan, Sealed
+from bridge.storage.append import preparation
+from bridge.storage.append.conversion_memory import ConversionMemory
+from bridge.storage.append.preparation import Plan, PreparedEntry
 from bridge.worker_threads import WorkerThreads
 
 MIB = 1 << 20
@@ -33,7 +33,7 @@ class Log:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.sealed: list[Sealed] = []
+        self.prepared: list[PreparedEntry] = []
         self.offsets: list[asyncio.Future[int]] = []
 
     def check_size(self, size: int) -> None:
@@ -45,15 +45,15 @@ class Log:
     async def prepare(self, *_: object) -> None:
         pass
 
-    def append_all(self, batches: list[Sealed]) -> list[asyncio.Future[int]]:
+    def append_all(self, batches: list[PreparedEntry]) -> list[asyncio.Future[int]]:
         offsets = [asyncio.get_running_loop().create_future() for _ in batches]
-        self.sealed += batches
+        self.prepared += batches
         self.offsets += offsets
         return offsets
 
     def acknowledge(self) -> None:
-        for number, (sealed, offset) in enumerate(zip(self.sealed, self.offsets, strict=True)):
-            sealed.free()
+        for number, (prepared, offset) in enumerate(zip(self.prepared, self.offsets, strict=True)):
+            prepared.release()
             if not offset.done():
                 offset.set_result(number)
 
@@ -63,14 +63,14 @@ class Site:
 
     def __init__(self, plan: Plan | None = None, room: int = 128 * MIB, places: int = 2) -> None:
         self.logs = [Log(plan or Plan(5 * MIB)) for _ in range(300)]
-        self.growth = Growth(room)
+        self.memory = ConversionMemory(room)
         topics = SimpleNamespace(
             cached=lambda name: name,
             log=lambda _, index: self.logs[index],
             partition=self._partition,
             note_missing=lambda *_: None,
             threads=WorkerThreads(places),
-            growth=self.growth,
+            conversion_memory=self.memory,
         )
         settings = SimpleNamespace(pulsar=SimpleNamespace(operation_timeout_seconds=30))
         self._broker: Any = SimpleNamespace(topics=topics, settings=settings)
@@ -101,7 +101,7 @@ class Opened:
         self._inside = 0
         self._loop = threading.get_ident()
         self._open: Callable[..., bytes] = compression.decompress_kafka
-        monkeypatch.setattr(sealing, "decompress_kafka", self)
+        monkeypatch.setattr(preparation, "decompress_kafka", self)
 
     def __call__(self, attributes: int, data: memoryview, limit: int) -> bytes:
         here = threading.get_ident() == self._loop
@@ -185,8 +185,8 @@ async def test_a_quick_batch_stays_behind_the_slow_one_of_the_request_before() -
     site = Site()
     for mark, size in ((b"slow", 3 * MIB), (b"quick", 10), (b"slow again", 3 * MIB), (b"at once", 10)):
         await site.begin({0: batch(size, mark=mark)})
-    assert [one.record_count for one in site.logs[0].sealed] == [1] * 4
-    assert [one.uncompressed_size > MIB for one in site.logs[0].sealed] == [True, False, True, False]
+    assert [one.record_count for one in site.logs[0].prepared] == [1] * 4
+    assert [one.uncompressed_size > MIB for one in site.logs[0].prepared] == [True, False, True, False]
 
 
 async def test_another_client_does_not_wait_for_a_slow_batch() -> None:
@@ -196,25 +196,25 @@ async def test_another_client_does_not_wait_for_a_slow_batch() -> None:
     await site.begin({0: batch(10)})
     assert not slow.done()
     await slow
-    assert [one.uncompressed_size > MIB for one in site.logs[0].sealed] == [False, True]
+    assert [one.uncompressed_size > MIB for one in site.logs[0].prepared] == [False, True]
 
 
 async def test_what_grows_waits_for_room_and_what_does_not_grow_does_not() -> None:
     site = Site(Plan(5 * MIB, codec=KafkaCodec.NONE), room=10 * MIB)
     first = [asyncio.ensure_future(site.begin({number: batch(4 * MIB)})) for number in range(2)]
     await asyncio.gather(*first)
-    assert 7 * MIB < site.growth.held <= 10 * MIB
+    assert 7 * MIB < site.memory.held <= 10 * MIB
     waiting = asyncio.ensure_future(site.begin({2: batch(4 * MIB), 3: batch(100_000)}))
     site.logs[4].plan = Plan(5 * MIB)
     await site.begin({4: batch(4 * MIB), 5: batch(100, KafkaCodec.NONE)})
     assert not waiting.done()
     site.logs[0].acknowledge()
     later = await waiting
-    assert site.growth.held <= 10 * MIB
+    assert site.memory.held <= 10 * MIB
     for log in site.logs:
         log.acknowledge()
     assert await site.errors(later) == [0, 0]
-    assert site.growth.held == 0
+    assert site.memory.held == 0
 
 
 async def test_requests_that_need_all_the_room_do_not_wait_for_each_other() -> None:
@@ -223,32 +223,32 @@ async def test_requests_that_need_all_the_room_do_not_wait_for_each_other() -> N
 
     async def one(at: int) -> list[int]:
         later = await site.begin({at + number: batch(4 * MIB) for number in range(3)})
-        held.append(site.growth.held)
+        held.append(site.memory.held)
         for number in range(3):
             site.logs[at + number].acknowledge()
         return await site.errors(later)
 
     assert await asyncio.gather(*(one(3 * number) for number in range(6))) == [[0, 0, 0]] * 6
     assert max(held) <= 13 * MIB
-    assert site.growth.held == 0
+    assert site.memory.held == 0
 
 
 async def test_what_one_request_may_become_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(produce, "MOST_OF_REQUEST", 10 * MIB)
+    monkeypatch.setattr(produce, "MAX_EXCESS_BYTES", 10 * MIB)
     site = Site(Plan(5 * MIB, codec=KafkaCodec.NONE))
     later = await site.begin({number: batch(4 * MIB) for number in range(4)})
     for log in site.logs:
         log.acknowledge()
     assert sorted(await site.errors(later)) == [0, 0, ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.MESSAGE_TOO_LARGE]
-    assert site.growth.held == 0
+    assert site.memory.held == 0
 
 
 async def test_what_finds_no_room_in_time_is_refused_and_leaves_nothing() -> None:
     site = Site(Plan(5 * MIB, codec=KafkaCodec.NONE), room=5 * MIB)
     await site.begin({0: batch(4 * MIB)})
-    held = site.growth.held
+    held = site.memory.held
     later = await site.begin({1: batch(4 * MIB), 2: batch(100)}, timeout_ms=500)
     for log in site.logs[1:]:
         log.acknowledge()
     assert await site.errors(later) == [ErrorCode.REQUEST_TIMED_OUT, 0]
-    assert site.growth.held == held
+    assert site.memory.held == held

@@ -19,7 +19,7 @@ from bridge.storage.read.cache import Cache
 from bridge.storage.read.catch_up import CatchUpReaders
 from bridge.storage.services import Storage
 from bridge.storage.topics.topics import Topics
-from tests.storage.conftest import sealed
+from tests.storage.conftest import prepared
 from tests.support.bridges import settings_for
 from tests.support.pulsar import PulsarAddress
 
@@ -69,7 +69,7 @@ class Bench:
     async def append(self, *sizes: int) -> None:
         log = await self.topics.partition(self.topic, 0)
         await log.prepare()
-        for offset in log.append_all([sealed(size) for size in sizes]):
+        for offset in log.append_all([prepared(size) for size in sizes]):
             await offset
 
     async def commit(self, offset: int | None, group: str = "mirrored-1") -> None:

@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from itertools import pairwise
 
-from bridge.storage.append.sequences import Place
+from bridge.storage.append.sequences import SequencePosition
 from tests.schedules.kafka import LogRecord, log_of
 from tests.schedules.producers import RetryingProducer
 from tests.schedules.world import World
@@ -54,7 +54,7 @@ def check_order(log: list[LogRecord], producer: RetryingProducer) -> None:
         return
     for record in log:
         number = order.get(record.value)
-        place = Place.of_pulsar(record.sequence)
+        place = SequencePosition.of_pulsar(record.sequence)
         if number is None or place is None:
             continue
         assert number > last[place.epoch], f"{producer.name}: {record.value!r} stands after a later one"

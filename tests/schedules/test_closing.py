@@ -16,7 +16,7 @@ from bridge.storage.topics.topic import Topic
 from tests.schedules.explorer import schedules
 from tests.schedules.kafka import NOW_MS, Client, batch
 from tests.schedules.world import Bridge, World, full
-from tests.storage.conftest import sealed
+from tests.storage.conftest import prepared
 
 SOON = 35.0
 """Seconds until everybody is told: the operation timeout, 30 s, and some."""
@@ -35,7 +35,7 @@ async def append(log: PartitionLog, producer_id: int, count: int = 3) -> None:
     for sequence in range(count):
         await log.prepare({(producer_id, 0, 0)})
         producer = (producer_id, 0, sequence) if producer_id >= 0 else (-1, -1, -1)
-        (offset,) = log.append_all([sealed(1, NOW_MS, producer=producer)])
+        (offset,) = log.append_all([prepared(1, NOW_MS, producer=producer)])
         await asyncio.wait((offset,))
         if offset.cancelled():
             return

@@ -13,9 +13,9 @@ from bridge.codec import NO_PRODUCER, Rebuild, Record
 from bridge.config import Settings
 from bridge.metrics import Metrics
 from bridge.pulsar import Admin, PulsarClient
-from bridge.storage.append import preparation as sealing
+from bridge.storage.append import preparation
 from bridge.storage.append.deduplication import Deduplication
-from bridge.storage.append.preparation import Plan, Sealed
+from bridge.storage.append.preparation import Plan, PreparedEntry
 from bridge.storage.append.writers import User
 from bridge.storage.partition import PartitionLog
 from bridge.storage.read.cache import Cache
@@ -27,16 +27,16 @@ from tests.support.pulsar import PulsarAddress
 NOW = 1_700_000_000_000
 
 
-def sealed(
+def prepared(
     count: int,
     timestamp: int = NOW,
     value: bytes = b"value",
     producer: tuple[int, int, int] = NO_PRODUCER,
-) -> Sealed:
+) -> PreparedEntry:
     """A batch of records 1 ms apart, numbered in their keys."""
     records = [Record(i, timestamp + i, b"%d" % i, value, ()) for i in range(count)]
     batch = codec.build_batch(records, Rebuild(0, count, 0, producer=producer))
-    (found,) = sealing.seal(memoryview(batch), Plan(1 << 26), timestamp)
+    (found,) = preparation.prepare_entries(memoryview(batch), Plan(1 << 26), timestamp)
     return found
 
 
@@ -85,7 +85,7 @@ class Bench:
         await self.admin.create_non_partitioned(name)
         return name
 
-    async def append(self, log: PartitionLog, *batches: Sealed, user: User | None = None) -> list[int]:
+    async def append(self, log: PartitionLog, *batches: PreparedEntry, user: User | None = None) -> list[int]:
         """Append and wait: the base offsets."""
         first = {batch.producer[0]: batch.producer for batch in reversed(batches)}
         await log.prepare(first.values(), user)

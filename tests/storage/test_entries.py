@@ -14,7 +14,7 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import Entry, Position
 from bridge.storage import entries
-from bridge.storage.append.preparation import Plan, Sealed, seal
+from bridge.storage.append.preparation import Plan, PreparedEntry, prepare_entries
 from bridge.storage.entries import NO_PROMISE, UNSAID, TimeMark
 from bridge.storage.read.batches import Batch, BatchMaker
 from bridge.worker_threads import WorkerThreads
@@ -33,16 +33,16 @@ def record(offset: int = 0, timestamp: int = 1000, **values: object) -> Record:
     return Record(offset, timestamp, **fields)  # type: ignore[arg-type]
 
 
-def sealed(batch: bytes) -> Sealed:
-    (found,) = seal(memoryview(batch), Plan(LIMIT, after_max_ms=(1 << 63) - 1), NOW)
+def prepared(batch: bytes) -> PreparedEntry:
+    (found,) = prepare_entries(memoryview(batch), Plan(LIMIT, after_max_ms=(1 << 63) - 1), NOW)
     return found
 
 
-def stored(sealed: Sealed, newest: int, index: int, publish_time: int = 5) -> Entry:
-    metadata = sealed.metadata(TimeMark(newest, 0))
+def stored(prepared: PreparedEntry, newest: int, index: int, publish_time: int = 5) -> Entry:
+    metadata = prepared.metadata(TimeMark(newest, 0))
     metadata.producer_name, metadata.sequence_id, metadata.publish_time = "p", 0, publish_time
     parsed = pb.MessageMetadata.FromString(metadata.SerializeToString())
-    return Entry(Position(1, 2), index, None, parsed, memoryview(sealed.data), len(sealed.data))
+    return Entry(Position(1, 2), index, None, parsed, memoryview(prepared.data), len(prepared.data))
 
 
 def native(payload: bytes, index: int = 41, **fields: object) -> Entry:
@@ -67,7 +67,7 @@ def test_what_is_sealed_reads_back_exactly(
     values: list[tuple[int, bytes | None, bytes | None, list[Header]]], base: int
 ) -> None:
     records = [Record(number, *value) for number, value in enumerate(values)]
-    entry = stored(sealed(kafka_batch(records, (9, 1, 5))), 1, base + len(records) - 1)
+    entry = stored(prepared(kafka_batch(records, (9, 1, 5))), 1, base + len(records) - 1)
     batch = BatchMaker(LIMIT).make(entry)
     assert batch is not None
     assert (batch.base, batch.next) == (base, base + len(records))
@@ -78,14 +78,14 @@ def test_what_is_sealed_reads_back_exactly(
 
 
 def test_the_entry_s_property_says_only_what_messages_cannot() -> None:
-    (mark,) = sealed(kafka_batch([record()])).metadata(TimeMark(4711, 7)).properties
+    (mark,) = prepared(kafka_batch([record()])).metadata(TimeMark(4711, 7)).properties
     assert (mark.key, json.loads(mark.value)) == ("kafka.batch", {"v": 1, "t": 4711, "b": 7})
-    (mark,) = sealed(kafka_batch([record(headers=[(b"h", None)])], (1, 2, 3))).metadata(TimeMark(4711, 7)).properties
+    (mark,) = prepared(kafka_batch([record(headers=[(b"h", None)])], (1, 2, 3))).metadata(TimeMark(4711, 7)).properties
     assert json.loads(mark.value) == {"v": 1, "t": 4711, "b": 7, "e": 1, "p": [1, 2, 3]}
 
 
 async def test_the_time_mark_is_known_without_decoding() -> None:
-    entry = stored(sealed(kafka_batch([record(timestamp=10)])), 99, 0)
+    entry = stored(prepared(kafka_batch([record(timestamp=10)])), 99, 0)
     batch = Batch(entry, entry.payload, LIMIT)
     assert await batch.time_mark(WorkerThreads()) == (99, 0)
     batch.kafka()

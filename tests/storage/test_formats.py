@@ -13,7 +13,7 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import EARLIEST, Entry
 from bridge.storage import entries
-from bridge.storage.append.preparation import Plan, Sealed, seal
+from bridge.storage.append.preparation import Plan, PreparedEntry, prepare_entries
 from bridge.storage.partition import PartitionLog
 from tests.storage.conftest import NOW, Bench
 
@@ -30,8 +30,8 @@ def batch(
     return memoryview(pack(codec.build_batch(records, Rebuild(0, count, 0, producer=producer)), compressed))
 
 
-def cut(entry_format: str, producer: tuple[int, int, int] = NO_PRODUCER) -> list[Sealed]:
-    parts = seal(batch(producer=producer), Plan(SMALL, entry_format), NOW)
+def cut(entry_format: str, producer: tuple[int, int, int] = NO_PRODUCER) -> list[PreparedEntry]:
+    parts = prepare_entries(batch(producer=producer), Plan(SMALL, entry_format), NOW)
     assert len(parts) > 3
     return parts
 
@@ -62,7 +62,7 @@ async def test_format_kafka_is_the_batch_as_it_came(bench: Bench, compressed: Ka
     log = bench.log(topic)
     sent = batch(5, (PID, 0, 0), compressed)
     for one in (sent, batch(5, (PID, 0, 5), compressed)):
-        await bench.append(log, *seal(one, Plan(1 << 20, "kafka"), NOW))
+        await bench.append(log, *prepare_entries(one, Plan(1 << 20, "kafka"), NOW))
     first, second = await stored(bench, topic)
     assert first.payload == sent
     assert (first.index, second.index) == (4, 9)
@@ -82,7 +82,7 @@ async def test_formats_may_alternate_in_one_topic(bench: Bench) -> None:
     ways = [(entry_format, one) for entry_format in FORMATS for one in KafkaCodec]
     for entry_format, one in ways:
         log.learn({"entry.format": entry_format})
-        await bench.append(log, *seal(batch(compressed=one), log.plan, NOW))
+        await bench.append(log, *prepare_entries(batch(compressed=one), log.plan, NOW))
     assert len(await stored(bench, topic)) == len(ways)
     records = await read_all(bench.log(topic))
     assert [record.offset for record in records] == list(range(len(ways) * COUNT))
@@ -93,7 +93,7 @@ async def test_formats_may_alternate_in_one_topic(bench: Bench) -> None:
 async def test_the_past_of_a_producer_outlives_the_bridge(bench: Bench, entry_format: str) -> None:
     topic = await bench.topic()
     plan = Plan(1 << 20, entry_format)
-    one, two = (seal(batch(7, (PID, 3, sequence)), plan, NOW) for sequence in (0, 7))
+    one, two = (prepare_entries(batch(7, (PID, 3, sequence)), plan, NOW) for sequence in (0, 7))
     before = bench.log(topic)
     assert await bench.append(before, *one) == [0]
     await before.close()
@@ -139,9 +139,9 @@ async def test_an_entry_too_large_for_the_broker_is_refused_before_any_is_sent(b
     log = bench.log(await bench.topic())
     await log.writable()
     large = [Record(0, NOW, None, bytes(6 << 20), [])]
-    sealed = seal(memoryview(codec.build_batch(large, Rebuild(0, 1, 0))), Plan(8 << 20), NOW)
+    prepared = prepare_entries(memoryview(codec.build_batch(large, Rebuild(0, 1, 0))), Plan(8 << 20), NOW)
     with pytest.raises(KafkaError) as raised:
-        log.append_all([*seal(batch(1), log.plan, NOW), *sealed])
+        log.append_all([*prepare_entries(batch(1), log.plan, NOW), *prepared])
     assert raised.value.code == ErrorCode.MESSAGE_TOO_LARGE
     assert await log.latest() == 0
 
@@ -151,7 +151,7 @@ async def test_large_compressed_entries_are_turned_over_once_for_all(bench: Benc
     topic = await bench.topic()
     log = bench.log(topic, cache_bytes=1 << 24)
     await log.latest()
-    await bench.append(log, *seal(batch(20_000, compressed=KafkaCodec.LZ4), Plan(4 << 20), NOW))
+    await bench.append(log, *prepare_entries(batch(20_000, compressed=KafkaCodec.LZ4), Plan(4 << 20), NOW))
     assert await log.latest() == 20_000
     assert log.read_nowait(0, 1 << 24) is None
     found = await asyncio.gather(*(log.read(at, 1 << 24, 10) for at in range(5)))
@@ -167,7 +167,7 @@ async def test_what_is_decompressed_for_consumers_counts_as_large_as_it_is(bench
     log = bench.log(await bench.topic(), cache_bytes=1 << 20)
     await log.latest()
     for _ in range(3):
-        await bench.append(log, *seal(batch(20_000, compressed=KafkaCodec.ZSTD), Plan(4 << 20), NOW))
+        await bench.append(log, *prepare_entries(batch(20_000, compressed=KafkaCodec.ZSTD), Plan(4 << 20), NOW))
     assert await log.latest() == 60_000
     assert log.read_nowait(20_000, 1) is None
     (data,) = await log.read(20_000, 1, 10)

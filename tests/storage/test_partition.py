@@ -12,7 +12,7 @@ from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.storage import entries
 from bridge.storage.partition import PartitionLog
 from bridge.storage.read.time_lookup import TimeOffset
-from tests.storage.conftest import NOW, Bench, sealed
+from tests.storage.conftest import NOW, Bench, prepared
 
 PATIENCE = 10.0
 
@@ -39,10 +39,10 @@ async def test_an_empty_log_begins_and_ends_at_0(bench: Bench) -> None:
 
 async def test_offsets_are_dense_and_stay_after_a_restart(bench: Bench) -> None:
     topic = await bench.topic()
-    assert await bench.append(bench.log(topic), sealed(3), sealed(1), sealed(5)) == [0, 3, 4]
+    assert await bench.append(bench.log(topic), prepared(3), prepared(1), prepared(5)) == [0, 3, 4]
     log = bench.log(topic)
     assert (await log.earliest(), await log.latest()) == (0, 9)
-    assert await bench.append(log, sealed(2)) == [9]
+    assert await bench.append(log, prepared(2)) == [9]
     assert await log.latest() == 11
     assert [record.offset for record in await read_all(log)] == list(range(11))
 
@@ -59,7 +59,7 @@ async def test_a_log_is_ready_when_preparing_it_would_wait_for_nothing(bench: Be
 
 async def test_the_beginning_of_a_log_is_found_without_a_search(bench: Bench) -> None:
     topic = await bench.topic()
-    await bench.append(bench.log(topic), *(sealed(2) for _ in range(20)))
+    await bench.append(bench.log(topic), *(prepared(2) for _ in range(20)))
     log = bench.log(topic)
     assert (await read(log, 0))[0].offset == 0
     assert bench.metrics.storage.cold_lookups.value == 0
@@ -70,7 +70,7 @@ async def test_the_beginning_of_a_log_is_found_without_a_search(bench: Bench) ->
 async def test_many_appends_keep_their_order(bench: Bench) -> None:
     log = bench.log(await bench.topic())
     await log.prepare()
-    offsets = [offset for number in range(200) for offset in log.append_all([sealed(1 + number % 3)])]
+    offsets = [offset for number in range(200) for offset in log.append_all([prepared(1 + number % 3)])]
     expected, at = [], 0
     for number in range(200):
         expected.append(at)
@@ -81,7 +81,7 @@ async def test_many_appends_keep_their_order(bench: Bench) -> None:
 @pytest.mark.parametrize("cache_bytes", [0, 1 << 20], ids=["cold", "cached"])
 async def test_any_offset_can_be_read(bench: Bench, cache_bytes: int) -> None:
     topic = await bench.topic()
-    await bench.append(bench.log(topic), *[sealed(7, value=b"x" * 50) for _ in range(30)])
+    await bench.append(bench.log(topic), *[prepared(7, value=b"x" * 50) for _ in range(30)])
     log = bench.log(topic, cache_bytes)
     for offset in (0, 1, 6, 7, 100, 150, 208, 209, 3, 209, 0):
         records = await read(log, offset, 1)
@@ -92,7 +92,7 @@ async def test_any_offset_can_be_read(bench: Bench, cache_bytes: int) -> None:
 
 async def test_reading_waits_for_nothing_at_the_end_and_beyond_is_out_of_range(bench: Bench) -> None:
     log = bench.log(await bench.topic())
-    await bench.append(log, sealed(4))
+    await bench.append(log, prepared(4))
     assert await log.read(4, 100, PATIENCE) == []
     for offset in (5, -1, 1 << 40):
         with pytest.raises(KafkaError) as raised:
@@ -105,7 +105,7 @@ async def test_a_waiting_reader_is_told_of_new_records(bench: Bench) -> None:
     assert await log.latest() == 0
     grown: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     log.end.add_waiter(grown)
-    await bench.append(log, sealed(1))
+    await bench.append(log, prepared(1))
     await asyncio.wait_for(grown, PATIENCE)
     assert log.end.offset == 1
 
@@ -113,10 +113,10 @@ async def test_a_waiting_reader_is_told_of_new_records(bench: Bench) -> None:
 async def test_another_s_records_are_counted_and_seen(bench: Bench) -> None:
     topic = await bench.topic()
     ours, theirs = bench.log(topic), bench.log(topic)
-    assert await bench.append(ours, sealed(2)) == [0]
-    assert await bench.append(theirs, sealed(3)) == [2]
-    assert await bench.append(ours, sealed(1)) == [5]
-    assert await bench.append(theirs, sealed(1), sealed(1)) == [6, 7]
+    assert await bench.append(ours, prepared(2)) == [0]
+    assert await bench.append(theirs, prepared(3)) == [2]
+    assert await bench.append(ours, prepared(1)) == [5]
+    assert await bench.append(theirs, prepared(1), prepared(1)) == [6, 7]
     assert bench.metrics.storage.reanchors.value >= 2
     # an offset learnt from elsewhere is looked for before it is refused
     assert await ours.read(8, 100, PATIENCE) == []
@@ -132,7 +132,7 @@ async def test_offsets_stay_true_while_others_write_between(bench: Bench) -> Non
     offsets = []
     for number in range(100):
         native.send(pb.MessageMetadata(), b"native", 1)
-        offsets += log.append_all([sealed(2, value=b"%d" % number)])
+        offsets += log.append_all([prepared(2, value=b"%d" % number)])
         await asyncio.sleep(0)  # let both get to their sockets in turns
     bases = await asyncio.gather(*offsets)
     await native.close()
@@ -142,16 +142,16 @@ async def test_offsets_stay_true_while_others_write_between(bench: Bench) -> Non
         assert [records[base + i].value for i in (0, 1)] == [b"%d" % number] * 2
 
 
-async def test_a_crowded_partition_is_watched_instead_of_read_back(bench: Bench) -> None:
+async def test_a_partition_with_foreign_writers_is_watched_instead_of_read_back(bench: Bench) -> None:
     topic = await bench.topic()
     ours, theirs = bench.log(topic), bench.log(topic)
     for _ in range(8):
         for log in (ours, theirs):
-            await bench.append(log, sealed(1))
+            await bench.append(log, prepared(1))
     read_back = bench.metrics.storage.reanchors.value
     for _ in range(20):
         for log in (ours, theirs):
-            await bench.append(log, sealed(1))
+            await bench.append(log, prepared(1))
     assert ours.end.reached is not None
     assert theirs.end.reached is not None
     assert [record.offset for record in await read_all(ours)] == list(range(56))
@@ -161,7 +161,7 @@ async def test_a_crowded_partition_is_watched_instead_of_read_back(bench: Bench)
 async def test_times_are_found_in_order_and_out_of_it(bench: Bench) -> None:
     topic = await bench.topic()
     # the third batch is older than the second: Kafka finds the first record that is new enough all the same
-    batches = [sealed(10, NOW), sealed(10, NOW + 1000), sealed(10, NOW + 500), sealed(10, NOW + 2000)]
+    batches = [prepared(10, NOW), prepared(10, NOW + 1000), prepared(10, NOW + 500), prepared(10, NOW + 2000)]
     await bench.append(bench.log(topic), *batches)
     log = bench.log(topic)
     assert await log.at_time(0) == TimeOffset(0, NOW)
@@ -176,7 +176,7 @@ async def test_times_are_found_in_order_and_out_of_it(bench: Bench) -> None:
 
 async def test_the_newest_record_need_not_be_the_last(bench: Bench) -> None:
     topic = await bench.topic()
-    await bench.append(bench.log(topic), sealed(3, NOW), sealed(3, NOW + 9000), sealed(3, NOW + 10))
+    await bench.append(bench.log(topic), prepared(3, NOW), prepared(3, NOW + 9000), prepared(3, NOW + 10))
     assert await bench.log(topic).newest() == TimeOffset(5, NOW + 9002)
 
 
@@ -184,15 +184,15 @@ async def test_a_batch_above_pulsar_s_limit_is_refused_and_nothing_is_sent(bench
     log = bench.log(await bench.topic())
     await log.writable()
     with pytest.raises(KafkaError) as raised:
-        log.append_all([sealed(1), sealed(1, value=b"x" * (6 << 20))])
+        log.append_all([prepared(1), prepared(1, value=b"x" * (6 << 20))])
     assert raised.value.code == ErrorCode.MESSAGE_TOO_LARGE
-    assert await bench.append(log, sealed(1)) == [0]
+    assert await bench.append(log, prepared(1)) == [0]
 
 
 async def test_a_cancelled_append_does_not_disturb_the_next(bench: Bench) -> None:
     log = bench.log(await bench.topic())
     await log.prepare()
-    first, second, third = log.append_all([sealed(1), sealed(1), sealed(1)])
+    first, second, third = log.append_all([prepared(1), prepared(1), prepared(1)])
     second.cancel()
     assert await first == 0
     # written before it was given up or not: either way the third's offset is where it is read
@@ -205,23 +205,23 @@ async def test_a_cancelled_append_does_not_disturb_the_next(bench: Bench) -> Non
 async def test_a_deleted_topic_ends_its_log(bench: Bench) -> None:
     topic = await bench.topic()
     log = bench.log(topic)
-    await bench.append(log, sealed(1))
+    await bench.append(log, prepared(1))
     await log.latest()
     await bench.admin.delete_non_partitioned(topic)
     with pytest.raises(KafkaError) as raised:
-        for offset in log.append_all([sealed(1)]):
+        for offset in log.append_all([prepared(1)]):
             await asyncio.wait_for(offset, PATIENCE)
     assert raised.value.code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
 async def test_the_tail_goes_when_nobody_reads_and_comes_back(bench: Bench) -> None:
     log = bench.log(await bench.topic())
-    await bench.append(log, sealed(2))
+    await bench.append(log, prepared(2))
     assert await log.read(2, 100, PATIENCE) == []
     assert log.read_nowait(2, 100) == []
     await log.sweep(asyncio.get_running_loop().time() + 1000)
     assert log.read_nowait(2, 100) is None
-    await bench.append(log, sealed(2))
+    await bench.append(log, prepared(2))
     assert len(await read_all(log)) == 4
 
 
@@ -231,13 +231,13 @@ async def test_the_tail_goes_when_nobody_reads_and_comes_back(bench: Bench) -> N
 @pytest.fixture
 def believed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory is shown however slow the test is, not for a second only."""
-    monkeypatch.setattr("bridge.storage.partition._MEMORY_IS_FRESH", float("inf"))
+    monkeypatch.setattr("bridge.storage.partition._MEMORY_FRESH_SECONDS", float("inf"))
 
 
 @pytest.mark.usefixtures("believed")
 async def test_older_records_are_had_from_pulsar_once(bench: Bench) -> None:
     topic = await bench.topic()
-    await bench.append(bench.log(topic), *[sealed(7, value=b"x" * 50) for _ in range(60)])
+    await bench.append(bench.log(topic), *[prepared(7, value=b"x" * 50) for _ in range(60)])
     log = bench.log(topic)
     first = await read_by_pieces(log)
     assert [record.offset for record in first] == list(range(420))
@@ -274,7 +274,7 @@ async def test_what_is_read_anywhere_is_true_however_little_is_kept(bench: Bench
         for _ in range(count):
             size = chance.randrange(1, 9)
             value = b"%d:" % len(truth) + b"x" * chance.randrange(2000)
-            assert await bench.append(writer, sealed(size, value=value)) == [len(truth)]
+            assert await bench.append(writer, prepared(size, value=value)) == [len(truth)]
             truth.extend([value] * size)
 
     await write(60)
@@ -303,7 +303,7 @@ async def test_what_is_read_anywhere_is_true_however_little_is_kept(bench: Bench
 @pytest.mark.usefixtures("believed")
 async def test_records_that_are_deleted_are_not_read_from_memory(bench: Bench) -> None:
     topic = await bench.topic()
-    await bench.append(bench.log(topic), *[sealed(5) for _ in range(10)])
+    await bench.append(bench.log(topic), *[prepared(5) for _ in range(10)])
     log = bench.log(topic)
     await read_by_pieces(log)
     assert log.read_nowait(20, 100) is not None
@@ -320,18 +320,18 @@ async def test_older_records_are_shown_only_while_it_is_known_where_the_log_star
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = await bench.topic()
-    await bench.append(bench.log(topic), *[sealed(5) for _ in range(10)])
+    await bench.append(bench.log(topic), *[prepared(5) for _ in range(10)])
     log = bench.log(topic)
     await read_by_pieces(log)
     assert log.read_nowait(20, 100) is not None
-    monkeypatch.setattr("bridge.storage.partition._MEMORY_IS_FRESH", -1.0)
+    monkeypatch.setattr("bridge.storage.partition._MEMORY_FRESH_SECONDS", -1.0)
     assert log.read_nowait(20, 100) is None
     assert [record.offset for record in await read(log, 20, 1)] == [20, 21, 22, 23, 24]
 
 
 async def test_an_idle_partition_gives_its_older_records_back_too(bench: Bench) -> None:
     topic = await bench.topic()
-    await bench.append(bench.log(topic), *[sealed(5) for _ in range(10)])
+    await bench.append(bench.log(topic), *[prepared(5) for _ in range(10)])
     log = bench.log(topic)
     await read_by_pieces(log)
     assert bench.metrics.storage.cache_bytes.value > 0
@@ -345,7 +345,7 @@ async def test_an_idle_partition_gives_its_older_records_back_too(bench: Bench) 
 @pytest.mark.usefixtures("believed")
 async def test_reading_from_memory_is_use(bench: Bench) -> None:
     topic = await bench.topic()
-    await bench.append(bench.log(topic), *[sealed(5) for _ in range(10)])
+    await bench.append(bench.log(topic), *[prepared(5) for _ in range(10)])
     log = bench.log(topic)
     await read_by_pieces(log)
     later = asyncio.get_running_loop().time() + bench.settings.storage.tail_idle_seconds

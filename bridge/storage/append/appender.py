@@ -16,152 +16,150 @@ from bridge.futures import failed, following
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from bridge.pulsar.producer import REFUSALS, Producer, Send
-from bridge.pulsar.types import (
-    EARLIEST,
-    ClientClosed,
-    Entry,
-    MessageTooLarge,
-    Position,
-    PulsarError,
-    Receipt,
-)
-from bridge.storage.append.duplicates import Stored
-from bridge.storage.append.preparation import METADATA_BYTES, Sealed
-from bridge.storage.append.sequences import Place, Range
-from bridge.storage.append.writers import ProducerBatch, User, Writer, Writers
+from bridge.pulsar.types import EARLIEST, ClientClosed, Entry, MessageTooLarge, Position, PulsarError, Receipt
+from bridge.storage.append.duplicates import DuplicateFinder
+from bridge.storage.append.preparation import METADATA_BYTES, PreparedEntry
+from bridge.storage.append.sequences import SequencePosition, SequenceRange
+from bridge.storage.append.writers import ProducerSequence, User, Writer, Writers
 from bridge.storage.error_mapping import translate
 from bridge.storage.offsets import span
 from bridge.storage.read.log_end import LogEnd
 from bridge.storage.services import Storage
 
 _READ_BACK_TRIES = 3
-_TOLD = 32  # one entry of so many tells its place
-_CROWDED = 0.5  # seconds between two entries read back, below which a reader at the tail is the cheaper way
+_INDEX_INTERVAL = 32  # one entry of so many goes into the offset index
+_READ_BACK_INTERVAL_SECONDS = 0.5  # where entries are read back more often, a reader at the tail is cheaper
 _R = TypeVar("_R")
 # Holes in what is known of timestamps that are read, in so many seconds: more are a busy writer's beside us.
-_MOST_HOLES, _HOLES_SECONDS = 10, 10.0
+_MAX_HOLES, _HOLES_SECONDS = 10, 10.0
 
 
 @dataclass(slots=True)
-class _Slot:
+class _PendingAppend:
     """One append on its way to its offset."""
 
-    sealed: Sealed
+    entry: PreparedEntry
     producer: str  # the Pulsar producer's name
     after: Position  # the last position known when it was sent
     offset: asyncio.Future[int]
-    given: asyncio.Future[int]  # the same to the client; another where what the client gives up must go on
+    client_future: asyncio.Future[int]  # the same to the client; another where what the client gives up must go on
     before: asyncio.Future[int] | None  # the client's answer to the batch before, where it has none yet
     send: Send = field(init=False)
     receipt: Receipt | None = None
 
 
-class Partition(Protocol):
+class AppendListener(Protocol):
     """What an appender tells the log that it belongs to."""
 
-    def appended(self, base: int, entry: Entry) -> None:
+    def on_appended(self, base: int, entry: Entry) -> None:
         """Pulsar holds this entry now; nobody else is told of it before this returns."""
 
-    def stored_at(self, base: int, position: Position) -> None:
+    def on_stored(self, base: int, position: Position) -> None:
         """An entry of ours begins with this offset; told of some, the first among them."""
 
-    def crowded(self) -> None:
+    def on_foreign_writers(self) -> None:
         """Others write here so much that a reader at the tail costs less than reading back."""
 
-    def recreated(self) -> None:
+    def on_recreated(self) -> None:
         """The offsets show that this is another topic of the same name."""
 
 
 class Appender:
     """One partition's producer. Offsets come out in the order of the appends."""
 
-    def __init__(self, topic: str, storage: Storage, end: LogEnd, stored: Stored, partition: Partition) -> None:
+    def __init__(
+        self, topic: str, storage: Storage, end: LogEnd, duplicates: DuplicateFinder, listener: AppendListener
+    ) -> None:
         self._topic = topic
         self._client = storage.client
         self._name = storage.writer
         self._missing = storage.missing
         self._metrics = storage.metrics
         self._end = end
-        self._stored = stored
-        self._partition = partition
+        self._duplicates = duplicates
+        self._listener = listener
         self._writers = Writers(topic, storage.client)
         self._last = (EARLIEST, 0)  # the position of the last append, and the offset after it
         self._under_way: set[asyncio.Future[int]] = set()
         self._read_back_at = float("-inf")
         self._producer: Producer | None = None
         self._closed = False
-        self._unresolved: deque[_Slot] = deque()
+        self._unresolved: deque[_PendingAppend] = deque()
         self._resolver: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._filling: asyncio.Task[None] | None = None
         self._filled_at: deque[float] = deque()
 
-    def append(self, sealed: Sealed) -> asyncio.Future[int]:
+    def append(self, prepared: PreparedEntry) -> asyncio.Future[int]:
         """Send one batch; the future is its base offset once Pulsar holds it, or a KafkaError.
 
         It takes its place in the partition before this returns. Cancelling the future gives the append up: what was
         not sent is not sent any more, what was may be stored.
         """
-        if sealed.producer == NO_PRODUCER:
-            slot = self._slot(sealed, self._open())
-            self._send(slot, self._open(), self._metadata(sealed))
-            slot.offset.add_done_callback(partial(self._give_up_cancelled, slot, self._open()))
-            return slot.offset
-        producer_id, epoch, sequence = sealed.producer
+        if prepared.producer == NO_PRODUCER:
+            pending = self._pending_append(prepared, self._default_producer())
+            self._send(pending, self._default_producer(), self._metadata(prepared))
+            pending.offset.add_done_callback(partial(self._give_up_if_cancelled, pending, self._default_producer()))
+            return pending.offset
+        producer_id, epoch, sequence = prepared.producer
         writer = self._writers.get(producer_id)
         if writer is None:  # dropped since `prepare`, for its sends failed
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "an earlier batch of this producer has failed")
-        if self._missing.is_before(self._topic, sealed.producer, writer.sequences.last):
+        if self._missing.is_before(self._topic, prepared.producer, writer.sequences.last):
             text = "an earlier batch was not stored, and must come again first"
             raise KafkaError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, text)
-        batch = writer.sequences.check(epoch, sequence, sealed.record_count)
+        batch = writer.sequences.check(epoch, sequence, prepared.record_count)
         if not batch.repeated:
-            return self._append_next(sealed, batch, writer)
+            return self._append_next(prepared, batch, writer)
         before = writer.before(again=True)
         known = writer.offset_of(batch)
         if known is None:
-            known = self._background(self._find_repeated(sealed, batch, writer))
-        known.add_done_callback(lambda _: sealed.free())
-        writer.answer = following(known, lambda answer, base: _give(answer, base, before))
+            known = self._background(self._find_repeated(prepared, batch, writer))
+        known.add_done_callback(lambda _: prepared.release())
+        writer.answer = following(known, lambda answer, base: _complete_in_order(answer, base, before))
         return writer.answer
 
-    def _append_next(self, sealed: Sealed, batch: Range, writer: Writer) -> "asyncio.Future[int]":
+    def _append_next(self, prepared: PreparedEntry, batch: SequenceRange, writer: Writer) -> "asyncio.Future[int]":
         writer.begin_epoch(batch.first.epoch)
         before = writer.before(again=False)
         # what a client gives up waiting for is sent all the same: a gap in its sequences would stop it for good
-        slot = self._slot(sealed, writer.producer, apart=True, before=before)
-        self._send(slot, writer.producer, self._metadata(sealed, batch))
-        writer.remember(batch, slot.offset)
-        slot.offset.add_done_callback(partial(self._drop_failed, sealed.producer, writer))
-        writer.answer = slot.given
+        pending = self._pending_append(prepared, writer.producer, own_client_future=True, before=before)
+        self._send(pending, writer.producer, self._metadata(prepared, batch))
+        writer.remember(batch, pending.offset)
+        pending.offset.add_done_callback(partial(self._drop_failed, prepared.producer, writer))
+        writer.answer = pending.client_future
         if before is not None and before.done():
-            slot.given.cancel()
-        return slot.given
+            pending.client_future.cancel()
+        return pending.client_future
 
-    def _metadata(self, sealed: Sealed, batch: Range | None = None) -> MessageMetadata:
-        metadata = sealed.metadata(self._end.time_marks.place(sealed.max_timestamp))
+    def _metadata(self, prepared: PreparedEntry, batch: SequenceRange | None = None) -> MessageMetadata:
+        metadata = prepared.metadata(self._end.time_marks.place(prepared.max_timestamp))
         if batch is not None:
             metadata.sequence_id, metadata.highest_sequence_id = batch.first.to_pulsar(), batch.last.to_pulsar()
         return metadata
 
-    def _slot(
+    def _pending_append(
         self,
-        sealed: Sealed,
+        prepared: PreparedEntry,
         producer: Producer,
         *,
-        apart: bool = False,
+        own_client_future: bool = False,
         before: "asyncio.Future[int] | None" = None,
-    ) -> _Slot:
+    ) -> _PendingAppend:
         loop = asyncio.get_running_loop()
         offset: asyncio.Future[int] = loop.create_future()
-        given: asyncio.Future[int] = loop.create_future() if apart else offset
-        return _Slot(sealed, producer.name, Position(*self._end.anchor.position), offset, given, before)
+        client_future: asyncio.Future[int] = loop.create_future() if own_client_future else offset
+        return _PendingAppend(
+            prepared, producer.name, Position(*self._end.anchor.position), offset, client_future, before
+        )
 
-    def _send(self, slot: _Slot, producer: Producer, metadata: MessageMetadata) -> None:
-        self._under_way.add(slot.offset)
-        slot.offset.add_done_callback(self._under_way.discard)
-        sealed = slot.sealed
-        slot.send = producer.enqueue(metadata, sealed.data, sealed.record_count, partial(self._settle, slot))
+    def _send(self, pending: _PendingAppend, producer: Producer, metadata: MessageMetadata) -> None:
+        self._under_way.add(pending.offset)
+        pending.offset.add_done_callback(self._under_way.discard)
+        prepared = pending.entry
+        pending.send = producer.enqueue(
+            metadata, prepared.data, prepared.record_count, partial(self._on_outcome, pending)
+        )
 
     def _drop_failed(self, whose: tuple[int, int, int], writer: Writer, offset: "asyncio.Future[int]") -> None:
         """The batches after a failed one cannot be judged any more, unless the producer has begun anew since."""
@@ -169,20 +167,20 @@ class Appender:
         if failed(offset) and epoch == writer.epoch:
             self._writers.drop(producer_id, writer)
 
-    def _give_up_cancelled(self, slot: _Slot, producer: Producer, offset: "asyncio.Future[int]") -> None:
-        if offset.cancelled() and not slot.send.future.done():
-            producer.cancel(slot.send)
+    def _give_up_if_cancelled(self, pending: _PendingAppend, producer: Producer, offset: "asyncio.Future[int]") -> None:
+        if offset.cancelled() and not pending.send.future.done():
+            producer.cancel(pending.send)
 
-    def check(self, batches: list[Sealed]) -> None:
+    def check(self, batches: list[PreparedEntry]) -> None:
         """Raise MESSAGE_TOO_LARGE if an entry is above the limit of this topic's broker, where it is known."""
-        limit = self._open().max_message_size
-        for sealed in batches:
-            size = len(sealed.data) + METADATA_BYTES
+        limit = self._default_producer().max_message_size
+        for prepared in batches:
+            size = len(prepared.data) + METADATA_BYTES
             if limit is not None and size > limit:
                 text = f"an entry of {size} bytes is above Pulsar's maximum message size of {limit}"
                 raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, text)
 
-    def is_ready(self, batch: ProducerBatch, user: User | None) -> bool:
+    def is_ready(self, batch: ProducerSequence, user: User | None) -> bool:
         """Whether `prepare` has nothing to wait for."""
         producer = self._producer
         producer_id, epoch, sequence = batch
@@ -193,7 +191,7 @@ class Appender:
             producer = writer.producer
         return producer is None or producer.has_capacity
 
-    async def prepare(self, batch: ProducerBatch, user: User | None) -> None:
+    async def prepare(self, batch: ProducerSequence, user: User | None) -> None:
         """Wait until a batch can be appended: there is room, and its producer's past is known."""
         producer = self._producer
         if batch[0] >= 0:
@@ -201,11 +199,11 @@ class Appender:
         if producer is not None:
             await producer.writable()
 
-    def is_taken(self, batch: ProducerBatch) -> bool:
+    def is_taken(self, batch: ProducerSequence) -> bool:
         """Whether somebody else writes as its producer."""
         return self._writers.is_taken(batch[0])
 
-    def producers(self) -> list[tuple[int, Place]]:
+    def producers(self) -> list[tuple[int, SequencePosition]]:
         """The idempotent producers that write here, and the last place of each."""
         return self._writers.last()
 
@@ -215,13 +213,13 @@ class Appender:
 
     async def opened(self) -> None:
         """Wait until the broker has taken the producer."""
-        await self._open().opened()
+        await self._default_producer().opened()
 
-    async def close(self, patience: float = 0) -> None:
-        """Give the producer back; appends under way fail unless they have their outcome within `patience` seconds."""
+    async def close(self, timeout_seconds: float = 0) -> None:
+        """Give the producer back; appends under way fail unless they have their outcome within `timeout_seconds`."""
         self._closed = True
-        if self._under_way and patience:
-            await asyncio.wait(self._under_way, timeout=patience)
+        if self._under_way and timeout_seconds:
+            await asyncio.wait(self._under_way, timeout=timeout_seconds)
         if self._producer is not None:
             await self._producer.close(flush=False)
         await self._writers.close()
@@ -231,7 +229,7 @@ class Appender:
         while self._unresolved:
             self._fail(self._unresolved.popleft(), ClientClosed("the partition"))
 
-    def _open(self) -> Producer:
+    def _default_producer(self) -> Producer:
         if self._producer is None:
             if self._closed:  # nobody would close this one, and its name would keep others out
                 raise ClientClosed("the partition")
@@ -240,92 +238,94 @@ class Appender:
 
     # --- from a receipt to an offset ------------------------------------------------------------------------------
 
-    def _settle(self, slot: _Slot, send: Send) -> None:
-        slot.sealed.free()
+    def _on_outcome(self, pending: _PendingAppend, send: Send) -> None:
+        pending.entry.release()
         error = send.future.exception()
         if error is not None:
             if self._producer is not None and self._producer.closing:
                 self._producer = None  # it is refused for good; the next append asks anew
-            self._end.time_marks.failed(slot.sealed.max_timestamp, maybe_stored=send.maybe_stored)
-            self._fail(slot, error)
+            self._end.time_marks.failed(pending.entry.max_timestamp, maybe_stored=send.maybe_stored)
+            self._fail(pending, error)
             return
-        slot.receipt = receipt = send.future.result()
+        pending.receipt = receipt = send.future.result()
         if receipt.duplicate:  # its place has nothing to do with that of others under way
-            self._background(self._resolve_one(slot))
-        elif self._unresolved or not self._finish_now(slot):
-            self._unresolved.append(slot)
+            self._background(self._resolve_one(pending))
+        elif self._unresolved or not self._finish_nowait(pending):
+            self._unresolved.append(pending)
             if self._resolver is None or self._resolver.done():
                 self._resolver = asyncio.get_running_loop().create_task(self._resolve())
 
-    def _finish_now(self, slot: _Slot) -> bool:
+    def _finish_nowait(self, pending: _PendingAppend) -> bool:
         """Finish an append whose offset can be counted; False where Pulsar has to be asked."""
-        receipt = slot.receipt
-        base = None if receipt is None else self._end.base_offset_nowait(receipt, slot.sealed.record_count)
+        receipt = pending.receipt
+        base = None if receipt is None else self._end.base_offset_nowait(receipt, pending.entry.record_count)
         if base is None:
             return False
-        self._finish(slot, base)
+        self._finish(pending, base)
         return True
 
     async def _resolve(self) -> None:
         while self._unresolved:
-            slot = self._unresolved[0]
-            await self._resolve_one(slot)
-            if self._unresolved and self._unresolved[0] is slot:  # close() takes them all
+            pending = self._unresolved[0]
+            await self._resolve_one(pending)
+            if self._unresolved and self._unresolved[0] is pending:  # close() takes them all
                 self._unresolved.popleft()
 
-    async def _resolve_one(self, slot: _Slot) -> None:
+    async def _resolve_one(self, pending: _PendingAppend) -> None:
         try:
-            if not self._finish_now(slot):
-                self._finish(slot, await self._look_up(slot))
+            if not self._finish_nowait(pending):
+                self._finish(pending, await self._look_up_offset(pending))
         except Exception as error:  # noqa: BLE001 — whatever it is, this append's client must be told
-            self._end.time_marks.failed(slot.sealed.max_timestamp, maybe_stored=True)
-            self._fail(slot, error)
+            self._end.time_marks.failed(pending.entry.max_timestamp, maybe_stored=True)
+            self._fail(pending, error)
 
-    def _finish(self, slot: _Slot, base: int) -> None:
-        receipt, sealed = slot.receipt, slot.sealed
-        end = base + sealed.record_count
+    def _finish(self, pending: _PendingAppend, base: int) -> None:
+        receipt, prepared = pending.receipt, pending.entry
+        end = base + prepared.record_count
         stored = None if receipt is None or receipt.duplicate else receipt.position
         if stored is not None and self._end.reached is not None:
-            size = len(sealed.data) + METADATA_BYTES
-            entry = Entry(stored, end - 1, None, slot.send.metadata, memoryview(sealed.data), size)
-            self._partition.appended(base, entry)
+            size = len(prepared.data) + METADATA_BYTES
+            entry = Entry(stored, end - 1, None, pending.send.metadata, memoryview(prepared.data), size)
+            self._listener.on_appended(base, entry)
         self._end.advance(end)
-        self._end.time_marks.stored(sealed.max_timestamp, base, end)
-        if sealed.producer != NO_PRODUCER:
-            self._missing.stored(self._topic, *sealed.producer)
-        if not slot.offset.done():
-            slot.offset.set_result(base)
-        _give(slot.given, base, slot.before)
-        if stored is None:  # a repeated one's offset was given long ago
+        self._end.time_marks.stored(prepared.max_timestamp, base, end)
+        if prepared.producer != NO_PRODUCER:
+            self._missing.stored(self._topic, *prepared.producer)
+        if not pending.offset.done():
+            pending.offset.set_result(base)
+        _complete_in_order(pending.client_future, base, pending.before)
+        if stored is None:  # a duplicate's offset was told long ago
             return
         position, next_offset = self._last
         if stored > position:
             if base < next_offset:
-                self._partition.recreated()  # offsets never go back in one topic
-            if position == EARLIEST or not stored.entry % _TOLD:
-                self._partition.stored_at(base, stored)
+                self._listener.on_recreated()  # offsets never go back in one topic
+            if position == EARLIEST or not stored.entry % _INDEX_INTERVAL:
+                self._listener.on_stored(base, stored)
             self._last = stored, end
         if self._end.time_marks.hole is not None:
             self._fill_hole(stored, base)
 
-    def _fail(self, slot: _Slot, error: BaseException) -> None:
-        if slot.sealed.producer != NO_PRODUCER:
+    def _fail(self, pending: _PendingAppend, error: BaseException) -> None:
+        if pending.entry.producer != NO_PRODUCER:
             refused = isinstance(error, MessageTooLarge) or (type(error) is PulsarError and error.code in REFUSALS)
-            self._missing.note(self._topic, *slot.sealed.producer, refused=refused)
-        for offset in (slot.offset, slot.given):
+            self._missing.note(self._topic, *pending.entry.producer, refused=refused)
+        for offset in (pending.offset, pending.client_future):
             if not offset.done():
                 offset.set_exception(translate(error))
 
-    async def _look_up(self, slot: _Slot) -> int:
+    async def _look_up_offset(self, pending: _PendingAppend) -> int:
         """The base offset of an append that does not directly follow the last known one: read it back."""
-        receipt, count = slot.receipt, slot.sealed.record_count
-        assert receipt is not None  # noqa: S101 — only slots with one get here
+        receipt, count = pending.receipt, pending.entry.record_count
+        assert receipt is not None  # noqa: S101 — only appends with one get here
         self._metrics.reanchors.inc()
         if receipt.duplicate:
-            return await self._stored.duplicate(slot.sealed, slot.after, slot.producer, receipt.sequence_id)
+            return await self._duplicates.find_duplicate(
+                pending.entry, pending.after, pending.producer, receipt.sequence_id
+            )
         now = asyncio.get_running_loop().time()
-        if now - self._read_back_at < _CROWDED:
-            self._partition.crowded()
+        if now - self._read_back_at < _READ_BACK_INTERVAL_SECONDS:
+            self._listener.on_foreign_writers()
         self._read_back_at = now
         position = receipt.position
         if await self._end.wait_for_entry(position):
@@ -340,19 +340,19 @@ class Appender:
                 return found.base
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the entry at {position} was stored and cannot be read back")
 
-    async def _find_repeated(self, sealed: Sealed, batch: Range, writer: Writer) -> int:
+    async def _find_repeated(self, prepared: PreparedEntry, batch: SequenceRange, writer: Writer) -> int:
         """The offset of a batch that the writer has sent before this process can remember.
 
         What Pulsar told when the writer was opened counts also what it had taken and not stored yet. So it gets the
         batch again, under its own sequences: it then says that it holds it, or stores it.
         """
-        near = await self._stored.near(sealed)
+        near = await self._duplicates.find_near(prepared)
         if near is not None:
-            self._missing.stored(self._topic, *sealed.producer)
+            self._missing.stored(self._topic, *prepared.producer)
             return near
-        slot = self._slot(sealed, writer.producer)
-        self._send(slot, writer.producer, self._metadata(sealed, batch))
-        return await slot.offset
+        pending = self._pending_append(prepared, writer.producer)
+        self._send(pending, writer.producer, self._metadata(prepared, batch))
+        return await pending.offset
 
     # --- beside it ------------------------------------------------------------------------------------------------
 
@@ -362,10 +362,10 @@ class Appender:
             return
         now = asyncio.get_running_loop().time()
         self._filled_at.append(now)
-        if len(self._filled_at) > _MOST_HOLES and now - self._filled_at.popleft() < _HOLES_SECONDS:
+        if len(self._filled_at) > _MAX_HOLES and now - self._filled_at.popleft() < _HOLES_SECONDS:
             self._end.time_marks.give_up()
         else:
-            self._filling = self._background(self._stored.fill(self._end.time_marks, position, base))
+            self._filling = self._background(self._duplicates.fill_holes(self._end.time_marks, position, base))
 
     def _background(self, work: Coroutine[Any, Any, _R]) -> "asyncio.Task[_R]":
         task = asyncio.get_running_loop().create_task(work)
@@ -374,7 +374,7 @@ class Appender:
         return task
 
 
-def _give(answer: "asyncio.Future[int]", base: int, before: "asyncio.Future[int] | None") -> None:
+def _complete_in_order(answer: "asyncio.Future[int]", base: int, before: "asyncio.Future[int] | None") -> None:
     """Answer with an offset, after the batch before, and only if that had one too.
 
     Clients take the success of a batch for that of all before it: librdkafka would tell of those as delivered, without
@@ -385,7 +385,7 @@ def _give(answer: "asyncio.Future[int]", base: int, before: "asyncio.Future[int]
     if before is None:
         answer.set_result(base)
     elif not before.done():
-        before.add_done_callback(lambda before: _give(answer, base, before))
+        before.add_done_callback(lambda before: _complete_in_order(answer, base, before))
     elif failed(before):
         answer.cancel()
     else:

@@ -8,58 +8,58 @@ import asyncio
 
 from bridge.fairness import FairLimit
 
-MOST = 128 << 20
+MAX_BYTES = 128 << 20
 """Bytes of all clients together."""
-MOST_OF_REQUEST = 64 << 20
+MAX_EXCESS_BYTES = 64 << 20
 """Bytes of one request, which waits for all of them at once."""
 
 
-class Growth:
+class ConversionMemory:
     """What all entries have together."""
 
-    def __init__(self, most: int = MOST) -> None:
+    def __init__(self, limit: int = MAX_BYTES) -> None:
         self.held = 0
-        self._most = most
-        self._first = FairLimit(1)  # who waits for room; the others behind it take turns
+        self._limit = limit
+        self._head = FairLimit(1)  # who waits for room; the others behind it take turns
         self._waiting = 0
-        self._given = asyncio.Event()
+        self._released = asyncio.Event()
 
-    def try_take(self, count: int) -> bool:
+    def try_acquire(self, count: int) -> bool:
         """Take so many bytes if they are free, and nobody waits for some."""
-        if count and (self._waiting or self.held + count > self._most):
+        if count and (self._waiting or self.held + count > self._limit):
             return False
         self.held += count
         return True
 
-    async def take(self, count: int) -> None:
+    async def acquire(self, count: int) -> None:
         """Take so many bytes when they are free. Who holds some must not wait for more: others may do the same."""
         self._waiting += 1
         try:
-            async with self._first:
-                while self.held + count > self._most:
-                    self._given.clear()
-                    await self._given.wait()
+            async with self._head:
+                while self.held + count > self._limit:
+                    self._released.clear()
+                    await self._released.wait()
                 self.held += count
         finally:
             self._waiting -= 1
 
-    def give(self, count: int) -> None:
+    def release(self, count: int) -> None:
         """Give so many back."""
         self.held -= count
-        self._given.set()
+        self._released.set()
 
 
-class Kept:
+class Reservation:
     """What one entry has of it, until it is given back."""
 
-    __slots__ = ("_growth", "_size")
+    __slots__ = ("_memory", "_size")
 
-    def __init__(self, growth: Growth, size: int) -> None:
-        self._growth = growth
+    def __init__(self, memory: ConversionMemory, size: int) -> None:
+        self._memory = memory
         self._size = size
 
-    def free(self) -> None:
+    def release(self) -> None:
         """The entry is let go of; again, nothing happens."""
         size, self._size = self._size, 0
         if size:
-            self._growth.give(size)
+            self._memory.release(size)

@@ -12,7 +12,7 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.client import PulsarClient
 from bridge.pulsar.types import EARLIEST, Entry, Position
 from bridge.storage import entries
-from bridge.storage.append.preparation import Sealed
+from bridge.storage.append.preparation import PreparedEntry
 from bridge.storage.append.time_marks import TimeMarks
 from bridge.storage.error_mapping import translated
 from bridge.storage.offsets import span
@@ -22,13 +22,13 @@ from bridge.storage.services import Storage
 
 _log = log.get(__name__)
 
-_PATIENCE = 10.0  # seconds that a batch far back in the log is looked for
-_SILENCE = 1.0  # seconds that an entry may take before it is asked whether it will ever come
-_NEAR, _FAR = 32, 2048  # entries looked back over
+_SEARCH_TIMEOUT_SECONDS = 10.0  # seconds that a batch far back in the log is looked for
+_RECEIVE_TIMEOUT_SECONDS = 1.0  # seconds that an entry may take before it is asked whether it will ever come
+_NEAR_ENTRIES, _FAR_ENTRIES = 32, 2048  # entries looked back over
 
 
 @dataclass(slots=True)
-class _Sighting:
+class _SequenceScan:
     """What the entries met say of the sequences `first` … `last` of one idempotent producer."""
 
     producer: tuple[int, int]
@@ -57,7 +57,7 @@ class _Sighting:
         return sequence + count > self.last
 
 
-class Stored:
+class DuplicateFinder:
     """What one partition holds, looked at entry by entry."""
 
     def __init__(self, topic: str, client: PulsarClient, search: Search, storage: Storage) -> None:
@@ -68,12 +68,14 @@ class Stored:
         self._far = storage.far_searches
         self._threads = storage.threads
 
-    async def near(self, sealed: Sealed) -> int | None:
+    async def find_near(self, prepared: PreparedEntry) -> int | None:
         """The base offset of an idempotent producer's batch that is among the last entries; None where it is not."""
         with translated():
-            return await self._find(await self._search.position_before_last(_NEAR), _Sighting(*_sequences(sealed)))
+            return await self._find(
+                await self._search.position_before_last(_NEAR_ENTRIES), _SequenceScan(*_sequences(prepared))
+            )
 
-    async def duplicate(self, sealed: Sealed, after: Position, producer: str, sequence_id: int) -> int:
+    async def find_duplicate(self, prepared: PreparedEntry, after: Position, producer: str, sequence_id: int) -> int:
         """The base offset of a batch that Pulsar says it holds, sent as `producer` with `sequence_id`.
 
         It was most likely sent a moment ago, its receipt lost, and stands behind `after`. An idempotent producer's may
@@ -81,29 +83,31 @@ class Stored:
         DUPLICATE_SEQUENCE_NUMBER then, which clients take for success, as Kafka does where it does not remember.
         """
         with translated():
-            if sealed.producer == NO_PRODUCER:
+            if prepared.producer == NO_PRODUCER:
                 base = await self._find_plain(after, producer, sequence_id)
             else:
-                base = await self._find(after, _Sighting(*_sequences(sealed)))
+                base = await self._find(after, _SequenceScan(*_sequences(prepared)))
                 if base is None:
-                    base = await self._find_far(sealed)
+                    base = await self._find_far(prepared)
         if base is not None:
             return base
-        if sealed.producer == NO_PRODUCER:
+        if prepared.producer == NO_PRODUCER:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "Pulsar holds this batch already, at an unknown offset")
         raise KafkaError(ErrorCode.DUPLICATE_SEQUENCE_NUMBER, "stored already, at an offset no longer known")
 
-    async def fill(self, marks: TimeMarks, position: Position, base: int) -> None:
+    async def fill_holes(self, marks: TimeMarks, position: Position, base: int) -> None:
         """Read what is stored in the holes of what `marks` know, up to the entry at `position` with this base."""
         try:
-            async with asyncio.timeout(_PATIENCE):
+            async with asyncio.timeout(_SEARCH_TIMEOUT_SECONDS):
                 while (hole := marks.hole) is not None and hole[1] <= base:
-                    await self._fill(marks, hole, Position(position.ledger, max(position.entry - base + hole[0], 0)))
+                    await self._fill_hole(
+                        marks, hole, Position(position.ledger, max(position.entry - base + hole[0], 0))
+                    )
         except (BridgeError, TimeoutError) as error:
             _log.info("= times are not promised", extra={"topic": self._topic, "reason": str(error)})
             marks.give_up()
 
-    async def first(self, start: Position, wanted: Callable[[Entry], bool]) -> Entry | None:
+    async def first_matching(self, start: Position, wanted: Callable[[Entry], bool]) -> Entry | None:
         """The first entry behind `start` that is wanted; None when the last one stored by now is not."""
         async with aclosing(self._behind(start)) as found:
             async for entry in found:
@@ -111,38 +115,40 @@ class Stored:
                     return entry
         return None
 
-    async def _find(self, start: Position, sighting: _Sighting) -> int | None:
-        await self.first(start, sighting.take)
-        if sighting.is_missing:
-            text = f"sequence {sighting.first} was not stored, though later ones are"
+    async def _find(self, start: Position, scan: _SequenceScan) -> int | None:
+        await self.first_matching(start, scan.take)
+        if scan.is_missing:
+            text = f"sequence {scan.first} was not stored, though later ones are"
             raise KafkaError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, text)
-        return sighting.base
+        return scan.base
 
     async def _find_plain(self, after: Position, producer: str, sequence_id: int) -> int | None:
         def ours(entry: Entry) -> bool:
             return entry.metadata.producer_name == producer and entry.metadata.sequence_id == sequence_id
 
-        entry = await self.first(after, ours)
+        entry = await self.first_matching(after, ours)
         if entry is None or entry.index is None:
             return None
         return span(entry.index, entries.message_count(entry.metadata)).base
 
-    async def _find_far(self, sealed: Sealed) -> int | None:
+    async def _find_far(self, prepared: PreparedEntry) -> int | None:
         try:
-            async with self._far, asyncio.timeout(_PATIENCE):
-                base = await self._find(await self._search.position_before_last(_FAR), _Sighting(*_sequences(sealed)))
+            async with self._far, asyncio.timeout(_SEARCH_TIMEOUT_SECONDS):
+                base = await self._find(
+                    await self._search.position_before_last(_FAR_ENTRIES), _SequenceScan(*_sequences(prepared))
+                )
                 if base is not None:
                     return base
                 # its records are no newer than the first entry up to which one is as new as they are
                 start = EARLIEST
-                if sealed.max_timestamp != NO_TIMESTAMP:
-                    begin = await self._search.find_time(sealed.max_timestamp)
+                if prepared.max_timestamp != NO_TIMESTAMP:
+                    begin = await self._search.find_time(prepared.max_timestamp)
                     start = EARLIEST if begin is None else begin.position.before
-                return await self._find(start, _Sighting(*_sequences(sealed)))
+                return await self._find(start, _SequenceScan(*_sequences(prepared)))
         except TimeoutError:
             return None
 
-    async def _fill(self, marks: TimeMarks, hole: tuple[int, int], start: Position) -> None:
+    async def _fill_hole(self, marks: TimeMarks, hole: tuple[int, int], start: Position) -> None:
         begin, end = hole
         first = await self._search.read_batch(start)
         if first is None or first.base > begin:  # an earlier ledger's
@@ -168,7 +174,7 @@ class Stored:
             position = start
             while position < last:
                 try:
-                    async with asyncio.timeout(_SILENCE):
+                    async with asyncio.timeout(_RECEIVE_TIMEOUT_SECONDS):
                         entry = await reader.receive()
                 except TimeoutError:
                     if await self._search.markers.are_markers(position.after, last):
@@ -180,6 +186,6 @@ class Stored:
             await reader.close()
 
 
-def _sequences(sealed: Sealed) -> tuple[tuple[int, int], int, int]:
-    producer_id, epoch, first = sealed.producer
-    return (producer_id, epoch), first, first + sealed.record_count - 1
+def _sequences(prepared: PreparedEntry) -> tuple[tuple[int, int], int, int]:
+    producer_id, epoch, first = prepared.producer
+    return (producer_id, epoch), first, first + prepared.record_count - 1

@@ -8,7 +8,7 @@ its past does not tell: its very first batches, and those that Pulsar has refuse
 from collections import OrderedDict
 from typing import Final, NamedTuple
 
-from bridge.storage.append.sequences import Place
+from bridge.storage.append.sequences import SequencePosition
 
 _MOST: Final = 10_000
 _SEQUENCES: Final = 1 << 31
@@ -37,7 +37,7 @@ class MissingBatches:
             if len(self._missing) > _MOST:
                 self._missing.popitem(last=False)
 
-    def is_before(self, topic: str, batch: tuple[int, int, int], last: Place | None) -> bool:
+    def is_before(self, topic: str, batch: tuple[int, int, int], last: SequencePosition | None) -> bool:
         """Whether one is missing before a batch (id, epoch, sequence); `last`: the last one that Pulsar knows."""
         producer_id, epoch, sequence = batch
         known = self._missing.get((topic, producer_id)) if self._missing else None

@@ -22,7 +22,7 @@ from bridge.codec.packing import pack
 from bridge.errors import BatchTooLarge, CorruptBatch, InvalidRecord, KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.pb.PulsarApi_pb2 import CompressionType, MessageMetadata
-from bridge.storage.append.conversion_memory import Growth, Kept
+from bridge.storage.append.conversion_memory import ConversionMemory, Reservation
 from bridge.storage.entries import ATTRIBUTES_AT, FORMAT_PROPERTY, KAFKA, PROPERTY, PULSAR, TimeMark
 from bridge.storage.topics.topic_properties import AFTER_MAX_MS, BEFORE_MAX_MS, TIMESTAMP_AFTER, TIMESTAMP_BEFORE
 
@@ -31,15 +31,16 @@ METADATA_BYTES = 512
 _CODECS = tuple(KafkaCodec)
 _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x08, 0x10, 0x20
 _SEQUENCES = 1 << 31
-MOST_ENTRIES = 4
+MAX_ENTRIES = 4
 """So many times the largest entry a batch may open to."""
-_SMALLER = 4  # a record as Kafka writes it is less than so many times its message, which has 6 bytes at least
-_USUAL_GROWTH = 2  # times the bytes that came: other levels, base64, and what Pulsar writes around each record
-# What may be sealed on the event loop. The worst are headers, by the hundred thousand in a record: 17 ns a byte.
-_MANY_RECORDS = 20_000 if codec.TWIN == "native" else 1000
-_MUCH, _MUCH_COMPRESSED = 256 * 1024, 32 * 1024  # bytes as they came
-_MUCH_OPENED, _LITTLE_OPENED = 144 * 1024, 16 * 1024
-_OPENED_RATIO = 16  # what it costs follows what came: hardly any records are compressed more
+_KAFKA_FORMAT_DIVISOR = 4  # a record as Kafka writes it is less than 4 times its message, which has 6 bytes at least
+_USUAL_EXPANSION = 2  # times the bytes that came: other levels, base64, and what Pulsar writes around each record
+# What may be prepared on the event loop. The worst are headers, by the hundred thousand in a record: 17 ns a byte.
+_MAX_LOOP_RECORDS = 20_000 if codec.TWIN == "native" else 1000
+_MAX_LOOP_BYTES, _MAX_LOOP_COMPRESSED_BYTES = 256 * 1024, 32 * 1024  # of a batch as received
+# A batch may be decompressed on the loop to so many times its size, within these bounds: the cost follows the bytes
+# received, and hardly any records compress better.
+_LOOP_EXPANSION, _MIN_LOOP_EXPANDED_BYTES, _MAX_LOOP_EXPANDED_BYTES = 16, 16 * 1024, 144 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class Plan:
     entry_format: str = PULSAR
     codec: KafkaCodec | None = None
     """What batches are compressed with; None: as their producer did it."""
-    keyed: bool = False
+    requires_keys: bool = False
     """Whether every record must have a key, as in compacted topics, which are never of format kafka."""
     before_max_ms: int = BEFORE_MAX_MS
     after_max_ms: int = AFTER_MAX_MS
@@ -60,10 +61,10 @@ class Plan:
     @property
     def largest_batch(self) -> int:
         """The most bytes that a compressed batch may have uncompressed: so much memory its few bytes can take."""
-        return MOST_ENTRIES * self.largest_entry
+        return MAX_ENTRIES * self.largest_entry
 
 
-class Sealed(NamedTuple):
+class PreparedEntry(NamedTuple):
     """A Kafka batch, or a part of one, as the entry that it becomes."""
 
     data: bytes
@@ -74,13 +75,13 @@ class Sealed(NamedTuple):
     verbatim: bool = False
     compression: PulsarCodec = PulsarCodec.NONE
     uncompressed_size: int = 0
-    kept: Kept | None = None
+    reservation: Reservation | None = None
     """What it has of the memory for entries that are much larger than what they came from."""
 
-    def free(self) -> None:
+    def release(self) -> None:
         """Pulsar has it, or never gets it."""
-        if self.kept is not None:
-            self.kept.free()
+        if self.reservation is not None:
+            self.reservation.release()
 
     def metadata(self, time_mark: TimeMark) -> MessageMetadata:
         """The entry's metadata, with what it says of the timestamps before it."""
@@ -104,64 +105,65 @@ def is_compressed(batch: memoryview) -> bool:
     return bool(batch[ATTRIBUTES_AT] & CODEC_MASK)
 
 
-def takes_long(batch: memoryview) -> bool:
-    """Whether sealing this batch is for a thread, for its size alone, so that others get their turns meanwhile."""
-    if len(batch) > (_MUCH_COMPRESSED if is_compressed(batch) else _MUCH):
+def needs_thread(batch: memoryview) -> bool:
+    """Whether the size of this batch alone makes preparing it work for a thread, not for the event loop."""
+    if len(batch) > (_MAX_LOOP_COMPRESSED_BYTES if is_compressed(batch) else _MAX_LOOP_BYTES):
         return True
-    return int.from_bytes(batch[HEADER_SIZE - 4 : HEADER_SIZE], "big") > _MANY_RECORDS
+    return int.from_bytes(batch[HEADER_SIZE - 4 : HEADER_SIZE], "big") > _MAX_LOOP_RECORDS
 
 
-class TakesLong(Exception):
-    """It opens to more than may be opened on the event loop."""
+class NeedsThread(Exception):
+    """It decompresses to more than the event loop may take on."""
 
 
-def seal_now(batch: memoryview, plan: Plan, now: int) -> list[Sealed]:
-    """As `seal`, on the event loop; raises TakesLong, having opened no more than a little, if that is for a thread."""
-    if takes_long(batch):
-        raise TakesLong
-    return seal(batch, plan, now, min(max(_OPENED_RATIO * len(batch), _LITTLE_OPENED), _MUCH_OPENED))
+def prepare_entries_nowait(batch: memoryview, plan: Plan, now: int) -> list[PreparedEntry]:
+    """As `prepare_entries`, on the event loop; raises NeedsThread, after little work, if that takes too long there."""
+    if needs_thread(batch):
+        raise NeedsThread
+    expanded = max(_LOOP_EXPANSION * len(batch), _MIN_LOOP_EXPANDED_BYTES)
+    return prepare_entries(batch, plan, now, min(expanded, _MAX_LOOP_EXPANDED_BYTES))
 
 
-def seal(batch: memoryview, plan: Plan, now: int, look: int | None = None) -> list[Sealed]:
+def prepare_entries(batch: memoryview, plan: Plan, now: int, max_expanded: int | None = None) -> list[PreparedEntry]:
     """Validate one batch v2 and turn it into entries; raises CorruptBatch, BatchTooLarge, InvalidRecord, KafkaError.
 
-    `now`: the time in ms by which the records' timestamps are judged. `look`: the most bytes that are opened; TakesLong
-    where there are more.
+    `now`: the time in ms by which the records' timestamps are judged. `max_expanded`: the most bytes to decompress;
+    NeedsThread where there are more.
     """
     header = _header(batch)
     theirs = _CODECS[header.attributes & CODEC_MASK]
     wanted = theirs if plan.codec is None else plan.codec
-    smaller, make = 1, _encoded
+    size_divisor, to_entry = 1, _pulsar_entry
     if plan.entry_format == KAFKA:
         if wanted == theirs and len(batch) <= plan.largest_entry:
             return [_verbatim(batch, header, plan, now)]
-        smaller, make = _SMALLER, _rewritten
-    most = left = _USUAL_GROWTH * len(batch) + plan.largest_batch
-    sealed = []
-    for payload, producer in _parts(batch, header, plan, now, smaller, look):
-        one = make(payload, producer, wanted)
-        left -= len(one.data)
-        if left < 0:
-            raise BatchTooLarge(f"a batch becomes more than {most} bytes in Pulsar")
-        sealed.append(one)
-    largest = max(one.uncompressed_size for one in sealed)
+        size_divisor, to_entry = _KAFKA_FORMAT_DIVISOR, _kafka_entry
+    limit = remaining = _USUAL_EXPANSION * len(batch) + plan.largest_batch
+    prepared = []
+    for payload, producer in _parts(batch, header, plan, now, size_divisor, max_expanded):
+        one = to_entry(payload, producer, wanted)
+        remaining -= len(one.data)
+        if remaining < 0:
+            raise BatchTooLarge(f"a batch becomes more than {limit} bytes in Pulsar")
+        prepared.append(one)
+    largest = max(one.uncompressed_size for one in prepared)
     if largest > plan.largest_entry:
         raise BatchTooLarge(f"a record takes {largest} bytes, {plan.largest_entry} are the most in an entry of Pulsar")
-    return sealed
+    return prepared
 
 
-def growth(sealed: list[Sealed], came: int) -> int:
+def excess_bytes(prepared: list[PreparedEntry], came: int) -> int:
     """By how many bytes entries are larger than is usual for so many bytes that came."""
-    made = len(sealed[0].data) if len(sealed) == 1 else sum(len(one.data) for one in sealed)
-    return max(made - _USUAL_GROWTH * came, 0)
+    made = len(prepared[0].data) if len(prepared) == 1 else sum(len(one.data) for one in prepared)
+    return max(made - _USUAL_EXPANSION * came, 0)
 
 
-def counted(sealed: list[Sealed], came: int, room: Growth) -> list[Sealed]:
+def with_reservations(prepared: list[PreparedEntry], came: int, room: ConversionMemory) -> list[PreparedEntry]:
     """The same entries, each to give back its part of that room, which is taken, when it is let go of."""
-    usual = _USUAL_GROWTH * came
+    usual = _USUAL_EXPANSION * came
     found = []
-    for one in sealed:
-        found.append(one._replace(kept=Kept(room, max(len(one.data) - usual, 0))))
+    for one in prepared:
+        found.append(one._replace(reservation=Reservation(room, max(len(one.data) - usual, 0))))
         usual = max(usual - len(one.data), 0)
     return found
 
@@ -212,7 +214,7 @@ def _producer(header: BatchHeader, first: int = 0) -> tuple[int, int, int]:
     return header.producer_id, header.producer_epoch, (header.base_sequence + first) % _SEQUENCES
 
 
-def _verbatim(batch: memoryview, header: BatchHeader, plan: Plan, now: int) -> Sealed:
+def _verbatim(batch: memoryview, header: BatchHeader, plan: Plan, now: int) -> PreparedEntry:
     """The batch as it is.
 
     The records of an uncompressed batch are looked at, as Kafka does: it is soon done, and nobody could read behind a
@@ -229,24 +231,24 @@ def _verbatim(batch: memoryview, header: BatchHeader, plan: Plan, now: int) -> S
             if timestamp != NO_TIMESTAMP:
                 _check_timestamps(timestamp, timestamp, plan, now)
     data = bytes(batch)  # not to hold the whole request while it is under way
-    return Sealed(data, header.record_count, _producer(header), newest, verbatim=True)
+    return PreparedEntry(data, header.record_count, _producer(header), newest, verbatim=True)
 
 
 def _parts(
-    batch: memoryview, header: BatchHeader, plan: Plan, now: int, smaller: int, look: int | None
+    batch: memoryview, header: BatchHeader, plan: Plan, now: int, size_divisor: int, max_expanded: int | None
 ) -> Iterator[tuple[Payload, tuple[int, int, int]]]:
     """The records as Pulsar's messages, with their producer: as many at a time as fit into an entry, or one.
 
     They are measured uncompressed and as messages, whatever is made of them then: where the cuts are depends on the
     records and on Pulsar's limit alone, and what is stored is never too large for those who decompress it.
-    `smaller`: so many times smaller than an entry.
+    `size_divisor`: so many times size_divisor than an entry.
     """
-    plain = _opened(batch, header, plan.largest_batch, look)
-    if plan.keyed and not codec.check_records(plain, header.record_count, header.base_timestamp).keyed:
+    plain = _decompressed(batch, header, plan.largest_batch, max_expanded)
+    if plan.requires_keys and not codec.check_records(plain, header.record_count, header.base_timestamp).keyed:
         raise InvalidRecord("a record has no key, and the topic's cleanup.policy is to compact")
-    if takes_long(batch):
+    if needs_thread(batch):
         plain = bytes(plain)  # other threads run meanwhile only if nobody can change it
-    limit = plan.largest_entry // smaller
+    limit = plan.largest_entry // size_divisor
     first = 0
     while first < header.record_count:
         payload = codec.encode_payload(plain, header.record_count - first, header.base_timestamp, first, limit)
@@ -256,31 +258,31 @@ def _parts(
         first += payload.records
 
 
-def _opened(batch: memoryview, header: BatchHeader, limit: int, look: int | None) -> bytes | memoryview:
-    if look is None or look >= limit:
+def _decompressed(batch: memoryview, header: BatchHeader, limit: int, max_expanded: int | None) -> bytes | memoryview:
+    if max_expanded is None or max_expanded >= limit:
         return decompress_kafka(header.attributes, batch[HEADER_SIZE:], limit)
     try:
-        return decompress_kafka(header.attributes, batch[HEADER_SIZE:], look)
+        return decompress_kafka(header.attributes, batch[HEADER_SIZE:], max_expanded)
     except BatchTooLarge:
-        raise TakesLong from None
+        raise NeedsThread from None
 
 
-def _encoded(payload: Payload, producer: tuple[int, int, int], wanted: KafkaCodec) -> Sealed:
+def _pulsar_entry(payload: Payload, producer: tuple[int, int, int], wanted: KafkaCodec) -> PreparedEntry:
     """An entry of format `pulsar`; compressed unless that gains nothing."""
     data, newest, _, escaped, count, _ = payload
     size = len(data)
     if wanted != KafkaCodec.NONE:
         packed = compress_pulsar(PULSAR_OF[wanted], data)
         if len(packed) < size:
-            return Sealed(packed, count, producer, newest, escaped, False, PULSAR_OF[wanted], size)
-    return Sealed(data, count, producer, newest, escaped, uncompressed_size=size)
+            return PreparedEntry(packed, count, producer, newest, escaped, False, PULSAR_OF[wanted], size)
+    return PreparedEntry(data, count, producer, newest, escaped, uncompressed_size=size)
 
 
-def _rewritten(payload: Payload, producer: tuple[int, int, int], wanted: KafkaCodec) -> Sealed:
+def _kafka_entry(payload: Payload, producer: tuple[int, int, int], wanted: KafkaCodec) -> PreparedEntry:
     """An entry of format `kafka` that is not as its producer wrote it."""
     rebuild = Rebuild(0, payload.records, 0, own=True, escaped=payload.escaped, producer=producer)
     batch = codec.decode_payload(payload.data, payload.records, rebuild)
-    return Sealed(
+    return PreparedEntry(
         pack(batch, wanted), payload.records, producer, payload.max_timestamp, verbatim=True,
         uncompressed_size=len(batch),
     )  # fmt: skip

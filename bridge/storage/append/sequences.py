@@ -26,7 +26,7 @@ _ERAS = 1 << _ERA_BITS
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Place:
+class SequencePosition:
     """A record's place in a producer's life: its epoch, how often the sequence has gone round, the sequence."""
 
     epoch: int
@@ -38,25 +38,25 @@ class Place:
         return (self.epoch << _ERA_BITS | self.era) << _SEQUENCE_BITS | self.sequence
 
     @classmethod
-    def of_pulsar(cls, sequence_id: int) -> "Place | None":
+    def of_pulsar(cls, sequence_id: int) -> "SequencePosition | None":
         """The place a Pulsar sequence id stands for; −1 stands for none."""
         if sequence_id < 0:
             return None
         era, sequence = sequence_id >> _SEQUENCE_BITS, sequence_id & (_SEQUENCES - 1)
         return cls(era >> _ERA_BITS, era & (_ERAS - 1), sequence)
 
-    def after(self, count: int) -> "Place":
+    def after(self, count: int) -> "SequencePosition":
         """The place `count` records further on."""
         sequence = self.sequence + count
-        return Place(self.epoch, self.era + sequence // _SEQUENCES, sequence % _SEQUENCES)
+        return SequencePosition(self.epoch, self.era + sequence // _SEQUENCES, sequence % _SEQUENCES)
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class SequenceRange:
     """The places of one batch, both ends included; `repeated`: they have been appended before."""
 
-    first: Place
-    last: Place
+    first: SequencePosition
+    last: SequencePosition
     repeated: bool
 
 
@@ -67,10 +67,10 @@ class Sequences:
 
     def __init__(self, last_sequence_id: int = -1) -> None:
         """`last_sequence_id`: the last one that Pulsar knows under the producer's name, −1 if it knows none."""
-        self._last = Place.of_pulsar(last_sequence_id)
+        self._last = SequencePosition.of_pulsar(last_sequence_id)
 
     @property
-    def last(self) -> Place | None:
+    def last(self) -> SequencePosition | None:
         """The last place that is taken."""
         return self._last
 
@@ -88,35 +88,35 @@ class Sequences:
             return sequence != 0
         return (last.sequence + 1 - sequence) % _SEQUENCES > _SEQUENCES // 2
 
-    def check(self, epoch: int, sequence: int, count: int) -> Range:
+    def check(self, epoch: int, sequence: int, count: int) -> SequenceRange:
         """Judge a batch of `count` records; KafkaError as in the table above. Says nothing is appended yet."""
         last = self._last
         if last is None or epoch > last.epoch:
             if last is not None and sequence != 0:
                 text = f"epoch {epoch} begins with sequence {sequence}, not 0"
                 raise KafkaError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, text)
-            return _range(Place(epoch, 0, sequence), count, repeated=False)
+            return _sequence_range(SequencePosition(epoch, 0, sequence), count, repeated=False)
         if epoch < last.epoch:
             text = f"epoch {epoch} is older than {last.epoch}"
             raise KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH, text)
         expected = last.after(1)
         if sequence == expected.sequence:
-            return _range(expected, count, repeated=False)
+            return _sequence_range(expected, count, repeated=False)
         # behind or ahead is told by the shorter way round
         if self.is_gap(epoch, sequence):
             text = f"sequence {sequence} where {expected.sequence} is next"
             raise KafkaError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, text)
         era = expected.era if sequence < expected.sequence else expected.era - 1
-        repeated = _range(Place(epoch, max(era, 0), sequence), count, repeated=True)
+        repeated = _sequence_range(SequencePosition(epoch, max(era, 0), sequence), count, repeated=True)
         if repeated.last > last:
             text = f"a batch of {count} from sequence {sequence} on, of which those up to {last.sequence} are stored"
             raise KafkaError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, text)
         return repeated
 
-    def append(self, batch: Range) -> None:
+    def append(self, batch: SequenceRange) -> None:
         """Take note that a batch judged to be next is appended."""
         self._last = batch.last
 
 
-def _range(first: Place, count: int, *, repeated: bool) -> Range:
-    return Range(first, first.after(count - 1), repeated)
+def _sequence_range(first: SequencePosition, count: int, *, repeated: bool) -> SequenceRange:
+    return SequenceRange(first, first.after(count - 1), repeated)

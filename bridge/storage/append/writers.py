@@ -15,14 +15,14 @@ from bridge.pulsar.client import PulsarClient
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.producer import Producer
 from bridge.pulsar.types import ClientClosed
-from bridge.storage.append.sequences import Place, Range, Sequences
+from bridge.storage.append.sequences import SequencePosition, SequenceRange, Sequences
 
 _REMEMBERED = 5  # batches of a producer; Kafka's clients have no more under way
 _MOST_WRITERS = 1000
 _IDLE_SECONDS = 600.0
 
 
-ProducerBatch: TypeAlias = tuple[int, int, int]
+ProducerSequence: TypeAlias = tuple[int, int, int]
 """Where a batch of an idempotent producer begins: id, epoch, sequence; an id of −1: it is no such producer's."""
 
 
@@ -48,7 +48,7 @@ class Writer:
         """The clients' connections that have sent batches of it and are still there."""
         self.answer: asyncio.Future[int] | None = None
         """The client's, to its newest batch."""
-        self._recent: deque[tuple[Range, asyncio.Future[int]]] = deque(maxlen=_REMEMBERED)
+        self._recent: deque[tuple[SequenceRange, asyncio.Future[int]]] = deque(maxlen=_REMEMBERED)
 
     @property
     def epoch(self) -> int:
@@ -72,7 +72,7 @@ class Writer:
         if under_way:
             await asyncio.wait(under_way)
 
-    def remember(self, batch: Range, offset: "asyncio.Future[int]") -> None:
+    def remember(self, batch: SequenceRange, offset: "asyncio.Future[int]") -> None:
         """Take note of a batch that is sent; `offset` is its base offset, once known."""
         self.sequences.append(batch)
         self._recent.append((batch, offset))
@@ -85,7 +85,7 @@ class Writer:
             return answer
         return answer if failed(answer) and not again else None
 
-    def offset_of(self, batch: Range) -> "asyncio.Future[int] | None":
+    def offset_of(self, batch: SequenceRange) -> "asyncio.Future[int] | None":
         """The base offset of a repeated batch, where it is among the last ones."""
         for known, offset in self._recent:
             if (known.first, known.last) == (batch.first, batch.last):
@@ -130,7 +130,7 @@ class Writers:
                     writer.users.add(user.id)
         return writer
 
-    async def open(self, batch: ProducerBatch, user: User | None) -> Writer:
+    async def open(self, batch: ProducerSequence, user: User | None) -> Writer:
         """The writer, opened if need be: what Pulsar knows of the producer is known then.
 
         A gap before the batch is not believed before Pulsar was asked since the batch came: the name may have been lost
@@ -173,7 +173,7 @@ class Writers:
             if not writer.users and not writer.busy:
                 self.drop(producer_id, writer)
 
-    def last(self) -> list[tuple[int, Place]]:
+    def last(self) -> list[tuple[int, SequencePosition]]:
         """The producers whose writers are open, and the last place that each has taken."""
         found = ((producer_id, writer.sequences.last) for producer_id, writer in self._writers.items())
         return [(producer_id, place) for producer_id, place in found if place is not None]

@@ -41,7 +41,7 @@ class Topics:
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
-        self.threads, self.growth = storage.threads, storage.growth
+        self.threads, self.conversion_memory = storage.threads, storage.conversion_memory
         self._names = Names(storage.settings.pulsar.full_namespace)
         self._known: dict[str, Topic] = {}
         self._ids: dict[uuid.UUID, Topic] = {}  # of `_known`

@@ -10,7 +10,7 @@ from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from bridge.storage.partition import PartitionLog
-from tests.storage.conftest import Bench, sealed
+from tests.storage.conftest import Bench, prepared
 
 PID = 4711
 
@@ -18,7 +18,7 @@ PID = 4711
 async def append(
     bench: Bench, log: PartitionLog, sequence: int, count: int = 1, epoch: int = 0, user: Session | None = None
 ) -> int:
-    (base,) = await bench.append(log, sealed(count, producer=(PID, epoch, sequence)), user=user)
+    (base,) = await bench.append(log, prepared(count, producer=(PID, epoch, sequence)), user=user)
     return base
 
 
@@ -38,7 +38,7 @@ async def test_a_repetition_has_its_original_offset_and_is_not_stored(bench: Ben
 
 async def test_a_repetition_of_what_is_under_way_waits_for_it(bench: Bench) -> None:
     log = bench.log(await bench.topic())
-    batch = sealed(2, producer=(PID, 0, 0))
+    batch = prepared(2, producer=(PID, 0, 0))
     await log.prepare({(PID, 0, 0)})
     first, again = log.append_all([batch]), log.append_all([batch])
     assert await asyncio.gather(*first, *again) == [0, 0]
@@ -48,7 +48,7 @@ async def test_a_repetition_of_what_is_under_way_waits_for_it(bench: Bench) -> N
 async def test_giving_up_an_append_leaves_no_gap(bench: Bench) -> None:
     log = bench.log(await bench.topic())
     await log.prepare({(PID, 0, 0)})
-    (given_up,) = log.append_all([sealed(1, producer=(PID, 0, 0))])
+    (given_up,) = log.append_all([prepared(1, producer=(PID, 0, 0))])
     given_up.cancel()
     assert await append(bench, log, 0) == 0
     assert await append(bench, log, 1) == 1
@@ -57,7 +57,7 @@ async def test_giving_up_an_append_leaves_no_gap(bench: Bench) -> None:
 async def test_what_follows_a_given_up_append_is_no_success_before_it(bench: Bench) -> None:
     log = bench.log(await bench.topic())
     await log.prepare({(PID, 0, 0)})
-    batches = [sealed(1, producer=(PID, 0, sequence)) for sequence in range(3)]
+    batches = [prepared(1, producer=(PID, 0, sequence)) for sequence in range(3)]
     first, *later = log.append_all(batches)
     first.cancel()
     assert {type(outcome) for outcome in await asyncio.gather(*later, return_exceptions=True)} == {
@@ -70,7 +70,7 @@ async def test_what_follows_a_given_up_append_is_no_success_before_it(bench: Ben
 async def test_what_comes_after_a_given_up_append_has_to_come_again(bench: Bench) -> None:
     log = bench.log(await bench.topic())
     await log.prepare({(PID, 0, 0)})
-    batches = [sealed(1, producer=(PID, 0, sequence)) for sequence in range(3)]
+    batches = [prepared(1, producer=(PID, 0, sequence)) for sequence in range(3)]
     (given_up,) = log.append_all(batches[:1])
     given_up.cancel()
     later = log.append_all(batches[1:])
@@ -88,7 +88,7 @@ async def test_a_repetition_found_at_once_waits_for_one_that_is_searched(bench: 
     await before.close()
     log = bench.log(topic)
     await log.prepare({(PID, 0, 0)})
-    searched, later, new = log.append_all([sealed(1, producer=(PID, 0, sequence)) for sequence in (0, 1, 2)])
+    searched, later, new = log.append_all([prepared(1, producer=(PID, 0, sequence)) for sequence in (0, 1, 2)])
     searched.cancel()
     for answer in (later, new):
         with pytest.raises(asyncio.CancelledError):
@@ -110,7 +110,7 @@ async def test_the_past_outlives_the_bridge(bench: Bench) -> None:
     topic = await bench.topic()
     before = bench.log(topic)
     assert await append(bench, before, 0, 3, epoch=2) == 0
-    assert await bench.append(before, sealed(4)) == [3]
+    assert await bench.append(before, prepared(4)) == [3]
     assert await append(bench, before, 3, 1, epoch=2) == 7
     await before.close()
     log = bench.log(topic)
@@ -137,11 +137,11 @@ async def test_a_repetition_is_found_behind_the_end_of_its_ledger(bench: Bench) 
     topic = await bench.topic()
     before = bench.log(topic)
     assert await append(bench, before, 0, 3) == 0
-    await bench.append(before, *(sealed(1) for _ in range(40)))
+    await bench.append(before, *(prepared(1) for _ in range(40)))
     await before.close()
     await bench.admin.unload(topic)
     log = bench.log(topic)
-    await bench.append(log, sealed(1))
+    await bench.append(log, prepared(1))
     assert [await append(bench, log, 3), await append(bench, log, 0, 3)] == [44, 0]
     assert len([one for one in await bench.admin.ledgers(topic) if one.entries]) == 2
 
@@ -159,7 +159,7 @@ async def test_sequences_go_round(bench: Bench) -> None:
 
 async def test_many_producers_share_a_partition(bench: Bench) -> None:
     log = bench.log(await bench.topic())
-    batches = [sealed(2, producer=(pid, 0, 2 * number)) for number in range(20) for pid in (1, 2, 3, -1)]
+    batches = [prepared(2, producer=(pid, 0, 2 * number)) for number in range(20) for pid in (1, 2, 3, -1)]
     await log.prepare({(1, 0, 0), (2, 0, 0), (3, 0, 0), (-1, -1, -1)})
     batches = [batch if batch.producer[0] >= 0 else batch._replace(producer=(-1, -1, -1)) for batch in batches]
     bases = await asyncio.gather(*log.append_all(batches))
@@ -224,9 +224,9 @@ async def test_what_another_bridge_has_stored_for_a_producer_is_learnt_when_its_
 async def test_a_new_epoch_does_not_answer_for_the_failures_of_the_old_one(bench: Bench) -> None:
     log = bench.log(await bench.topic())
     await log.prepare({(PID, 0, 0)})
-    (given_up,) = log.append_all([sealed(1, producer=(PID, 0, 0))])
+    (given_up,) = log.append_all([prepared(1, producer=(PID, 0, 0))])
     given_up.cancel()
-    again = log.append_all([sealed(1, producer=(PID, 1, sequence)) for sequence in (0, 1)])
+    again = log.append_all([prepared(1, producer=(PID, 1, sequence)) for sequence in (0, 1)])
     first, second = await asyncio.gather(*again)
     assert second == first + 1
     assert await refused(bench, log, 1, epoch=0) == ErrorCode.INVALID_PRODUCER_EPOCH
@@ -236,7 +236,7 @@ async def test_a_repetition_from_far_back_is_found(bench: Bench) -> None:
     topic = await bench.topic()
     before = bench.log(topic)
     now = time.time_ns() // 1_000_000
-    batch = sealed(3, now, producer=(PID, 0, 0))
+    batch = prepared(3, now, producer=(PID, 0, 0))
     assert await bench.append(before, batch) == [0]
     assert await append(bench, before, 3) == 3
     await before.close()
@@ -257,11 +257,11 @@ async def test_a_repetition_that_cannot_be_found_is_told_to_be_one(bench: Bench)
     assert await append(bench, before, 0, 3) == 0
     await before.close()
     log = bench.log(topic)
-    stands_for_another = sealed(3, producer=(PID, 0, 0))._replace(producer=(PID, 0, 0), record_count=2)
+    stands_for_another = prepared(3, producer=(PID, 0, 0))._replace(producer=(PID, 0, 0), record_count=2)
     await log.prepare({(PID, 0, 0)})
-    found = log._appender._stored
+    found = log._appender._duplicates
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(type(found), "first", nothing)
+        patch.setattr(type(found), "first_matching", nothing)
         assert await refused(bench, log, 0) == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
     assert await bench.append(log, stands_for_another) == [0]
 

@@ -17,7 +17,7 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import Entry, Position
 from bridge.storage import entries
-from bridge.storage.append.preparation import Plan, Sealed, seal, takes_long
+from bridge.storage.append.preparation import Plan, PreparedEntry, needs_thread, prepare_entries
 from bridge.storage.entries import TimeMark
 from bridge.storage.read.batches import BatchMaker
 from tests.codec.conftest import codec as twins
@@ -50,9 +50,9 @@ def numbered(count: int, size: int = 100) -> list[Record]:
     return [Record(at, NOW + at, b"%d" % at, b"%0*d" % (size, at), []) for at in range(count)]
 
 
-def stored(sealed: list[Sealed], base: int = 0) -> Iterator[Entry]:
+def stored(prepared: list[PreparedEntry], base: int = 0) -> Iterator[Entry]:
     """The entries as a broker gives them back."""
-    for number, one in enumerate(sealed):
+    for number, one in enumerate(prepared):
         base += one.record_count
         metadata = one.metadata(TimeMark(1, 0))
         metadata.producer_name, metadata.sequence_id, metadata.publish_time = "p", number, NOW
@@ -60,10 +60,10 @@ def stored(sealed: list[Sealed], base: int = 0) -> Iterator[Entry]:
         yield Entry(Position(1, number), base - 1, None, parsed, memoryview(one.data), len(one.data))
 
 
-def fetched(sealed: list[Sealed], base: int = 0, *, compress: bool = False) -> list[bytes]:
+def fetched(prepared: list[PreparedEntry], base: int = 0, *, compress: bool = False) -> list[bytes]:
     """What consumers get of them."""
     maker = BatchMaker(LIMIT, compress=compress)
-    return [batch.kafka() for entry in stored(sealed, base) if (batch := maker.make(entry)) is not None]
+    return [batch.kafka() for entry in stored(prepared, base) if (batch := maker.make(entry)) is not None]
 
 
 def records_in(batches: list[bytes]) -> list[Record]:
@@ -80,7 +80,7 @@ def changed(batch: memoryview, at: int, value: bytes) -> memoryview:
 
 def fits(record: Record, plan: Plan) -> bool:
     try:
-        return len(seal(batch_of([record._replace(offset=0)]), plan, NOW)) == 1
+        return len(prepare_entries(batch_of([record._replace(offset=0)]), plan, NOW)) == 1
     except BatchTooLarge:
         return False
 
@@ -93,12 +93,14 @@ def fits(record: Record, plan: Plan) -> bool:
 def test_what_is_sealed_reads_back_exactly(
     records: list[Record], of_client: KafkaCodec, entry_format: str, compress: bool, base: int
 ) -> None:
-    sealed = seal(batch_of(records, of_client, (9, 1, 5)), Plan(LIMIT, entry_format, after_max_ms=EVER), NOW)
-    (batch,) = fetched(sealed, base, compress=compress)
+    prepared = prepare_entries(
+        batch_of(records, of_client, (9, 1, 5)), Plan(LIMIT, entry_format, after_max_ms=EVER), NOW
+    )
+    (batch,) = fetched(prepared, base, compress=compress)
     header = codec.read_header(batch)
     assert records_in([batch]) == [one._replace(offset=base + one.offset) for one in records]
     assert (header.base_offset, header.producer_id, header.producer_epoch, header.base_sequence) == (base, 9, 1, 5)
-    assert header.max_timestamp == max(one.timestamp for one in records) == sealed[0].max_timestamp
+    assert header.max_timestamp == max(one.timestamp for one in records) == prepared[0].max_timestamp
 
 
 @given(record_lists(max_size=20, times=not_negative), codecs, formats, st.booleans(), st.integers(64, 900))
@@ -109,17 +111,17 @@ def test_a_batch_in_parts_reads_back_exactly(
     plan = Plan(largest, entry_format, after_max_ms=EVER)
     sent = batch_of(records, of_client, (9, 1, (1 << 31) - 3))
     try:
-        sealed = seal(sent, plan, NOW)
+        prepared = prepare_entries(sent, plan, NOW)
     except BatchTooLarge:
         plain = codec.build_batch(records, Rebuild(0, len(records), 0))
         assert (of_client and len(plain) > plan.largest_batch) or any(not fits(one, plan) for one in records)
         return
-    assert all(len(one.data) <= largest for one in sealed)
-    assert seal(sent, plan, NOW) == sealed  # a repetition is cut as the original was
-    batches = fetched(sealed, 77, compress=compress)
+    assert all(len(one.data) <= largest for one in prepared)
+    assert prepare_entries(sent, plan, NOW) == prepared  # a repetition is cut as the original was
+    batches = fetched(prepared, 77, compress=compress)
     assert records_in(batches) == [one._replace(offset=77 + one.offset) for one in records]
     sequence = (1 << 31) - 3
-    for batch, one in zip(batches, sealed, strict=True):
+    for batch, one in zip(batches, prepared, strict=True):
         assert codec.read_header(batch).base_sequence == sequence == one.producer[2]
         assert entries.producer_of(one.metadata(TimeMark(1, 0))) == one.producer
         sequence = (sequence + one.record_count) % (1 << 31)
@@ -129,19 +131,19 @@ def test_a_batch_in_parts_reads_back_exactly(
 @pytest.mark.parametrize("of_client", KafkaCodec)
 def test_large_batches_become_few_entries(of_client: KafkaCodec, entry_format: str) -> None:
     records = numbered(2000)
-    sealed = seal(batch_of(records, of_client), Plan(64 << 10, entry_format), NOW)
-    assert records_in(fetched(sealed)) == records
+    prepared = prepare_entries(batch_of(records, of_client), Plan(64 << 10, entry_format), NOW)
+    assert records_in(fetched(prepared)) == records
     whole = entry_format == "kafka" and of_client != KafkaCodec.NONE
-    assert (len(sealed) == 1) if whole else (3 < len(sealed) < 30)
+    assert (len(prepared) == 1) if whole else (3 < len(prepared) < 30)
 
 
 @pytest.mark.parametrize("entry_format", FORMATS)
 def test_a_record_that_no_entry_holds_is_refused(entry_format: str) -> None:
     plan = Plan(10_000, entry_format)
     fitting = [*numbered(20), Record(20, NOW, None, b"v" * 9_900, [])]
-    assert records_in(fetched(seal(batch_of(fitting), plan, NOW))) == fitting
+    assert records_in(fetched(prepare_entries(batch_of(fitting), plan, NOW))) == fitting
     with pytest.raises(BatchTooLarge, match="10000 are the most"):
-        seal(batch_of([*numbered(20), Record(20, NOW, None, b"v" * 10_000, [])]), plan, NOW)
+        prepare_entries(batch_of([*numbered(20), Record(20, NOW, None, b"v" * 10_000, [])]), plan, NOW)
 
 
 # --- format kafka
@@ -150,14 +152,14 @@ def test_a_record_that_no_entry_holds_is_refused(entry_format: str) -> None:
 @pytest.mark.parametrize("of_client", KafkaCodec)
 def test_format_kafka_keeps_the_bytes(of_client: KafkaCodec) -> None:
     sent = batch_of(numbered(50), of_client, (1, 2, 3))
-    (sealed,) = seal(sent, Plan(LIMIT, "kafka"), NOW)
-    assert sealed.data == sent
-    metadata = sealed.metadata(TimeMark(4711, 7))
+    (prepared,) = prepare_entries(sent, Plan(LIMIT, "kafka"), NOW)
+    assert prepared.data == sent
+    metadata = prepared.metadata(TimeMark(4711, 7))
     assert [(one.key, one.value) for one in metadata.properties] == [
         ("entry.format", "kafka"), ("kafka.batch", '{"v":1,"t":4711,"b":7,"p":[1,2,3]}'),
     ]  # fmt: skip
     assert (metadata.num_messages_in_batch, metadata.compression) == (50, pb.NONE)
-    (batch,) = fetched([sealed], 1000)
+    (batch,) = fetched([prepared], 1000)
     assert batch == (1000).to_bytes(8, "big") + sent[8:]
 
 
@@ -165,7 +167,7 @@ def test_format_kafka_looks_at_records_that_it_can_see() -> None:
     damaged = batch_of(numbered(3))
     damaged = changed(damaged, len(damaged) - 1, b"\x7f")  # more headers than there are bytes
     with pytest.raises(InvalidRecord):
-        seal(damaged, Plan(LIMIT, "kafka"), NOW)
+        prepare_entries(damaged, Plan(LIMIT, "kafka"), NOW)
 
 
 # --- compression
@@ -173,7 +175,7 @@ def test_format_kafka_looks_at_records_that_it_can_see() -> None:
 
 def test_compressed_batches_stand_compressed_in_pulsar() -> None:
     stands = {
-        one: seal(batch_of(numbered(500), one), Plan(LIMIT), NOW)[0] for one in KafkaCodec
+        one: prepare_entries(batch_of(numbered(500), one), Plan(LIMIT), NOW)[0] for one in KafkaCodec
     }  # fmt: skip
     assert [one.compression for one in stands.values()] == [
         PulsarCodec.NONE, PulsarCodec.ZLIB, PulsarCodec.SNAPPY, PulsarCodec.LZ4, PulsarCodec.ZSTD,
@@ -186,24 +188,24 @@ def test_compressed_batches_stand_compressed_in_pulsar() -> None:
 
 @pytest.mark.parametrize("of_client", KafkaCodec)
 def test_consumers_get_batches_compressed_or_not(of_client: KafkaCodec) -> None:
-    sealed = seal(batch_of(numbered(500), of_client), Plan(LIMIT), NOW)
+    prepared = prepare_entries(batch_of(numbered(500), of_client), Plan(LIMIT), NOW)
     for compress, attributes in ((True, of_client), (False, 0)):
-        (batch,) = fetched(sealed, compress=compress)
+        (batch,) = fetched(prepared, compress=compress)
         assert codec.read_header(batch).attributes == attributes
         assert records_in([batch]) == numbered(500)
 
 
 def test_what_compression_makes_no_smaller_stays_as_it_is() -> None:
-    (sealed,) = seal(batch_of(numbered(1, 1), KafkaCodec.GZIP), Plan(LIMIT), NOW)
-    assert sealed.compression == PulsarCodec.NONE
+    (prepared,) = prepare_entries(batch_of(numbered(1, 1), KafkaCodec.GZIP), Plan(LIMIT), NOW)
+    assert prepared.compression == PulsarCodec.NONE
 
 
 @pytest.mark.parametrize("entry_format", FORMATS)
 @pytest.mark.parametrize("wanted", KafkaCodec)
 @pytest.mark.parametrize("of_client", KafkaCodec)
 def test_a_topic_may_have_a_codec_of_its_own(of_client: KafkaCodec, wanted: KafkaCodec, entry_format: str) -> None:
-    sealed = seal(batch_of(numbered(500), of_client), Plan(LIMIT, entry_format, wanted), NOW)
-    (batch,) = fetched(sealed, compress=True)
+    prepared = prepare_entries(batch_of(numbered(500), of_client), Plan(LIMIT, entry_format, wanted), NOW)
+    (batch,) = fetched(prepared, compress=True)
     assert codec.read_header(batch).attributes == wanted
     assert records_in([batch]) == numbered(500)
 
@@ -211,9 +213,9 @@ def test_a_topic_may_have_a_codec_of_its_own(of_client: KafkaCodec, wanted: Kafk
 @pytest.mark.parametrize("of_client", [one for one in KafkaCodec if one])
 def test_compressed_batches_are_bounded(of_client: KafkaCodec) -> None:
     sent = batch_of([Record(0, NOW, None, bytes(50_000), [])], of_client)
-    assert seal(sent, Plan(60_000), NOW)[0].record_count == 1
+    assert prepare_entries(sent, Plan(60_000), NOW)[0].record_count == 1
     with pytest.raises(BatchTooLarge):
-        seal(sent, Plan(10_000), NOW)
+        prepare_entries(sent, Plan(10_000), NOW)
 
 
 # --- what is refused
@@ -234,23 +236,23 @@ def test_compressed_batches_are_bounded(of_client: KafkaCodec) -> None:
 )
 def test_what_a_client_may_not_say_is_refused(at: int, value: bytes, error: type[Exception], entry_format: str) -> None:
     with pytest.raises(error):
-        seal(changed(batch_of(numbered(1)), at, value), Plan(LIMIT, entry_format), NOW)
+        prepare_entries(changed(batch_of(numbered(1)), at, value), Plan(LIMIT, entry_format), NOW)
 
 
 @pytest.mark.parametrize("entry_format", FORMATS)
 def test_transactional_batches_are_refused(entry_format: str) -> None:
     with pytest.raises(KafkaError) as raised:
-        seal(changed(batch_of(numbered(1)), 21, b"\x00\x10"), Plan(LIMIT, entry_format), NOW)
+        prepare_entries(changed(batch_of(numbered(1)), 21, b"\x00\x10"), Plan(LIMIT, entry_format), NOW)
     assert raised.value.code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 @pytest.mark.parametrize("of_client", KafkaCodec)
 def test_compacted_topics_take_records_with_keys_only(of_client: KafkaCodec) -> None:
-    plan = Plan(LIMIT, keyed=True)
-    assert seal(batch_of(numbered(50), of_client), plan, NOW)
+    plan = Plan(LIMIT, requires_keys=True)
+    assert prepare_entries(batch_of(numbered(50), of_client), plan, NOW)
     keyless = [*numbered(50), Record(50, NOW, None, b"v", [])]
     with pytest.raises(InvalidRecord, match="no key"):
-        seal(batch_of(keyless, of_client), plan, NOW)
+        prepare_entries(batch_of(keyless, of_client), plan, NOW)
 
 
 # --- timestamps
@@ -280,9 +282,9 @@ def test_timestamps_within_the_topic_s_bounds_are_taken(
     timestamp: int, bounds: tuple[int, ...], of_client: KafkaCodec, entry_format: str
 ) -> None:
     records = times(timestamp, timestamp)
-    (sealed,) = seal(batch_of(records, of_client), bounded(entry_format, *bounds), NOW)
-    assert records_in(fetched([sealed])) == records
-    assert sealed.max_timestamp == timestamp
+    (prepared,) = prepare_entries(batch_of(records, of_client), bounded(entry_format, *bounds), NOW)
+    assert records_in(fetched([prepared])) == records
+    assert prepared.max_timestamp == timestamp
 
 
 @pytest.mark.parametrize("entry_format", FORMATS)
@@ -299,7 +301,7 @@ def test_timestamps_beyond_the_topic_s_bounds_are_refused(
 ) -> None:
     plan = bounded(entry_format, *bounds)
     with pytest.raises(KafkaError, match=f"timestamp {timestamp} is") as raised:
-        seal(batch_of(times(timestamp, NOW), of_client), plan, NOW)
+        prepare_entries(batch_of(times(timestamp, NOW), of_client), plan, NOW)
     assert raised.value.code == ErrorCode.INVALID_TIMESTAMP
 
 
@@ -312,22 +314,22 @@ def test_one_wrong_timestamp_refuses_the_batch_wherever_it_is(
 ) -> None:
     for records in (times(wrong, NOW, -1), times(-1, wrong, NOW), times(NOW, -1, wrong)):
         with pytest.raises(KafkaError, match=f"timestamp {wrong} is"):
-            seal(batch_of(records, of_client), bounded(entry_format, DAY), NOW)
+            prepare_entries(batch_of(records, of_client), bounded(entry_format, DAY), NOW)
 
 
 @pytest.mark.parametrize("entry_format", FORMATS)
 def test_a_wrong_timestamp_in_a_later_part_refuses_the_batch(entry_format: str) -> None:
     records = numbered(500)
-    assert len(seal(batch_of(records), Plan(10_000, entry_format), NOW)) > 3
+    assert len(prepare_entries(batch_of(records), Plan(10_000, entry_format), NOW)) > 3
     records[-1] = records[-1]._replace(timestamp=-2)
     with pytest.raises(KafkaError, match="timestamp -2 is negative"):
-        seal(batch_of(records), Plan(10_000, entry_format), NOW)
+        prepare_entries(batch_of(records), Plan(10_000, entry_format), NOW)
 
 
 def test_what_takes_long_is_told_before_it_is_done() -> None:
-    assert not takes_long(batch_of(numbered(100)))
-    assert takes_long(batch_of([Record(at, NOW, None, b"", []) for at in range(20_001)]))
-    assert not takes_long(batch_of(numbered(100), KafkaCodec.GZIP))
+    assert not needs_thread(batch_of(numbered(100)))
+    assert needs_thread(batch_of([Record(at, NOW, None, b"", []) for at in range(20_001)]))
+    assert not needs_thread(batch_of(numbered(100), KafkaCodec.GZIP))
     noise = random.Random(1).randbytes(40_000)
-    assert takes_long(batch_of([Record(0, NOW, None, noise + bytes(1000), [])], KafkaCodec.ZSTD))
-    assert not takes_long(batch_of([Record(0, NOW, None, noise + bytes(1000), [])]))
+    assert needs_thread(batch_of([Record(0, NOW, None, noise + bytes(1000), [])], KafkaCodec.ZSTD))
+    assert not needs_thread(batch_of([Record(0, NOW, None, noise + bytes(1000), [])]))

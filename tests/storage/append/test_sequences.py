@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
-from bridge.storage.append.sequences import Place, Sequences
+from bridge.storage.append.sequences import SequencePosition, Sequences
 
 LAST = (1 << 31) - 1
 
@@ -40,7 +40,7 @@ def test_what_was_appended_is_a_repetition() -> None:
     for sequence, count in ((0, 3), (3, 1), (1, 1)):
         again = sequences.check(0, sequence, count)
         assert again.repeated
-        assert again.first == Place(0, 0, sequence)
+        assert again.first == SequencePosition(0, 0, sequence)
 
 
 def test_what_is_repeated_in_part_is_neither_stored_nor_next() -> None:
@@ -65,8 +65,8 @@ def test_sequences_go_round() -> None:
     assert not sequences.check(0, 1, 1).repeated
     for sequence in (LAST - 1, 0):
         assert sequences.check(0, sequence, 1).repeated
-    assert sequences.check(0, LAST - 1, 3).first == Place(0, 0, LAST - 1)
-    assert sequences.check(0, 0, 1).first == Place(0, 1, 0)
+    assert sequences.check(0, LAST - 1, 3).first == SequencePosition(0, 0, LAST - 1)
+    assert sequences.check(0, 0, 1).first == SequencePosition(0, 1, 0)
     assert refused(sequences, 0, 2) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
@@ -79,13 +79,15 @@ def test_pulsar_remembers_for_us() -> None:
     assert refused(after_restart, 3, 5) == ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-_places = st.builds(Place, st.integers(0, (1 << 15) - 1), st.integers(0, (1 << 16) - 1), st.integers(0, LAST))
+_places = st.builds(
+    SequencePosition, st.integers(0, (1 << 15) - 1), st.integers(0, (1 << 16) - 1), st.integers(0, LAST)
+)
 
 
 @given(_places, _places)
-def test_pulsar_s_sequence_ids_grow_as_places_do(one: Place, other: Place) -> None:
+def test_pulsar_s_sequence_ids_grow_as_places_do(one: SequencePosition, other: SequencePosition) -> None:
     assert (one < other) == (one.to_pulsar() < other.to_pulsar())
-    assert Place.of_pulsar(one.to_pulsar()) == one
+    assert SequencePosition.of_pulsar(one.to_pulsar()) == one
     assert 0 <= one.to_pulsar() < 1 << 62
 
 

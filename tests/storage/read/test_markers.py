@@ -7,7 +7,7 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.storage import entries
 from bridge.storage.partition import PartitionLog
-from tests.storage.conftest import Bench, sealed
+from tests.storage.conftest import Bench, prepared
 
 
 async def mark(bench: Bench, topic: str, count: int = 1) -> None:
@@ -30,9 +30,9 @@ async def offsets(log: PartitionLog, start: int) -> list[int]:
 async def test_markers_are_gaps(bench: Bench) -> None:
     topic = await bench.topic()
     log = bench.log(topic)
-    assert await bench.append(log, sealed(2)) == [0]
+    assert await bench.append(log, prepared(2)) == [0]
     await mark(bench, topic, 3)
-    assert await bench.append(log, sealed(2)) == [5]
+    assert await bench.append(log, prepared(2)) == [5]
     for each in (log, bench.log(topic), bench.log(topic, cache_bytes=0)):
         assert await offsets(each, 0) == [0, 1, 5, 6]
         assert await offsets(each, 3) == [5, 6]
@@ -40,7 +40,7 @@ async def test_markers_are_gaps(bench: Bench) -> None:
 
 async def test_a_log_that_ends_with_markers_ends_before_them(bench: Bench) -> None:
     topic = await bench.topic()
-    await bench.append(bench.log(topic), sealed(2))
+    await bench.append(bench.log(topic), prepared(2))
     await mark(bench, topic, 3)
     log = bench.log(topic)
     assert await log.latest() == 2
@@ -52,18 +52,18 @@ async def test_a_log_that_ends_with_markers_ends_before_them(bench: Bench) -> No
     with pytest.raises(KafkaError) as raised:
         await log.read(6, 100, 10)
     assert raised.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
-    assert await bench.append(log, sealed(2)) == [5]
+    assert await bench.append(log, prepared(2)) == [5]
     assert await offsets(log, 2) == [5, 6]
 
 
 async def test_markers_may_come_while_the_tail_is_read(bench: Bench) -> None:
     topic = await bench.topic()
     log = bench.log(topic)
-    assert await bench.append(log, sealed(2)) == [0]
+    assert await bench.append(log, prepared(2)) == [0]
     assert await log.latest() == 2
     await mark(bench, topic, 2)
     assert await log.read(4, 100, 10) == []
-    assert await bench.append(log, sealed(1)) == [4]
+    assert await bench.append(log, prepared(1)) == [4]
 
 
 async def test_a_log_of_markers_alone_is_empty(bench: Bench) -> None:
@@ -71,5 +71,5 @@ async def test_a_log_of_markers_alone_is_empty(bench: Bench) -> None:
     await mark(bench, topic, 2)
     log = bench.log(topic)
     assert await log.latest() == 0
-    assert await bench.append(log, sealed(1)) == [2]
+    assert await bench.append(log, prepared(1)) == [2]
     assert await offsets(log, await log.earliest()) == [2]

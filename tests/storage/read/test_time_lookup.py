@@ -15,7 +15,7 @@ from bridge.storage import entries
 from bridge.storage.partition import PartitionLog
 from bridge.storage.read import search
 from bridge.storage.read.time_lookup import TimeOffset
-from tests.storage.conftest import NOW, Bench, sealed
+from tests.storage.conftest import NOW, Bench, prepared
 
 
 async def read_all(log: PartitionLog) -> list[Record]:
@@ -54,7 +54,7 @@ async def test_resent_batches_of_several_producers_are_found_by_their_times(benc
     for sequence in range(100):
         for pid in pids:
             now += 10
-            offsets += log.append_all([sealed(2, now, producer=(pid, 0, 2 * sequence))])
+            offsets += log.append_all([prepared(2, now, producer=(pid, 0, 2 * sequence))])
         if sequence % 40 == 35:
             await asyncio.wait(offsets[:-20])  # some are on their way, some not
             for connection in list(bench.client._pool._connections.values()):
@@ -78,7 +78,7 @@ async def test_times_in_any_order_of_one_writer(bench: Bench, seed: int) -> None
     await log.prepare()
     for _ in range(5):
         times = [NOW + chance.randint(-100_000_000, 100_000_000) for _ in range(30)]
-        await asyncio.gather(*log.append_all([sealed(chance.randint(1, 3), one) for one in times]))
+        await asyncio.gather(*log.append_all([prepared(chance.randint(1, 3), one) for one in times]))
     records = await read_all(log)
     await check(log, records, 40, seed)
     await check(bench.log(topic), records, 20, seed)
@@ -89,11 +89,11 @@ async def test_a_log_goes_on_where_its_last_entries_were_on_their_way_together(b
     topic = await bench.topic()
     first = bench.log(topic)
     await first.prepare({(1, 0, 0), (2, 0, 0)})
-    early, late = sealed(1, NOW, producer=(1, 0, 0)), sealed(1, NOW + 5000, producer=(2, 0, 0))
+    early, late = prepared(1, NOW, producer=(1, 0, 0)), prepared(1, NOW + 5000, producer=(2, 0, 0))
     await asyncio.gather(*first.append_all([early, late]))
     log = bench.log(topic)
     for number in range(10):
-        await bench.append(log, sealed(1, NOW + number))
+        await bench.append(log, prepared(1, NOW + number))
     await check(log, await read_all(log))
 
 
@@ -104,7 +104,7 @@ async def test_what_a_native_producer_writes_between_is_found(bench: Bench) -> N
     chance = random.Random(5)
     for number in range(60):
         moment = NOW + number * 1000
-        await bench.append(log, sealed(2, moment))
+        await bench.append(log, prepared(2, moment))
         if number % 7 == 3:
             late = moment - chance.randint(0, search.DISORDER_MS // 2)
             await native.send(MessageMetadata(event_time=late), b"native", 1)
@@ -140,23 +140,23 @@ async def test_marks_of_an_older_version_are_searched_within_the_bound(bench: Be
     for number in range(80):
         moment = NOW + number * 1000 - (number % 3) * 2000
         highest = max(highest, moment)
-        batch = sealed(1, moment)
+        batch = prepared(1, moment)
         metadata = batch.metadata(entries.TimeMark(highest, 0))
         (mark,) = metadata.properties
         mark.value = f'{{"v":1,"t":{highest}}}'
         await producer.send(metadata, batch.data, 1)
     await producer.close()
     log = bench.log(topic)
-    await bench.append(log, sealed(1, highest + 5))
+    await bench.append(log, prepared(1, highest + 5))
     await check(log, await read_all(log))
 
 
 async def test_the_newest_record_is_found_though_the_newest_append_failed(bench: Bench) -> None:
     topic = await bench.topic()
     log = bench.log(topic)
-    await bench.append(log, sealed(1, NOW), sealed(1, NOW + 70), sealed(1, NOW + 20))
+    await bench.append(log, prepared(1, NOW), prepared(1, NOW + 70), prepared(1, NOW + 20))
     mark = log.end.time_marks.place(NOW + 1_000_000)  # on its way
-    await bench.append(log, sealed(1, NOW + 30))
+    await bench.append(log, prepared(1, NOW + 30))
     assert mark.newest == NOW + 1_000_000
     assert await log.newest() == TimeOffset(1, NOW + 70)
     assert await log.at_time(NOW + 71) is None

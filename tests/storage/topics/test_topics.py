@@ -15,7 +15,7 @@ from bridge.pulsar import Admin
 from bridge.storage.partition import PartitionLog
 from bridge.storage.topics.topics import Topics
 from tests.apis.wire import unique
-from tests.storage.conftest import Bench, sealed
+from tests.storage.conftest import Bench, prepared
 
 
 class HeldAdmin(Admin):
@@ -71,7 +71,7 @@ async def write(log: PartitionLog) -> int:
     """Append one record, as a client would: it is retried on what passes."""
     async with asyncio.timeout(10):
         await log.prepare()
-        (offset,) = log.append_all([sealed(1)])
+        (offset,) = log.append_all([prepared(1)])
         return await offset
 
 
