@@ -14,7 +14,7 @@ from bridge.futures import gathered
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message
 from bridge.storage import names
-from bridge.storage.topics.administration import Change
+from bridge.storage.topics.administration import ConfigChange
 from bridge.storage.topics.configs import Operation
 from bridge.storage.topics.group_configs import check_group_configs
 from bridge.storage.topics.resources import ResourceType, is_number
@@ -74,7 +74,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
             resource.resource_type,
             resource.resource_name,
             [(config.name, Operation.SET, config.value) for config in resource.configs],
-            lambda present, facts: asked,
+            lambda present, defaults: asked,
         )
         once = times[resource.resource_type, resource.resource_name] == 1
         return await change_configs(change, once, request.validate_only, broker)
@@ -89,7 +89,7 @@ class Changes(NamedTuple):
     name: str
     asked: Sequence[tuple[str, int, str | None]]
     """Names, operations and values, in the order asked for."""
-    of_topic: Change
+    of_topic: ConfigChange
     """What that makes of a topic's configs."""
 
 

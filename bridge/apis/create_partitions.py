@@ -73,9 +73,9 @@ async def _grow(wanted: RequestTopic, twice: bool, request: Request, broker: Bro
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         _check(topic, wanted, broker)
         more = wanted.count - topic.partitions
-        await broker.topics.room.check(wanted.count, more, only=request.validate_only)
+        await broker.topics.partition_limit.check(wanted.count, more, only=request.validate_only)
         if not request.validate_only:
-            await within(request.timeout_ms, broker.topics.grow(topic, wanted.count))
+            await within(request.timeout_ms, broker.topics.add_partitions(topic, wanted.count))
     except TimeoutError:
         text = "Pulsar has not finished making the partitions in time"
         return ResponseTopic(name=wanted.name, error_code=ErrorCode.REQUEST_TIMED_OUT, error_message=text)

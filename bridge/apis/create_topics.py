@@ -13,8 +13,8 @@ from bridge.errors import KafkaError
 from bridge.futures import gathered, within
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int8, Int16, Int32, Uuid, message, since, tag
-from bridge.storage.topics.configs import Entry, describe, policies
-from bridge.storage.topics.creation import check_new
+from bridge.storage.topics.configs import ConfigEntry, describe, to_policies
+from bridge.storage.topics.creation import check_new_topic
 
 
 @message
@@ -108,11 +108,11 @@ async def _create(wanted: RequestTopic, twice: bool, too_many: bool, request: Re
         if too_many:
             text = "Excessively large number of partitions per request."
             raise KafkaError(ErrorCode.POLICY_VIOLATION, text)
-        await check_new(wanted.name, broker.topics)
+        await check_new_topic(wanted.name, broker.topics)
         asked = {config.name: config.value for config in wanted.configs}
-        configs, facts = await broker.topics.administration.check(asked)
+        configs, defaults = await broker.topics.administration.validate_configs(asked)
         partitions = _partitions(wanted, broker)
-        await broker.topics.room.check(partitions, partitions, only=request.validate_only)
+        await broker.topics.partition_limit.check(partitions, partitions, only=request.validate_only)
         topic_id = ZERO_UUID
         if not request.validate_only:
             creating = broker.topics.create(wanted.name, partitions, asked, is_new=True)
@@ -127,11 +127,11 @@ async def _create(wanted: RequestTopic, twice: bool, too_many: bool, request: Re
         error_code=ErrorCode.NONE,
         num_partitions=partitions,
         replication_factor=1,
-        configs=[_config(entry) for entry in describe(configs, policies(configs, facts), facts)],
+        configs=[_config(entry) for entry in describe(configs, to_policies(configs, defaults), defaults)],
     )
 
 
-def _config(entry: Entry) -> ResponseConfig:
+def _config(entry: ConfigEntry) -> ResponseConfig:
     return ResponseConfig(
         name=entry.name,
         value=entry.value,

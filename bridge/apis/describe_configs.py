@@ -14,7 +14,8 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message, since
 from bridge.storage import names
 from bridge.storage.topics.broker_configs import broker_configs
-from bridge.storage.topics.configs import Entry, Kind, Source
+from bridge.storage.topics.config_table import ConfigType
+from bridge.storage.topics.configs import ConfigEntry, ConfigSource
 from bridge.storage.topics.group_configs import group_configs
 from bridge.storage.topics.resources import ResourceType, is_number
 
@@ -88,7 +89,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
 
 
 async def _describe(resource: RequestResource, request: Request, broker: Broker) -> Result:
-    code, text, entries = int(ErrorCode.NONE), None, list[Entry]()
+    code, text, entries = int(ErrorCode.NONE), None, list[ConfigEntry]()
     try:
         entries = list(await _entries(resource, broker))
     except KafkaError as error:
@@ -103,14 +104,14 @@ async def _describe(resource: RequestResource, request: Request, broker: Broker)
     )
 
 
-async def _entries(resource: RequestResource, broker: Broker) -> Sequence[Entry]:
+async def _entries(resource: RequestResource, broker: Broker) -> Sequence[ConfigEntry]:
     find = _FOUND_BY.get(resource.resource_type)
     if find is None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_REQUEST.text)
     return await find(resource.resource_name, broker)
 
 
-async def _topic(name: str, broker: Broker) -> Sequence[Entry]:
+async def _topic(name: str, broker: Broker) -> Sequence[ConfigEntry]:
     names.check(name)
     topic = await broker.topics.get(name)
     if topic is None:
@@ -118,30 +119,32 @@ async def _topic(name: str, broker: Broker) -> Sequence[Entry]:
     return await broker.topics.administration.describe(topic)
 
 
-async def _broker(name: str, broker: Broker) -> Sequence[Entry]:
+async def _broker(name: str, broker: Broker) -> Sequence[ConfigEntry]:
     if name == "":  # what is set for all brokers at once: nothing ever
         return ()
     node = broker.cluster.node
     _check_node(name, f"Unexpected broker id, expected {node.id} or empty string, but received {name}", broker)
-    _, facts = await broker.topics.administration.check({})
-    return broker_configs(broker.settings, f"{node.host}:{node.port}", facts)
+    _, defaults = await broker.topics.administration.validate_configs({})
+    return broker_configs(broker.settings, f"{node.host}:{node.port}", defaults)
 
 
-async def _logger(name: str, broker: Broker) -> Sequence[Entry]:
+async def _logger(name: str, broker: Broker) -> Sequence[ConfigEntry]:
     if name == "":
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
     _check_node(name, f"Unexpected broker id, expected {broker.cluster.node.id} but received {name}", broker)
     about = "The bridge's setting log.level."
-    return (Entry("root", broker.settings.log.level.upper(), True, Source.LOGGER, Kind.STRING, about, ()),)
+    return (
+        ConfigEntry("root", broker.settings.log.level.upper(), True, ConfigSource.LOGGER, ConfigType.STRING, about, ()),
+    )
 
 
-async def _client_metrics(name: str, broker: Broker) -> Sequence[Entry]:
+async def _client_metrics(name: str, broker: Broker) -> Sequence[ConfigEntry]:
     if name == "":
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
     return ()  # nobody subscribes here to what clients measure (KIP-714)
 
 
-async def _group(name: str, broker: Broker) -> Sequence[Entry]:
+async def _group(name: str, broker: Broker) -> Sequence[ConfigEntry]:
     if name == "":
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
     return group_configs(broker.settings.groups)
@@ -154,7 +157,7 @@ def _check_node(name: str, otherwise: str, broker: Broker) -> None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, otherwise)
 
 
-_FOUND_BY: Mapping[int, Callable[[str, Broker], Awaitable[Sequence[Entry]]]] = {
+_FOUND_BY: Mapping[int, Callable[[str, Broker], Awaitable[Sequence[ConfigEntry]]]] = {
     ResourceType.TOPIC: _topic,
     ResourceType.BROKER: _broker,
     ResourceType.BROKER_LOGGER: _logger,
@@ -163,7 +166,7 @@ _FOUND_BY: Mapping[int, Callable[[str, Broker], Awaitable[Sequence[Entry]]]] = {
 }
 
 
-def _config(entry: Entry, request: Request) -> Config:
+def _config(entry: ConfigEntry, request: Request) -> Config:
     synonyms = entry.synonyms if request.include_synonyms else ()
     return Config(
         name=entry.name,
@@ -172,8 +175,8 @@ def _config(entry: Entry, request: Request) -> Config:
         config_source=entry.source,
         is_sensitive=False,
         synonyms=[Synonym(name=name, value=value, source=source) for name, value, source in synonyms],
-        config_type=entry.kind,
-        documentation=entry.about if request.include_documentation else None,
+        config_type=entry.type,
+        documentation=entry.documentation if request.include_documentation else None,
     )
 
 

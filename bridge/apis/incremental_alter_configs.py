@@ -9,7 +9,7 @@ from bridge.api import Api, Broker, Session
 from bridge.apis.alter_configs import Changes, Response, Result, change_configs
 from bridge.futures import gathered
 from bridge.kafka.message import Int8, message
-from bridge.storage.topics.configs import altered
+from bridge.storage.topics.configs import apply_operations
 
 
 @message
@@ -45,7 +45,10 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     async def alter(resource: Resource) -> Result:
         asked = [(config.name, config.config_operation, config.value) for config in resource.configs]
         change = Changes(
-            resource.resource_type, resource.resource_name, asked, lambda present, facts: altered(present, asked, facts)
+            resource.resource_type,
+            resource.resource_name,
+            asked,
+            lambda present, defaults: apply_operations(present, asked, defaults),
         )
         once = times[resource.resource_type, resource.resource_name] == 1
         return await change_configs(change, once, request.validate_only, broker)

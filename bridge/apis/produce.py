@@ -316,7 +316,7 @@ def _append(place: _Place, broker: Broker) -> None:
         _free(place)
         producer = entries.producer_in(place.data.records or b"")
         if place.error.code in _RETRIED and producer != NO_PRODUCER:
-            broker.topics.note_missing(place.topic, place.data.index, producer)
+            broker.topics.note_missing_batch(place.topic, place.data.index, producer)
     place.data.records = None  # the request's bytes are not needed any more, and may be many
 
 

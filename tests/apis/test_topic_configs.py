@@ -11,7 +11,7 @@ from kafka import KafkaAdminClient
 
 from bridge.apis import alter_configs, create_topics, describe_configs, incremental_alter_configs
 from bridge.kafka.error_codes import ErrorCode
-from bridge.storage.topics.configs import COMPACTION_THRESHOLD, Operation, Source
+from bridge.storage.topics.configs import COMPACTION_THRESHOLD, ConfigSource, Operation
 from bridge.storage.topics.resources import ResourceType
 from tests.apis.wire import ask, unique
 from tests.support.bridges import BridgeThread
@@ -80,7 +80,7 @@ def test_a_topic_without_configs_has_no_policies(bridge: BridgeThread, pulsar: P
     assert policy(bridge, pulsar, topic, "retention") is None
     configs = described(bridge, topic)
     assert len(configs) > 10
-    assert all(config.config_source == Source.DEFAULT for config in configs.values())
+    assert all(config.config_source == ConfigSource.DEFAULT for config in configs.values())
     assert configs["retention.ms"].value == "-1"  # the namespace's
     assert configs["segment.bytes"].value == str(2 << 30)  # managedLedgerMaxSizePerLedgerMbytes
     assert all(config.documentation for config in configs.values())
@@ -103,8 +103,8 @@ def test_a_filter_and_synonyms(bridge: BridgeThread) -> None:
     configs = described(bridge, topic, "retention.ms", "no.such.config")
     assert list(configs) == ["retention.ms"]
     assert [(one.name, one.value, one.source) for one in configs["retention.ms"].synonyms] == [
-        ("retention.ms", "60000", Source.TOPIC),
-        ("log.retention.ms", "-1", Source.DEFAULT),
+        ("retention.ms", "60000", ConfigSource.TOPIC),
+        ("log.retention.ms", "-1", ConfigSource.DEFAULT),
     ]
 
 

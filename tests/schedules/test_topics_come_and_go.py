@@ -223,7 +223,7 @@ async def test_partitions_are_added_under_listers(world: World) -> None:
     async def grow() -> None:
         topic = await bridge.topics.get("t")
         assert topic is not None
-        await bridge.topics.grow(topic, 3)
+        await bridge.topics.add_partitions(topic, 3)
         for partition in range(3):
             await write_at_once(world, client, "t", partition)
 

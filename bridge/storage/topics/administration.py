@@ -13,11 +13,10 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.admin import AdminError
 from bridge.storage.error_mapping import translated
 from bridge.storage.names import Names
-from bridge.storage.topics import configs
-from bridge.storage.topics import topic_properties as kept
-from bridge.storage.topics.configs import Entry, Facts, Policies
-from bridge.storage.topics.namespace_defaults import NamespaceFacts
-from bridge.storage.topics.topic_policies import OwnPolicies, TopicPolicies
+from bridge.storage.topics import configs, topic_properties
+from bridge.storage.topics.configs import ConfigEntry, Policies, TopicDefaults
+from bridge.storage.topics.namespace_defaults import NamespaceDefaults
+from bridge.storage.topics.topic_policies import OwnPolicies, TopicPolicyCache
 
 if TYPE_CHECKING:
     from bridge.storage.partition import PartitionLog
@@ -26,25 +25,25 @@ if TYPE_CHECKING:
 
 _log = log.get(__name__)
 
-Change = Callable[[dict[str, str], Facts], Mapping[str, str | None]]
+ConfigChange = Callable[[dict[str, str], TopicDefaults], Mapping[str, str | None]]
 """From a topic's configs to those it should have."""
 
-_POLICY_SECONDS = 10.0
-_SIZES_ARE_FRESH = 1.0  # seconds
-_TRIES = 5  # to write what nobody else overwrites at the same moment
-_POLICY_TRIES_EVERY = 0.1
+_POLICY_TIMEOUT_SECONDS = 10.0
+_SIZES_LIFETIME_SECONDS = 1.0
+_MAX_TRIES = 5  # to write what no other node overwrites at the same moment
+_POLICY_POLL_SECONDS = 0.1
 # Pulsar's answers: topics cannot have policies of their own, or not this one
-_DISABLED: Final = 405
-_REFUSED: Final = 412
+_POLICIES_DISABLED: Final = 405
+_POLICY_REFUSED: Final = 412
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class TopicConfigs:
     """A topic's configs and policies as they are."""
 
     kept: dict[str, str]
     actual: Policies
-    facts: Facts
+    defaults: TopicDefaults
 
 
 class Administration:
@@ -53,14 +52,14 @@ class Administration:
     def __init__(self, storage: "Storage", names: Names) -> None:
         self._storage = storage
         self._names = names
-        self._facts = NamespaceFacts(storage.admin, storage.settings)
-        self.policies = TopicPolicies(storage.client, storage.admin, names.namespace)
+        self._defaults = NamespaceDefaults(storage.admin, storage.settings)
+        self.policies = TopicPolicyCache(storage.client, storage.admin, names.namespace)
 
     async def close(self) -> None:
         """Read no more."""
         await self.policies.close()
 
-    async def grow(self, topic: "Topic", partitions: int) -> None:
+    async def add_partitions(self, topic: "Topic", partitions: int) -> None:
         """Give a topic more partitions; `Topics.ready` tells when a produce to them would work."""
         try:
             with translated():
@@ -71,12 +70,12 @@ class Administration:
                 # fewer than there are by now, or more than the broker or a replicated cluster allows
                 raise KafkaError(ErrorCode.INVALID_PARTITIONS, cause.reason) from None
             raise
-        topic.changed(partitions=partitions)
+        topic.apply_change(partitions=partitions)
 
     async def sizes(self, topic: "Topic") -> list[int]:
         """The stored bytes of each partition, as they were a moment ago."""
         if topic.sizes is None:
-            topic.sizes = Cached(partial(self._sizes, topic), _SIZES_ARE_FRESH)
+            topic.sizes = Cached(partial(self._sizes, topic), _SIZES_LIFETIME_SECONDS)
         return await topic.sizes.get()
 
     async def _sizes(self, topic: "Topic") -> list[int]:
@@ -92,7 +91,7 @@ class Administration:
 
     async def delete_records(self, topic: "Topic", partition: int, partition_log: "PartitionLog", offset: int) -> int:
         """Let nobody read what is before `offset` (−1: the end) any more; the first offset that is left."""
-        if kept.configs(topic.properties).get("cleanup.policy") == "compact":
+        if topic_properties.configs(topic.properties).get("cleanup.policy") == "compact":
             raise KafkaError(ErrorCode.POLICY_VIOLATION, "each key's last record is kept: cleanup.policy is compact")
         start = await partition_log.start_from(offset)
         if start > partition_log.known_start:
@@ -102,7 +101,7 @@ class Administration:
 
     async def move_start(self, topic: "Topic", partition: int, offset: int) -> None:
         """Keep that a partition starts at `offset` at least, and have Pulsar delete what it may."""
-        async with topic.changing:
+        async with topic.change_lock:
             with translated():
                 await self._raise_start(topic, partition, offset)
         try:
@@ -113,58 +112,64 @@ class Administration:
     async def _raise_start(self, topic: "Topic", partition: int, offset: int) -> None:
         """Never lower it: another node may have deleted more, or may be about to."""
         full, admin = self._names.pulsar(topic.name), self._storage.admin
-        for _ in range(_TRIES):
+        for _ in range(_MAX_TRIES):
             properties = await admin.topic_properties(full)
-            if kept.log_start(properties, partition) >= offset:
-                topic.changed(properties=properties)
+            if topic_properties.log_start(properties, partition) >= offset:
+                topic.apply_change(properties=properties)
                 return
-            await admin.update_topic_properties(full, {kept.log_start_property(partition): str(offset)})
+            await admin.update_topic_properties(full, {topic_properties.log_start_property(partition): str(offset)})
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "others change where this partition starts at the same time")
 
     # --- configs ---
 
-    async def describe(self, topic: "Topic") -> list[Entry]:
+    async def describe(self, topic: "Topic") -> list[ConfigEntry]:
         """The topic's configs with their true values; what others have changed a moment ago may not show yet."""
         with translated():
-            facts, own = await asyncio.gather(self._facts.get(), self.policies.get(self._names.pulsar(topic.name)))
-        return configs.describe(kept.configs(topic.properties), own.policies, _facts_of(facts, own))
+            defaults, own = await asyncio.gather(
+                self._defaults.get(), self.policies.get(self._names.pulsar(topic.name))
+            )
+        return configs.describe(topic_properties.configs(topic.properties), own.policies, _defaults_of(defaults, own))
 
-    async def alter(self, topic: "Topic", change: Change, *, validate_only: bool) -> None:
+    async def alter(self, topic: "Topic", change: ConfigChange, *, validate_only: bool) -> None:
         """Change the topic's configs, and the policies that carry them."""
-        async with topic.changing:
+        async with topic.change_lock:
             with translated():
-                for _ in range(_TRIES):
-                    state = await self._state(topic)
-                    present = configs.current(state.kept, state.actual, state.facts)
-                    wanted = configs.checked(change(present, state.facts), state.facts)
+                for _ in range(_MAX_TRIES):
+                    configured = await self._read_configs(topic)
+                    present = configs.current_configs(configured.kept, configured.actual, configured.defaults)
+                    wanted = configs.validate(change(present, configured.defaults), configured.defaults)
                     if validate_only:
                         return
                     # the policies first: where Pulsar refuses one, nothing else has changed either
-                    await self._set(topic.name, configs.policies(wanted, state.facts), state.actual)
-                    if await self._keep(topic, wanted):
+                    await self._set_policies(
+                        topic.name, configs.to_policies(wanted, configured.defaults), configured.actual
+                    )
+                    if await self._store_configs(topic, wanted):
                         return
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "others change this topic's configs at the same time")
 
-    async def check(self, asked: Mapping[str, str | None]) -> tuple[dict[str, str], Facts]:
+    async def validate_configs(self, asked: Mapping[str, str | None]) -> tuple[dict[str, str], TopicDefaults]:
         """The configs to keep for a new topic; INVALID_CONFIG for what cannot be had."""
         with translated():
-            facts = await self._facts.get()
-        return configs.checked(asked, facts), facts
+            defaults = await self._defaults.get()
+        return configs.validate(asked, defaults), defaults
 
-    async def carry(self, name: str, wanted: dict[str, str], facts: Facts) -> None:
+    async def set_policies(self, name: str, wanted: dict[str, str], defaults: TopicDefaults) -> None:
         """Set the policies of a new topic."""
         with translated():
-            await self._set(name, configs.policies(wanted, facts), Policies())
+            await self._set_policies(name, configs.to_policies(wanted, defaults), Policies())
 
-    async def _keep(self, topic: "Topic", wanted: dict[str, str]) -> bool:
+    async def _store_configs(self, topic: "Topic", wanted: dict[str, str]) -> bool:
         """Keep the configs with the topic; False where another node has written its own at the same moment."""
         full, admin = self._names.pulsar(topic.name), self._storage.admin
-        await admin.update_topic_properties(full, kept.with_configs(wanted))
+        await admin.update_topic_properties(full, topic_properties.with_configs(wanted))
         properties = await admin.topic_properties(full)
-        topic.changed(properties=properties)
-        return properties.get(kept.CONFIGS) == kept.with_configs(wanted)[kept.CONFIGS]
+        topic.apply_change(properties=properties)
+        return (
+            properties.get(topic_properties.CONFIGS) == topic_properties.with_configs(wanted)[topic_properties.CONFIGS]
+        )
 
-    async def _set(self, name: str, wanted: Policies, actual: Policies) -> None:
+    async def _set_policies(self, name: str, wanted: Policies, actual: Policies) -> None:
         """Bring the topic's policies from `actual` to `wanted`, and wait until the broker goes by them."""
         if wanted == actual:
             return
@@ -179,29 +184,29 @@ class Administration:
             if wanted.compaction_threshold != actual.compaction_threshold:
                 await admin.set_topic_policy(full, "compactionThreshold", wanted.compaction_threshold)
         except AdminError as error:
-            if error.status == _DISABLED:
+            if error.status == _POLICIES_DISABLED:
                 text = "this Pulsar lets no topic have policies of its own (topicLevelPoliciesEnabled)"
                 raise KafkaError(ErrorCode.INVALID_CONFIG, text) from None
-            if error.status == _REFUSED:
+            if error.status == _POLICY_REFUSED:
                 raise KafkaError(ErrorCode.INVALID_CONFIG, f"Pulsar refuses the policy: {error.reason}") from None
             raise
         # the policies of a topic are themselves a log, which the brokers read a little later
-        async with asyncio.timeout(_POLICY_SECONDS):
+        async with asyncio.timeout(_POLICY_TIMEOUT_SECONDS):
             while (await self.policies.ask(full)).policies != wanted:  # noqa: ASYNC110 — the broker tells no event
-                await asyncio.sleep(_POLICY_TRIES_EVERY)
+                await asyncio.sleep(_POLICY_POLL_SECONDS)
 
-    async def _state(self, topic: "Topic") -> State:
+    async def _read_configs(self, topic: "Topic") -> TopicConfigs:
         """As it is now, for who is about to change it."""
         full, admin = self._names.pulsar(topic.name), self._storage.admin
-        changes = topic.changes
-        properties, own, facts = await asyncio.gather(
-            admin.topic_properties(full), self.policies.ask(full), self._facts.get()
+        changes = topic.change_count
+        properties, own, defaults = await asyncio.gather(
+            admin.topic_properties(full), self.policies.ask(full), self._defaults.get()
         )
-        if topic.changes == changes:
-            topic.learn(properties)
-        return State(kept.configs(properties), own.policies, _facts_of(facts, own))
+        if topic.change_count == changes:
+            topic.set_properties(properties)
+        return TopicConfigs(topic_properties.configs(properties), own.policies, _defaults_of(defaults, own))
 
 
-def _facts_of(facts: Facts, own: OwnPolicies) -> Facts:
+def _defaults_of(defaults: TopicDefaults, own: OwnPolicies) -> TopicDefaults:
     """What holds for this topic whatever its configs are."""
-    return facts if own.ack_quorum is None else replace(facts, ack_quorum=max(own.ack_quorum, 1))
+    return defaults if own.ack_quorum is None else replace(defaults, ack_quorum=max(own.ack_quorum, 1))

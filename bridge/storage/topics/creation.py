@@ -16,11 +16,11 @@ from bridge.storage.error_mapping import translated
 if TYPE_CHECKING:
     from bridge.storage.topics.topics import Topics
 
-_FEW_MARKS = 3
-_COUNTED_SECONDS = 10.0
+_MAX_SINGLE_CHECKS = 3
+_COUNT_LIFETIME_SECONDS = 10.0
 
 
-async def check_new(name: str, topics: "Topics") -> None:
+async def check_new_topic(name: str, topics: "Topics") -> None:
     """Raise the KafkaError with which a new topic of this name is refused, if it is."""
     names.check(name)
     if names.PARTITION_MARK in name:
@@ -29,21 +29,21 @@ async def check_new(name: str, topics: "Topics") -> None:
     if name in names.INTERNAL:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
     if await topics.exists(name):
-        raise _exists(name)
+        raise _already_exists(name)
     other = await _colliding(name, topics)
     if other is not None:
         text = f"Topic '{name}' collides with existing topic: {other}"
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
 
 
-class Room:
+class PartitionLimit:
     """How many partitions there may be: each takes memory of Pulsar's, and enough of them all that it has."""
 
     def __init__(self, settings: KafkaSettings, ask: Callable[[], Awaitable[int]]) -> None:
         """`ask` tells how many there are."""
         self._settings = settings
         self._ask = ask
-        self._there = Cached(self._count, _COUNTED_SECONDS)
+        self._there = Cached(self._count, _COUNT_LIFETIME_SECONDS)
         self._since = 0  # that were asked for since they were counted
 
     async def check(self, partitions: int, more: int, *, only: bool = False) -> None:
@@ -72,23 +72,23 @@ class Room:
 
 
 @contextmanager
-def taken(name: str) -> Iterator[None]:
+def translate_conflict(name: str) -> Iterator[None]:
     """Somebody else may be quicker."""
     try:
         yield
     except Conflict as error:
-        raise _exists(name) from error
+        raise _already_exists(name) from error
 
 
 async def _colliding(name: str, topics: "Topics") -> str | None:
     """A topic whose name differs from this one in nothing but dots and underscores."""
     marks = name.count(".") + name.count("_")
-    if marks <= _FEW_MARKS:  # most names: asking for each is quicker than listing all there are
+    if marks <= _MAX_SINGLE_CHECKS:  # most names: asking for each is quicker than listing all there are
         others = list(names.colliding(name))
         found = await asyncio.gather(*map(topics.exists, others))
         return next((other for other, exists in zip(others, found, strict=True) if exists), None)
     return next((other for other in await topics.names() if names.collides(name, other)), None)
 
 
-def _exists(name: str) -> KafkaError:
+def _already_exists(name: str) -> KafkaError:
     return KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")

@@ -6,12 +6,13 @@ from typing import Final
 from bridge.config import GroupSettings
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
-from bridge.storage.topics.configs import Entry, Kind, Source
+from bridge.storage.topics.config_table import ConfigType
+from bridge.storage.topics.configs import ConfigEntry, ConfigSource
 
 _NOT_SERVED: Final = ("share.", "streams.")
 
 
-def group_configs(groups: GroupSettings) -> list[Entry]:
+def group_configs(groups: GroupSettings) -> list[ConfigEntry]:
     """Every config, by name."""
     return [
         _entry("consumer.heartbeat.interval.ms", groups.consumer_heartbeat_interval_ms,
@@ -29,14 +30,14 @@ def check_group_configs(wanted: Iterable[tuple[str, str]], groups: GroupSettings
         if entry is None:
             text = f"Unknown group config name: {name}"
             if name.startswith(_NOT_SERVED):
-                text = f"{name} is for groups of a kind that is not served here"
+                text = f"{name} is for groups of a type that is not served here"
             raise KafkaError(ErrorCode.INVALID_CONFIG, text)
         if value.strip() != entry.value:
-            text = f"{name} is {entry.value} for all groups here and cannot be {value}: {entry.about}"
+            text = f"{name} is {entry.value} for all groups here and cannot be {value}: {entry.documentation}"
             raise KafkaError(ErrorCode.INVALID_CONFIG, text)
 
 
-def _entry(name: str, value: int, about: str) -> Entry:
-    inherited = (f"group.{name}", str(value), Source.STATIC_BROKER)
-    about = f"The bridge's setting {about}"
-    return Entry(name, str(value), True, Source.STATIC_BROKER, Kind.INT, about, (inherited,))
+def _entry(name: str, value: int, documentation: str) -> ConfigEntry:
+    inherited = (f"group.{name}", str(value), ConfigSource.STATIC_BROKER)
+    documentation = f"The bridge's setting {documentation}"
+    return ConfigEntry(name, str(value), True, ConfigSource.STATIC_BROKER, ConfigType.INT, documentation, (inherited,))

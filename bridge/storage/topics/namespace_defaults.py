@@ -7,13 +7,13 @@ from typing import Any, Final
 from bridge.config import Settings
 from bridge.futures import Cached
 from bridge.pulsar.admin import Admin, AdminError, Forbidden, Retention
-from bridge.storage.topics.configs import Facts
+from bridge.storage.topics.configs import TopicDefaults
 
 _BROKER_SECONDS: Final = 60.0  # a broker's configuration seldom changes
 _NAMESPACE_SECONDS: Final = 5.0
 
 
-class NamespaceFacts:
+class NamespaceDefaults:
     """Asked for once, for all topics and clients, and taken for true for some seconds."""
 
     def __init__(self, admin: Admin, settings: Settings) -> None:
@@ -24,12 +24,12 @@ class NamespaceFacts:
         self._retention = Cached(self._ask_retention, _NAMESPACE_SECONDS)
         self._quorum = Cached(self._ask_quorum, _NAMESPACE_SECONDS)
 
-    async def get(self) -> Facts:
+    async def get(self) -> TopicDefaults:
         """As for a topic that is still to be made; raises AdminError."""
         broker, retention, quorum = await asyncio.gather(self._broker.get(), self._retention.get(), self._quorum.get())
         megabytes = broker.get("managedLedgerMaxSizePerLedgerMbytes")
         minutes = broker.get("managedLedgerMaxLedgerRolloverTimeMinutes")
-        return Facts(
+        return TopicDefaults(
             retention=retention or _default_retention(broker),
             max_message_bytes=self._settings.kafka.max_request_bytes,
             ack_quorum=max(int(quorum or broker.get("managedLedgerDefaultAckQuorum") or 1), 1),

@@ -4,11 +4,11 @@ from collections.abc import Hashable
 
 from bridge.futures import loop_time
 
-_SECONDS = 1.0
-_MOST = 100_000
+_LIFETIME_SECONDS = 1.0
+_MAX_NAMES = 100_000
 
 
-class Absent:
+class NegativeCache:
     """Names or ids that nothing has."""
 
     def __init__(self) -> None:
@@ -16,11 +16,11 @@ class Absent:
 
     def __contains__(self, one: Hashable) -> bool:
         since = self._since.get(one)
-        return since is not None and loop_time() - since < _SECONDS
+        return since is not None and loop_time() - since < _LIFETIME_SECONDS
 
     def add(self, one: Hashable, asked_at: float) -> None:
         """It was not there at that time."""
-        if len(self._since) >= _MOST:
+        if len(self._since) >= _MAX_NAMES:
             self._since.clear()
         self._since[one] = asked_at
 

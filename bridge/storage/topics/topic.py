@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from bridge.futures import Cached
 from bridge.storage.partition import PartitionLog
-from bridge.storage.topics import topic_properties as kept
+from bridge.storage.topics import topic_properties
 
 UUID_PROPERTY = "kafkaTopicUUID"
 """Where KoP kept the topic id, and where the bridge keeps it."""
@@ -22,34 +22,34 @@ class Topic:
     partitions: int
     partitioned: bool
     id: uuid.UUID
-    known_at: float
+    refreshed_at: float
     properties: Mapping[str, str] = field(default_factory=dict)
     logs: dict[int, PartitionLog] = field(default_factory=dict)
-    refreshing: "asyncio.Task[None] | None" = None
+    refresh_task: "asyncio.Task[None] | None" = None
     sizes: "Cached[list[int]] | None" = None
     """The stored bytes of each partition."""
-    changing: asyncio.Lock = field(default_factory=asyncio.Lock)
-    changes: int = 0
+    change_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    change_count: int = 0
     """Made here: an answer of Pulsar's that was asked for before one may be from before it."""
     forgotten: bool = False
     """Whether another object stands for this name by now: logs opened here would be nobody's to close."""
 
-    def changed(self, *, partitions: int = 1, properties: Mapping[str, str] | None = None) -> None:
+    def apply_change(self, *, partitions: int = 1, properties: Mapping[str, str] | None = None) -> None:
         """Go by a change that was made here."""
-        self.changes += 1
+        self.change_count += 1
         self.partitions = max(self.partitions, partitions)
-        self.learn({**self.properties, **(properties or {})})
+        self.set_properties({**self.properties, **(properties or {})})
 
-    def learn(self, properties: Mapping[str, str]) -> None:
+    def set_properties(self, properties: Mapping[str, str]) -> None:
         """Take over what is kept with the topic: its configs, and where its logs start."""
         self.properties = properties
         for partition, partition_log in self.logs.items():
-            self.tell(partition, partition_log)
+            self.configure(partition, partition_log)
 
-    def tell(self, partition: int, partition_log: PartitionLog) -> None:
+    def configure(self, partition: int, partition_log: PartitionLog) -> None:
         """Let one log know what of this is its own."""
-        partition_log.raise_start(kept.log_start(self.properties, partition))
-        partition_log.learn(kept.configs(self.properties))
+        partition_log.raise_start(topic_properties.log_start(self.properties, partition))
+        partition_log.learn(topic_properties.configs(self.properties))
 
 
 def topic_id(properties: Mapping[str, str]) -> uuid.UUID | None:

@@ -14,22 +14,22 @@ from bridge.storage.topics.topic import NO_ID, UUID_PROPERTY, topic_id
 
 _log = log.get(__name__)
 
-_AT_ONCE = 16
-_RECENT = 1.0  # seconds
+_MAX_LOOKUPS = 16
+_RECENT_SECONDS = 1.0
 
 
-class TopicQuestions:
+class TopicLookup:
     """Asked about the topics of one namespace."""
 
     def __init__(self, storage: Storage, names: Names) -> None:
         self._client = storage.client
         self._admin = storage.admin
         self._names = names
-        self._asking = FairLimit(_AT_ONCE)
+        self._asking = FairLimit(_MAX_LOOKUPS)
         self._stored = SharedLook(self._ask_stored)
         self._partitioned = SharedLook(lambda: self._admin.partitioned_topics(names.namespace))
         self._shown = SharedLook(self._ask_shown)
-        self._recent = Cached(self._shown.look, _RECENT)
+        self._recent = Cached(self._shown.look, _RECENT_SECONDS)
 
     async def find(self, name: str) -> tuple[int, dict[str, str]] | None:
         """Partitions (0: not partitioned) and properties; None if there is no such topic."""

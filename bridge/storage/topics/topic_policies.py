@@ -45,7 +45,7 @@ class OwnPolicies:
 NONE: Final = OwnPolicies(Policies())
 
 
-class TopicPolicies:
+class TopicPolicyCache:
     """Of one namespace."""
 
     def __init__(self, client: PulsarClient, admin: Admin, namespace: str) -> None:

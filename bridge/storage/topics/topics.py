@@ -21,19 +21,20 @@ from bridge.storage.error_mapping import translated
 from bridge.storage.names import Names
 from bridge.storage.partition import PartitionLog
 from bridge.storage.services import Storage
-from bridge.storage.topics import topic_properties as kept
+from bridge.storage.topics import topic_properties
 from bridge.storage.topics.administration import Administration
-from bridge.storage.topics.creation import Room, check_new, taken
-from bridge.storage.topics.negative_cache import Absent
+from bridge.storage.topics.creation import PartitionLimit, check_new_topic, translate_conflict
+from bridge.storage.topics.negative_cache import NegativeCache
 from bridge.storage.topics.topic import NO_ID, UUID_PROPERTY, Topic, topic_id
-from bridge.storage.topics.topic_lookup import TopicQuestions
+from bridge.storage.topics.topic_lookup import TopicLookup
 
 _log = log.get(__name__)
 
-_FRESH = 5.0  # seconds that what is known of a topic is taken for true; then it is asked anew in the background
-_SWEEP = 10.0
-_AT_ONCE = 16
-_MANY = 32
+_REFRESH_SECONDS = 5.0
+"""The age at which what is known of a topic is asked again, in the background."""
+_SWEEP_SECONDS = 10.0
+_MAX_OPENING_PARTITIONS = 16
+_MANY_LOOKUPS = 32
 
 
 class Topics:
@@ -45,14 +46,14 @@ class Topics:
         self._names = Names(storage.settings.pulsar.full_namespace)
         self._known: dict[str, Topic] = {}
         self._ids: dict[uuid.UUID, Topic] = {}  # of `_known`
-        self._absent = Absent()
+        self._negative_cache = NegativeCache()
         self._everything = SharedLook(self.all)
         self._finding: dict[str, asyncio.Future[Topic | None]] = {}
         self._outdated: set[str] = set()  # being looked for, and created or deleted since that was asked
         self._deleting: Counter[str] = Counter()  # by deletions here that are under way
-        self._questions = TopicQuestions(storage, self._names)
-        self.room = Room(storage.settings.kafka, self._questions.count)
-        self._readying = FairLimit(_AT_ONCE)
+        self._lookup = TopicLookup(storage, self._names)
+        self.partition_limit = PartitionLimit(storage.settings.kafka, self._lookup.count)
+        self._opening = FairLimit(_MAX_OPENING_PARTITIONS)
         self._sweeper: asyncio.Task[None] | None = None
         self._closing: set[asyncio.Task[None]] = set()
         self.on_removed: list[Callable[[str], None]] = []
@@ -64,12 +65,12 @@ class Topics:
     async def start(self) -> None:
         """Watch the namespace where the broker offers it, and close what nobody uses."""
         self._sweeper = asyncio.get_running_loop().create_task(self._sweep(), name="storage sweeper")
-        await self._storage.client.watch_topics(self._names.namespace, self._changed)
+        await self._storage.client.watch_topics(self._names.namespace, self._namespace_changed)
 
     async def close(self) -> None:
         """Close every partition log; nothing is opened any more."""
         self._stopped = True
-        asking = [topic.refreshing for topic in self._known.values() if topic.refreshing is not None]
+        asking = [topic.refresh_task for topic in self._known.values() if topic.refresh_task is not None]
         for task in (self._sweeper, *asking, *self._finding.values()):
             if task is not None:
                 task.cancel()
@@ -86,7 +87,7 @@ class Topics:
     def cached(self, name: str) -> Topic | None:
         """The topic if it is known already: no waiting, possibly some seconds old."""
         topic = self._known.get(name)
-        if topic is not None and loop_time() - topic.known_at > _FRESH:
+        if topic is not None and loop_time() - topic.refreshed_at > _REFRESH_SECONDS:
             self._refresh(topic)
         return topic
 
@@ -95,17 +96,17 @@ class Topics:
         topic = self.cached(name)
         if topic is not None:
             return topic
-        if not names.is_shown(name) or name in self._absent:
+        if not names.is_shown(name) or name in self._negative_cache:
             return None
         # asked for many times at once, it is looked for once, and all go on in the order they came
         finding = self._finding.get(name)
         if finding is None:
             finding = asyncio.ensure_future(self._find(name))
             self._finding[name] = finding
-            finding.add_done_callback(partial(self._found, name))
+            finding.add_done_callback(partial(self._find_done, name))
         return await shared(finding, KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this node stops"))
 
-    def _found(self, name: str, finding: "asyncio.Future[Topic | None]") -> None:
+    def _find_done(self, name: str, finding: "asyncio.Future[Topic | None]") -> None:
         self._finding.pop(name, None)
         seen(finding)
 
@@ -124,18 +125,18 @@ class Topics:
 
     async def by_id(self, topic_id: uuid.UUID) -> Topic | None:
         """The topic with this id."""
-        if topic_id == NO_ID or topic_id in self._absent:
+        if topic_id == NO_ID or topic_id in self._negative_cache:
             return None
         if topic_id not in self._ids:
             asked_at = loop_time()
             await self._everything.look()
             if topic_id not in self._ids:
-                self._absent.add(topic_id, asked_at)
+                self._negative_cache.add(topic_id, asked_at)
         return self._ids.get(topic_id)
 
     async def names(self) -> list[str]:
         """The names of all topics that Kafka clients may see, in order."""
-        return sorted(await self._questions.names())
+        return sorted(await self._lookup.names())
 
     async def all(self) -> list[Topic]:
         """Every topic that Kafka clients may see, by name."""
@@ -143,7 +144,7 @@ class Topics:
         found = await self.names()
         for name in self._known.keys() - set(found):
             # gone, or made while the list was: what was learnt since it was asked for is newer than the list
-            if self._known[name].known_at < started:
+            if self._known[name].refreshed_at < started:
                 self._refresh(self._known[name])
         topics = await gathered(map(self.get, found))
         return [topic for topic in topics if topic is not None]
@@ -167,10 +168,10 @@ class Topics:
             full = self._names.partition(topic.name, partition, partitioned=topic.partitioned)
             log = topic.logs[partition] = PartitionLog(full, self._storage, lambda: self.forget(topic))
             self._storage.metrics.open_partitions.inc()
-            topic.tell(partition, log)
+            topic.configure(partition, log)
         return log
 
-    def note_missing(self, name: str, partition: int, producer: tuple[int, int, int]) -> None:
+    def note_missing_batch(self, name: str, partition: int, producer: tuple[int, int, int]) -> None:
         """A batch of an idempotent producer (id, epoch, sequence) was received and did not come into its log."""
         for partitioned in (True, False):  # perhaps nobody could say what it is
             self._storage.missing.note(self._names.partition(name, partition, partitioned=partitioned), *producer)
@@ -191,50 +192,50 @@ class Topics:
     ) -> Topic:
         """Create a topic and wait until a produce to each partition would work; KafkaError otherwise.
 
-        `is_new`: `check_new` has been asked already.
+        `is_new`: `check_new_topic` has been asked already.
         """
         if not is_new:
-            await check_new(name, self)
+            await check_new_topic(name, self)
         new_id = uuid.uuid4()
         properties = {UUID_PROPERTY: str(new_id)}
         if not configs:
             await self._create(name, partitions, properties)
         else:
-            wanted, facts = await self.administration.check(configs)
-            properties |= kept.with_configs(wanted)
+            wanted, defaults = await self.administration.validate_configs(configs)
+            properties |= topic_properties.with_configs(wanted)
             await self._create(name, partitions, properties)
             try:
-                await self.administration.carry(name, wanted, facts)
+                await self.administration.set_policies(name, wanted, defaults)
             except KafkaError:
                 with suppress(AdminError):
                     await self._storage.admin.delete_partitioned(self._names.pulsar(name), force=True)
                 self._forget(name)
                 raise
-        topic = self._created(Topic(name, partitions, True, new_id, loop_time(), properties))
-        await self.ready(topic)
+        topic = self._register_created(Topic(name, partitions, True, new_id, loop_time(), properties))
+        await self.wait_writable(topic)
         return topic
 
     async def _create(self, name: str, partitions: int, properties: Mapping[str, str]) -> None:
-        with translated(), taken(name):
+        with translated(), translate_conflict(name):
             await self._storage.admin.create_partitioned(self._names.pulsar(name), partitions, properties)
 
-    def _created(self, topic: Topic) -> Topic:
+    def _register_created(self, topic: Topic) -> Topic:
         """Take a topic in that was just created; what was known of the name before is of another one."""
         known = self._known.get(topic.name)
         if known is not None and known.id == topic.id:
             return known  # somebody has found it meanwhile
         self._forget(topic.name)
-        topic = self._take(topic)
+        topic = self._register(topic)
         for partition in range(topic.partitions):
             self.log(topic, partition).mark_empty()
         return topic
 
-    def _take(self, topic: Topic) -> Topic:
+    def _register(self, topic: Topic) -> Topic:
         """Go by what was learnt of a topic, unless somebody was quicker."""
         if self._stopped:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this node stops")
-        self._absent.discard(topic.name)
-        self._absent.discard(topic.id)
+        self._negative_cache.discard(topic.name)
+        self._negative_cache.discard(topic.id)
         known = self._known.setdefault(topic.name, topic)
         if known.id != NO_ID:
             self._ids[known.id] = known
@@ -244,7 +245,7 @@ class Topics:
         """The topic, created with the default number of partitions if there is none (automatic creation)."""
         partitions = self._storage.settings.kafka.default_partitions
         try:
-            await self.room.check(partitions, partitions)
+            await self.partition_limit.check(partitions, partitions)
             return await self.create(name, partitions)
         except KafkaError as error:
             if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
@@ -254,11 +255,11 @@ class Topics:
             raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name} appeared and went")
         return topic
 
-    async def ready(self, topic: Topic) -> None:
+    async def wait_writable(self, topic: Topic) -> None:
         """Wait until a produce to each partition would work (clients do not expect a first refusal)."""
 
         async def one(partition: int) -> None:
-            async with self._readying:
+            async with self._opening:
                 await self.log(topic, partition).writable()
 
         await gathered(map(one, range(topic.partitions)))
@@ -283,18 +284,18 @@ class Topics:
             self._deleting += Counter()  # without those that are done
         self._forget(topic.name)
 
-    async def grow(self, topic: Topic, partitions: int) -> None:
+    async def add_partitions(self, topic: Topic, partitions: int) -> None:
         """Give a topic more partitions and wait until a produce to each would work."""
-        await self.administration.grow(topic, partitions)
-        await self.ready(topic)
+        await self.administration.add_partitions(topic, partitions)
+        await self.wait_writable(topic)
 
     # --- within ---
 
-    async def _may_be_there(self, name: str) -> bool:
+    async def _may_exist(self, name: str) -> bool:
         """Of many that are asked for at once, as by scanners, one list tells which there are, if our login gets it."""
-        if len(self._finding) > _MANY:
+        if len(self._finding) > _MANY_LOOKUPS:
             with suppress(KafkaError):
-                return name in await self._questions.recent_names()
+                return name in await self._lookup.recent_names()
         return True
 
     async def _find(self, name: str) -> Topic | None:
@@ -302,54 +303,54 @@ class Topics:
         while True:
             self._outdated.discard(name)
             asked_at = loop_time()
-            found = await self._questions.find(name) if await self._may_be_there(name) else None
+            found = await self._lookup.find(name) if await self._may_exist(name) else None
             topic = None
             if found is not None and not self._deleting[name]:
                 partitions, properties = found
-                known_id = await self._questions.id_of(name, properties)
+                known_id = await self._lookup.id_of(name, properties)
                 topic = Topic(name, partitions or 1, partitions > 0, known_id, loop_time(), properties)
             if name not in self._outdated:
                 if topic is not None and not self._deleting[name]:
-                    return self._take(topic)
-                self._absent.add(name, asked_at)
+                    return self._register(topic)
+                self._negative_cache.add(name, asked_at)
                 return None
 
     def _refresh(self, topic: Topic) -> None:
-        if topic.refreshing is None or topic.refreshing.done():
-            topic.refreshing = asyncio.get_running_loop().create_task(self._ask_anew(topic))
+        if topic.refresh_task is None or topic.refresh_task.done():
+            topic.refresh_task = asyncio.get_running_loop().create_task(self._refresh_now(topic))
 
-    async def _ask_anew(self, topic: Topic) -> None:
-        changes = topic.changes
+    async def _refresh_now(self, topic: Topic) -> None:
+        changes = topic.change_count
         try:
-            found = await self._questions.find(topic.name)
+            found = await self._lookup.find(topic.name)
         except KafkaError as error:
             _log.warning("! topic not refreshed", extra={"topic": topic.name, "error": str(error)})
-            topic.known_at = loop_time()
+            topic.refreshed_at = loop_time()
             return
         if found is None or topic.id not in (topic_id(found[1]), NO_ID):  # none, or another of the same name
             self._forget(topic.name, topic)
-            self._tell_removed(topic.name)
+            self._call_on_removed(topic.name)
             return
         partitions, properties = found
-        if topic.changes != changes:
+        if topic.change_count != changes:
             return  # the answer may be from before the change: the next one tells
         if topic.partitioned and partitions < topic.partitions:
             self._forget(topic.name, topic)
             return
         topic.partitions = max(partitions, 1)
-        topic.learn(properties)
-        topic.known_at = loop_time()
+        topic.set_properties(properties)
+        topic.refreshed_at = loop_time()
 
-    def _changed(self, added: Sequence[str], removed: Sequence[str]) -> None:
+    def _namespace_changed(self, added: Sequence[str], removed: Sequence[str]) -> None:
         """The namespace changed: topics that went are forgotten at once, new ones are found when asked for."""
         for full in added:
-            self._absent.discard(self._names.owner(full))
+            self._negative_cache.discard(self._names.owner(full))
         for name in {name for full in removed if (name := self._names.owner(full)) is not None}:
             if name in self._known:
                 self._refresh(self._known[name])
-            self._tell_removed(name)
+            self._call_on_removed(name)
 
-    def _tell_removed(self, name: str) -> None:
+    def _call_on_removed(self, name: str) -> None:
         for callback in self.on_removed:
             callback(name)
 
@@ -360,7 +361,7 @@ class Topics:
         The producers of old and new have one name, so that the broker lets the new one in when the old one has left.
         """
         if which is None:
-            self._questions.changed()
+            self._lookup.changed()
             if name in self._finding:
                 self._outdated.add(name)
         topic = self._known.get(name)
@@ -386,7 +387,7 @@ class Topics:
 
     async def _sweep(self) -> None:
         while True:
-            await asyncio.sleep(_SWEEP)
+            await asyncio.sleep(_SWEEP_SECONDS)
             with suppress(KafkaError):
                 await self._storage.catch_up_readers.sweep()
             for topic in list(self._known.values()):

@@ -10,28 +10,28 @@ from bridge.pulsar.admin import Retention
 from bridge.storage.topics.configs import (
     COMPACTION_THRESHOLD,
     FOREVER,
-    Facts,
+    ConfigSource,
     Operation,
     Policies,
-    Source,
-    altered,
-    checked,
-    current,
+    TopicDefaults,
+    apply_operations,
+    current_configs,
     describe,
-    policies,
+    to_policies,
+    validate,
 )
 
-FACTS = Facts(retention=Retention(99, -1), max_message_bytes=5_000_000, ack_quorum=2, ledger_bytes=1 << 30)
+DEFAULTS = TopicDefaults(retention=Retention(99, -1), max_message_bytes=5_000_000, ack_quorum=2, ledger_bytes=1 << 30)
 
 
 def shown(configs: dict[str, str], actual: Policies | None = None) -> dict[str, str]:
-    found = describe(configs, policies(configs, FACTS) if actual is None else actual, FACTS)
+    found = describe(configs, to_policies(configs, DEFAULTS) if actual is None else actual, DEFAULTS)
     return {entry.name: entry.value for entry in found}
 
 
 def test_without_configs_the_namespace_s_policies_hold() -> None:
-    assert policies({}, FACTS) == Policies(None, None)
-    assert policies({"cleanup.policy": "delete"}, FACTS) == Policies(None, None)
+    assert to_policies({}, DEFAULTS) == Policies(None, None)
+    assert to_policies({"cleanup.policy": "delete"}, DEFAULTS) == Policies(None, None)
 
 
 @pytest.mark.parametrize(
@@ -50,12 +50,12 @@ def test_without_configs_the_namespace_s_policies_hold() -> None:
     ],
 )
 def test_retention_is_never_less_than_asked(configs: dict[str, str], retention: Retention) -> None:
-    assert policies(configs, FACTS).retention == retention
+    assert to_policies(configs, DEFAULTS).retention == retention
 
 
 def test_compacted_topics_are_compacted_by_pulsar() -> None:
-    assert policies({"cleanup.policy": "compact"}, FACTS).compaction_threshold == COMPACTION_THRESHOLD
-    assert policies({"cleanup.policy": "delete,compact"}, FACTS) == Policies(None, COMPACTION_THRESHOLD)
+    assert to_policies({"cleanup.policy": "compact"}, DEFAULTS).compaction_threshold == COMPACTION_THRESHOLD
+    assert to_policies({"cleanup.policy": "delete,compact"}, DEFAULTS) == Policies(None, COMPACTION_THRESHOLD)
 
 
 @pytest.mark.parametrize(
@@ -75,13 +75,13 @@ def test_compacted_topics_are_compacted_by_pulsar() -> None:
 )  # fmt: skip
 def test_what_cannot_be_had_is_refused_by_name(name: str, value: str | None) -> None:
     with pytest.raises(KafkaError, match=name) as raised:
-        checked({name: value}, FACTS)
+        validate({name: value}, DEFAULTS)
     assert raised.value.code == ErrorCode.INVALID_CONFIG
 
 
 def test_everything_that_is_shown_may_be_written_back() -> None:
     written = shown({"retention.ms": "1", "cleanup.policy": "compact,delete"})
-    kept = checked(dict(written), FACTS)
+    kept = validate(dict(written), DEFAULTS)
     assert shown(kept) == written
     assert "message.timestamp.type" not in kept
     assert kept["compression.type"] == "producer"
@@ -91,7 +91,7 @@ def test_everything_that_is_shown_may_be_written_back() -> None:
     ("name", "value"), [("entry.format", "kafka"), ("compression.type", "zstd"), ("compression.type", "uncompressed")]
 )
 def test_how_batches_are_stored_is_chosen(name: str, value: str) -> None:
-    assert checked({name: f" {value} "}, FACTS) == {name: value}
+    assert validate({name: f" {value} "}, DEFAULTS) == {name: value}
     assert shown({name: value})[name] == value
     assert shown({})["compression.type"] == "producer"
     assert shown({})["entry.format"] == "pulsar"
@@ -101,42 +101,42 @@ def test_how_far_timestamps_may_be_from_the_present_is_chosen() -> None:
     before, after = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
     assert (shown({})[before], shown({})[after]) == (str(2**63 - 1), "3600000")  # Kafka's, since KIP-1030
     asked = {before: "86400000", after: "0"}
-    assert checked(dict(asked), FACTS) == asked
+    assert validate(dict(asked), DEFAULTS) == asked
     assert {name: shown(asked)[name] for name in asked} == asked
 
 
 def test_compacted_topics_are_of_format_pulsar() -> None:
     with pytest.raises(KafkaError, match=r"entry\.format") as raised:
-        checked({"entry.format": "kafka", "cleanup.policy": "compact"}, FACTS)
+        validate({"entry.format": "kafka", "cleanup.policy": "compact"}, DEFAULTS)
     assert raised.value.code == ErrorCode.INVALID_CONFIG
-    found = describe({"cleanup.policy": "compact"}, Policies(FOREVER, 1000), replace(FACTS, entry_format="kafka"))
+    found = describe({"cleanup.policy": "compact"}, Policies(FOREVER, 1000), replace(DEFAULTS, entry_format="kafka"))
     assert {one.name: one.value for one in found}["entry.format"] == "pulsar"
 
 
 def test_asking_for_less_safety_than_there_is_is_granted() -> None:
-    assert checked({"min.insync.replicas": "1", "unclean.leader.election.enable": "FALSE"}, FACTS) == {}
-    assert checked({"flush.messages": "1000"}, FACTS) == {"flush.messages": "1000"}
+    assert validate({"min.insync.replicas": "1", "unclean.leader.election.enable": "FALSE"}, DEFAULTS) == {}
+    assert validate({"flush.messages": "1000"}, DEFAULTS) == {"flush.messages": "1000"}
 
 
 def test_values_are_kept_in_one_form() -> None:
     asked: dict[str, str | None] = {"cleanup.policy": " compact, delete,compact ", "retention.ms": " 007 "}
-    assert checked(asked, FACTS) == {"cleanup.policy": "compact,delete", "retention.ms": "7"}
+    assert validate(asked, DEFAULTS) == {"cleanup.policy": "compact,delete", "retention.ms": "7"}
 
 
 def test_values_come_back_as_given_with_where_they_come_from() -> None:
-    entries = {entry.name: entry for entry in describe({"retention.ms": "1"}, Policies(Retention(1, -1)), FACTS)}
+    entries = {entry.name: entry for entry in describe({"retention.ms": "1"}, Policies(Retention(1, -1)), DEFAULTS)}
     mine = entries["retention.ms"]
-    assert (mine.value, mine.source, mine.read_only) == ("1", Source.TOPIC, False)
+    assert (mine.value, mine.source, mine.read_only) == ("1", ConfigSource.TOPIC, False)
     assert mine.synonyms == (
-        ("retention.ms", "1", Source.TOPIC),
-        ("log.retention.ms", str(99 * 60_000), Source.DEFAULT),
+        ("retention.ms", "1", ConfigSource.TOPIC),
+        ("log.retention.ms", str(99 * 60_000), ConfigSource.DEFAULT),
     )
     assert entries["min.insync.replicas"].value == "2"
     assert entries["min.insync.replicas"].read_only
     assert entries["segment.bytes"].value == str(1 << 30)
     assert "flush.ms" not in entries
     assert list(entries) == sorted(entries)
-    assert all(entry.about for entry in entries.values())
+    assert all(entry.documentation for entry in entries.values())
 
 
 def test_what_was_set_through_pulsar_since_is_what_is_shown() -> None:
@@ -151,11 +151,11 @@ def test_what_was_set_through_pulsar_since_is_what_is_shown() -> None:
 
 def test_changing_one_config_leaves_what_was_set_through_pulsar() -> None:
     actual = Policies(Retention(5, -1))
-    present = current({}, actual, FACTS)
-    after = altered(present, [("segment.ms", Operation.SET, "5")], FACTS)
-    assert policies(checked(after, FACTS), FACTS) == actual
-    gone = altered(present, [("retention.ms", Operation.DELETE, None), ("retention.bytes", 1, None)], FACTS)
-    assert policies(checked(gone, FACTS), FACTS) == Policies()
+    present = current_configs({}, actual, DEFAULTS)
+    after = apply_operations(present, [("segment.ms", Operation.SET, "5")], DEFAULTS)
+    assert to_policies(validate(after, DEFAULTS), DEFAULTS) == actual
+    gone = apply_operations(present, [("retention.ms", Operation.DELETE, None), ("retention.bytes", 1, None)], DEFAULTS)
+    assert to_policies(validate(gone, DEFAULTS), DEFAULTS) == Policies()
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_changing_one_config_leaves_what_was_set_through_pulsar() -> None:
     ],
 )
 def test_lists_grow_and_shrink(present: dict[str, str], operation: int, value: str | None, after: str | None) -> None:
-    assert altered(present, [("cleanup.policy", operation, value)], FACTS).get("cleanup.policy") == after
+    assert apply_operations(present, [("cleanup.policy", operation, value)], DEFAULTS).get("cleanup.policy") == after
 
 
 @pytest.mark.parametrize(
@@ -183,5 +183,5 @@ def test_lists_grow_and_shrink(present: dict[str, str], operation: int, value: s
 )
 def test_wrong_changes_are_refused(name: str, operation: int, value: str | None, code: ErrorCode) -> None:
     with pytest.raises(KafkaError) as raised:
-        altered({}, [(name, operation, value)], FACTS)
+        apply_operations({}, [(name, operation, value)], DEFAULTS)
     assert raised.value.code == code

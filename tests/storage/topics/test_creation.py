@@ -8,7 +8,7 @@ from bridge.config import Settings
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.admin import AdminError, Conflict
-from bridge.storage.topics.creation import Room, check_new, taken
+from bridge.storage.topics.creation import PartitionLimit, check_new_topic, translate_conflict
 
 
 class Topics:
@@ -28,13 +28,13 @@ class Topics:
 
 async def refused(name: str, topics: Any) -> tuple[int, str]:
     with pytest.raises(KafkaError) as raised:
-        await check_new(name, topics)
+        await check_new_topic(name, topics)
     return raised.value.code, raised.value.message
 
 
 async def test_a_name_that_nobody_has_is_free() -> None:
     for name in ("a", "a.b", "a.b.c.d.e"):
-        await check_new(name, Topics("a-b", "a.b.c.d"))  # type: ignore[arg-type]
+        await check_new_topic(name, Topics("a-b", "a.b.c.d"))  # type: ignore[arg-type]
 
 
 async def test_a_name_that_somebody_has_is_taken() -> None:
@@ -55,7 +55,7 @@ async def test_internal_topics_are_not_created() -> None:
 
 
 def test_who_comes_second_is_told_so() -> None:
-    with pytest.raises(KafkaError, match=r"Topic 'a' already exists\.") as raised, taken("a"):
+    with pytest.raises(KafkaError, match=r"Topic 'a' already exists\.") as raised, translate_conflict("a"):
         raise Conflict(409, "This topic already exists")
     assert raised.value.code == ErrorCode.TOPIC_ALREADY_EXISTS
 
@@ -80,9 +80,9 @@ class Counted:
         return self.count
 
 
-def room(there: int, **limits: int) -> tuple[Room, Counted]:
+def room(there: int, **limits: int) -> tuple[PartitionLimit, Counted]:
     counted = Counted(there)
-    return Room(Settings().with_values(kafka=limits).kafka, counted.ask), counted
+    return PartitionLimit(Settings().with_values(kafka=limits).kafka, counted.ask), counted
 
 
 async def test_a_topic_may_have_so_many_partitions() -> None:
@@ -108,6 +108,6 @@ async def test_who_may_not_count_them_makes_topics_all_the_same() -> None:
     async def ask() -> int:
         raise AdminError(403, "no")
 
-    most = Room(Settings().with_values(kafka={"max_partitions": 10}).kafka, ask)
+    most = PartitionLimit(Settings().with_values(kafka={"max_partitions": 10}).kafka, ask)
     for _ in range(3):
         await most.check(8, 8)

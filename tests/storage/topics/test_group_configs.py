@@ -24,8 +24,8 @@ def test_what_holds_may_be_asked_for() -> None:
     ("name", "value", "text"),
     [
         ("consumer.session.timeout.ms", "45000", "is 50000 for all groups here and cannot be 45000"),
-        ("share.session.timeout.ms", "45000", "groups of a kind that is not served"),
-        ("streams.num.standby.replicas", "1", "groups of a kind that is not served"),
+        ("share.session.timeout.ms", "45000", "groups of a type that is not served"),
+        ("streams.num.standby.replicas", "1", "groups of a type that is not served"),
         ("no.such", "1", "Unknown group config name: no.such"),
     ],
 )

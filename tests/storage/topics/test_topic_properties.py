@@ -3,47 +3,51 @@
 import pytest
 
 from bridge.codec.compression import KafkaCodec
-from bridge.storage.topics import topic_properties as kept
+from bridge.storage.topics import topic_properties
 
 
 def test_configs_come_back() -> None:
     configs = {"retention.ms": "5", "cleanup.policy": "compact,delete", "max.message.bytes": "77"}
-    properties = {"other": "x", **kept.with_configs(configs)}
-    assert kept.configs(properties) == configs
-    assert kept.max_message_bytes(kept.configs(properties)) == 77
-    assert kept.is_compacted(kept.configs(properties))
+    properties = {"other": "x", **topic_properties.with_configs(configs)}
+    assert topic_properties.configs(properties) == configs
+    assert topic_properties.max_message_bytes(topic_properties.configs(properties)) == 77
+    assert topic_properties.is_compacted(topic_properties.configs(properties))
 
 
 def test_how_far_timestamps_may_be_from_the_present() -> None:
-    before, after = kept.TIMESTAMP_BEFORE, kept.TIMESTAMP_AFTER
-    assert kept.max_timestamp_distances({}) == (2**63 - 1, 3_600_000)
-    assert kept.max_timestamp_distances({before: "5", after: "0"}) == (5, 0)
-    assert kept.max_timestamp_distances({before: "-1", after: "soon"}) == (2**63 - 1, 3_600_000)
+    before, after = topic_properties.TIMESTAMP_BEFORE, topic_properties.TIMESTAMP_AFTER
+    assert topic_properties.max_timestamp_distances({}) == (2**63 - 1, 3_600_000)
+    assert topic_properties.max_timestamp_distances({before: "5", after: "0"}) == (5, 0)
+    assert topic_properties.max_timestamp_distances({before: "-1", after: "soon"}) == (2**63 - 1, 3_600_000)
 
 
 def test_nothing_kept() -> None:
-    assert kept.configs({}) == {}
-    assert kept.max_message_bytes({}) is None
-    assert not kept.is_compacted({})
-    assert not kept.is_compacted({"cleanup.policy": "delete"})
-    assert kept.log_start({}, 3) == 0
+    assert topic_properties.configs({}) == {}
+    assert topic_properties.max_message_bytes({}) is None
+    assert not topic_properties.is_compacted({})
+    assert not topic_properties.is_compacted({"cleanup.policy": "delete"})
+    assert topic_properties.log_start({}, 3) == 0
 
 
 @pytest.mark.parametrize(("kop", "ours"), [("pulsar", "pulsar"), ("kafka", "kafka"), ("mixed_kafka", "kafka")])
 def test_the_format_of_kop_s_topics_is_theirs_until_a_client_says_otherwise(kop: str, ours: str) -> None:
     properties = {"kafkaEntryFormat": kop}
-    assert kept.configs(properties) == {"entry.format": ours}
+    assert topic_properties.configs(properties) == {"entry.format": ours}
     for said in ("pulsar", "kafka"):
-        assert kept.configs({**properties, **kept.with_configs({"entry.format": said})}) == {"entry.format": said}
-    assert kept.configs({"kafkaEntryFormat": "avro"}) == {}
+        assert topic_properties.configs({**properties, **topic_properties.with_configs({"entry.format": said})}) == {
+            "entry.format": said
+        }
+    assert topic_properties.configs({"kafkaEntryFormat": "avro"}) == {}
 
 
 def test_compacted_topics_are_of_format_pulsar() -> None:
     compacted = {"cleanup.policy": "compact,delete"}
-    assert kept.entry_format(compacted, "kafka") == "pulsar"
-    assert kept.configs({"kafkaEntryFormat": "kafka", **kept.with_configs(compacted)}) == compacted
-    assert kept.entry_format({}, "kafka") == "kafka"
-    assert kept.entry_format({"entry.format": "pulsar"}, "kafka") == "pulsar"
+    assert topic_properties.entry_format(compacted, "kafka") == "pulsar"
+    assert (
+        topic_properties.configs({"kafkaEntryFormat": "kafka", **topic_properties.with_configs(compacted)}) == compacted
+    )
+    assert topic_properties.entry_format({}, "kafka") == "kafka"
+    assert topic_properties.entry_format({"entry.format": "pulsar"}, "kafka") == "pulsar"
 
 
 @pytest.mark.parametrize(
@@ -52,14 +56,18 @@ def test_compacted_topics_are_of_format_pulsar() -> None:
      ("lz4", KafkaCodec.LZ4), ("snappy", KafkaCodec.SNAPPY)],
 )  # fmt: skip
 def test_codecs_go_by_their_names(value: str, codec: KafkaCodec | None) -> None:
-    assert kept.codec({"compression.type": value}) == codec
+    assert topic_properties.codec({"compression.type": value}) == codec
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "1", '"x"'])
 def test_what_is_no_config_is_none(text: str) -> None:
-    assert kept.configs({kept.CONFIGS: text}) == {}
+    assert topic_properties.configs({topic_properties.CONFIGS: text}) == {}
 
 
 def test_log_starts_are_kept_for_each_partition() -> None:
-    properties = {kept.log_start_property(1): "42", kept.log_start_property(11): "7", kept.log_start_property(2): "x"}
-    assert [kept.log_start(properties, partition) for partition in (0, 1, 2, 11)] == [0, 42, 0, 7]
+    properties = {
+        topic_properties.log_start_property(1): "42",
+        topic_properties.log_start_property(11): "7",
+        topic_properties.log_start_property(2): "x",
+    }
+    assert [topic_properties.log_start(properties, partition) for partition in (0, 1, 2, 11)] == [0, 42, 0, 7]

@@ -166,10 +166,10 @@ async def test_an_answer_from_before_a_change_does_not_undo_it(topics: Topics, a
     async with admin.holding(f"{topic.name}/partitions") as asked:
         topics._refresh(topic)
         await asked()
-        await topics.grow(topic, 5)
+        await topics.add_partitions(topic, 5)
         await topics.administration.move_start(topic, 0, 0)
-    assert topic.refreshing is not None
-    await topic.refreshing
+    assert topic.refresh_task is not None
+    await topic.refresh_task
     assert topic.partitions == 5
     assert topics.cached(topic.name) is topic
     assert await write(topics.log(topic, 4)) == 0
