@@ -17,7 +17,6 @@ STILL_TO_DO = (
     "native",
     "pipeline",
     "tests",
-    "README.md",
     "ARCHITECTURE.md",
     "CHANGELOG.md",
     "CONVENTIONS.md",
