@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from bridge import log
 from bridge.errors import KafkaError
@@ -13,15 +13,13 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.admin import AdminError
 from bridge.storage.error_mapping import translated
 from bridge.storage.names import Names
+from bridge.storage.partition import PartitionLog
+from bridge.storage.services import Storage
 from bridge.storage.topics import configs, topic_properties
 from bridge.storage.topics.configs import ConfigEntry, Policies, TopicDefaults
 from bridge.storage.topics.namespace_defaults import NamespaceDefaults
+from bridge.storage.topics.topic import Topic
 from bridge.storage.topics.topic_policies import OwnPolicies, TopicPolicyCache
-
-if TYPE_CHECKING:
-    from bridge.storage.partition import PartitionLog
-    from bridge.storage.services import Storage
-    from bridge.storage.topics.topic import Topic
 
 _log = log.get(__name__)
 
@@ -49,7 +47,7 @@ class TopicConfigs:
 class Administration:
     """Changes topics through Pulsar's admin API."""
 
-    def __init__(self, storage: "Storage", names: Names) -> None:
+    def __init__(self, storage: Storage, names: Names) -> None:
         self._storage = storage
         self._names = names
         self._defaults = NamespaceDefaults(storage.admin, storage.settings)
@@ -59,7 +57,7 @@ class Administration:
         """Read no more."""
         await self.policies.close()
 
-    async def add_partitions(self, topic: "Topic", partitions: int) -> None:
+    async def add_partitions(self, topic: Topic, partitions: int) -> None:
         """Give a topic more partitions; `Topics.ready` tells when a produce to them would work."""
         try:
             with translated():
@@ -72,13 +70,13 @@ class Administration:
             raise
         topic.apply_change(partitions=partitions)
 
-    async def sizes(self, topic: "Topic") -> list[int]:
+    async def sizes(self, topic: Topic) -> list[int]:
         """The stored bytes of each partition, as they were a moment ago."""
         if topic.sizes is None:
             topic.sizes = Cached(partial(self._sizes, topic), _SIZES_LIFETIME_SECONDS)
         return await topic.sizes.get()
 
-    async def _sizes(self, topic: "Topic") -> list[int]:
+    async def _sizes(self, topic: Topic) -> list[int]:
         full = [
             self._names.partition(topic.name, index, partitioned=topic.partitioned) for index in range(topic.partitions)
         ]
@@ -89,7 +87,7 @@ class Administration:
             sizes = await admin.partition_sizes(self._names.pulsar(topic.name))
         return [sizes.get(name, 0) for name in full]
 
-    async def delete_records(self, topic: "Topic", partition: int, partition_log: "PartitionLog", offset: int) -> int:
+    async def delete_records(self, topic: Topic, partition: int, partition_log: PartitionLog, offset: int) -> int:
         """Let nobody read what is before `offset` (−1: the end) any more; the first offset that is left."""
         if topic_properties.configs(topic.properties).get("cleanup.policy") == "compact":
             raise KafkaError(ErrorCode.POLICY_VIOLATION, "each key's last record is kept: cleanup.policy is compact")
@@ -99,7 +97,7 @@ class Administration:
             partition_log.raise_start(start)  # should the topic have been forgotten meanwhile
         return partition_log.known_start
 
-    async def move_start(self, topic: "Topic", partition: int, offset: int) -> None:
+    async def move_start(self, topic: Topic, partition: int, offset: int) -> None:
         """Keep that a partition starts at `offset` at least, and have Pulsar delete what it may."""
         async with topic.change_lock:
             with translated():
@@ -109,7 +107,7 @@ class Administration:
         except AdminError as error:  # it trims by itself when the ledger is full
             _log.info("= not trimmed", extra={"topic": topic.name, "partition": partition, "reason": error.reason})
 
-    async def _raise_start(self, topic: "Topic", partition: int, offset: int) -> None:
+    async def _raise_start(self, topic: Topic, partition: int, offset: int) -> None:
         """Never lower it: another node may have deleted more, or may be about to."""
         full, admin = self._names.pulsar(topic.name), self._storage.admin
         for _ in range(_MAX_TRIES):
@@ -122,7 +120,7 @@ class Administration:
 
     # --- configs ---
 
-    async def describe(self, topic: "Topic") -> list[ConfigEntry]:
+    async def describe(self, topic: Topic) -> list[ConfigEntry]:
         """The topic's configs with their true values; what others have changed a moment ago may not show yet."""
         with translated():
             defaults, own = await asyncio.gather(
@@ -130,7 +128,7 @@ class Administration:
             )
         return configs.describe(topic_properties.configs(topic.properties), own.policies, _defaults_of(defaults, own))
 
-    async def alter(self, topic: "Topic", change: ConfigChange, *, validate_only: bool) -> None:
+    async def alter(self, topic: Topic, change: ConfigChange, *, validate_only: bool) -> None:
         """Change the topic's configs, and the policies that carry them."""
         async with topic.change_lock:
             with translated():
@@ -159,7 +157,7 @@ class Administration:
         with translated():
             await self._set_policies(name, configs.to_policies(wanted, defaults), Policies())
 
-    async def _store_configs(self, topic: "Topic", wanted: dict[str, str]) -> bool:
+    async def _store_configs(self, topic: Topic, wanted: dict[str, str]) -> bool:
         """Keep the configs with the topic; False where another node has written its own at the same moment."""
         full, admin = self._names.pulsar(topic.name), self._storage.admin
         await admin.update_topic_properties(full, topic_properties.with_configs(wanted))
@@ -195,7 +193,7 @@ class Administration:
             while (await self.policies.ask(full)).policies != wanted:  # noqa: ASYNC110 — the broker tells no event
                 await asyncio.sleep(_POLICY_POLL_SECONDS)
 
-    async def _read_configs(self, topic: "Topic") -> TopicConfigs:
+    async def _read_configs(self, topic: Topic) -> TopicConfigs:
         """As it is now, for who is about to change it."""
         full, admin = self._names.pulsar(topic.name), self._storage.admin
         changes = topic.change_count

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from bridge.config import KafkaSettings
 from bridge.errors import KafkaError
@@ -13,14 +13,21 @@ from bridge.pulsar.admin import Conflict
 from bridge.storage import names
 from bridge.storage.error_mapping import translated
 
-if TYPE_CHECKING:
-    from bridge.storage.topics.topics import Topics
-
 _MAX_SINGLE_CHECKS = 3
 _COUNT_LIFETIME_SECONDS = 10.0
 
 
-async def check_new_topic(name: str, topics: "Topics") -> None:
+class ExistingTopics(Protocol):
+    """What a new topic is compared with: `storage.topics.topics.Topics`."""
+
+    async def exists(self, name: str) -> bool:
+        """Whether there is a topic of this name."""
+
+    async def names(self) -> list[str]:
+        """The names of all topics."""
+
+
+async def check_new_topic(name: str, topics: ExistingTopics) -> None:
     """Raise the KafkaError with which a new topic of this name is refused, if it is."""
     names.check(name)
     if names.PARTITION_MARK in name:
@@ -80,7 +87,7 @@ def translate_conflict(name: str) -> Iterator[None]:
         raise _already_exists(name) from error
 
 
-async def _colliding(name: str, topics: "Topics") -> str | None:
+async def _colliding(name: str, topics: ExistingTopics) -> str | None:
     """A topic whose name differs from this one in nothing but dots and underscores."""
     marks = name.count(".") + name.count("_")
     if marks <= _MAX_SINGLE_CHECKS:  # most names: asking for each is quicker than listing all there are

@@ -2,15 +2,13 @@
 
 import asyncio
 import uuid
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 
 from bridge import log
 from bridge.errors import KafkaError
 from bridge.fairness import FairLimit
-from bridge.futures import SharedLook, gathered, loop_time, seen, shared
+from bridge.futures import SharedLook, gathered, loop_time
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.admin import AdminError
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
@@ -25,7 +23,9 @@ from bridge.storage.topics import topic_properties
 from bridge.storage.topics.administration import Administration
 from bridge.storage.topics.creation import PartitionLimit, check_new_topic, translate_conflict
 from bridge.storage.topics.negative_cache import NegativeCache
+from bridge.storage.topics.partition_logs import PartitionLogs
 from bridge.storage.topics.topic import NO_ID, UUID_PROPERTY, Topic, topic_id
+from bridge.storage.topics.topic_finder import TopicFinder
 from bridge.storage.topics.topic_lookup import TopicLookup
 
 _log = log.get(__name__)
@@ -34,7 +34,6 @@ _REFRESH_SECONDS = 5.0
 """The age at which what is known of a topic is asked again, in the background."""
 _SWEEP_SECONDS = 10.0
 _MAX_OPENING_PARTITIONS = 16
-_MANY_LOOKUPS = 32
 
 
 class Topics:
@@ -46,16 +45,14 @@ class Topics:
         self._names = Names(storage.settings.pulsar.full_namespace)
         self._known: dict[str, Topic] = {}
         self._ids: dict[uuid.UUID, Topic] = {}  # of `_known`
-        self._negative_cache = NegativeCache()
+        self._missing_ids = NegativeCache()
         self._everything = SharedLook(self.all)
-        self._finding: dict[str, asyncio.Future[Topic | None]] = {}
-        self._outdated: set[str] = set()  # being looked for, and created or deleted since that was asked
-        self._deleting: Counter[str] = Counter()  # by deletions here that are under way
         self._lookup = TopicLookup(storage, self._names)
+        self._finder = TopicFinder(self._lookup, self._register)
         self.partition_limit = PartitionLimit(storage.settings.kafka, self._lookup.count)
         self._opening = FairLimit(_MAX_OPENING_PARTITIONS)
         self._sweeper: asyncio.Task[None] | None = None
-        self._closing: set[asyncio.Task[None]] = set()
+        self._logs = PartitionLogs(storage, self._names, self.forget)
         self.on_removed: list[Callable[[str], None]] = []
         """Called with the name of each topic of which something has gone: all of it, or one partition."""
         self._stopped = False
@@ -71,16 +68,16 @@ class Topics:
         """Close every partition log; nothing is opened any more."""
         self._stopped = True
         asking = [topic.refresh_task for topic in self._known.values() if topic.refresh_task is not None]
-        for task in (self._sweeper, *asking, *self._finding.values()):
+        for task in (self._sweeper, *asking):
             if task is not None:
                 task.cancel()
+        self._finder.close()
         for name in list(self._known):
             self._forget(name, flush=False)
         await self.producer_ids.close()
         await self.administration.close()
         await self._storage.catch_up_readers.close()
-        while self._closing:
-            await asyncio.wait(self._closing)
+        await self._logs.wait_closed()
 
     # --- finding ---
 
@@ -96,19 +93,7 @@ class Topics:
         topic = self.cached(name)
         if topic is not None:
             return topic
-        if not names.is_shown(name) or name in self._negative_cache:
-            return None
-        # asked for many times at once, it is looked for once, and all go on in the order they came
-        finding = self._finding.get(name)
-        if finding is None:
-            finding = asyncio.ensure_future(self._find(name))
-            self._finding[name] = finding
-            finding.add_done_callback(partial(self._find_done, name))
-        return await shared(finding, KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this node stops"))
-
-    def _find_done(self, name: str, finding: "asyncio.Future[Topic | None]") -> None:
-        self._finding.pop(name, None)
-        seen(finding)
+        return await self._finder.find(name) if names.is_shown(name) else None
 
     async def exists(self, name: str) -> bool:
         """Whether there is a topic of this name, whoever made it: a question that costs next to nothing."""
@@ -125,13 +110,13 @@ class Topics:
 
     async def by_id(self, topic_id: uuid.UUID) -> Topic | None:
         """The topic with this id."""
-        if topic_id == NO_ID or topic_id in self._negative_cache:
+        if topic_id == NO_ID or topic_id in self._missing_ids:
             return None
         if topic_id not in self._ids:
             asked_at = loop_time()
             await self._everything.look()
             if topic_id not in self._ids:
-                self._negative_cache.add(topic_id, asked_at)
+                self._missing_ids.add(topic_id, asked_at)
         return self._ids.get(topic_id)
 
     async def names(self) -> list[str]:
@@ -159,17 +144,7 @@ class Topics:
     def log(self, topic: Topic, partition: int) -> PartitionLog:
         """A partition's log; UNKNOWN_TOPIC_OR_PARTITION if the topic has no such partition."""
         log = topic.logs.get(partition)
-        if log is None:
-            if topic.forgotten:
-                text = f"topic {topic.name} was deleted, or is looked for anew"
-                raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, text)
-            if not 0 <= partition < topic.partitions:
-                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            full = self._names.partition(topic.name, partition, partitioned=topic.partitioned)
-            log = topic.logs[partition] = PartitionLog(full, self._storage, lambda: self.forget(topic))
-            self._storage.metrics.open_partitions.inc()
-            topic.configure(partition, log)
-        return log
+        return self._logs.open(topic, partition) if log is None else log
 
     def note_missing_batch(self, name: str, partition: int, producer: tuple[int, int, int]) -> None:
         """A batch of an idempotent producer (id, epoch, sequence) was received and did not come into its log."""
@@ -234,8 +209,8 @@ class Topics:
         """Go by what was learnt of a topic, unless somebody was quicker."""
         if self._stopped:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this node stops")
-        self._negative_cache.discard(topic.name)
-        self._negative_cache.discard(topic.id)
+        self._finder.may_exist(topic.name)
+        self._missing_ids.discard(topic.id)
         known = self._known.setdefault(topic.name, topic)
         if known.id != NO_ID:
             self._ids[known.id] = known
@@ -267,10 +242,8 @@ class Topics:
     async def delete(self, topic: Topic) -> None:
         """Delete a topic and its records."""
         full = self._names.pulsar(topic.name)
-        # nobody finds it any more: who opens a producer while it goes brings it back
-        self._deleting[topic.name] += 1
-        try:
-            # our own producers and readers go first: they must not find the topic going under their hands
+        with self._finder.deleting(topic.name):
+            # our own producers and readers are closed first: they must not see the topic deleted while they use it
             closing = self._forget(topic.name)
             if closing:
                 await asyncio.wait(closing)
@@ -279,9 +252,6 @@ class Topics:
                     await self._storage.admin.delete_partitioned(full, force=True)
                 else:
                     await self._storage.admin.delete_non_partitioned(full, force=True)
-        finally:
-            self._deleting[topic.name] -= 1
-            self._deleting += Counter()  # without those that are done
         self._forget(topic.name)
 
     async def add_partitions(self, topic: Topic, partitions: int) -> None:
@@ -290,30 +260,6 @@ class Topics:
         await self.wait_writable(topic)
 
     # --- within ---
-
-    async def _may_exist(self, name: str) -> bool:
-        """Of many that are asked for at once, as by scanners, one list tells which there are, if our login gets it."""
-        if len(self._finding) > _MANY_LOOKUPS:
-            with suppress(KafkaError):
-                return name in await self._lookup.recent_names()
-        return True
-
-    async def _find(self, name: str) -> Topic | None:
-        """Ask for a topic; anew where it was created or deleted meanwhile, for the answer may be from before that."""
-        while True:
-            self._outdated.discard(name)
-            asked_at = loop_time()
-            found = await self._lookup.find(name) if await self._may_exist(name) else None
-            topic = None
-            if found is not None and not self._deleting[name]:
-                partitions, properties = found
-                known_id = await self._lookup.id_of(name, properties)
-                topic = Topic(name, partitions or 1, partitions > 0, known_id, loop_time(), properties)
-            if name not in self._outdated:
-                if topic is not None and not self._deleting[name]:
-                    return self._register(topic)
-                self._negative_cache.add(name, asked_at)
-                return None
 
     def _refresh(self, topic: Topic) -> None:
         if topic.refresh_task is None or topic.refresh_task.done():
@@ -344,7 +290,7 @@ class Topics:
     def _namespace_changed(self, added: Sequence[str], removed: Sequence[str]) -> None:
         """The namespace changed: topics that went are forgotten at once, new ones are found when asked for."""
         for full in added:
-            self._negative_cache.discard(self._names.owner(full))
+            self._finder.may_exist(self._names.owner(full))
         for name in {name for full in removed if (name := self._names.owner(full)) is not None}:
             if name in self._known:
                 self._refresh(self._known[name])
@@ -361,35 +307,16 @@ class Topics:
         The producers of old and new have one name, so that the broker lets the new one in when the old one has left.
         """
         if which is None:
-            self._lookup.changed()
-            if name in self._finding:
-                self._outdated.add(name)
+            self._finder.changed(name)
         topic = self._known.get(name)
         if topic is None or (which is not None and topic is not which):
             return []
         del self._known[name]
         self._ids.pop(topic.id, None)
         topic.forgotten = True
-        closing = []
-        for partition_log in topic.logs.values():
-            self._storage.metrics.open_partitions.dec()
-            task = asyncio.get_running_loop().create_task(partition_log.close(flush=flush))
-            self._closing.add(task)
-            task.add_done_callback(self._closed)
-            closing.append(task)
-        topic.logs.clear()
-        return closing
-
-    def _closed(self, task: "asyncio.Task[None]") -> None:
-        self._closing.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            _log.warning("! partition not closed cleanly", extra={"error": str(task.exception())})
+        return self._logs.close(topic, flush=flush)
 
     async def _sweep(self) -> None:
         while True:
             await asyncio.sleep(_SWEEP_SECONDS)
-            with suppress(KafkaError):
-                await self._storage.catch_up_readers.sweep()
-            for topic in list(self._known.values()):
-                for partition_log in list(topic.logs.values()):
-                    await partition_log.sweep(loop_time())
+            await self._logs.sweep(list(self._known.values()))

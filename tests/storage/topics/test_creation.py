@@ -34,7 +34,7 @@ async def refused(name: str, topics: Any) -> tuple[int, str]:
 
 async def test_a_name_that_nobody_has_is_free() -> None:
     for name in ("a", "a.b", "a.b.c.d.e"):
-        await check_new_topic(name, Topics("a-b", "a.b.c.d"))  # type: ignore[arg-type]
+        await check_new_topic(name, Topics("a-b", "a.b.c.d"))
 
 
 async def test_a_name_that_somebody_has_is_taken() -> None:

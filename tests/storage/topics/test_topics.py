@@ -150,8 +150,7 @@ async def test_a_log_closed_while_it_opens_leaves_nothing_behind(topics: Topics,
     assert await write(topics.log(again, 0)) == 0
     assert len(await producers_of(bench, topic.name)) == 1
     topics.forget(again)
-    while topics._closing:
-        await asyncio.wait(topics._closing)
+    await topics._logs.wait_closed()
     assert await producers_of(bench, topic.name) == []
 
 
