@@ -124,7 +124,13 @@ class RequestLimit(NamedTuple):
 
 
 Handle: TypeAlias = Callable[[Any, Broker, Session], Awaitable[Any]]
-"""`async def handle(request, broker, session) -> Response | DeferredResponse[Response] | None`."""
+"""`async def handle(request, broker, session) -> Response | DeferredResponse[Response] | None`.
+
+None: no answer is sent. A handler may raise `KafkaError`, which is about the request as a whole: the client gets
+`Api.failure`, or its connection is closed where the version has no place for the error. Errors of single topics,
+partitions or groups are fields of the answer. Any other exception is a fault of the bridge: it is logged, and the
+connection is closed.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +194,11 @@ class Api:
         return (message.encode(response, version, self.is_flexible(version)),)
 
     def failure(self, code: int, text: str, version: int) -> Any | None:
-        """An answer that says only this error, or None when the version has no place for it."""
+        """An answer that says only this error, or None when the version has no place for it.
+
+        Every other field has the default that its message gives it, or else 0, "", False or []. So the default of an
+        array decides whether clients see null or [] with an error: `= None` is null.
+        """
         fields = {field.name: field for field in message.fields_of(self.response)}
         if self.closes or "error_code" not in fields or not fields["error_code"].exists(version):
             return None

@@ -11,7 +11,7 @@ from bridge.apis import load
 from bridge.kafka import message
 from bridge.kafka.schema import fields_of
 from tests.kafka import judge
-from tests.kafka.made import messages, plain
+from tests.kafka.strategies import messages, plain
 
 CASES = [
     pytest.param(api, side, version, id=f"{api.name}{side}-v{version}")

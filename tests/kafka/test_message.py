@@ -28,7 +28,7 @@ from bridge.kafka.message import (
     until,
 )
 from bridge.kafka.primitives import MAX_ELEMENTS, read_uvarint, uvarint
-from tests.kafka.made import messages, plain
+from tests.kafka.strategies import messages, plain
 
 APIS = list(load().values())
 QUICK = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), database=None)

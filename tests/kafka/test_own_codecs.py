@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bridge.kafka import fetch_wire, message, produce_wire
 from bridge.kafka.primitives import DecodeError
-from tests.kafka.made import messages, plain
+from tests.kafka.strategies import messages, plain
 
 CASES = [
     *(pytest.param(produce_wire, version, id=f"produce-v{version}") for version in range(10)),
