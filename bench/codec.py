@@ -1,7 +1,7 @@
 """How fast the codec's twins are.
 
-K→P is `encode_payload` with the `read_header` before it, P→K is `decode_payload`, as a produce and a fetch have them.
-CPU time of the thread is counted; each figure is the best of rounds that alternate between the twins.
+K→P is `encode_payload` with the `read_header` before it, P→K is `decode_payload`, as in a produce and a fetch. CPU time
+of the thread is counted. Each figure is the best of rounds that alternate between the two codecs.
 """
 
 import time

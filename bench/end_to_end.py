@@ -17,16 +17,16 @@ SLOW_MS = 60.0
 _STEP_MS = 0.01
 _WARM_SECONDS = 1.0
 METHOD = (
-    "One producer sends records of 1 KB evenly, acks=all; the time from `send` until a consumer has been handed the "
-    "record, by one clock. Linger is 0, at 5,000/s 1 ms; Pulsar's client sends without batches where linger is 0, else "
-    "with batchingMaxPublishDelay 1 ms. A single consumer is Kafka's own, `poll` on a thread of its own, and for "
-    "Pulsar a reader with `readNext`. A hundred, those of 50 partitions and the raw ones are sockets on one thread "
-    "that read the offsets of what came and send the next Fetch (v11, max_wait_ms 500, min_bytes 1, each on a "
-    "connection of its own), the same for the bridge and Kafka; for Pulsar as many readers with listeners, in one "
-    "client, which has one connection. Producer and consumers are in one process, but for the Fetch after the Produce. "
-    "Percentiles are of all rounds together; the bridge beside Pulsar is the median of the rounds' differences and "
-    "ratios, to be 1 ms and 1.2 at most. Processors: how many of the machine's each process kept busy; where they are "
-    "near all of them, a system is measured at its limit."
+    "One producer sends records of 1 KB evenly, acks=all. The time is from `send` until a consumer has been handed "
+    "the record, by one clock. Linger is 0, at 5,000/s 1 ms. Pulsar's client sends without batches where linger is 0, "
+    "else with batchingMaxPublishDelay 1 ms. A single consumer is Kafka's own, `poll` on a thread of its own; for "
+    "Pulsar it is a reader with `readNext`. The hundred consumers, those of 50 partitions and the raw ones are "
+    "sockets on one thread. They read the offsets of each answer and send the next Fetch (v11, max_wait_ms 500, "
+    "min_bytes 1, each on a connection of its own), the same for the bridge and Kafka. For Pulsar they are as many "
+    "readers with listeners, in one client, which has one connection. Producer and consumers are in one process, "
+    "except for the Fetch after the Produce. Percentiles are of all rounds together. The columns beside Pulsar are "
+    "medians of the rounds' differences and ratios; the targets are 1 ms and 1.2 at most. Processors: how many of the "
+    "machine's each process kept busy. Near all of them, a system is measured at its limit."
 )
 _KAFKA_PROTOCOL = ("bridge", "kafka")
 _TITLES = {"bridge": "bridge", "pulsar": "Pulsar", "kafka": "Kafka"}

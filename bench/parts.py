@@ -108,8 +108,9 @@ def latency(stack: Stack, plan: Plan) -> Part:
         rows.append([percent, *(round(statistics.median(cells[system]), 2) for system in SYSTEMS), round(added, 2)])
     columns = ["", "bridge ms", "Pulsar ms", "Kafka ms", "bridge − Pulsar ms"]
     method = (
-        f"{rate} records of 1 KB a second, sent evenly; linger and Pulsar's batchingMaxPublishDelay {linger} ms; "
-        "time from send to acknowledgement; medians over the rounds, the last column of the rounds' differences."
+        f"{rate} records of 1 KB a second, sent evenly. Linger and Pulsar's batchingMaxPublishDelay are {linger} ms. "
+        "The time is from send to acknowledgement. Figures are medians over the rounds; the last column is the "
+        "median of the rounds' differences."
     )
     return Part("latency", "Latency of produce", method, [Table("From send to acknowledgement", columns, rows)])
 
@@ -127,8 +128,8 @@ def consumers(stack: Stack, plan: Plan) -> Part:
         tables.append(Table(f"Fan-out of what is written {name}", columns, _fan_out(stack, plan, rate)))
     method = (
         "Consumers of one partition follow it from its beginning while 1 KB records are produced. MB/s is of all "
-        "consumers together, until the slowest has everything, and so is the processor time; they are asyncio clients "
-        "that read and throw away, in one process of their own."
+        "consumers together, until the slowest has everything, and so is the processor time. They are asyncio "
+        "clients in one process of their own that read and discard."
     )
     return Part("consumers", "Many consumers of one partition", method, tables)
 
@@ -192,7 +193,7 @@ def connections(stack: Stack, plan: Plan) -> Part:
     columns.append("bridge's memory MB")
     method = (
         "Each connection sends one record of 1 KB (acks=all, no batching) after the answer to the last, over 16 "
-        "partitions; asyncio clients in one process of their own."
+        "partitions. The clients are asyncio clients in one process of their own."
     )
     return Part("connections", "Many connections", method, [Table("Connections", columns, rows)])
 
@@ -223,8 +224,8 @@ def groups(stack: Stack, plan: Plan) -> Part:
         ["bridge's memory, MB: at the start, at the end", f"{samples[0][1]:.0f}, {samples[-1][1]:.0f}"],
     ]
     method = (
-        "Real sockets from a process of their own; a commit is one offset, stored in Pulsar before the answer. A time "
-        "counts from when the request was due. The same load for as long comes first and is not counted."
+        "Real sockets from a process of their own. A commit is one offset, stored in Pulsar before the answer. Times "
+        "count from when the request was due. The same load runs before for as long and is not counted."
     )
     part = Part("groups", "Consumer groups", method, [Table("Groups", ["", "bridge"], cells)])
     part.series["resident MB"] = samples
@@ -261,9 +262,9 @@ def memory_over_time(stack: Stack, plan: Plan) -> Part:
         ["MB that the 50 slow consumers had", round(read["megabytes"])],
     ]
     method = (
-        "Produce and fetch of 1 KB records in turns on 4 partitions, beside 1,000 connections that send single records "
-        "to 1,000 partitions and 50 consumers that read the 4 partitions from their start, slowly. The records "
-        "kept take 256 MiB at most, requests as much, each reader's 2 MiB (the defaults)."
+        "Produce and fetch of 1 KB records in turns on 4 partitions. Beside them, 1,000 connections send single "
+        "records to 1,000 partitions, and 50 slow consumers read the 4 partitions from their start. Records in "
+        "memory take 256 MiB at most, requests as much, each reader 2 MiB (the defaults)."
     )
     part = Part("memory", "Memory", method, [Table("Memory under full load", ["", "bridge"], rows)])
     part.series["resident MB"] = samples

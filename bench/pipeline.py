@@ -1,6 +1,6 @@
 """The Spark jobs on the bridge beside the same jobs on Kafka: `python -m bench.pipeline`, on an otherwise idle machine.
 
-Every job runs on both in turn, the order changing from round to round, after one round that does not count; a ratio is
+Every job runs on both in turn, the order changing from round to round, after one round that does not count. A ratio is
 the median over the rounds of one pair each. The last table is ListOffsets, which Spark asks twice a poll.
 """
 
@@ -272,7 +272,7 @@ def main() -> int:
                 table.rows.append(row(name, rounds(bench, work, arguments.rounds), records))
                 print("  ".join(str(cell) for cell in table.rows[-1]), flush=True)
         asked = asking(bench, arguments.rounds)
-    part = Part("pipeline", "Spark jobs", (__doc__ or "").partition("\n\n")[2], [table, asked])
+    part = Part("pipeline", "Spark jobs", (__doc__ or "").partition("\n\n")[2].strip(), [table, asked])
     part.write(arguments.out)
     print("\n\n".join(plain(each) for each in part.tables))
     met = [line[5] for line in table.rows] + [line[3] for line in asked.rows if line[0] == "bridge"]

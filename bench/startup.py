@@ -18,9 +18,9 @@ from tests.support.servers import KafkaServer
 STARTS = 4
 """Of the bridge, for each start of Kafka."""
 METHOD = (
-    "From the start of the process (`bridge run` with a Pulsar that is there, Kafka with a storage that is formatted) "
-    "until its port answers an ApiVersions request, and its processor time up to then. Medians; each round is "
-    f"{STARTS} starts of the bridge and one of Kafka."
+    "From the start of the process until its port answers an ApiVersions request, and its processor time up to then. "
+    f"`bridge run` has a Pulsar that is running, Kafka a storage that is formatted. Medians; each round is {STARTS} "
+    "starts of the bridge and one of Kafka."
 )
 
 

@@ -19,10 +19,11 @@ from tests.support.kafka_broker import KafkaBroker
 from tests.support.servers import KafkaServer
 
 METHOD = (
-    "Topics of one partition, librdkafka's client for both; made and deleted 100 a request. A record to each: one "
-    " producer, acks=all, linger 0, until all are acknowledged. A group of one member reads all from the beginning; "
-    "the first record counts from the subscription. Five consumers of 40 partitions each, just made, read the record "
-    "that each partition holds. SIGKILL, a start, and a new producer's record to each, from the start on."
+    "Topics of one partition, librdkafka's client for both, created and deleted 100 a request. First record to each: "
+    "one producer, acks=all, linger 0, until all are acknowledged. A group of one member reads all from the "
+    "beginning; the first record counts from the subscription. Five new consumers of 40 partitions each read the "
+    "record that each partition holds. After SIGKILL: a start, and a new producer's record to each; the time counts "
+    "from the start."
 )
 _A_REQUEST = 100
 _CONFIGS = 500

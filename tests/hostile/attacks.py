@@ -157,8 +157,8 @@ def every() -> Iterator[Attack]:
     yield Attack("pipelined Metadata, a topic", lambda topic: _pipelined(_metadata(topic), 500))
     yield Attack("pipelined Metadata, no such topic", lambda topic: _pipelined(_metadata("none"), 500))
     yield Attack("pipelined Metadata, all topics", lambda topic: _pipelined(_metadata(None), 100))
-    yield Attack("Metadata of all topics, hung up", lambda topic: _hung_up(_metadata(None), 10_000))
-    yield Attack("Metadata of no topic, hung up", lambda topic: _hung_up(_metadata("none"), 10_000))
+    yield Attack("Metadata of all topics, disconnected", lambda topic: _hung_up(_metadata(None), 10_000))
+    yield Attack("Metadata of no topic, disconnected", lambda topic: _hung_up(_metadata("none"), 10_000))
     yield Attack(
         "pipelined FindCoordinator",
         lambda topic: _pipelined(
@@ -187,7 +187,7 @@ def every() -> Iterator[Attack]:
     yield Attack("pipelined OffsetCommit", lambda topic: _pipelined(_commit(topic, "g"), 200))
     for codec in (KafkaCodec.GZIP, KafkaCodec.ZSTD):
         yield Attack(
-            f"50 batches that open to 16 MiB, {codec.name.lower()}",
+            f"50 batches that decompress to 16 MiB, {codec.name.lower()}",
             lambda topic, codec=codec: Load([[_bomb(topic, codec)] * 50], 50),  # type: ignore[misc]
         )
     yield Attack("Produce of 900 KB, acks=0", lambda topic: _hung_up(_produce(topic, 900_000, 0), 20), 2 * REQUESTS)
@@ -195,5 +195,5 @@ def every() -> Iterator[Attack]:
     yield Attack("Produce of 100 B, acks=1", lambda topic: _pipelined(_produce(topic, 100, 1), 200))
     yield Attack("pipelined Fetch of old records", lambda topic: _pipelined(_fetch(topic, 0, 0), 50), REQUESTS)
     yield Attack("Fetch that is not read", lambda topic: _hung_up(_fetch(topic, 0, 0), 50))
-    yield Attack("1,000 long polls, hung up", lambda topic: Load([[_fetch(topic, 1 << 40, 30_000)]] * 1000, 0))
+    yield Attack("1,000 long polls, disconnected", lambda topic: Load([[_fetch(topic, 1 << 40, 30_000)]] * 1000, 0))
     yield Attack("2,000 connections, nothing asked", lambda topic: Load([[]] * 2000, 0))
