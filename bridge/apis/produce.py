@@ -6,26 +6,21 @@ magic 0 and 1, which become record batches; without these versions librdkafka st
 """
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass, field
+from functools import partial
 
 from bridge.api import Api, Broker, DeferredResponse, RequestLimit, Session
 from bridge.codec import HEADER_SIZE, NO_PRODUCER, message_sets
-from bridge.codec.compression import CODEC_MASK, KafkaCodec
 from bridge.errors import KafkaError
-from bridge.futures import TURN, gathered, give_way, in_turns
+from bridge.futures import TURN, give_way, in_turns
 from bridge.kafka import produce_wire
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import Buffer
-from bridge.kafka.produce_wire import Request, RequestPartition, Response, ResponsePartition, ResponseTopic
-from bridge.storage import entries, names
-from bridge.storage.append import preparation
+from bridge.kafka.produce_wire import Request, Response, ResponsePartition, ResponseTopic
+from bridge.storage import names
 from bridge.storage.append.conversion_memory import MAX_EXCESS_BYTES
-from bridge.storage.append.preparation import MAX_ENTRIES, Plan, PreparedEntry
-from bridge.storage.append.writers import ProducerSequence
-from bridge.storage.error_mapping import translated
-from bridge.storage.partition import PartitionLog
+from bridge.storage.append.partition_append import PartitionAppend, RequestPreparation, for_each
+from bridge.storage.append.preparation import MAX_ENTRIES, is_message_set
+from bridge.storage.entries import producer_in
 
 MAX_REQUEST_BYTES = 2**31 - 1
 """Records are not decoded here, so only `kafka.max_request_bytes` limits a request."""
@@ -43,67 +38,60 @@ _RETRIED = frozenset(
     }
 )
 """Errors after which an idempotent producer sends the same batch again."""
-_ATTRIBUTES_AT = 22  # the low byte's place in a batch v2
-_SIZED_AT = 12  # the bytes up to the end of its length, which counts those after
-
-
-@dataclass(slots=True)
-class _Place:
-    """One partition of a request: its batches' places in the log, or why they have none."""
-
-    topic: str
-    data: RequestPartition
-    log: PartitionLog | None = None
-    prepared: list[PreparedEntry] = field(default_factory=list)
-    excess: int = 0
-    """Bytes that count because the entries are so much larger than what came; also before they are taken."""
-    offsets: list[asyncio.Future[int]] = field(default_factory=list)
-    error: KafkaError | None = None
+_LENGTH_END = 12  # the bytes of a batch up to the end of its length, which counts those after
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> DeferredResponse[Response | None]:
-    """Give every batch its place in its partition; answer when Pulsar holds them all (acks 1 as well as all)."""
-    topics = [(topic.name, [_Place(topic.name, one) for one in topic.partition_data]) for topic in request.topic_data]
-    places = [place for _, places in topics for place in places]
-    # All logs are made ready first; then the batches take their places. The connection's next request begins
-    # afterwards, so that the order of requests is the order of records.
-    deadline = (session.received_at or asyncio.get_running_loop().time()) + _patience(request, broker)
-    now = time.time_ns() // 1_000_000
-    slow = await _prepare_at_once(places, session, _refuse(request), now, broker)
+    """Give every batch its place in its partition; answer when Pulsar has stored them all (acks 1 as well as all)."""
+    refusal = _refusal(request)
+    topics = [
+        (one.name, [PartitionAppend(one.name, data.index, data.records, refusal) for data in one.partition_data])
+        for one in request.topic_data
+    ]
+    request.topic_data = []  # the appends alone hold its bytes, and let go of them first
+    appends = [append for _, of_topic in topics for append in of_topic]
+    deadline = (session.received_at or asyncio.get_running_loop().time()) + _timeout(request, broker)
+    # All logs and entries are made ready before the first batch takes its place. The connection's next request begins
+    # after the last one has, so the order of requests is the order of records.
+    threads, memory = broker.topics.threads, broker.topics.conversion_memory
+    preparation = RequestPreparation(appends, threads, memory, deadline, allow_zstd=session.api_version >= _ZSTD)
+    slow = await _prepare_quick(appends, preparation, broker, session)
     if slow:
-        await _Preparation(places, slow, session, deadline, now, broker).run()
-    async for place in in_turns(places):
-        _append(place, broker)
-    return DeferredResponse(_Answer(request, topics, deadline).future)
+        await for_each(partial(_find_log, broker, session.api_version, deadline), slow)
+        await preparation.prepare(slow)
+        await for_each(partial(_make_log_ready, session, deadline), slow)
+    async for append in in_turns(appends):
+        _send(append, broker)
+    return DeferredResponse(_PendingResponse(request.acks, topics, deadline).future)
 
 
-def _patience(request: Request, broker: Broker) -> float:
-    """The seconds that the request may take; with 0 a Kafka does not wait for its followers, which are not here."""
-    if request.timeout_ms > 0:
-        return request.timeout_ms / 1000
-    return broker.settings.pulsar.operation_timeout_seconds
-
-
-def _refuse(request: Request) -> KafkaError | None:
+def _refusal(request: Request) -> KafkaError | None:
     """Why nothing of the request can be done."""
     if request.transactional_id is not None:
-        return KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not offered")
+        return KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not supported")
     if request.acks not in _ACKS:
         return KafkaError(ErrorCode.INVALID_REQUIRED_ACKS)
     return None
 
 
-async def _prepare_at_once(
-    places: list[_Place], session: Session, refused: KafkaError | None, now: int, broker: Broker
-) -> list[_Place]:
-    """Make ready what can be without waiting; the others. One turn is enough for what has to be decompressed."""
+def _timeout(request: Request, broker: Broker) -> float:
+    """The seconds that the request may take; with 0 Kafka does not wait for followers, of which there are none here."""
+    if request.timeout_ms > 0:
+        return request.timeout_ms / 1000
+    return broker.settings.pulsar.operation_timeout_seconds
+
+
+async def _prepare_quick(
+    appends: list[PartitionAppend], preparation: RequestPreparation, broker: Broker, session: Session
+) -> list[PartitionAppend]:
+    """Prepare what needs no waiting; the others. The request has one turn of the loop for all that is compressed."""
     clock = asyncio.get_running_loop().time
     until = clock() + TURN
     slow = []
     first_turn = True
-    for place in places:
-        if not _prepare_nowait(place, session, refused, now, broker, first_turn):
-            slow.append(place)
+    for append in appends:
+        if append.error is None and not _prepare_nowait(append, preparation, broker, session, first_turn):
+            slow.append(append)
         if clock() > until:
             await give_way()
             until = clock() + TURN
@@ -112,286 +100,124 @@ async def _prepare_at_once(
 
 
 def _prepare_nowait(
-    place: _Place, session: Session, refused: KafkaError | None, now: int, broker: Broker, may_open: bool
+    append: PartitionAppend, preparation: RequestPreparation, broker: Broker, session: Session, decompress: bool
 ) -> bool:
     """All that may fail before the batches take their places; False where something has to be waited for."""
-    version = session.api_version
     try:
-        if refused is not None:
-            raise refused
-        known = broker.topics.cached(place.topic)
-        if known is None:
+        topic = broker.topics.cached(append.topic)
+        if topic is None:
             return False
-        place.log = broker.topics.log(known, place.data.index)
-        records = _records(place, version)
-        if _is_message_set(records):
+        append.log = log = broker.topics.log(topic, append.index)
+        _check_records(append.records, session.api_version)
+        if not preparation.prepare_nowait(append, log.plan, decompress=decompress):
             return False
-        batches = entries.split(records)
-        if not may_open and any(map(preparation.is_compressed, batches)):
-            return False
-        with translated():
-            prepared = [
-                one
-                for batch in batches
-                for one in _seal(batch, version, place.log, now, preparation.prepare_entries_nowait)
-            ]
-        grown = preparation.excess_bytes(prepared, len(records))
-        if grown:
-            place.excess = grown
-            if not broker.topics.conversion_memory.try_acquire(place.excess):
-                return False
-            prepared = preparation.with_reservations(prepared, len(records), broker.topics.conversion_memory)
-        place.prepared = prepared
-        return place.log.is_ready(_producers(place), session)
-    except preparation.NeedsThread:
-        return False
+        return log.is_ready(append.first_sequences(), session)
     except KafkaError as error:
-        place.error = error.bare()
+        append.error = error.bare()
         return True
 
 
-class _Preparation:
-    """The same for the partitions whose logs are not at hand, or whose records take long.
-
-    Entries that are much larger than what came need room, which others have until Pulsar has theirs. So that no two
-    requests wait for each other, one that finds none gives back what it has, and waits for all that it needs at once.
-    """
-
-    def __init__(
-        self, places: list[_Place], slow: list[_Place], session: Session, deadline: float, now: int, broker: Broker
-    ) -> None:
-        self._places = places
-        self._slow = slow
-        self._session = session
-        self._version = session.api_version
-        self._deadline = deadline
-        self._now = now
-        self._topics = broker.topics
-        self._has_room = False
-
-    async def run(self) -> None:
-        """Afterwards each place can be appended, or has its error."""
-        await self._all(self._find, self._slow)
-        await self._all(self._seal, [place for place in self._slow if not place.prepared])
-        grown = [place for place in self._places if place.excess and place.error is None]
-        if not all(place.prepared for place in grown):
-            await self._seal_again(grown)
-        await self._all(self._make_ready, self._slow)
-
-    async def _all(self, step: Callable[[_Place], Awaitable[None]], places: list[_Place]) -> None:
-        await gathered(self._try(step, place) for place in places if place.error is None)
-
-    async def _try(self, step: Callable[[_Place], Awaitable[None]], place: _Place) -> None:
-        try:
-            await step(place)
-        except TimeoutError:
-            place.error = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "Pulsar takes no more for this partition at present")
-        except KafkaError as error:
-            place.error = error.bare()
-
-    async def _find(self, place: _Place) -> None:
-        if place.topic in names.INTERNAL:  # as Kafka's ReplicaManager: they are the brokers' own
-            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
-        async with asyncio.timeout_at(self._deadline):
-            place.log = await self._topics.partition(place.topic, place.data.index)
-
-    async def _seal(self, place: _Place) -> None:
-        log, records, before = _opened(place), _records(place, self._version), place.excess
-        async with asyncio.timeout_at(self._deadline):
-            prepared = await self._topics.threads.run(_seal_all, records, self._version, log, self._now)
-        place.excess = preparation.excess_bytes(prepared, len(records))
-        if self._has_room:
-            self._topics.conversion_memory.release(
-                before - place.excess
-            )  # the topic's configs may have changed meanwhile
-        elif sum(one.excess for one in self._places) > MAX_EXCESS_BYTES:
-            place.excess = 0
-            raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, "the request's records take too much by compression.type")
-        elif not self._topics.conversion_memory.try_acquire(place.excess):
-            return
-        place.prepared = preparation.with_reservations(prepared, len(records), self._topics.conversion_memory)
-
-    async def _seal_again(self, places: list[_Place]) -> None:
-        """Those that need room; what was made of them without it is gone."""
-        for place in places:
-            _free(place)
-        try:
-            async with asyncio.timeout_at(self._deadline):
-                await self._topics.conversion_memory.acquire(sum(place.excess for place in places))
-        except TimeoutError:
-            for place in places:
-                place.error = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "Pulsar does not take what came before")
-            return
-        self._has_room = True
-        await self._all(self._seal, places)
-        for place in places:
-            if not place.prepared:
-                self._topics.conversion_memory.release(place.excess)
-
-    async def _make_ready(self, place: _Place) -> None:
-        await _opened(place).prepare(_producers(place), self._session, self._deadline)
+async def _find_log(broker: Broker, version: int, deadline: float, append: PartitionAppend) -> None:
+    if append.topic in names.INTERNAL:  # as Kafka's ReplicaManager: they are the brokers' own
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
+    async with asyncio.timeout_at(deadline):
+        append.log = await broker.topics.partition(append.topic, append.index)
+    _check_records(append.records, version)
 
 
-def _records(place: _Place, version: int) -> memoryview:
-    """The records of one partition, in a format that the version has (`ProduceRequest.validateRecords`)."""
-    records = place.data.records
+async def _make_log_ready(session: Session, deadline: float, append: PartitionAppend) -> None:
+    assert append.log is not None  # noqa: S101 — without a log there is an error
+    await append.log.make_ready(append.first_sequences(), session, deadline)
+
+
+def _check_records(records: Buffer | None, version: int) -> None:
+    """Refuse the records of one partition in a format that the version has not (`ProduceRequest.validateRecords`)."""
     if records is None:
         raise KafkaError(ErrorCode.INVALID_RECORD, "no records for this partition")
-    if version >= _BATCHES and _is_message_set(records):
+    if version < _BATCHES:
+        return
+    if is_message_set(records):
         raise KafkaError(ErrorCode.INVALID_RECORD, f"Produce v{version} takes record batches of magic 2 only")
-    first = _size_of_first(records) if version >= _BATCHES else len(records)
+    first = _LENGTH_END
+    if len(records) >= _LENGTH_END:
+        first += int.from_bytes(records[8:_LENGTH_END], "big", signed=True)
     if len(records) < first:
-        text = f"{len(records)} bytes are no whole batch"
-        raise KafkaError(ErrorCode.INVALID_RECORD, text)
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"{len(records)} bytes are no whole batch")
     if first >= HEADER_SIZE and first + message_sets.MAGIC_AT < len(records):  # what is shorter is no batch either
         text = f"Produce requests with version {version} are only allowed to contain exactly one record batch per "
         raise KafkaError(ErrorCode.INVALID_RECORD, text + "partition")
-    return memoryview(records)
 
 
-def _size_of_first(records: Buffer) -> int:
-    """The bytes of the first batch, as far as it says how many they are."""
-    return (
-        _SIZED_AT if len(records) < _SIZED_AT else _SIZED_AT + int.from_bytes(records[8:_SIZED_AT], "big", signed=True)
-    )
+def _send(append: PartitionAppend, broker: Broker) -> None:
+    append.send()
+    if append.error is not None and append.error.code in _RETRIED:
+        producer = producer_in(append.records or b"")
+        if producer != NO_PRODUCER:
+            broker.topics.note_missing_batch(append.topic, append.index, producer)
+    append.records = None  # the request's bytes are not needed any more, and may be many
 
 
-def _is_message_set(records: Buffer) -> bool:
-    return len(records) > message_sets.MAGIC_AT and records[message_sets.MAGIC_AT] < 2
+class _PendingResponse:
+    """Waits until every batch has its offset, or for the timeout; with callbacks, because a task costs much more."""
 
+    __slots__ = ("_acks", "_offsets", "_pending", "_timer", "_topics", "future")
 
-def _seal_all(records: memoryview, version: int, log: PartitionLog, now: int) -> list[PreparedEntry]:
-    with translated():
-        if _is_message_set(records):
-            most = log.plan.largest_entry
-            most = most if log.max_batch_bytes is None else min(most, log.max_batch_bytes)
-            records = memoryview(message_sets.to_batches(records, log.plan.largest_batch, most))
-        return [
-            prepared
-            for batch in entries.split(records)
-            for prepared in _seal(batch, version, log, now, preparation.prepare_entries)
-        ]
-
-
-def _seal(
-    batch: memoryview,
-    version: int,
-    log: PartitionLog,
-    now: int,
-    prepare_one: Callable[[memoryview, Plan, int], list[PreparedEntry]],
-) -> list[PreparedEntry]:
-    log.check_size(len(batch))
-    if version < _ZSTD and batch[_ATTRIBUTES_AT] & CODEC_MASK == KafkaCodec.ZSTD:
-        raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"Produce v{version} has no zstd")
-    return prepare_one(batch, log.plan, now)
-
-
-def _producers(place: _Place) -> Collection[ProducerSequence]:
-    """Where the batches of each producer begin."""
-    if len(place.prepared) == 1:
-        return (place.prepared[0].producer,)
-    first = {prepared.producer[0]: prepared.producer for prepared in reversed(place.prepared)}
-    return first.values()
-
-
-def _opened(place: _Place) -> PartitionLog:
-    assert place.log is not None  # noqa: S101 — without it there is an error
-    return place.log
-
-
-def _free(place: _Place) -> None:
-    for prepared in place.prepared:
-        prepared.release()
-    place.prepared = []
-
-
-def _append(place: _Place, broker: Broker) -> None:
-    if place.error is None:
-        try:
-            place.offsets = _opened(place).append_all(place.prepared)
-            place.prepared = []
-        except KafkaError as error:
-            place.error = error.bare()
-    if place.error is not None:
-        _free(place)
-        producer = entries.producer_in(place.data.records or b"")
-        if place.error.code in _RETRIED and producer != NO_PRODUCER:
-            broker.topics.note_missing_batch(place.topic, place.data.index, producer)
-    place.data.records = None  # the request's bytes are not needed any more, and may be many
-
-
-class _Answer:
-    """Waits until every batch has its offset or the time is up; by callbacks: a task would cost as much as the rest."""
-
-    __slots__ = ("_left", "_offsets", "_request", "_timer", "_topics", "future")
-
-    def __init__(self, request: Request, topics: list[tuple[str, list[_Place]]], deadline: float) -> None:
+    def __init__(self, acks: int, topics: list[tuple[str, list[PartitionAppend]]], deadline: float) -> None:
         loop = asyncio.get_running_loop()
         self.future: asyncio.Future[Response | None] = loop.create_future()
-        self._request = request
+        self._acks = acks
         self._topics = topics
-        self._offsets = [offset for _, places in topics for place in places for offset in place.offsets]
-        self._left = len(self._offsets)
-        self._timer = loop.call_at(deadline, self._late)
+        self._offsets = [offset for _, appends in topics for append in appends for offset in append.offsets]
+        self._pending = len(self._offsets)
+        self._timer = loop.call_at(deadline, self._on_timeout)
         for offset in self._offsets:
-            offset.add_done_callback(self._one_done)
+            offset.add_done_callback(self._on_offset)
         if not self._offsets:
-            self._give()
+            self._complete()
 
-    def _one_done(self, _: "asyncio.Future[int]") -> None:
-        self._left -= 1
-        if not self._left:
-            self._give()
+    def _on_offset(self, _: "asyncio.Future[int]") -> None:
+        self._pending -= 1
+        if not self._pending:
+            self._complete()
 
-    def _late(self) -> None:
+    def _on_timeout(self) -> None:
         for offset in self._offsets:
             offset.cancel()  # the client will send it again: it need not be stored any more
 
-    def _give(self) -> None:
+    def _complete(self) -> None:
         self._timer.cancel()
         if self.future.done():
             return
         try:
-            self.future.set_result(_response(self._request, self._topics))
-        except Exception as error:  # noqa: BLE001 - whatever it is, the connection must be told
+            self.future.set_result(_response(self._acks, self._topics))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the connection must get it
             self.future.set_exception(error)
 
 
-def _response(request: Request, topics: list[tuple[str, list[_Place]]]) -> Response | None:
+def _response(acks: int, topics: list[tuple[str, list[PartitionAppend]]]) -> Response | None:
     responses = [
-        ResponseTopic(name=name, partition_responses=[_result(place) for place in places]) for name, places in topics
+        ResponseTopic(name=name, partition_responses=[_partition_response(append) for append in appends])
+        for name, appends in topics
     ]
-    if request.acks != 0:
+    if acks != 0:
         return Response(responses=responses)
     failed = [one for topic in responses for one in topic.partition_responses if one.error_code]
     if failed:
-        # nobody reads an answer to acks=0: as Kafka does, closing the connection makes the client look again
+        # a client reads no answer to acks=0: as in Kafka, closing the connection makes it refresh its metadata
         raise KafkaError(failed[0].error_code, failed[0].error_message or "")
     return None
 
 
-def _result(place: _Place) -> ResponsePartition:
-    error = place.error
-    for offset in place.offsets:
-        if error is None:
-            error = _failure(offset)
+def _partition_response(append: PartitionAppend) -> ResponsePartition:
+    error = append.failure()
     if error is not None:
         return ResponsePartition(
-            index=place.data.index, error_code=error.code, base_offset=-1, error_message=error.message or None
+            index=append.index, error_code=error.code, base_offset=-1, error_message=error.message or None
         )
-    start = -1 if place.log is None else place.log.known_start
+    start = -1 if append.log is None else append.log.known_start
     return ResponsePartition(
-        index=place.data.index, error_code=ErrorCode.NONE, base_offset=place.offsets[0].result(), log_start_offset=start
+        index=append.index, error_code=ErrorCode.NONE, base_offset=append.offsets[0].result(), log_start_offset=start
     )
-
-
-def _failure(offset: "asyncio.Future[int]") -> KafkaError | None:
-    if offset.cancelled() or not offset.done():
-        return KafkaError(ErrorCode.REQUEST_TIMED_OUT, "Pulsar has not acknowledged the batch in time")
-    error = offset.exception()
-    if error is None or isinstance(error, KafkaError):
-        return error
-    return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
 
 
 API = Api(

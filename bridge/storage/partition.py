@@ -55,31 +55,24 @@ class PartitionLog:
         self._start = LogStart(topic, self._search, self.end, self._tails.load_end, self._tails.open_at_start)
         self._times = TimeLookup(self._search, self.end, self.earliest, self._read_surely, storage.threads)
         self._closed = False
-        self.max_batch_bytes: int | None = None
         self.plan = Plan(storage.largest_entry, storage.settings.storage.entry_format)
 
     # --- what is kept with the topic ---
 
     def learn(self, configs: Mapping[str, str]) -> None:
         """Go by these configs of the topic from now on."""
-        self.max_batch_bytes = topic_properties.max_message_bytes(configs)
         self.plan = Plan(
             self._storage.largest_entry,
             topic_properties.entry_format(configs, self._storage.settings.storage.entry_format),
             topic_properties.codec(configs),
             topic_properties.is_compacted(configs),
             *topic_properties.max_timestamp_distances(configs),
+            topic_properties.max_message_bytes(configs),
         )
 
     def raise_start(self, offset: int) -> None:
         """Let nobody read what is before `offset`, though Pulsar may still have it."""
         self._start.raise_to(offset)
-
-    def check_size(self, size: int) -> None:
-        """Raise MESSAGE_TOO_LARGE for a batch, as the client sent it, above the topic's max.message.bytes."""
-        if self.max_batch_bytes is not None and size > self.max_batch_bytes:
-            text = f"a batch of {size} bytes is above the topic's max.message.bytes of {self.max_batch_bytes}"
-            raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, text)
 
     def mark_empty(self) -> None:
         """Go by it that the partition was just created: there is nothing to ask for before the first append."""
@@ -88,10 +81,10 @@ class PartitionLog:
     # --- appending ---
 
     def is_ready(self, batches: Collection[ProducerSequence], user: User | None = None) -> bool:
-        """Whether `prepare` has nothing to wait for."""
+        """Whether `make_ready` has nothing to wait for."""
         return self._tails.end_loaded and all(self._appender.is_ready(batch, user) for batch in batches)
 
-    async def prepare(
+    async def make_ready(
         self, batches: Collection[ProducerSequence] = (), user: User | None = None, deadline: float | None = None
     ) -> None:
         """Learn where the log ends and wait until there is room, so that `append_all` can be called.
@@ -101,7 +94,7 @@ class PartitionLog:
         """
         try:
             async with asyncio.timeout_at(deadline):
-                await self._prepare(batches, user)
+                await self._make_ready(batches, user)
         except TimeoutError:
             if any(map(self._appender.is_taken, batches)):
                 text = "another node writes for this producer, or has not let go of it yet"
@@ -109,14 +102,14 @@ class PartitionLog:
             text = "Pulsar takes no more for this partition at present"
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, text) from None
 
-    async def _prepare(self, batches: Collection[ProducerSequence], user: User | None) -> None:
+    async def _make_ready(self, batches: Collection[ProducerSequence], user: User | None) -> None:
         with translated():
             self._check_open()
             await self._tails.load_end()
             for batch in batches:
                 if batch[0] >= 0:
                     await self._storage.deduplication.ensure(self.topic)
-                await self._appender.prepare(batch, user)
+                await self._appender.make_ready(batch, user)
 
     def append_all(self, batches: list[PreparedEntry]) -> list[asyncio.Future[int]]:
         """Send batches: each one's base offset once Pulsar holds it, or a KafkaError.
@@ -130,7 +123,7 @@ class PartitionLog:
     async def writable(self) -> None:
         """Wait until a produce would work."""
         with translated():
-            await self.prepare()
+            await self.make_ready()
             self._check_open()
             await self._appender.opened()
 

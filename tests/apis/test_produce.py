@@ -16,7 +16,7 @@ from bridge.codec.compression import KafkaCodec
 from bridge.codec.packing import pack
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.produce_wire import Request, RequestPartition, RequestTopic, Response
-from bridge.storage.append import preparation
+from bridge.storage.append import partition_append, preparation
 from bridge.storage.append.conversion_memory import ConversionMemory
 from bridge.storage.append.preparation import Plan, PreparedEntry
 from bridge.worker_threads import WorkerThreads
@@ -28,7 +28,6 @@ COMPRESSED = [one for one in KafkaCodec if one]
 class Log:
     """A partition's log that holds what it gets until it is told to let go of it."""
 
-    max_batch_bytes = None
     known_start = 0
 
     def __init__(self, plan: Plan) -> None:
@@ -36,13 +35,10 @@ class Log:
         self.prepared: list[PreparedEntry] = []
         self.offsets: list[asyncio.Future[int]] = []
 
-    def check_size(self, size: int) -> None:
-        pass
-
     def is_ready(self, *_: object) -> bool:
         return True
 
-    async def prepare(self, *_: object) -> None:
+    async def make_ready(self, *_: object) -> None:
         pass
 
     def append_all(self, batches: list[PreparedEntry]) -> list[asyncio.Future[int]]:
@@ -234,7 +230,7 @@ async def test_requests_that_need_all_the_room_do_not_wait_for_each_other() -> N
 
 
 async def test_what_one_request_may_become_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(produce, "MAX_EXCESS_BYTES", 10 * MIB)
+    monkeypatch.setattr(partition_append, "MAX_EXCESS_BYTES", 10 * MIB)
     site = Site(Plan(5 * MIB, codec=KafkaCodec.NONE))
     later = await site.begin({number: batch(4 * MIB) for number in range(4)})
     for log in site.logs:

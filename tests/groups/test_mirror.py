@@ -68,7 +68,7 @@ class Bench:
 
     async def append(self, *sizes: int) -> None:
         log = await self.topics.partition(self.topic, 0)
-        await log.prepare()
+        await log.make_ready()
         for offset in log.append_all([prepared(size) for size in sizes]):
             await offset
 

@@ -33,7 +33,7 @@ async def told(world: World, work: Awaitable[Any], what: str, seconds: float = S
 async def append(log: PartitionLog, producer_id: int, count: int = 3) -> None:
     """Append some batches, as Produce does."""
     for sequence in range(count):
-        await log.prepare({(producer_id, 0, 0)})
+        await log.make_ready({(producer_id, 0, 0)})
         producer = (producer_id, 0, sequence) if producer_id >= 0 else (-1, -1, -1)
         (offset,) = log.append_all([prepared(1, NOW_MS, producer=producer)])
         await asyncio.wait((offset,))

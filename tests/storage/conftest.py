@@ -88,7 +88,7 @@ class Bench:
     async def append(self, log: PartitionLog, *batches: PreparedEntry, user: User | None = None) -> list[int]:
         """Append and wait: the base offsets."""
         first = {batch.producer[0]: batch.producer for batch in reversed(batches)}
-        await log.prepare(first.values(), user)
+        await log.make_ready(first.values(), user)
         return [await offset for offset in log.append_all(list(batches))]
 
 

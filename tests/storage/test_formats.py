@@ -106,7 +106,7 @@ async def test_a_large_batch_is_several_entries_and_one_run_of_offsets(bench: Be
     topic = await bench.topic()
     log = bench.log(topic)
     parts = cut(entry_format)
-    await log.prepare()
+    await log.make_ready()
     bases = await asyncio.gather(*log.append_all([*parts, *parts]))
     assert (bases[0], bases[len(parts)]) == (0, COUNT)
     assert len(await stored(bench, topic)) == 2 * len(parts)

@@ -50,10 +50,10 @@ async def test_offsets_are_dense_and_stay_after_a_restart(bench: Bench) -> None:
 async def test_a_log_is_ready_when_preparing_it_would_wait_for_nothing(bench: Bench) -> None:
     log = bench.log(await bench.topic())
     assert not log.is_ready({NO_PRODUCER})
-    await log.prepare()
+    await log.make_ready()
     assert log.is_ready({NO_PRODUCER})
     assert not log.is_ready({NO_PRODUCER, (4711, 0, 0)})  # nothing is known of this producer
-    await log.prepare({(4711, 0, 0)})
+    await log.make_ready({(4711, 0, 0)})
     assert log.is_ready({NO_PRODUCER, (4711, 0, 0)})
 
 
@@ -69,7 +69,7 @@ async def test_the_beginning_of_a_log_is_found_without_a_search(bench: Bench) ->
 
 async def test_many_appends_keep_their_order(bench: Bench) -> None:
     log = bench.log(await bench.topic())
-    await log.prepare()
+    await log.make_ready()
     offsets = [offset for number in range(200) for offset in log.append_all([prepared(1 + number % 3)])]
     expected, at = [], 0
     for number in range(200):
@@ -126,7 +126,7 @@ async def test_another_s_records_are_counted_and_seen(bench: Bench) -> None:
 async def test_offsets_stay_true_while_others_write_between(bench: Bench) -> None:
     topic = await bench.topic()
     log = bench.log(topic)
-    await log.prepare()
+    await log.make_ready()
     await log.latest()  # the tail is open: it tells the offsets, no entry is read back
     native = bench.client.producer(topic)
     offsets = []
@@ -191,7 +191,7 @@ async def test_a_batch_above_pulsar_s_limit_is_refused_and_nothing_is_sent(bench
 
 async def test_a_cancelled_append_does_not_disturb_the_next(bench: Bench) -> None:
     log = bench.log(await bench.topic())
-    await log.prepare()
+    await log.make_ready()
     first, second, third = log.append_all([prepared(1), prepared(1), prepared(1)])
     second.cancel()
     assert await first == 0

@@ -103,7 +103,7 @@ class Appender:
             return pending.offset
         producer_id, epoch, sequence = prepared.producer
         writer = self._writers.get(producer_id)
-        if writer is None:  # dropped since `prepare`, for its sends failed
+        if writer is None:  # dropped since `make_ready`, for its sends failed
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "an earlier batch of this producer has failed")
         if self._missing.is_before(self._topic, prepared.producer, writer.sequences.last):
             text = "an earlier batch was not stored, and must come again first"
@@ -181,7 +181,7 @@ class Appender:
                 raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, text)
 
     def is_ready(self, batch: ProducerSequence, user: User | None) -> bool:
-        """Whether `prepare` has nothing to wait for."""
+        """Whether `make_ready` has nothing to wait for."""
         producer = self._producer
         producer_id, epoch, sequence = batch
         if producer_id >= 0:
@@ -191,7 +191,7 @@ class Appender:
             producer = writer.producer
         return producer is None or producer.has_capacity
 
-    async def prepare(self, batch: ProducerSequence, user: User | None) -> None:
+    async def make_ready(self, batch: ProducerSequence, user: User | None) -> None:
         """Wait until a batch can be appended: there is room, and its producer's past is known."""
         producer = self._producer
         if batch[0] >= 0:

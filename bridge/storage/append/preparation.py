@@ -4,12 +4,12 @@ A batch is one entry where it fits. One that does not is cut at the borders of i
 a repetition of an idempotent batch is cut as the original was, so that each part is known again by its sequences.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
 
 from bridge import codec
-from bridge.codec import HEADER_SIZE, NO_PRODUCER, NO_TIMESTAMP, BatchHeader, Payload, Rebuild
+from bridge.codec import HEADER_SIZE, NO_PRODUCER, NO_TIMESTAMP, BatchHeader, Payload, Rebuild, message_sets
 from bridge.codec.compression import (
     CODEC_MASK,
     PULSAR_OF,
@@ -21,9 +21,11 @@ from bridge.codec.compression import (
 from bridge.codec.packing import pack
 from bridge.errors import BatchTooLarge, CorruptBatch, InvalidRecord, KafkaError
 from bridge.kafka.error_codes import ErrorCode
+from bridge.kafka.primitives import Buffer
 from bridge.pulsar.pb.PulsarApi_pb2 import CompressionType, MessageMetadata
 from bridge.storage.append.conversion_memory import ConversionMemory, Reservation
-from bridge.storage.entries import ATTRIBUTES_AT, FORMAT_PROPERTY, KAFKA, PROPERTY, PULSAR, TimeMark
+from bridge.storage.entries import ATTRIBUTES_AT, FORMAT_PROPERTY, KAFKA, PROPERTY, PULSAR, TimeMark, split
+from bridge.storage.error_mapping import translated
 from bridge.storage.topics.topic_properties import AFTER_MAX_MS, BEFORE_MAX_MS, TIMESTAMP_AFTER, TIMESTAMP_BEFORE
 
 METADATA_BYTES = 512
@@ -57,6 +59,8 @@ class Plan:
     before_max_ms: int = BEFORE_MAX_MS
     after_max_ms: int = AFTER_MAX_MS
     """How far before and after the present the records' timestamps may be."""
+    max_batch_bytes: int | None = None
+    """The topic's max.message.bytes: of a batch as the client sent it."""
 
     @property
     def largest_batch(self) -> int:
@@ -98,6 +102,56 @@ class PreparedEntry(NamedTuple):
             metadata.properties.add(key=FORMAT_PROPERTY, value=KAFKA)
         metadata.properties.add(key=PROPERTY, value=mark + "}")
         return metadata
+
+
+def prepare_records_nowait(
+    records: memoryview, plan: Plan, now: int, allow_zstd: bool, decompress: bool
+) -> list[PreparedEntry]:
+    """As `prepare_records`, on the event loop; raises NeedsThread, after little work, if that takes too long there.
+
+    `decompress`: whether there is time on the event loop to decompress anything.
+    """
+    if is_message_set(records):
+        raise NeedsThread
+    batches = split(records)
+    if not decompress and any(map(is_compressed, batches)):
+        raise NeedsThread
+    with translated():
+        return _prepare_batches(batches, plan, now, allow_zstd, prepare_entries_nowait)
+
+
+def prepare_records(records: memoryview, plan: Plan, now: int, allow_zstd: bool) -> list[PreparedEntry]:
+    """All that a produce request has for one partition, batches or a message set, as entries; raises KafkaError."""
+    with translated():
+        if is_message_set(records):
+            limit = plan.largest_entry
+            if plan.max_batch_bytes is not None:
+                limit = min(limit, plan.max_batch_bytes)
+            records = memoryview(message_sets.to_batches(records, plan.largest_batch, limit))
+        return _prepare_batches(split(records), plan, now, allow_zstd, prepare_entries)
+
+
+def _prepare_batches(
+    batches: list[memoryview],
+    plan: Plan,
+    now: int,
+    allow_zstd: bool,
+    prepare: Callable[[memoryview, Plan, int], list[PreparedEntry]],
+) -> list[PreparedEntry]:
+    prepared: list[PreparedEntry] = []
+    for batch in batches:
+        if plan.max_batch_bytes is not None and len(batch) > plan.max_batch_bytes:
+            text = f"a batch of {len(batch)} bytes is above the topic's max.message.bytes of {plan.max_batch_bytes}"
+            raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, text)
+        if not allow_zstd and batch[ATTRIBUTES_AT] & CODEC_MASK == KafkaCodec.ZSTD:
+            raise KafkaError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, "zstd needs Produce v7 or later")
+        prepared += prepare(batch, plan, now)
+    return prepared
+
+
+def is_message_set(records: Buffer) -> bool:
+    """Whether these are messages of magic 0 or 1, from before there were batches."""
+    return len(records) > message_sets.MAGIC_AT and records[message_sets.MAGIC_AT] < 2
 
 
 def is_compressed(batch: memoryview) -> bool:
@@ -187,7 +241,7 @@ def _refuse(attributes: int) -> NoReturn:
         raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "only a broker may write log append times")
     if attributes & _CONTROL:
         raise InvalidRecord("clients may not write control batches")
-    raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not offered")
+    raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not supported")
 
 
 def _check_timestamps(oldest: int, newest: int, plan: Plan, now: int) -> None:

@@ -100,7 +100,7 @@ CASES = [
          ours="INVALID_RECORD: clients may not write control batches", why="Kafka says no more than the code"),
     Case("transactional batch without an id", PRODUCE, lambda w: write(w.topic, batches.plain(attributes=0x10)),
          "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
-         ours="TRANSACTIONAL_ID_AUTHORIZATION_FAILED: transactions are not offered",
+         ours="TRANSACTIONAL_ID_AUTHORIZATION_FAILED: transactions are not supported",
          why="Kafka says no more than the code"),
     Case("codec 5", PRODUCE, lambda w: write(w.topic, batches.plain(attributes=5)), "UNKNOWN_SERVER_ERROR",
          ours="CORRUPT_MESSAGE: compression codec 5 is unknown", why="Kafka fails on it"),

@@ -39,7 +39,7 @@ async def test_a_repetition_has_its_original_offset_and_is_not_stored(bench: Ben
 async def test_a_repetition_of_what_is_under_way_waits_for_it(bench: Bench) -> None:
     log = bench.log(await bench.topic())
     batch = prepared(2, producer=(PID, 0, 0))
-    await log.prepare({(PID, 0, 0)})
+    await log.make_ready({(PID, 0, 0)})
     first, again = log.append_all([batch]), log.append_all([batch])
     assert await asyncio.gather(*first, *again) == [0, 0]
     assert await log.latest() == 2
@@ -47,7 +47,7 @@ async def test_a_repetition_of_what_is_under_way_waits_for_it(bench: Bench) -> N
 
 async def test_giving_up_an_append_leaves_no_gap(bench: Bench) -> None:
     log = bench.log(await bench.topic())
-    await log.prepare({(PID, 0, 0)})
+    await log.make_ready({(PID, 0, 0)})
     (given_up,) = log.append_all([prepared(1, producer=(PID, 0, 0))])
     given_up.cancel()
     assert await append(bench, log, 0) == 0
@@ -56,7 +56,7 @@ async def test_giving_up_an_append_leaves_no_gap(bench: Bench) -> None:
 
 async def test_what_follows_a_given_up_append_is_no_success_before_it(bench: Bench) -> None:
     log = bench.log(await bench.topic())
-    await log.prepare({(PID, 0, 0)})
+    await log.make_ready({(PID, 0, 0)})
     batches = [prepared(1, producer=(PID, 0, sequence)) for sequence in range(3)]
     first, *later = log.append_all(batches)
     first.cancel()
@@ -69,7 +69,7 @@ async def test_what_follows_a_given_up_append_is_no_success_before_it(bench: Ben
 
 async def test_what_comes_after_a_given_up_append_has_to_come_again(bench: Bench) -> None:
     log = bench.log(await bench.topic())
-    await log.prepare({(PID, 0, 0)})
+    await log.make_ready({(PID, 0, 0)})
     batches = [prepared(1, producer=(PID, 0, sequence)) for sequence in range(3)]
     (given_up,) = log.append_all(batches[:1])
     given_up.cancel()
@@ -87,7 +87,7 @@ async def test_a_repetition_found_at_once_waits_for_one_that_is_searched(bench: 
     assert [await append(bench, before, 0), await append(bench, before, 1)] == [0, 1]
     await before.close()
     log = bench.log(topic)
-    await log.prepare({(PID, 0, 0)})
+    await log.make_ready({(PID, 0, 0)})
     searched, later, new = log.append_all([prepared(1, producer=(PID, 0, sequence)) for sequence in (0, 1, 2)])
     searched.cancel()
     for answer in (later, new):
@@ -160,7 +160,7 @@ async def test_sequences_go_round(bench: Bench) -> None:
 async def test_many_producers_share_a_partition(bench: Bench) -> None:
     log = bench.log(await bench.topic())
     batches = [prepared(2, producer=(pid, 0, 2 * number)) for number in range(20) for pid in (1, 2, 3, -1)]
-    await log.prepare({(1, 0, 0), (2, 0, 0), (3, 0, 0), (-1, -1, -1)})
+    await log.make_ready({(1, 0, 0), (2, 0, 0), (3, 0, 0), (-1, -1, -1)})
     batches = [batch if batch.producer[0] >= 0 else batch._replace(producer=(-1, -1, -1)) for batch in batches]
     bases = await asyncio.gather(*log.append_all(batches))
     assert sorted(bases) == list(range(0, 160, 2))
@@ -189,7 +189,7 @@ async def test_a_producer_s_name_is_free_when_its_last_connection_has_gone(bench
     one.gone()
     assert here.is_ready({(PID, 0, 0)}, two)
     with pytest.raises(KafkaError) as raised:
-        await there.prepare({(PID, 0, 0)}, two, asyncio.get_running_loop().time() + 0.3)
+        await there.make_ready({(PID, 0, 0)}, two, asyncio.get_running_loop().time() + 0.3)
     assert raised.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     two.gone()
     assert await append(bench, there, 2) == 2
@@ -223,7 +223,7 @@ async def test_what_another_bridge_has_stored_for_a_producer_is_learnt_when_its_
 
 async def test_a_new_epoch_does_not_answer_for_the_failures_of_the_old_one(bench: Bench) -> None:
     log = bench.log(await bench.topic())
-    await log.prepare({(PID, 0, 0)})
+    await log.make_ready({(PID, 0, 0)})
     (given_up,) = log.append_all([prepared(1, producer=(PID, 0, 0))])
     given_up.cancel()
     again = log.append_all([prepared(1, producer=(PID, 1, sequence)) for sequence in (0, 1)])
@@ -258,7 +258,7 @@ async def test_a_repetition_that_cannot_be_found_is_told_to_be_one(bench: Bench)
     await before.close()
     log = bench.log(topic)
     stands_for_another = prepared(3, producer=(PID, 0, 0))._replace(producer=(PID, 0, 0), record_count=2)
-    await log.prepare({(PID, 0, 0)})
+    await log.make_ready({(PID, 0, 0)})
     found = log._appender._duplicates
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(type(found), "first_matching", nothing)

@@ -48,7 +48,7 @@ async def test_resent_batches_of_several_producers_are_found_by_their_times(benc
     topic = await bench.topic()
     log = bench.log(topic)
     pids = (1, 2, 3, 4)
-    await log.prepare({(pid, 0, 0) for pid in pids})
+    await log.make_ready({(pid, 0, 0) for pid in pids})
     offsets: list[asyncio.Future[int]] = []
     now = NOW
     for sequence in range(100):
@@ -75,7 +75,7 @@ async def test_times_in_any_order_of_one_writer(bench: Bench, seed: int) -> None
     topic = await bench.topic()
     log = bench.log(topic)
     chance = random.Random(seed)
-    await log.prepare()
+    await log.make_ready()
     for _ in range(5):
         times = [NOW + chance.randint(-100_000_000, 100_000_000) for _ in range(30)]
         await asyncio.gather(*log.append_all([prepared(chance.randint(1, 3), one) for one in times]))
@@ -88,7 +88,7 @@ async def test_a_log_goes_on_where_its_last_entries_were_on_their_way_together(b
     """The last entry's mark does not speak for the one before it, which is newer and was sent after it."""
     topic = await bench.topic()
     first = bench.log(topic)
-    await first.prepare({(1, 0, 0), (2, 0, 0)})
+    await first.make_ready({(1, 0, 0), (2, 0, 0)})
     early, late = prepared(1, NOW, producer=(1, 0, 0)), prepared(1, NOW + 5000, producer=(2, 0, 0))
     await asyncio.gather(*first.append_all([early, late]))
     log = bench.log(topic)

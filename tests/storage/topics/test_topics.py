@@ -70,7 +70,7 @@ async def topics(bench: Bench, admin: HeldAdmin) -> AsyncIterator[Topics]:
 async def write(log: PartitionLog) -> int:
     """Append one record, as a client would: it is retried on what passes."""
     async with asyncio.timeout(10):
-        await log.prepare()
+        await log.make_ready()
         (offset,) = log.append_all([prepared(1)])
         return await offset
 
