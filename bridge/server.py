@@ -19,7 +19,7 @@ from bridge.groups.classic.coordinator import Coordinator
 from bridge.groups.lag import LagTable
 from bridge.groups.mirror import Mirror
 from bridge.groups.offsets import Offsets
-from bridge.groups.store.store import Store
+from bridge.groups.store.store import GroupStore
 from bridge.http import HttpServer
 from bridge.listening import listen
 from bridge.metrics import Metrics
@@ -68,7 +68,7 @@ class Server:
                 writer=f"bridge-{settings.kafka.node_id}-{secrets.token_hex(6)}",
             )
         )
-        self.store = Store(self.client, self.admin, settings, self.metrics)
+        self.store = GroupStore(self.client, self.admin, settings, self.metrics)
         self._groups: Coordinator | None = None
         self._offsets: Offsets | None = None
         groups = settings.groups

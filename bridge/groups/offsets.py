@@ -57,7 +57,7 @@ class Membership(Protocol):
 
 
 class Keeper(Protocol):
-    """What committed offsets ask of the store (`store.Store`)."""
+    """What committed offsets ask of the store (`store.GroupStore`)."""
 
     async def load(self, group_id: str) -> StoredGroup:
         """What is stored of a group."""

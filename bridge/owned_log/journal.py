@@ -1,7 +1,7 @@
 """Writes records to one slot: many writes at a time in few Pulsar entries, each answered when all of it is stored.
 
-What comes while entries are on their way goes with the next one, so that batches grow with the load and a lone write
-waits for nobody.
+Writes that come while entries are on their way go together into the next one (group commit). So batches grow with the
+load, and a lone write is sent at once.
 """
 
 import asyncio
@@ -10,20 +10,18 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from bridge.errors import KafkaError
 from bridge.futures import seen
-from bridge.kafka.error_codes import ErrorCode
-from bridge.metrics import GroupMetrics
 from bridge.owned_log.batch import OVERHEAD, Record, pack
-from bridge.pulsar.pb import PulsarApi_pb2 as pb
+from bridge.owned_log.dependencies import SlotDependencies
+from bridge.owned_log.errors import OwnedLogError, WriteTimedOut, error_of_send
 from bridge.pulsar.producer import Producer
-from bridge.pulsar.types import MessageTooLarge, PulsarError, Receipt
+from bridge.pulsar.types import Receipt, SendCancelled
 
-PATIENCE: Final = 5.0
+WRITE_TIMEOUT: Final = 5.0
 """Seconds that a write may take: Kafka's offsets.commit.timeout.ms."""
-_IN_FLIGHT: Final = 4
-_MOST_RECORDS: Final = 1000  # Pulsar's own clients put as many into a batch
-_MOST_BYTES: Final = 1 << 20
+_MAX_IN_FLIGHT: Final = 4
+_MAX_RECORDS: Final = 1000  # Pulsar's own clients put as many into a batch
+_MAX_BYTES: Final = 1 << 20
 _METADATA_BYTES: Final = 1024  # of an entry, for the broker's limit
 
 
@@ -49,10 +47,13 @@ class _Part(list[Record]):
 class Journal:
     """The order of the records is that of the calls. `stored` is called with them before the write is answered."""
 
-    def __init__(self, producer: Producer, stored: Callable[[Sequence[Record]], None], metrics: GroupMetrics) -> None:
+    def __init__(
+        self, producer: Producer, stored: Callable[[Sequence[Record]], None], dependencies: SlotDependencies
+    ) -> None:
         self._producer = producer
         self._stored = stored
-        self._metrics = metrics
+        self._translate = dependencies.translate
+        self._metrics = dependencies.metrics
         self._loop = asyncio.get_running_loop()
         self._queue: deque[_Part] = deque()
         self._in_flight = 0
@@ -62,11 +63,11 @@ class Journal:
         self.pending_bytes = 0
 
     def waiting_for(self) -> float:
-        """Since how many seconds Pulsar owes a receipt and has given none."""
+        """For how many seconds a receipt has been due while none has come."""
         return self._loop.time() - self._progress_at if self._in_flight else 0.0
 
     def write(self, records: Sequence[Record]) -> "asyncio.Future[None]":
-        """Take a place in the order; the future fails with KafkaError. Cancelling it takes nothing back."""
+        """Take a place in the order. Cancelling the future takes nothing back."""
         future: asyncio.Future[None] = self._loop.create_future()
         future.add_done_callback(seen)
         if not records:
@@ -81,22 +82,22 @@ class Journal:
         self._schedule()
         return future
 
-    async def drain(self, patience: float) -> None:
+    async def drain(self, timeout: float) -> None:  # noqa: ASYNC109 - running out of time is no error
         """Wait so many seconds for the outcome of everything written so far."""
         if self._last is not None:
-            await asyncio.wait([self._last], timeout=patience)
+            await asyncio.wait([self._last], timeout=timeout)
 
-    def fail(self, error: KafkaError) -> None:
-        """Whatever is not stored yet will not be by us; some of it may be."""
+    def fail(self, error: OwnedLogError) -> None:
+        """Fail what has not been sent; what has been sent may be stored."""
         queue, self._queue = self._queue, deque()
         for part in queue:
             self.pending_bytes -= part.size
-            _fail(part.write, error)
+            self._fail_write(part.write, error)
 
     @property
     def _limit(self) -> int:
         broker = self._producer.max_message_size
-        return _MOST_BYTES if broker is None else max(1, min(_MOST_BYTES, broker - _METADATA_BYTES))
+        return _MAX_BYTES if broker is None else max(1, min(_MAX_BYTES, broker - _METADATA_BYTES))
 
     def _parts(self, write: _Write, records: Sequence[Record]) -> list[_Part]:
         """Usually one; what does not fit into one entry goes into several, in order."""
@@ -105,7 +106,7 @@ class Journal:
         for record in records:
             size = 4 * len(record.key) + len(record.value or b"") + OVERHEAD
             last = parts[-1]
-            if last and (last.size + size > limit or len(last) >= _MOST_RECORDS):
+            if last and (last.size + size > limit or len(last) >= _MAX_RECORDS):
                 last = _Part(write, (), 0)
                 parts.append(last)
             last.append(record)
@@ -113,13 +114,13 @@ class Journal:
         return parts
 
     def _schedule(self) -> None:
-        if not self._scheduled and self._in_flight < _IN_FLIGHT:
+        if not self._scheduled and self._in_flight < _MAX_IN_FLIGHT:
             self._scheduled = True
             self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
         self._scheduled = False
-        while self._queue and self._in_flight < _IN_FLIGHT:
+        while self._queue and self._in_flight < _MAX_IN_FLIGHT:
             parts = self._take()
             records = [record for part in parts for record in part]
             if not self._in_flight:
@@ -127,7 +128,7 @@ class Journal:
             self._in_flight += 1
             metadata, payload = pack(records)
             sent = self._producer.send(metadata, payload, len(records))
-            watchdog = self._loop.call_later(PATIENCE, self._stalled, parts)
+            watchdog = self._loop.call_later(WRITE_TIMEOUT, self._stalled, parts)
             sent.add_done_callback(partial(self._sent, parts, records, watchdog))
 
     def _take(self) -> list[_Part]:
@@ -139,16 +140,16 @@ class Journal:
             part = self._queue[0]
             size += part.size
             count += len(part)
-            if size > limit or count > _MOST_RECORDS:
+            if size > limit or count > _MAX_RECORDS:
                 break
             parts.append(self._queue.popleft())
         return parts
 
     def _stalled(self, parts: list[_Part]) -> None:
-        """Nobody waits longer than clients do. What is on its way may be stored yet; what is not will not be sent."""
-        error = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "Pulsar has not acknowledged the write in time")
+        """Fail what waits. What is on its way may be stored yet; what is not will not be sent."""
+        error = WriteTimedOut("Pulsar has not acknowledged the write in time")
         for part in parts:
-            _fail(part.write, error)
+            self._fail_write(part.write, error)
         self.fail(error)
 
     def _sent(
@@ -158,13 +159,13 @@ class Journal:
         self._in_flight -= 1
         self._progress_at = self._loop.time()
         self.pending_bytes -= sum(part.size for part in parts)
-        error = ClosedEarly() if sent.cancelled() else sent.exception()
+        error = SendCancelled() if sent.cancelled() else sent.exception()
         if error is not None:
-            refused = refusal(error)
+            failure = error_of_send(error)
             for part in parts:
-                _fail(part.write, refused)
+                self._fail_write(part.write, failure)
         else:
-            self._metrics.write_seconds.observe(self._loop.time() - (watchdog.when() - PATIENCE))
+            self._metrics.write_seconds.observe(self._loop.time() - (watchdog.when() - WRITE_TIMEOUT))
             self._metrics.entries_written.inc()
             self._metrics.records_written.inc(len(records))
             self._stored(records)
@@ -175,23 +176,6 @@ class Journal:
         if self._queue:
             self._schedule()
 
-
-class ClosedEarly(PulsarError):
-    """The send was given up here."""
-
-    def __init__(self) -> None:
-        super().__init__(pb.UnknownError, "given up")
-
-
-def refusal(error: BaseException) -> KafkaError:
-    """What a client is told of a write that failed: to look for the coordinator, or that it asks too much."""
-    if isinstance(error, MessageTooLarge):
-        return KafkaError(ErrorCode.INVALID_COMMIT_OFFSET_SIZE, str(error))
-    if isinstance(error, PulsarError) and error.code == pb.ProducerFenced:
-        return KafkaError(ErrorCode.NOT_COORDINATOR, "another node coordinates this group now")
-    return KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error))
-
-
-def _fail(write: _Write, error: KafkaError) -> None:
-    if not write.future.done():
-        write.future.set_exception(KafkaError(error.code, str(error)))  # one each: an exception collects tracebacks
+    def _fail_write(self, write: _Write, error: OwnedLogError) -> None:
+        if not write.future.done():
+            write.future.set_exception(self._translate(error))  # one each: an exception collects tracebacks

@@ -8,7 +8,7 @@ from typing import Any
 import pytest_asyncio
 
 from bridge.config import Settings
-from bridge.groups.store.store import Store
+from bridge.groups.store.store import GroupStore
 from bridge.metrics import Metrics
 from bridge.pulsar import Admin, PulsarClient
 from tests.support.bridges import Overrides, settings_for
@@ -23,7 +23,7 @@ class Node:
     metrics: Metrics
     client: PulsarClient
     admin: Admin
-    store: Store
+    store: GroupStore
     stack: AsyncExitStack
 
     async def leave(self) -> None:
@@ -32,7 +32,7 @@ class Node:
 
     async def vanish(self) -> None:
         """As a SIGKILL: the sockets are gone, nothing was said or stored before."""
-        for slot in self.store._slots:
+        for slot in self.store._log.slots:
             assert slot._runner is not None
             slot._runner.cancel()
         await self.client._pool.close()
@@ -56,7 +56,7 @@ async def node() -> AsyncIterator[MakeNode]:
             stack.push_async_callback(admin.close)
             await client.start()
             stack.push_async_callback(client.close)
-            store = Store(client, admin, settings, metrics)
+            store = GroupStore(client, admin, settings, metrics)
             await store.start()
             stack.push_async_callback(store.close)
             return Node(settings, metrics, client, admin, store, stack)

@@ -11,7 +11,7 @@ import pytest_asyncio
 from bridge.config import Settings
 from bridge.groups.mirror import Mirror
 from bridge.groups.store.records import OffsetKey, StoredOffset
-from bridge.groups.store.store import Lost, Stored
+from bridge.groups.store.store import OnLost, OnStored
 from bridge.metrics import Metrics
 from bridge.pulsar import Admin, PulsarClient
 from bridge.storage.append.deduplication import Deduplication
@@ -28,8 +28,8 @@ class Keeper:
     """Tells the mirror what was stored."""
 
     def __init__(self) -> None:
-        self.on_stored: list[Stored] = []
-        self.on_lost: list[Lost] = []
+        self.on_stored: list[OnStored] = []
+        self.on_lost: list[OnLost] = []
         self.offsets: dict[str, dict[tuple[str, int], StoredOffset]] = {}
 
     async def ready(self) -> None:

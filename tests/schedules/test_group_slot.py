@@ -6,7 +6,7 @@ import pytest
 
 from bridge.errors import KafkaError
 from bridge.groups.store.records import Key, StoredOffset, encode_offset, offset_key
-from bridge.groups.store.store import Store
+from bridge.groups.store.store import GroupStore
 from bridge.kafka.error_codes import ErrorCode
 from tests.schedules import faults
 from tests.schedules.explorer import schedules
@@ -31,14 +31,14 @@ async def node(world: World) -> Bridge:
     return bridge
 
 
-async def committed(store: Store, group: str = "g") -> int:
+async def committed(store: GroupStore, group: str = "g") -> int:
     """What is stored as the group's offset; −1 if nothing is."""
     found = (await store.load(group)).offsets.get(("t", 0))
     return -1 if found is None else found.offset
 
 
-async def commit(store: Store, offset: int, group: str = "g") -> None:
-    """Store the group's offset."""
+async def commit(store: GroupStore, offset: int, group: str = "g") -> None:
+    """GroupStore the group's offset."""
     records: dict[Key, bytes | None] = {offset_key(group, "t", 0): encode_offset(StoredOffset(offset))}
     await store.write(group, records)
 

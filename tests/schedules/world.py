@@ -12,7 +12,7 @@ from bridge.cluster import Cluster, Node
 from bridge.config import Settings
 from bridge.groups.classic.coordinator import Coordinator
 from bridge.groups.offsets import Offsets
-from bridge.groups.store.store import Store
+from bridge.groups.store.store import GroupStore
 from bridge.metrics import Metrics
 from bridge.pulsar import Admin, PulsarClient
 from bridge.storage.append.deduplication import Deduplication
@@ -54,7 +54,7 @@ class Bridge:
     client: PulsarClient
     admin: Admin
     topics: Topics
-    store: Store
+    store: GroupStore
     coordinator: Coordinator
     offsets: Offsets
     handlers: Handlers
@@ -127,7 +127,7 @@ class World:
                 writer=f"bridge-{len(self.bridges)}-{secrets.token_hex(6)}",
             )
         )
-        store = Store(client, admin, settings, metrics)
+        store = GroupStore(client, admin, settings, metrics)
         coordinator = Coordinator(store, settings.groups, metrics.groups, topics)
         offsets = Offsets(store, coordinator, topics, settings.groups, metrics.groups)
         cluster = Cluster(Node(len(self.bridges), "bridge", 9092), "cluster")
@@ -183,7 +183,7 @@ class World:
         for bridge in [*self._natives, *self.bridges]:
             if not bridge.closed:
                 await self.within(120, bridge.topics.close(), "closing the topics")
-                if bridge not in self._natives and not bridge.store._slots:
+                if bridge not in self._natives and not bridge.store._log.slots:
                     await self._gone(bridge)
                 await self.within(120, bridge.stop(), "stopping the bridge")
         for handled, what in self._hung_up:

@@ -31,7 +31,7 @@ from bridge.groups.consumer.coordinator import ConsumerGroups
 from bridge.groups.consumer.topics import Catalogue, Topics
 from bridge.groups.offsets import Hold
 from bridge.groups.store.records import Key, StoredGroup, group_key, offset_key
-from bridge.groups.store.saving import Store, error_of, submit
+from bridge.groups.store.saving import GroupRecordStore, error_of, submit
 from bridge.groups.timers import Clock, Timers
 from bridge.kafka.error_codes import ErrorCode
 from bridge.metrics import GroupMetrics
@@ -59,7 +59,7 @@ class Coordinator:
 
     def __init__(
         self,
-        store: Store,
+        store: GroupRecordStore,
         settings: GroupSettings,
         metrics: GroupMetrics,
         topics: Topics,

@@ -26,7 +26,7 @@ from bridge.groups.consumer.state import Beat, ConsumerGroup, Heartbeat, Limits
 from bridge.groups.consumer.topics import Catalogue
 from bridge.groups.offsets import Hold
 from bridge.groups.store.records import Key, StoredGroup, group_key, member_key, offset_key
-from bridge.groups.store.saving import Store, error_of, submit
+from bridge.groups.store.saving import GroupRecordStore, error_of, submit
 from bridge.groups.timers import Clock, Timers
 from bridge.kafka.error_codes import ErrorCode
 from bridge.metrics import GroupMetrics
@@ -76,7 +76,7 @@ class ConsumerGroups:
 
     def __init__(
         self,
-        store: Store,
+        store: GroupRecordStore,
         settings: GroupSettings,
         metrics: GroupMetrics,
         catalogue: Catalogue,

@@ -6,10 +6,10 @@
     o/<topic>/<partition>/<group>    JSON: {"v":1, "o":offset, "e":leader epoch, "m":metadata, "t":time of the commit},
                                      "x":time to expire where the client chose one, "i":the topic's id in hexadecimal
                                      digits, where it has one; times in milliseconds
-    s                                JSON: {"v":1, "owner":…}: who took the slot over
 
-A value that is absent (or empty, which is the same to Pulsar's compaction) deletes the key. A topic's name has no
-slash, so that the group, which may be any text, can stand last. What is of a later version is left alone.
+A value that is absent (or empty, which is the same to Pulsar's compaction) deletes the key. The key `s` is the owned
+log's own. A topic's name has no slash, so that the group, which may be any text, can stand last. What is of a later
+version is left alone.
 """
 
 import json
@@ -23,7 +23,6 @@ OffsetKey: TypeAlias = tuple[Literal["offset"], str, str, int]
 Key: TypeAlias = GroupKey | MemberKey | OffsetKey
 """("group", group id), ("member", group id, member id) or ("offset", group id, topic, partition)."""
 
-MARKER: Final = "s"
 _VERSION: Final = 1
 
 
@@ -113,8 +112,3 @@ def decode_offset(data: bytes) -> StoredOffset | None:
         return StoredOffset(int(value["o"]), int(value["e"]), str(value["m"]), int(value["t"]), expires, topic_id)
     except (ValueError, KeyError, TypeError):
         return None
-
-
-def encode_marker(owner: str) -> bytes:
-    """The value of the record with which a slot is taken."""
-    return json.dumps({"v": _VERSION, "owner": owner}, separators=(",", ":")).encode()

@@ -14,8 +14,8 @@ _log = log.get("groups.coordinator")
 Lost: TypeAlias = Callable[[Callable[[str], bool]], None]
 
 
-class Store(Protocol):
-    """What the coordinator needs of the store (`store.Store`)."""
+class GroupRecordStore(Protocol):
+    """What the coordinators need of the store (`store.GroupStore`)."""
 
     on_lost: list[Lost]
 
@@ -32,7 +32,7 @@ class Store(Protocol):
         """Store records, in the order of the calls."""
 
 
-def submit(store: Store, group_id: str, records: Mapping[Key, bytes | None]) -> "asyncio.Future[None]":
+def submit(store: GroupRecordStore, group_id: str, records: Mapping[Key, bytes | None]) -> "asyncio.Future[None]":
     """Take a place in the order of writes now; whatever is wrong is told by the future."""
     try:
         return asyncio.ensure_future(store.submit(group_id, records))

@@ -1,4 +1,4 @@
-"""The store of groups in memory: the same promises as `groups.store.store.Store`, see test_store_contract.py."""
+"""The store of groups in memory: the same promises as `groups.store.store.GroupStore`, see test_store_contract.py."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping

@@ -1,13 +1,10 @@
-"""Keys and values of groups as bytes, and batches of them."""
+"""Keys and values of groups as bytes."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.groups.store import records
 from bridge.groups.store.records import Key, StoredOffset, decode_key, decode_offset, encode_key, encode_offset
-from bridge.owned_log.batch import NotABatch, Record, pack, unpack
-from bridge.pulsar.pb import PulsarApi_pb2 as pb
 
 TEXTS = st.text(max_size=20)
 TOPICS = st.from_regex(r"[a-zA-Z0-9._-]{1,20}", fullmatch=True)
@@ -45,43 +42,9 @@ def test_other_values_are_no_offsets(data: bytes) -> None:
 
 
 def test_what_is_stored_stays_readable() -> None:
-    """Topics written by earlier versions must be read: these bytes are for ever."""
+    """Topics written by earlier versions must be read: these bytes never change."""
     assert encode_key(("offset", "a/b", "orders", 3)) == "o/orders/3/a/b"
     assert encode_key(("group", "a/b")) == "g/a/b"
     assert encode_key(("member", "a/b", "m/é")) == "m/m%2F%C3%A9/a/b"
     assert encode_offset(StoredOffset(5, 1, "x", 9)) == b'{"v":1,"o":5,"e":1,"m":"x","t":9}'
     assert encode_offset(StoredOffset(5, 1, "x", 9), 10, "ab") == b'{"v":1,"o":5,"e":1,"m":"x","t":10,"i":"ab"}'
-    assert records.encode_marker("me") == b'{"v":1,"owner":"me"}'
-
-
-@given(
-    batch=st.lists(st.builds(Record, TEXTS, st.none() | st.binary(min_size=1, max_size=50)), min_size=1, max_size=10)
-)
-def test_a_batch_comes_back(batch: list[Record]) -> None:
-    metadata, payload = pack(batch)
-    assert list(unpack(metadata, memoryview(payload))) == batch
-
-
-def test_an_empty_value_deletes_as_it_does_for_compaction() -> None:
-    metadata, payload = pack([Record("k", b"")])
-    assert list(unpack(metadata, memoryview(payload))) == [Record("k", None)]
-
-
-def test_what_was_compacted_out_or_is_no_text_is_left_out() -> None:
-    out = pb.SingleMessageMetadata(partition_key="gone", payload_size=0, compacted_out=True).SerializeToString()
-    wild = b"\x12\x02\xff\xfe\x18\x00"  # partition_key (2) that is not UTF-8, payload_size (3) 0
-    payload = b"".join(len(one).to_bytes(4, "big") + one for one in (out, wild))
-    assert list(unpack(pb.MessageMetadata(num_messages_in_batch=2), memoryview(payload))) == []
-
-
-@pytest.mark.parametrize("cut", [1, 5, 9, 14])
-def test_a_batch_that_is_cut_off_is_none(cut: int) -> None:
-    metadata, payload = pack([Record("key", b"value")])
-    with pytest.raises(NotABatch):
-        list(unpack(metadata, memoryview(payload)[:-cut]))
-
-
-def test_other_entries_are_no_batches() -> None:
-    for metadata in (pb.MessageMetadata(), pb.MessageMetadata(num_messages_in_batch=1, compression=pb.LZ4)):
-        with pytest.raises(NotABatch):
-            list(unpack(metadata, memoryview(b"")))

@@ -8,7 +8,7 @@ import pytest
 
 from bridge.errors import KafkaError
 from bridge.groups.store.records import Key, StoredGroup, StoredOffset, encode_offset, group_key, offset_key
-from bridge.groups.store.store import TOPIC, Store
+from bridge.groups.store.store import TOPIC, GroupStore
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.admin import Conflict, Retention
 from tests.groups.conftest import MakeNode, Node
@@ -22,17 +22,17 @@ def namespace(pulsar: PulsarAddress) -> str:
     return pulsar.create_namespace()
 
 
-def commit(store: Store, group: str, offset: int, topic: str = "t", partition: int = 0) -> asyncio.Future[None]:
+def commit(store: GroupStore, group: str, offset: int, topic: str = "t", partition: int = 0) -> asyncio.Future[None]:
     records: dict[Key, bytes | None] = {offset_key(group, topic, partition): encode_offset(StoredOffset(offset))}
     return asyncio.ensure_future(store.submit(group, records))
 
 
-async def committed(store: Store, group: str, topic: str = "t", partition: int = 0) -> int | None:
+async def committed(store: GroupStore, group: str, topic: str = "t", partition: int = 0) -> int | None:
     found = (await store.load(group)).offsets.get((topic, partition))
     return None if found is None else found.offset
 
 
-def held(store: Store) -> Callable[[], bool]:
+def held(store: GroupStore) -> Callable[[], bool]:
     def is_held() -> bool:
         try:
             store.check("g")
@@ -89,12 +89,12 @@ async def test_groups_are_spread_over_the_slots(pulsar: PulsarAddress, namespace
     one = await node(pulsar, namespace, groups={"slots": 3})
     await one.store.ready()
     await asyncio.gather(*(commit(one.store, f"g{i}", i) for i in range(50)))
-    assert all(len(slot.groups) > 5 for slot in one.store._slots)
+    assert all(one.store._groups.live_records(slot) > 5 for slot in range(3))
     await one.leave()
     other = await node(pulsar, namespace, groups={"slots": 5})  # a topic that exists keeps its number
     await other.store.ready()
     assert [await committed(other.store, f"g{i}") for i in range(50)] == list(range(50))
-    assert len(other.store._slots) == 3
+    assert len(other.store._log.slots) == 3
 
 
 async def test_writes_wait_for_the_slot_and_for_nothing_longer(
@@ -159,7 +159,7 @@ async def test_compaction_is_asked_for_by_the_number_of_writes(
         while "__compaction" not in cursors:  # it keeps what is not compacted, past all retention
             cursors = (await one.admin.internal_stats(slot_topic(one))).cursors
     before = one.metrics.groups.compactions.value
-    one.store._slots[0]._compacted_at = -1000.0  # a minute ago
+    one.store._log.slots[0]._compaction._asked_at = -1000.0  # a minute ago
     await asyncio.gather(*(commit(one.store, "g", i) for i in range(100)))
     assert one.metrics.groups.compactions.value == before + 1
     assert one.metrics.groups.compaction_errors.value == 0

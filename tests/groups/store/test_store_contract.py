@@ -6,11 +6,11 @@ import pytest
 import pytest_asyncio
 
 from bridge.groups.store.records import Key, StoredOffset, encode_offset, group_key, offset_key
-from bridge.groups.store.store import Store
+from bridge.groups.store.store import GroupStore
 from tests.groups.conftest import MakeNode
 from tests.groups.store.fake_store import FakeStore
 
-Either = FakeStore | Store
+Either = FakeStore | GroupStore
 
 
 @pytest_asyncio.fixture(params=["fake", pytest.param("pulsar", id="real")])
