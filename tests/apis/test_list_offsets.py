@@ -1,4 +1,4 @@
-"""What administrators ask of single partitions: special offsets, and who writes."""
+"""ListOffsets: what each special timestamp finds, and in which versions."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,7 +6,11 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from bridge.apis import create_topics, delete_records, describe_producers, find_coordinator, list_offsets
+from bridge.apis import (
+    create_topics,
+    delete_records,
+    list_offsets,
+)
 from bridge.kafka.error_codes import ErrorCode
 from tests.apis.wire import ask, unique
 from tests.support.bridges import BridgeThread
@@ -15,7 +19,7 @@ from tests.support.bridges import BridgeThread
 @pytest.fixture
 def topic(bridge: BridgeThread) -> Iterator[str]:
     """Two partitions; 7 records of one idempotent producer in the first, which is still there."""
-    name = unique("questions")
+    name = unique("offsets")
     wanted = create_topics.RequestTopic(name=name, num_partitions=2, replication_factor=1, assignments=[], configs=[])
     assert ask(bridge, create_topics.API, create_topics.Request(topics=[wanted])).topics[0].error_code == 0
     producer = Producer({"bootstrap.servers": bridge.kafka, "enable.idempotence": True})
@@ -54,26 +58,3 @@ def test_a_time_means_nothing_before_its_version(bridge: BridgeThread, topic: st
         assert found(bridge, topic, timestamp, since - 1) == unsupported
         assert found(bridge, topic, timestamp, since)[0] == ErrorCode.NONE
     assert found(bridge, topic, -6, 10) == unsupported
-
-
-def test_producers_are_told_with_their_last_sequence(bridge: BridgeThread, topic: str) -> None:
-    topics = [describe_producers.RequestTopic(name=topic, partition_indexes=[0, 1])]
-    (answer,) = ask(bridge, describe_producers.API, describe_producers.Request(topics=topics)).topics
-    written, silent = answer.partitions
-    (producer,) = written.active_producers
-    assert producer.producer_id >= 0
-    assert (producer.producer_epoch, producer.last_sequence) == (0, 6)
-    assert (producer.coordinator_epoch, producer.current_txn_start_offset) == (-1, -1)
-    assert silent.active_producers == []
-
-
-@pytest.mark.parametrize("version", [1, 3, 4, 6])
-def test_a_transactional_id_has_a_coordinator(bridge: BridgeThread, version: int) -> None:
-    # without one clients ask again and again, or say that there is no group coordinator
-    request = find_coordinator.Request(key="t", key_type=find_coordinator.TRANSACTION, coordinator_keys=["t"])
-    if version < 4:
-        request.coordinator_keys = []
-    answer = ask(bridge, find_coordinator.API, request, version)
-    one = answer if version < 4 else answer.coordinators[0]
-    assert (one.error_code, one.node_id) == (ErrorCode.NONE, bridge.settings.kafka.node_id)
-    assert f"{one.host}:{one.port}" == bridge.kafka

@@ -1,0 +1,69 @@
+"""Every API has a test file of its own name, or stands in the table of the file that covers its family."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from bridge import apis
+
+TESTS = Path(__file__).parents[1]
+MODULES = {path.stem for path in Path(apis.__file__).parent.glob("*.py")} - {"__init__"}
+
+FAMILIES = {
+    "apis/test_groups.py": {
+        "delete_groups", "describe_groups", "heartbeat", "join_group", "leave_group", "list_groups", "sync_group",
+    },
+    "apis/test_consumer_groups.py": {"consumer_group_describe", "consumer_group_heartbeat"},
+    "apis/test_committed_offsets.py": {"offset_commit", "offset_delete", "offset_fetch"},
+    "clients/refusals/cluster.py": {
+        "alter_client_quotas", "alter_partition_reassignments", "alter_replica_log_dirs", "api_versions",
+        "describe_client_quotas", "describe_cluster", "describe_quorum", "elect_leaders", "unregister_broker",
+        "update_features",
+    },
+    "clients/refusals/security.py": {
+        "alter_user_scram_credentials", "create_acls", "create_delegation_token", "delete_acls",
+        "describe_delegation_token", "describe_user_scram_credentials", "expire_delegation_token",
+        "renew_delegation_token", "sasl_authenticate", "sasl_handshake",
+    },
+    "clients/refusals/topics.py": {"delete_topics", "metadata"},
+    "clients/refusals/transactions.py": {
+        "add_offsets_to_txn", "add_partitions_to_txn", "describe_transactions", "end_txn", "init_producer_id",
+        "list_transactions", "txn_offset_commit", "write_txn_markers",
+    },
+}  # fmt: skip
+"""The files whose name is not that of one API, and the APIs that have no file of their own. `clients/refusals` has the
+requests that are answered with an error, each compared with what a real Kafka answers."""
+
+ACROSS_APIS = {
+    "test_bytes.py": "all APIs: the bytes of their messages",
+    "test_committed_offsets_by_topic_id.py": "OffsetCommit and OffsetFetch by topic id, on a real Pulsar",
+    "test_definitions.py": "all APIs: the fields of their messages",
+    "test_internal_topics.py": "Metadata, CreateTopics, Produce and Fetch of Kafka's internal topics",
+    "test_message_sets.py": "Produce, Fetch and ListOffsets in their oldest versions",
+    "test_table.py": "all APIs: keys, names and versions",
+    Path(__file__).name: "this",
+}
+"""Files beside them, about something that several APIs have in common."""
+
+
+def test_each_api_has_its_own_file_or_stands_in_one_family() -> None:
+    own = {module for module in MODULES if (TESTS / "apis" / f"test_{module}.py").exists()}
+    families = [module for modules in FAMILIES.values() for module in sorted(modules)]
+    assert sorted([*own, *families]) == sorted(MODULES)
+
+
+@pytest.mark.parametrize("file", FAMILIES)
+def test_a_family_s_file_tests_each_api_of_the_family(file: str) -> None:
+    text = (TESTS / file).read_text(encoding="utf-8")
+    used = Counter(re.findall(r"\w+", text))
+    assert {module for module in FAMILIES[file] if used[module] < 2} == set(), "imported and used"
+
+
+def test_there_is_no_other_file() -> None:
+    known = {f"test_{module}.py" for module in MODULES} | ACROSS_APIS.keys() | {Path(file).name for file in FAMILIES}
+    assert {path.name for path in (TESTS / "apis").glob("test_*.py")} - known == set()
+    assert {name for name in ACROSS_APIS if not (TESTS / "apis" / name).exists()} == set()
