@@ -1,95 +1,84 @@
-"""One client socket: requests are run one after another, and answered in their order.
+"""One client socket: tells the connection's state what has happened, and does what the state then allows.
 
-States. A connection is in the first row that applies:
-
-| state     | when                                       | reads | starts requests      | leaves it by                |
-|-----------|--------------------------------------------|-------|----------------------|-----------------------------|
-| lost      | the socket is gone                         | no    | what changes things  | its last request's end      |
-| closing   | a refused frame, a failed handler          | no    | no                   | `connection_lost`           |
-| lingering | drained; waits for the client to hang up   | thrown| no                   | its end, or LINGER_SECONDS  |
-|           |                                            | away  |                      |                             |
-| draining  | the process stops; see `draining`          | for a | yes                  | nothing left: lingering     |
-|           |                                            | while |                      |                             |
-| ended     | the client sends no more                   | no    | yes                  | nothing left to do: closing |
-| blocked   | the client does not read its answers       | no    | no                   | `resume_writing`            |
-| full      | max_in_flight_requests or READ_AHEAD_BYTES | no    | yes                  | an answer, or memory given  |
-|           | received, or memory out                    |       |                      | back                        |
-| open      | else                                       | yes   | yes                  |                             |
-
-A request goes frame → `intake` → its turn (`turns`) → handler (`_work`, one task while there is something to do) →
-`_started`, which keeps the order of the answers → `_outbox` → socket. A handler that returns `DeferredResponse` lets
-the next request start (api.py). A frame that breaks the protocol closes the connection, as Kafka does; so does a
-handler that fails unforeseen: a client must never wait for an answer that will not come.
+The states are in `state`, how requests run in `runner`, how a connection ends when the process does in `draining`. A
+frame that breaks the protocol closes the connection, as in Kafka.
 """
 
 import asyncio
-from collections import deque
-from collections.abc import Awaitable, Callable
-from functools import partial
-from logging import DEBUG
-from typing import TYPE_CHECKING, Any, cast
+from typing import Protocol, cast
 
 from bridge import log
-from bridge.api import DeferredResponse, Session
-from bridge.connection.answers import EncodedResponse, InFlightRequest, ResponseWriter, is_long, made
+from bridge.api import Session
+from bridge.connection.budget import Budget
 from bridge.connection.draining import LINGER_SECONDS, Drain
 from bridge.connection.intake import Intake
-from bridge.connection.parts import Refused, address_of, cancelled_from_outside, join_with_end
-from bridge.connection.requests import identify, perform
-from bridge.errors import KafkaError
-from bridge.fairness import ASKER
-from bridge.kafka import frames, message
-from bridge.turns import LOOP_SHARE, LoopShare, Metered
-
-if TYPE_CHECKING:
-    from bridge.connection.listener import Listener
+from bridge.connection.parts import Refused, address_of, join_with_end
+from bridge.connection.responses import PendingResponseBytes, ResponseWriter
+from bridge.connection.runner import Environment, RequestRunner
+from bridge.connection.state import ConnectionState, Event, State
+from bridge.kafka.frames import FrameError
 
 _log = log.get(__name__)
+
+
+class Owner(Environment, Protocol):
+    """The listener: what its connections share, and what it counts of them."""
+
+    name: str
+    budget: Budget
+    pending_bytes: PendingResponseBytes
+    scratch: memoryview
+
+    def admit(self, connection: "ClientConnection") -> bool:
+        """Take the connection in; False when there are too many."""
+
+    def closed(self, connection: "ClientConnection") -> None:
+        """The connection's socket is gone."""
+
+    def forget(self, connection: "ClientConnection") -> None:
+        """The connection's last request is done, too."""
+
+    def show_paused(self, connection: "ClientConnection", paused: bool) -> None:
+        """Count the connection as not read, or not."""
 
 
 class ClientConnection(asyncio.BufferedProtocol):
     """A client's socket."""
 
-    def __init__(self, listener: "Listener", number: int) -> None:
+    def __init__(self, listener: Owner, number: int) -> None:
         self._listener = listener
-        self._broker = listener.broker
         self._metrics = listener.broker.metrics
-        self._settings = listener.broker.settings.kafka
+        self._limit = listener.broker.settings.kafka.max_in_flight_requests
         self._loop = asyncio.get_running_loop()
-        self._intake = Intake(self._settings.max_request_bytes, listener.budget, listener.scratch, self._granted)
+        max_bytes = listener.broker.settings.kafka.max_request_bytes
+        self._intake = Intake(max_bytes, listener.budget, listener.scratch, self._memory_granted)
         self._number = number
+        self._state = ConnectionState()
+        self._drain: Drain | None = None
+        self._linger_timer: asyncio.TimerHandle | None = None
+        self._reading = True
+        self._shown_paused = False
         self._session: Session
         self._transport: asyncio.Transport
-        self._outbox: ResponseWriter
-        self._frames = self._intake.frames
-        self._share = LoopShare()
-        self._started: deque[InFlightRequest] = deque()  # in the order of the requests
-        self._worker: asyncio.Task[None] | None = None
-        self._running: InFlightRequest | None = None
-        self._reading = True
-        self._ended = False  # the client sends no more
-        self._drain: Drain | None = None
-        self._parting = False  # drained, but for what it takes to say so
-        self._cut_short = False  # the long poll under way is to be answered now
-        self._lingering: asyncio.TimerHandle | None = None
-        self._closing = False
-        self._lost = False
-        self._active = self._loop.time()
+        self._writer: ResponseWriter
+        self._runner: RequestRunner
 
     # ---- what the transport and the listener call --------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client has connected."""
         self._transport = cast(asyncio.Transport, transport)
-        self._outbox = ResponseWriter(self._transport, self._listener.waiting, self._wake)
+        pending = self._listener.pending_bytes
+        self._writer = ResponseWriter(self._transport, pending, self.wake)
+        self._intake.received_at = self._loop.time()
         peer = address_of(transport.get_extra_info("peername"))
-        waiting = self._listener.waiting
         self._session = Session(
-            id=self._number, peer=peer, listener=self._listener.name, room=waiting.room, reserve=waiting.add
+            id=self._number, peer=peer, listener=self._listener.name, room=pending.room, reserve=pending.add
         )
-        _log.debug("= connected", extra=self._fields())
+        self._runner = RequestRunner(self, self._listener, self._session, self._state, self._intake, self._writer)
+        _log.debug("= connected", extra=self.log_fields())
         if not self._listener.admit(self):
-            self._refuse(Refused("too_many_connections"))
+            self.refuse(Refused("too_many_connections"))
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next bytes shall go."""
@@ -97,33 +86,31 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Bytes have come."""
-        if self._lingering is not None:  # as if they had come after the end: not begun, so safe to send again
+        if self._state.discards:  # as if they had come after the end: not begun, so safe to send again
             return
-        self._active = self._loop.time()
         try:
-            self._intake.received(nbytes, self._active)
-        except frames.FrameError as error:
-            return self._refuse(Refused(error.reason, size=error.size))
-        if self._drain is not None and self._frames:
-            self._drain.came()
-        self._wake()
+            self._intake.received(nbytes, self._loop.time())
+        except FrameError as error:
+            return self.refuse(Refused(error.reason, size=error.size))
+        if self._drain is not None and self._intake.frames and self._drain.sent_on(self._state):
+            self._state.on(Event.SENT_ON)
+        self.wake()
 
     def eof_received(self) -> bool:
-        """The client sends no more; it may still read, so it gets its answers."""
-        self._ended = True
+        """The client sends no more; it may still read, so it gets its responses."""
+        self._state.on(Event.EOF)
         self._intake.drop_partial()
-        self._wake()
+        self.wake()
         return True
 
     def pause_writing(self) -> None:
-        """The client does not read its answers."""
-        self._outbox.pause()
+        """The client does not read its responses."""
+        self._writer.pause()
 
     def resume_writing(self) -> None:
         """The client has read."""
-        self._active = self._loop.time()
-        self._outbox.resume()
-        self._wake()
+        self._writer.resume(self._loop.time())
+        self.wake()
 
     @property
     def host(self) -> str:
@@ -132,32 +119,29 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The socket is gone. What has been asked is done all the same, as in Kafka, except for what only reads."""
-        _log.debug("= disconnected", extra=self._fields(error=exc))
-        self._lost = True
-        if self._lingering is not None:
-            self._lingering.cancel()
+        _log.debug("= disconnected", extra=self.log_fields(error=exc))
+        self._state.on(Event.CONNECTION_LOST)
+        if self._linger_timer is not None:
+            self._linger_timer.cancel()
         if self._drain is not None:
             self._drain.stop()
-        self._outbox.close()
+        self._writer.close()
         self._intake.drop_partial()
-        for started in list(self._started):
-            if started.future is not None and started.api.reads:
-                started.future.cancel()
-        if self._worker is not None and self._running is not None and self._running.api.reads:
-            self._worker.cancel()
+        self._runner.cancel_reads()
+        self._runner.flush()  # what was held
         self._session.gone()
         self._listener.closed(self)
-        self._wake()
+        self.wake()
 
     def drain(self) -> None:
         """Answer what has been received, and end when little can be on its way."""
-        if self._drain is None:
-            self._drain = Drain(self._loop, self._wake)
-            self._wake()
+        if self._state.on(Event.DRAIN) is State.DRAINING and self._drain is None:
+            self._drain = self._runner.drain = Drain(self._loop, self.wake)
+            self.wake()
 
     def abort(self) -> None:
         """Close at once."""
-        self._closing = True
+        self._state.on(Event.CLOSE)
         self._intake.drop()
         self._transport.abort()
 
@@ -168,232 +152,104 @@ class ClientConnection(asyncio.BufferedProtocol):
         memory. A half-sent request holds memory, so it may not rest for as long as an idle connection, nor come byte by
         byte.
         """
-        silent = now - self._active
-        theirs = not self._outbox.writable or not (self._started or self._frames)
-        midway = self._intake.midway and (self._reading or not self._outbox.writable)
+        closing = self._state.state is State.CLOSING
+        silent = now - self._active_at()
+        clients_turn = not self._writer.writable or not (self._runner.in_flight or self._intake.frames)
+        midway = self._intake.midway and (self._reading or not self._writer.writable)
         slow = self._reading and self._intake.is_slow(now, stall_seconds)
-        if (theirs and silent >= idle_seconds) or slow or ((midway or self._closing) and silent >= stall_seconds):
-            if not self._closing:
+        if (clients_turn and silent >= idle_seconds) or slow or ((midway or closing) and silent >= stall_seconds):
+            if not closing:
                 self._metrics.rejected("idle")
-                _log.info("= closed for silence", extra=self._fields(seconds=round(silent, 1), midway=midway))
+                _log.info("= closed for silence", extra=self.log_fields(seconds=round(silent, 1), midway=midway))
             self.abort()
 
-    # ---- requests ----------------------------------------------------------------------------------------------------
+    # ---- what may be done now ----------------------------------------------------------------------------------------
 
-    def _wake(self) -> None:
-        """Do whatever has become possible: start requests, close, read or stop reading."""
-        if self._worker is None and self._may_start():
-            self._worker = self._loop.create_task(self._work())
-        if self._drain is not None and not (self._lost or self._closing):
-            self._go_on_draining(self._drain)
-        if self._worker is None and not (self._frames or self._started or self._outbox):
-            if self._lost:
-                self._listener.forget(self)
-            elif self._ended:
-                self._close()
-            elif self._parting:
-                self._linger()
+    def wake(self) -> None:
+        """Do whatever has become possible: start requests, go on to the end, read or stop reading."""
+        if self._intake.frames:
+            self._runner.start()
+        if self._state.draining:
+            self._go_on_draining(cast(Drain, self._drain))
+        if self._state.ends_when_idle and self._runner.idle and not (self._intake.frames or self._writer):
+            self._end()
         self._steer_reading()
 
     def _go_on_draining(self, drain: Drain) -> None:
-        running = self._running
-        polling = running if running is not None and running.api.polls else None
-        if polling is not None and (self._frames or self._parting) and not self._cut_short and self._worker is not None:
-            self._cut_short = self._worker.cancel()
-        under_way = any(started.buffers is None and started is not polling for started in self._started)
-        midway = self._intake.midway
-        if not (self._parting or under_way or self._frames) and (drain.late or not midway):
-            self._parting = self._ended or midway or drain.may_end(self._active, self._intake.reads)
-            if self._parting:
-                self._intake.drop_partial()  # and nothing is read any more: the rest of it would be no request
-                if drain.holding:
-                    join_with_end(self._transport)
-                self._flush()
-                self._loop.call_soon(self._wake)
+        intake, draining = self._intake, self._state.state is not State.FLUSHING
+        if intake.frames or not draining:
+            self._runner.cut_poll_short()
+        if draining and self._runner.only_polls and not intake.frames and (drain.late or not intake.midway):
+            client_is_done = self._state.half_closed or intake.midway
+            if client_is_done or drain.may_end(self._active_at(), intake.reads, self._state.holds):
+                self._flush_and_end()
 
-    def _may_start(self) -> bool:
-        if not self._frames:
-            return False
-        return self._lost or (
-            not self._closing and self._outbox.writable and self._in_flight() < self._settings.max_in_flight_requests
-        )
+    def _flush_and_end(self) -> None:
+        if self._state.holds:
+            join_with_end(self._transport)
+        self._state.on(Event.DRAINED)
+        self._intake.drop_partial()  # nothing is read any more: the rest of it would be no request
+        self._runner.flush()
+        self._loop.call_soon(self.wake)
 
-    def _in_flight(self) -> int:
-        if self._drain is None or not self._drain.holding:
-            return len(self._started)
-        return sum(started.buffers is None for started in self._started)
-
-    async def _work(self) -> None:
-        """Run the queued requests one after another."""
-        ASKER.set(self._number)
-        LOOP_SHARE.set(self._share)
-        turns, share = self._listener.turns, self._share
-        try:
-            while self._may_start():
-                if not turns.free(share):
-                    await turns.turn(share)
-                    if not self._may_start():
-                        break
-                await Metered(self._serve(InFlightRequest(*self._intake.next())), share)
-        except asyncio.CancelledError:
-            if not self._lost:  # not by connection_lost: the event loop ends
-                self.abort()
-                raise
-        finally:
-            self._worker = None
-            self._wake()
-
-    async def _serve(self, started: InFlightRequest) -> None:
-        """Run one request up to its answer or its `DeferredResponse`."""
-        self._started.append(started)
-        self._running = started
-        try:
-            await self._run(started)
-        except Refused as refused:
-            self._finish(started, None)
-            self._refuse(refused)
-        except asyncio.CancelledError as error:
-            if self._cut_short:
-                self._cut_short = False
-                if self._worker is not None:
-                    self._worker.uncancel()
-                return self._answer_emptily(started)
-            if not cancelled_from_outside():
-                return self._fail(started, error)
-            self._finish(started, None)
-            raise
-        except Exception as error:  # noqa: BLE001 - told and logged by _fail
-            self._fail(started, error)
-        finally:
-            self._running = None
-
-    async def _run(self, started: InFlightRequest) -> None:
-        identify(started, self._broker, self._session)
-        if started.api.reads and self._lost:
-            return self._finish(started, None)
-        if started.api.polls and self._drain is not None and self._frames:
-            return self._answer_emptily(started)
-        result = await perform(started, self._broker, self._session, self._listener.large, self._intake.give_back)
-        if isinstance(result, DeferredResponse):
-            return self._follow(started, result.future, result.make)
-        self._finish(started, await self._made(started, result) if is_long(result) else result)
-
-    def _answer_emptily(self, started: InFlightRequest) -> None:
-        """Answer a long poll that cannot go on: nothing yet, and a time to wait (KIP-219)."""
-        self._finish(started, message.blank(started.api.response))
-
-    def _follow(self, started: InFlightRequest, future: Awaitable[Any], make: Callable[[Any], Any] | None) -> None:
-        started.future, started.make = asyncio.ensure_future(future), make
-        started.future.add_done_callback(partial(self._later_done, started))
-
-    def _later_done(self, started: InFlightRequest, future: asyncio.Future[Any]) -> None:
-        started.future = None
-        lost = self._lost and future.cancelled()
-        try:
-            result = None if lost else future.result()
-            response = result if lost or started.make is None else started.make(result)
-            if is_long(response):
-                return self._follow(started, self._made(started, response), None)
-            self._finish(started, response)
-        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - told and logged by _fail
-            self._fail(started, error)
-        self._wake()
-
-    # ---- answers -----------------------------------------------------------------------------------------------------
-
-    def _fail(self, started: InFlightRequest, error: BaseException) -> None:
-        """Answer with the error if the API has a place for it, else close: the client must not wait for ever."""
-        if isinstance(error, KafkaError):
-            response = started.api.failure(error.code, error.message, started.version)
-            if response is not None:
-                return self._finish(started, response)
-        fields = {"api": started.api.name, "version": started.version, "correlation_id": started.correlation_id}
-        if isinstance(error, KafkaError):  # foreseen, and this version can only be told by closing
-            self._metrics.api(started.api.key).error(error.code)
-            _log.warning("! request failed", extra=self._fields(**fields, code=error.code, error=error.message))
-        else:
-            _log.error("! request failed", extra=self._fields(**fields), exc_info=error)
-        self._finish(started, None)
-        self._close()
-
-    def _finish(self, started: InFlightRequest, response: Any | None) -> None:
-        """Give a request its answer (None: it gets none), and write what is now due."""
-        if response is not None and not isinstance(response, EncodedResponse):
-            response = made(started, response, pausing=self._drain is not None)
-        started.buffers = ()
-        if self._drain is not None:
-            self._drain.answered()
-        if response is not None and not self._lost:
-            started.buffers = response.buffers
-            for code in response.codes:
-                self._metrics.api(started.api.key).error(code)
-        self._flush()
-
-    def _made(self, started: InFlightRequest, response: Any) -> Awaitable[EncodedResponse]:
-        return self._broker.aside.run(made, started, response, pausing=self._drain is not None)
-
-    def _flush(self) -> None:
-        """Move answers that are due, in the order of the requests, to the socket."""
-        if self._drain is not None and self._drain.holding and not (self._parting or self._lost):
-            return
-        now = self._active = self._loop.time()
-        while self._started and self._started[0].buffers is not None:
-            started = self._started.popleft()
-            metrics = self._metrics.api(started.api.key)
-            metrics.seconds.observe(now - started.received)
-            if started.buffers:
-                if self._drain is not None:
-                    self._drain.asked()
-                metrics.bytes_out.inc(sum(map(len, started.buffers)))
-                self._outbox.put(started.buffers)
-                if _log.isEnabledFor(DEBUG):
-                    _log.debug("> answer", extra={"conn": self._number, "correlation_id": started.correlation_id})
-            self._intake.give_back(started.size)
-        self._outbox.write()
-
-    # ---- flow control and the end ------------------------------------------------------------------------------------
+    def _end(self) -> None:
+        """Nothing is left to do."""
+        state = self._state.on(Event.IDLE)
+        if state is State.FINISHED:
+            self._listener.forget(self)
+        elif state is State.CLOSING:
+            self._close_transport()
+        else:  # tells the client that nothing more comes, and closes when it has understood
+            self._linger_timer = self._loop.call_later(LINGER_SECONDS, self.close)
+            self._transport.write_eof()
 
     def _steer_reading(self) -> None:
         """Read exactly when there is room for what may come."""
-        wanted = (
-            not (self._lost or self._ended or self._closing or self._parting)
+        state, intake = self._state, self._intake
+        wanted = state.discards or (
+            state.may_read(
+                self._writer.writable, len(intake.frames) + self._runner.unanswered, self._limit, intake.is_ahead
+            )
             and (self._drain is None or self._drain.reading)
-            and self._outbox.writable
-            and len(self._frames) + self._in_flight() < self._settings.max_in_flight_requests
-            and not self._intake.is_ahead
-            and self._intake.has_memory()
+            and intake.has_memory()
         )
-        wanted = wanted or (self._lingering is not None and not self._closing)
+        silent = state.lost or state.half_closed  # the transport reads no more by itself then
         if wanted != self._reading:
             self._reading = wanted
-            self._intake.begun_at = self._loop.time()
-            if not (self._lost or self._ended):  # the transport reads no more by itself then
+            intake.begun_at = self._loop.time()
+            if not silent:
                 (self._transport.resume_reading if wanted else self._transport.pause_reading)()
-        self._listener.show_paused(self, not (wanted or self._lost or self._ended))
+        if self._shown_paused == (wanted or silent):
+            self._shown_paused = not self._shown_paused
+            self._listener.show_paused(self, self._shown_paused)
 
-    def _granted(self) -> None:
-        """The budget has room again."""
-        self._active = self._loop.time()
+    def _memory_granted(self) -> None:
+        self._intake.received_at = self._loop.time()
         self._steer_reading()
 
-    def _refuse(self, refused: Refused) -> None:
+    def _active_at(self) -> float:
+        """When something was last received or sent, or was waited for in vain by the bridge's own fault."""
+        return max(self._intake.received_at, self._writer.written_at)
+
+    # ---- the end -----------------------------------------------------------------------------------------------------
+
+    def refuse(self, refused: Refused) -> None:
+        """Close for what the client has sent."""
         self._metrics.rejected(refused.reason)
-        _log.warning("! refused", extra=self._fields(reason=refused.reason, **refused.fields))
-        self._close()
+        _log.warning("! refused", extra=self.log_fields(reason=refused.reason, **refused.fields))
+        self.close()
 
-    def _close(self) -> None:
+    def close(self) -> None:
         """Close after what is written has gone out."""
-        if not self._closing:
-            self._closing = True
-            self._intake.drop()
-            self._outbox.close()
-            self._transport.close()
+        if self._state.state is not State.CLOSING:
+            self._state.on(Event.CLOSE)
+            self._close_transport()
 
-    def _linger(self) -> None:
-        """Say that nothing more comes, and close when the client has understood."""
-        if self._lingering is None and not self._closing:
-            self._lingering = self._loop.call_later(LINGER_SECONDS, self._close)
-            self._transport.write_eof()
+    def _close_transport(self) -> None:
+        self._intake.drop()
+        self._writer.close()
+        self._transport.close()
 
-    def _fields(self, **fields: object) -> dict[str, object]:
+    def log_fields(self, **fields: object) -> dict[str, object]:
+        """These fields and those that name the connection."""
         return {"conn": self._number, "peer": self._session.peer, "client": self._session.client_id[:128], **fields}

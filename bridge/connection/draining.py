@@ -19,6 +19,8 @@ The first two must not be one: kafka-python 3.0 throws away the answers that it 
 import asyncio
 from collections.abc import Callable
 
+from bridge.connection.state import ConnectionState, State
+
 THROTTLE_MS = 250
 QUIET_SECONDS = 0.05
 """More than a request takes that was sent before its client was asked to pause."""
@@ -33,8 +35,6 @@ class Drain:
     """One connection's way to its end; `wake` is called when the answers below may have changed with time."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, wake: Callable[[], None]) -> None:
-        self.holding = False
-        """Whether answers are kept back until the end."""
         self._loop = loop
         self._wake = wake
         self._begun = loop.time()
@@ -66,20 +66,21 @@ class Drain:
         if self._asked_at is None:
             self._asked_at = self._loop.time()
 
-    def came(self) -> None:
-        """Requests have come."""
-        if self._asked_at is not None and self._loop.time() >= self._asked_at + QUIET_SECONDS:
-            self.holding = True
+    def sent_on(self, state: ConnectionState) -> bool:
+        """Whether requests have come now from a client that was asked to pause before it sent them."""
+        asked = self._asked_at is not None and self._loop.time() >= self._asked_at + QUIET_SECONDS
+        return asked and state.state is State.DRAINING
 
-    def may_end(self, active: float, reads: int) -> bool:
+    def may_end(self, active: float, reads: int, holds: bool) -> bool:
         """Whether the connection may end now that everything is answered.
 
-        `active`: when something was last received or sent; `reads`: a count that changes with whatever comes.
+        `active`: when something was last received or sent; `reads`: a count that changes with whatever comes; `holds`:
+        whether responses are held.
         """
         left = active + QUIET_SECONDS - self._loop.time()
         if left <= 0:
             return True
-        if not self.holding or not self._since(HURRY_AFTER_SECONDS):
+        if not holds or not self._since(HURRY_AFTER_SECONDS):
             self._timers.append(self._loop.call_later(left, self._wake))
             return False
         if self.late or self._dry_at == reads:

@@ -13,7 +13,18 @@ _SLOWEST_BYTES_A_SECOND = 16 * 1024
 class Intake:
     """The frames of one socket, counted in the budget of all."""
 
-    __slots__ = ("_budget", "_granted", "_lease", "_receiver", "_scratch", "begun_at", "frames", "reads", "waiting")
+    __slots__ = (
+        "_budget",
+        "_granted",
+        "_lease",
+        "_receiver",
+        "_scratch",
+        "begun_at",
+        "frames",
+        "reads",
+        "received_at",
+        "waiting",
+    )
 
     def __init__(self, most_bytes: int, budget: Budget, scratch: memoryview, granted: Callable[[], None]) -> None:
         """`granted` is called when there is memory that had been asked for in vain."""
@@ -23,6 +34,8 @@ class Intake:
         """Their bytes."""
         self.begun_at = 0.0
         """When the request that is on its way began to come, or was read on."""
+        self.received_at = 0.0
+        """When something came last, or could not for lack of memory."""
         self.reads = 0
         """How often something came."""
         self._receiver = FrameReceiver(most_bytes)
@@ -56,6 +69,7 @@ class Intake:
     def received(self, count: int, now: float) -> None:
         """So many bytes are in the buffer; raises FrameError."""
         self.reads += 1
+        self.received_at = now
         held, midway = self._receiver.capacity, self.midway
         complete = self._receiver.received(count, self._scratch)
         self.frames.extend((frame, now) for frame in complete)

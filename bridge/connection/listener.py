@@ -6,10 +6,10 @@ from contextlib import suppress
 
 from bridge import log
 from bridge.api import Broker
-from bridge.connection.answers import PendingResponseBytes
 from bridge.connection.budget import Budget
 from bridge.connection.client import ClientConnection
 from bridge.connection.requests import LargeRequestThreads
+from bridge.connection.responses import PendingResponseBytes
 from bridge.kafka.frames import SCRATCH_BYTES
 from bridge.turns import turns
 
@@ -25,7 +25,7 @@ class Listener:
     def __init__(self, broker: Broker, budget: Budget, name: str = "kafka", stall_seconds: float = STALL_SECONDS):
         self.broker = broker
         self.budget = budget
-        self.waiting = PendingResponseBytes(
+        self.pending_bytes = PendingResponseBytes(
             broker.settings.kafka.memory_budget_bytes, broker.metrics.waiting_answer_bytes
         )
         self.turns = turns()

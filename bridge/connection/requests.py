@@ -7,8 +7,8 @@ from typing import Any, cast
 from bridge import log
 from bridge.api import MAX_CONTROL_BYTES, Api, Broker, Session
 from bridge.apis import api_versions
-from bridge.connection.answers import InFlightRequest
 from bridge.connection.parts import Refused
+from bridge.connection.responses import InFlightRequest
 from bridge.errors import KafkaError
 from bridge.fairness import FairLimit
 from bridge.kafka import frames
@@ -36,11 +36,11 @@ class LargeRequestThreads:
         return self._of.setdefault(api.key, FairLimit(AT_ONCE))
 
 
-def identify(started: InFlightRequest, broker: Broker, session: Session) -> None:
-    """Read the header; `started` and the session learn what it is. Refused where it breaks the protocol."""
-    frame = cast(memoryview, started.body)
-    key, version, started.correlation_id = frames.parse_start(frame)
-    fields = {"api": key, "version": version, "correlation_id": started.correlation_id}
+def identify(request: InFlightRequest, broker: Broker, session: Session) -> None:
+    """Read the header; `request` and the session learn what it is. Refused where it breaks the protocol."""
+    frame = cast(memoryview, request.body)
+    key, version, request.correlation_id = frames.parse_start(frame)
+    fields = {"api": key, "version": version, "correlation_id": request.correlation_id}
     api = broker.apis.get(key)
     if api is None:
         raise Refused("unknown_api", **fields)
@@ -48,7 +48,7 @@ def identify(started: InFlightRequest, broker: Broker, session: Session) -> None
         if key != api_versions.KEY:
             raise Refused("unsupported_version", **fields)
         api, version = api_versions.REFUSAL, 0
-    started.api, started.version = api, version
+    request.api, request.version = api, version
     if len(frame) > api.max_request_bytes:
         raise Refused("too_large", size=len(frame), **fields)
     metrics = broker.metrics.api(key)
@@ -62,12 +62,12 @@ def identify(started: InFlightRequest, broker: Broker, session: Session) -> None
         raise Refused("bad_header", error=error, **fields) from None
     session.client_id = header.client_id
     session.api_version = version
-    session.received_at = started.received
-    started.body = frame[header.body_offset :]
+    session.received_at = request.received
+    request.body = frame[header.body_offset :]
 
 
 async def perform(
-    started: InFlightRequest,
+    request: InFlightRequest,
     broker: Broker,
     session: Session,
     large_requests: LargeRequestThreads,
@@ -77,38 +77,38 @@ async def perform(
 
     `give_back` takes the bytes of a request that is to wait: others need them.
     """
-    api = started.api
-    if started.size <= LARGE_BYTES or api.max_request_bytes > MAX_CONTROL_BYTES:
-        request = _decode(started)
+    api = request.api
+    if request.size <= LARGE_BYTES or api.max_request_bytes > MAX_CONTROL_BYTES:
+        body = _decode(request)
     else:
         async with large_requests.of(api):
             if api.pure:
-                return await broker.aside.run(_perform, started, broker, session)
-            request = await broker.aside.run(_decode, started)
+                return await broker.aside.run(_perform, request, broker, session)
+            body = await broker.aside.run(_decode, request)
             if not api.waits:
-                return await api.handle(request, broker, session)
+                return await api.handle(body, broker, session)
     if api.waits:
-        size, started.size = started.size, 0
+        size, request.size = request.size, 0
         give_back(size)
-    return await api.handle(request, broker, session)
+    return await api.handle(body, broker, session)
 
 
-def _perform(started: InFlightRequest, broker: Broker, session: Session) -> Any:
-    work = cast(Coroutine[Any, Any, Any], started.api.handle(_decode(started), broker, session))
+def _perform(request: InFlightRequest, broker: Broker, session: Session) -> Any:
+    work = cast(Coroutine[Any, Any, Any], request.api.handle(_decode(request), broker, session))
     try:
         work.send(None)
     except StopIteration as end:
         return end.value
     work.close()
-    raise RuntimeError(f"{started.api.name} is not pure: its handler waits")
+    raise RuntimeError(f"{request.api.name} is not pure: its handler waits")
 
 
-def _decode(started: InFlightRequest) -> Any:
-    body, started.body = cast(memoryview, started.body), None  # what is kept of it, the handler keeps
+def _decode(request: InFlightRequest) -> Any:
+    body, request.body = cast(memoryview, request.body), None  # what is kept of it, the handler keeps
     try:
-        return started.api.decode(body, started.version)
+        return request.api.decode(body, request.version)
     except TooManyElements as error:
         raise KafkaError(ErrorCode.INVALID_REQUEST, str(error)) from None
     except DecodeError as error:
-        fields = {"api": started.api.key, "version": started.version, "correlation_id": started.correlation_id}
+        fields = {"api": request.api.key, "version": request.version, "correlation_id": request.correlation_id}
         raise Refused("bad_body", error=error, **fields) from None

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from bridge.api import Broker, Session
 from bridge.apis import fetch
-from bridge.connection.answers import PendingResponseBytes
+from bridge.connection.responses import PendingResponseBytes
 from bridge.encoded import Encoded
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.fetch_wire import Request, RequestPartition, RequestTopic, Response

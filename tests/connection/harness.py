@@ -1,6 +1,7 @@
 """A real listener on a loopback socket, with small APIs of the tests' own behind it."""
 
 import asyncio
+import socket
 import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -140,6 +141,12 @@ class Client:
             return await self.reader.read()
         except ConnectionResetError:
             return b""
+
+    def reset(self) -> None:
+        """Hang up without a word."""
+        sock = self.writer.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.writer.transport.abort()
 
     async def close(self) -> None:
         self.writer.close()

@@ -260,18 +260,18 @@ async def test_a_client_that_does_not_read_stops_its_own_requests_only() -> None
 @pytest.mark.parametrize("leaves", [False, True])
 async def test_an_answer_counts_as_waiting_until_it_is_taken_or_nobody_is_there(leaves: bool) -> None:
     async with serving() as bench:
-        room = bench.listener.waiting.room()
+        room = bench.listener.pending_bytes.room()
         stuck = socket.create_connection(("127.0.0.1", bench.port))
         stuck.setblocking(False)
         loop = asyncio.get_running_loop()
         await loop.sock_sendall(stuck, request(ECHO, 1, bytes(20_000_000)))
-        await until(lambda: bench.listener.waiting.room() <= room - 10_000_000)
-        assert bench.metrics.waiting_answer_bytes.value == room - bench.listener.waiting.room()
+        await until(lambda: bench.listener.pending_bytes.room() <= room - 10_000_000)
+        assert bench.metrics.waiting_answer_bytes.value == room - bench.listener.pending_bytes.room()
         received = 0
         while not leaves and received < 20_000_018:
             received += len(await loop.sock_recv(stuck, 1_000_000))
         stuck.close()
-        await until(lambda: bench.listener.waiting.room() == room)
+        await until(lambda: bench.listener.pending_bytes.room() == room)
 
 
 # ---- ends ------------------------------------------------------------------------------------------------------------
@@ -296,17 +296,11 @@ async def test_a_frame_cut_by_the_end_is_forgotten() -> None:
         assert bench.budget.held == 0
 
 
-def _reset(client: Client) -> None:
-    sock = client.writer.get_extra_info("socket")
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    client.writer.transport.abort()
-
-
 async def test_a_reset_cancels_a_long_poll_and_nothing_else() -> None:
     async with serving() as bench, connected(bench) as client:
         client.send(request(LATER, 1), request(POLL, 2), request(SILENT, 3), request(POLL, 4), request(SILENT, 5))
         await bench.begun(2)
-        _reset(client)
+        client.reset()
         await bench.begun(3)  # the poll's cancellation, and the two that only send
         assert bench.cancelled == [2]
         assert bench.requests == [1, 2, 3, 5]

@@ -242,6 +242,26 @@ async def test_a_lost_connection_is_waited_for_until_its_requests_are_done() -> 
         await drained
 
 
+async def test_who_hangs_up_while_its_answers_are_held_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(draining, "QUIET_SECONDS", 0.0)
+    async with serving() as bench:
+        async with connected(bench) as client:
+            client.send(request(LATER, 1), request(LATER, 2))
+            await bench.begun(2)
+            drained = begin_to_drain(bench)
+            bench.answer(1)
+            assert (await client.receive()).throttle_time_ms == THROTTLE_MS
+            client.send(request(LATER, 3), request(ECHO, 4))
+            await bench.begun(2)
+            monkeypatch.setattr(draining, "QUIET_SECONDS", NEVER)
+            bench.answer(2)
+            bench.answer(3)
+            client.reset()
+        async with asyncio.timeout(5):
+            await drained
+        assert bench.budget.held == 0
+
+
 async def test_it_ends_by_force_in_the_end() -> None:
     async with serving() as bench, connected(bench) as client:
         client.send(request(LATER, 1))

@@ -9,8 +9,8 @@ from typing import Any, cast
 import pytest
 
 from bridge.api import Api, Broker, Session
-from bridge.connection.answers import InFlightRequest
 from bridge.connection.requests import AT_ONCE, LARGE_BYTES, LargeRequestThreads, perform
+from bridge.connection.responses import InFlightRequest
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int32, message

@@ -148,8 +148,9 @@ MUTATIONS = (
     ),
     Mutation(
         "draining throws away what has been received", "connection/client.py",
-        "        self._draining = True\n        self._drop_partial()\n",
-        "        self._draining = True\n        self._drop()\n",
+        "            self._drain = self._runner.drain = Drain(self._loop, self.wake)\n",
+        "            self._drain = self._runner.drain = Drain(self._loop, self.wake)\n"
+        "            self._intake.drop()\n",
         "test_connections", "test_draining_answers_what_it_stores",
     ),
     Mutation(

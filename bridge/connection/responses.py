@@ -1,4 +1,4 @@
-"""Answers on their way out: each request's place in the order, and what waits for the socket."""
+"""Responses on their way out: a request and its response, how it is encoded, and what waits for the socket."""
 
 import asyncio
 from collections import deque
@@ -35,7 +35,7 @@ class EncodedResponse(NamedTuple):
 class InFlightRequest:
     """A request that is under way or answered, in its place in the order of answers."""
 
-    __slots__ = ("api", "body", "buffers", "correlation_id", "future", "make", "received", "size", "version")
+    __slots__ = ("api", "body", "correlation_id", "future", "make", "received", "response", "size", "version")
 
     def __init__(self, frame: memoryview, received: float) -> None:
         self.api: Api = api_versions.REFUSAL  # until its header is read
@@ -44,18 +44,18 @@ class InFlightRequest:
         self.body: memoryview | None = frame  # from the header on, and then without it, until it is not needed
         self.size = len(frame)  # what counts of it
         self.received = received
-        self.buffers: Sequence[Buffer] | None = None  # the answer, once there is one
+        self.response: Sequence[Buffer] | None = None  # once it is answered; empty: it gets no response
         self.future: asyncio.Future[Any] | None = None
         self.make: Callable[[Any], Any] | None = None  # of its result, the answer
 
 
-def made(started: InFlightRequest, response: Any, *, pausing: bool) -> EncodedResponse:
+def encode(request: InFlightRequest, response: Any, *, pausing: bool) -> EncodedResponse:
     """Write an answer, which asks for a pause where its connection is to end; EncodeError."""
     if pausing and hasattr(response, "throttle_time_ms"):
         response.throttle_time_ms = THROTTLE_MS
-    api, version = started.api, started.version
+    api, version = request.api, request.version
     body = api.encode(response, version)
-    answer = frames.answer(api.key, started.correlation_id, api.is_flexible(version), body)
+    answer = frames.answer(api.key, request.correlation_id, api.is_flexible(version), body)
     return EncodedResponse(answer, list(error_codes(response)))
 
 
@@ -103,7 +103,17 @@ class PendingResponseBytes:
 class ResponseWriter:
     """Hands buffers to the transport only as fast as the client reads; the rest stays where it is, not copied."""
 
-    __slots__ = ("_buffers", "_closed", "_going_on", "_size", "_transport", "_waiting", "_written", "writable")
+    __slots__ = (
+        "_buffers",
+        "_closed",
+        "_going_on",
+        "_size",
+        "_transport",
+        "_waiting",
+        "_written",
+        "writable",
+        "written_at",
+    )
 
     def __init__(
         self, transport: asyncio.Transport, waiting: PendingResponseBytes, written: Callable[[], None]
@@ -118,6 +128,8 @@ class ResponseWriter:
         self._size = 0  # what is counted as waiting: of the buffers, and of the transport's own when it is full
         self._closed = False
         self.writable = True
+        self.written_at = 0.0
+        """When something was last handed over, or the client read on."""
 
     def __bool__(self) -> bool:
         return bool(self._buffers)
@@ -132,8 +144,9 @@ class ResponseWriter:
         self.writable = False
         self._count()
 
-    def resume(self) -> None:
+    def resume(self, now: float) -> None:
         """The transport takes more."""
+        self.written_at = now
         self.writable = True
         self.write()
 
