@@ -1,5 +1,5 @@
 # The bridge alone, for `bridge run` and `bridge check` against an existing Pulsar.
-# The codec's native twin: one wheel for every CPython from 3.11 on, so Debian's own may build it.
+# The native codec: one wheel for every CPython from 3.11 on, so Debian's own may build it.
 FROM rust:1.95-slim-bookworm AS wheel
 RUN apt-get update && apt-get install --yes --no-install-recommends python3-venv && rm -rf /var/lib/apt/lists/*
 WORKDIR /source
@@ -11,7 +11,7 @@ COPY bridge bridge
 RUN /opt/build/bin/pip wheel --no-cache-dir --no-index --no-deps --no-build-isolation --wheel-dir /wheel .
 
 FROM python:3.12-slim-bookworm AS build
-# native: an image without the twin is not made. `--build-arg BRIDGE_CODEC=auto` where there are no crates to be had.
+# native: the build fails without the native codec. `--build-arg BRIDGE_CODEC=auto` builds without access to crates.
 ARG BRIDGE_CODEC=native
 WORKDIR /source
 COPY requirements/run.lock requirements/run.lock
@@ -21,8 +21,8 @@ RUN /opt/bridge/bin/pip install --no-cache-dir --no-index --no-deps /wheel/*.whl
  && BRIDGE_CODEC=$BRIDGE_CODEC /opt/bridge/bin/bridge --version
 
 FROM python:3.12-slim-bookworm
-# This image comes without the standard library's bytecode (docker-library/python#615), and a user who is not root could
-# never leave it there: each start would compile it anew.
+# This image comes without the standard library's bytecode (docker-library/python#615), and a user who is not root cannot
+# write it: each start would compile it again.
 RUN python -m compileall -q -x '/(idlelib|lib2to3|site-packages|tkinter|turtledemo)/' /usr/local/lib/python3.12
 COPY --from=build /opt/bridge /opt/bridge
 COPY config/bridge.toml /etc/bridge/bridge.toml

@@ -8,36 +8,37 @@ ARGS ?=
 .DEFAULT_GOAL := setup
 .PHONY: setup pipeline-setup run jars test test-clients soak hostile check bench bench-pipeline proto clean
 
-# Set-up for developing: every tool, from the lock with its hashes.
-setup: $(VENV)/.dev $(VENV)/.compiled
+# Set-up for developing: every tool that `make check` and `make test` need, from the lock files with their hashes.
+# PySpark is among them, for the pipeline's types and tests: a large download, built once.
+setup: $(VENV)/.dev $(VENV)/.pipeline $(VENV)/.compiled
 
-# The bridge with its Spark jobs: `.venv/bin/bridge-pipeline`. PySpark is a large download, built once.
+# The bridge with its Spark jobs, without the tools: `.venv/bin/bridge-pipeline`.
 pipeline-setup: $(VENV)/.run $(VENV)/.pipeline
 
-# Start a Pulsar and the bridge here, show them at work, stay until Ctrl-C.
+# Start a Pulsar and the bridge here, demonstrate them, stay until Ctrl-C.
 run: $(VENV)/.run $(VENV)/.compiled
 	@exec $(BIN)/bridge standalone $(ARGS)
 
 test: jars
 	$(BIN)/python -m pytest $(ARGS)
 
-# Pulsar's and Spark's jars, with their progress shown: a test's time limit is no place for a download.
+# Pulsar's and Spark's jars, with their progress shown. A download inside a test would run into its time limit.
 jars: $(VENV)/.dev $(VENV)/.pipeline
 	$(BIN)/python -m bridge.standalone.jars
 	$(BIN)/python -m pipeline.jars
 
-# Every client against the bridge and, as the control, a real Apache Kafka; README shows what they did.
+# Every client against the bridge and, as the control, a real Apache Kafka; README has the results.
 test-clients: jars
 	$(BIN)/python -X dev -m pytest tests/clients tests/pipeline/test_spark_contract.py --control --matrix README.md $(ARGS)
 
-# Half an hour: 20 kills under groups; a million records into an archive and out of it, each job killed twice; what is
+# Half an hour: 20 kills under groups; a million records into an archive and out of it, each job killed twice; the tests
 # marked `soak`.
 soak: jars
 	$(BIN)/python -m pytest tests/faults/test_groups.py --group-kills 20 $(ARGS)
 	$(BIN)/python -m pytest tests/pipeline/test_whole_way.py --pipeline-records 1000000 --pipeline-kills 2 $(ARGS)
 	$(BIN)/python -m pytest -m soak $(ARGS)
 
-# What attacks cost, each beside a well-behaved client, about 6 minutes; docs/limits.md shows it.
+# What attacks cost, each beside a well-behaved client, about 6 minutes; docs/limits.md has the results.
 hostile: jars
 	$(BIN)/python -m tests.hostile $(ARGS)
 
@@ -47,8 +48,9 @@ check: $(VENV)/.dev $(VENV)/.pipeline
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Beside a native Pulsar client and a real Kafka, on an otherwise idle machine, about 25 minutes; docs/benchmarks.md and its
-# plots are written anew. `make bench ARGS=--quick` takes 5 and writes none, `ARGS="--only produce fetch"` runs parts.
+# Beside a native Pulsar client and a real Kafka, on an otherwise idle machine, about 25 minutes. It writes
+# docs/benchmarks.md and its plots. `make bench ARGS=--quick` takes 5 and writes none, `ARGS="--only produce fetch"` runs
+# parts.
 bench: $(VENV)/.bench $(VENV)/.compiled
 	$(BIN)/python -m bridge.standalone.jars
 	$(BIN)/python -m bench $(ARGS)
@@ -59,7 +61,7 @@ bench-pipeline: $(VENV)/.bench jars
 	$(BIN)/python -m bench.pipeline $(ARGS)
 
 # The Pulsar protocol's Python code, from our own description of it. The generator has an environment of its own: newer
-# ones write code that the oldest protobuf we allow refuses.
+# generators write code that the oldest protobuf we allow refuses.
 proto: $(VENV)/proto/.made
 	PATH="$(VENV)/proto/bin:$$PATH" $(VENV)/proto/bin/python -m grpc_tools.protoc --proto_path=proto \
 		--python_out=bridge/pulsar/pb --mypy_out=bridge/pulsar/pb proto/PulsarApi.proto
@@ -73,11 +75,11 @@ clean:
 	rm -rf $(VENV) build dist native/target bridge/codec/_native.*so *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache \
 		.coverage htmlcov
 
-# What is installed is remembered in .run and .dev. The development lock holds all of the runtime's, so .dev makes .run
-# true as well. The package itself goes in as a link to this directory, built without asking the network.
+# .run and .dev record what is installed. The development lock has all packages of the runtime lock, so .dev also touches .run.
+# The package itself is installed as a link to this directory, built without network access.
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-# The codec's native twin comes with it where cargo is and gets its crates; the time limits are for where it gets none.
-# An older one goes first: it must not outlive a build that fails, and a process may be running it.
+# The native codec is built if cargo is there and gets its crates; the time limits are for machines without network. An older
+# one is removed first: it must not outlive a failed build, and a running process may have it open.
 NATIVE := $(wildcard native/Cargo.toml native/src/*.rs)
 INSTALL_BRIDGE := rm -f bridge/codec/_native.*so && CARGO_NET_RETRY=1 CARGO_HTTP_TIMEOUT=20 $(PIP) install --no-index --no-deps --no-build-isolation -e .
 
@@ -93,7 +95,7 @@ $(VENV)/.dev: requirements/dev.lock pyproject.toml $(NATIVE) | $(BIN)/python
 	@$(BIN)/bridge --version
 	@touch $@ $(VENV)/.run
 
-# A start without bytecode takes three times as long; where PYTHONDONTWRITEBYTECODE is set, no start leaves any behind.
+# A start without bytecode takes three times as long. If PYTHONDONTWRITEBYTECODE is set, a start writes none.
 $(VENV)/.compiled: $(shell find bridge -name "*.py") | $(BIN)/python
 	$(BIN)/python -m compileall -q bridge
 	@touch $@

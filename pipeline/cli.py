@@ -13,7 +13,7 @@ from pipeline.progress import Progress
 from pipeline.report import Report
 from pipeline.session import SessionOptions, failure_of
 
-_EXIT_CODES = "exit codes: 0 ok, 1 differences, 2 usage, 3 data loss or a broken promise, 4 endpoint failure"
+_EXIT_CODES = "exit codes: 0 ok, 1 differences, 2 usage, 3 data loss or a broken guarantee, 4 endpoint failure"
 _INTERRUPTED = 130, "interrupted; the same command goes on where this one stopped"
 
 

@@ -19,16 +19,6 @@ STILL_TO_DO = (
     "tests",
     "ARCHITECTURE.md",
     "CHANGELOG.md",
-    "CONVENTIONS.md",
-    "Makefile",
-    "config",
-    "docker-compose.yml",
-    "docs",
-    "Dockerfile",
-    "requirements",
-    ".ci",
-    "pyproject.toml",
-    "setup.cfg",
 )
 """Folders and files that still have some; a name goes from here for good when it has none."""
 
