@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 ARGS ?=
 
 .DEFAULT_GOAL := setup
-.PHONY: setup pipeline-setup run jars test test-clients soak hostile check bench bench-pipeline proto clean
+.PHONY: setup pipeline-setup run jars unit test test-clients soak hostile check bench bench-pipeline proto clean
 
 # Set-up for developing: every tool that `make check` and `make test` need, from the lock files with their hashes.
 # PySpark is among them, for the pipeline's types and tests: a large download, built once.
@@ -18,6 +18,10 @@ pipeline-setup: $(VENV)/.run $(VENV)/.pipeline
 # Start a Pulsar and the bridge here, demonstrate them, stay until Ctrl-C.
 run: $(VENV)/.run $(VENV)/.compiled
 	@exec $(BIN)/bridge standalone $(ARGS)
+
+# What needs no Pulsar, no Kafka, no Spark and no network: a minute. Properties are tried with a fifth of the examples.
+unit: $(VENV)/.dev
+	$(BIN)/python -m pytest --offline --example-factor 0.2 -m "not (pulsar or kafka or spark or soak)" $(ARGS)
 
 test: jars
 	$(BIN)/python -m pytest $(ARGS)

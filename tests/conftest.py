@@ -15,12 +15,31 @@ from bridge.codec import TWIN, choose
 from bridge.errors import StartupError
 from bridge.standalone.guard import Guard
 from bridge.standalone.jars import JarCache, default_cache
-from tests.support import needs
+from tests.support import effort, needs, offline
 from tests.support.bridges import BridgeChild, BridgeThread, settings_for
 from tests.support.kafka_broker import KafkaBroker, NewKafka
 from tests.support.pulsar import NewPulsar, PrivatePulsar, PulsarAddress, make_pulsar
 
 Sections = Mapping[str, Any]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    effort.add_option(parser)
+    parser.addoption("--offline", action="store_true", help="refuse the network but loopback, and Java")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    effort.configure(config)
+    if config.getoption("--offline"):
+        offline.enforce()
+
+
+@pytest.fixture(autouse=True)
+def nothing_refused() -> Iterator[None]:
+    """Fail the test that went where `--offline` lets nothing go."""
+    offline.refused.clear()
+    yield
+    assert not offline.refused
 
 
 @pytest.hookimpl(tryfirst=True)

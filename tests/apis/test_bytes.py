@@ -12,6 +12,7 @@ from bridge.kafka import message
 from bridge.kafka.schema import fields_of
 from tests.kafka import judge
 from tests.kafka.strategies import messages, plain
+from tests.support.effort import examples
 
 CASES = [
     pytest.param(api, side, version, id=f"{api.name}{side}-v{version}")
@@ -42,7 +43,7 @@ def _assert_same(ours: Any, theirs: Any, version: int) -> None:
 
 
 @pytest.mark.parametrize(("api", "side", "version"), CASES)
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+@settings(max_examples=examples(15), deadline=None, suppress_health_check=list(HealthCheck), database=None)
 @given(data=st.data())
 def test_kafka_python_reads_and_writes_the_same(api: Api, side: str, version: int, data: st.DataObject) -> None:
     cls = api.request if side == "Request" else api.response

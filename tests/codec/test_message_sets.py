@@ -16,6 +16,7 @@ from bridge.codec import Rebuild, Record, build_batch, read_header, read_records
 from bridge.codec.message_sets import from_batches, from_records, to_batches
 from bridge.errors import BatchTooLarge, CorruptBatch, InvalidRecord
 from tests.codec.samples import NOW
+from tests.support.effort import examples
 
 LIMIT = 1 << 20
 GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
@@ -299,7 +300,7 @@ STARTS = [
 ]
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=examples(1500), deadline=None)
 @given(st.data())
 def test_no_bytes_do_anything_else(data: st.DataObject) -> None:
     """Whatever is changed, with checksums that fit so that it is looked at: batches that can be read, or a refusal."""

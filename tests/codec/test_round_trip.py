@@ -11,6 +11,7 @@ from bridge.codec import NO_PRODUCER, BatchHeader, Rebuild, Record, Twin
 from bridge.errors import CorruptBatch, CorruptEntry, InvalidRecord
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from tests.codec.samples import I64, NOW, framed, oldest, optional, own, plain, record_lists, section
+from tests.support.effort import examples
 
 
 def payload_of(codec: Twin, batch: bytes) -> Any:
@@ -34,7 +35,7 @@ def messages(payload: bytes, count: int) -> list[tuple[pb.SingleMessageMetadata,
 
 
 @given(record_lists(base_offset=70), st.tuples(I64, st.integers(-1, 32767), st.integers(-1, 1 << 30)))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_every_field_comes_back(codec: Twin, records: list[Record], producer: tuple[int, int, int]) -> None:
     rebuild = Rebuild(70, len(records), 0, own=True, escaped=True, producer=producer)
     batch = codec.build_batch(records, rebuild)
@@ -46,7 +47,7 @@ def test_every_field_comes_back(codec: Twin, records: list[Record], producer: tu
 
 
 @given(record_lists())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_protobuf_reads_what_we_write(codec: Twin, records: list[Record]) -> None:
     payload = payload_of(codec, codec.build_batch(records, own(len(records))))
     for record, (metadata, raw, value) in zip(records, messages(payload.data, len(records)), strict=True):
@@ -192,7 +193,7 @@ def split(metadata: pb.SingleMessageMetadata) -> list[bytes]:
 
 
 @given(st.lists(foreign(), min_size=1, max_size=5))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_we_read_what_protobuf_writes(codec: Twin, made: list[tuple[bytes, bytes, Record]]) -> None:
     payload = b"".join(framed(metadata, value) for metadata, value, _ in made)
     for metadata, _, record in made:
@@ -228,7 +229,7 @@ def test_a_batch_may_be_compacted_away(codec: Twin) -> None:
 
 
 @given(record_lists())
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_records_that_were_compressed(codec: Twin, records: list[Record]) -> None:
     batch = codec.build_batch(records, own(len(records)))
     assert codec.read_records(memoryview(batch)[:61], section(batch)) == records
@@ -269,7 +270,7 @@ def test_listing_half_a_header_or_too_much(codec: Twin) -> None:
 
 
 @given(record_lists(max_size=12), st.integers(0, 600))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_parts_of_a_batch_are_the_batch(codec: Twin, records: list[Record], limit: int) -> None:
     batch = codec.build_batch(records, own(len(records)))
     base_timestamp = codec.read_header(batch).base_timestamp
@@ -291,7 +292,7 @@ def test_parts_of_a_batch_are_the_batch(codec: Twin, records: list[Record], limi
 
 
 @given(record_lists())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_records_are_checked_without_being_made(codec: Twin, records: list[Record]) -> None:
     batch = codec.build_batch(records, own(len(records)))
     checked = codec.check_records(section(batch), len(records), codec.read_header(batch).base_timestamp)

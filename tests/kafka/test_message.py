@@ -29,9 +29,10 @@ from bridge.kafka.message import (
 )
 from bridge.kafka.primitives import MAX_ELEMENTS, read_uvarint, uvarint
 from tests.kafka.strategies import messages, plain
+from tests.support.effort import examples
 
 APIS = list(load().values())
-QUICK = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+QUICK = settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck), database=None)
 
 
 @message

@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 from bridge.kafka import fetch_wire, message, produce_wire
 from bridge.kafka.primitives import DecodeError
 from tests.kafka.strategies import messages, plain
+from tests.support.effort import examples
 
 CASES = [
     *(pytest.param(produce_wire, version, id=f"produce-v{version}") for version in range(10)),
     *(pytest.param(fetch_wire, version, id=f"fetch-v{version}") for version in range(13)),
 ]
-QUICK = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+QUICK = settings(max_examples=examples(30), deadline=None, suppress_health_check=list(HealthCheck), database=None)
 
 
 def _outcome(read: Any) -> Any:

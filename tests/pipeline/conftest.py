@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from bridge.standalone.guard import Guard
+from pipeline.jars import connector_jars
 from pipeline.options import EndpointOptions
 from pipeline.session import SessionOptions, create_session
 from tests.pipeline.running import KEEPING_CLASSES, QUICK, SHUFFLE_PARTITIONS, JobProcess, keep_classes
@@ -25,6 +26,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add what makes the long run."""
     parser.addoption("--pipeline-records", type=int, default=12_000, help="how many go the whole way")
     parser.addoption("--pipeline-kills", type=int, default=1, help="how often each job is killed on it")
+
+
+@pytest.fixture(scope="session")
+def spark_jars() -> list[Path]:
+    """Return the connector's jars, which Maven fetches where they are not in the cache."""
+    return connector_jars()
 
 
 @pytest.fixture(scope="session")

@@ -11,23 +11,24 @@ from pipeline.errors import Usage
 from pipeline.jars import LOCKED, connector_jars
 
 
-def test_the_cache_holds_what_is_locked() -> None:
-    assert [jar.name for jar in connector_jars()] == list(LOCKED)
+def test_the_cache_holds_what_is_locked(spark_jars: list[Path]) -> None:
+    assert [jar.name for jar in spark_jars] == list(LOCKED)
 
 
-def test_a_damaged_jar_is_fetched_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = connector_jars()
+def test_a_damaged_jar_is_fetched_again(
+    spark_jars: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     cache = tmp_path / "pulsar-kafka-bridge" / "spark-kafka-4.0.4"
     cache.mkdir(parents=True)
-    for jar in whole:
+    for jar in spark_jars:
         shutil.copy(jar, cache)
-    (cache / whole[0].name).write_bytes(b"damaged")
-    assert [jar.read_bytes() for jar in connector_jars()] == [jar.read_bytes() for jar in whole]
+    (cache / spark_jars[0].name).write_bytes(b"damaged")
+    assert [jar.read_bytes() for jar in connector_jars()] == [jar.read_bytes() for jar in spark_jars]
 
 
-def test_a_directory_of_ones_own_is_checked(tmp_path: Path) -> None:
-    for jar in connector_jars():
+def test_a_directory_of_ones_own_is_checked(spark_jars: list[Path], tmp_path: Path) -> None:
+    for jar in spark_jars:
         shutil.copy(jar, tmp_path)
     assert [jar.parent for jar in connector_jars(tmp_path)] == [tmp_path] * len(LOCKED)
     next(tmp_path.glob("kafka-clients*")).unlink()

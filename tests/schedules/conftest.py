@@ -6,6 +6,7 @@ import pytest
 
 from tests.schedules.explorer import Plan, Runner
 from tests.schedules.loop import Order
+from tests.support.effort import examples
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -26,7 +27,7 @@ def schedule_plan(request: pytest.FixtureRequest) -> Callable[[int], Plan]:
     events, failures = option("--schedule-events", default=120), option("--schedule-failures", default=3)
 
     def plan(count: int) -> Plan:
-        seeds = tuple(range(max(int(count * factor), 1))) if seed is None else (seed,)
+        seeds = tuple(range(max(int(examples(count) * factor), 1))) if seed is None else (seed,)
         return Plan(seeds, order, events, failures)
 
     return plan

@@ -14,6 +14,7 @@ from tests.schedules.explorer import run
 from tests.schedules.site import SCRIPTS, Script, Site
 from tests.schedules.world import NAMESPACE, World
 from tests.support.bridges import settings_for
+from tests.support.effort import examples
 from tests.support.pulsar import PulsarAddress
 
 _SEEDS = 12
@@ -45,7 +46,7 @@ async def test_on_pulsar(play: Script, pulsar: PulsarAddress, namespace: str) ->
 
 @pytest.mark.parametrize("play", SCRIPTS, ids=names())
 def test_on_the_model(play: Script) -> None:
-    for seed in range(_SEEDS):
+    for seed in range(examples(_SEEDS)):
         outcome = run(partial(_on_the_model, play), seed)
         if outcome.error is not None:
             outcome = run(partial(_on_the_model, play), seed, events=60)

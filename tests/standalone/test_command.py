@@ -107,7 +107,17 @@ def test_a_taken_port_that_was_asked_for_ends_it_at_once(tmp_path: Path) -> None
             )
 
 
-def test_a_corrupt_cache_that_cannot_be_mended_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def install_java(directory: Path, monkeypatch: pytest.MonkeyPatch, does: str) -> None:
+    """Put a script in place of Java: it tells its version, and does what the test says where it is to run something."""
+    java = directory / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text(f'#!/bin/sh\n[ "$1" = -version ] && echo \'version "17"\' && exit\n{does}\n')
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(directory))
+
+
+def test_a_corrupt_cache_that_cannot_be_repaired_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install_java(tmp_path, monkeypatch, "exit 9")
     lib = tmp_path / "pulsar-kafka-bridge" / "pulsar-4.0.7" / "lib"
     lib.mkdir(parents=True)
     (lib / "pulsar-broker-4.0.7.jar").write_bytes(b"no jar")
@@ -123,11 +133,7 @@ def test_a_corrupt_cache_that_cannot_be_mended_ends_it(tmp_path: Path, monkeypat
 
 
 def test_a_pulsar_that_cannot_start_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    java = tmp_path / "bin" / "java"
-    java.parent.mkdir()
-    java.write_text('#!/bin/sh\n[ "$1" = -version ] && echo \'version "17"\' && exit\necho no memory; exit 9\n')
-    java.chmod(0o755)
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    install_java(tmp_path, monkeypatch, "echo no memory; exit 9")
     with standalone(tmp_path, "--ephemeral", *FREE_PORTS) as run:
         assert run.wait() == 1
         assert "bridge: Pulsar exited with 9 while starting\nno memory\n" in run.output()

@@ -11,6 +11,7 @@ MARKERS = {
     "new_pulsar": "pulsar",
     "pulsar_jars": "pulsar",
     "spark": "spark",
+    "spark_jars": "spark",
 }
 """By fixture: a test that takes it, also through other fixtures, gets the marker."""
 

@@ -12,6 +12,7 @@ from bridge.groups.classic.records import decode, encode
 from bridge.groups.classic.state import Group, State
 from bridge.kafka.error_codes import ErrorCode
 from tests.groups.classic.machine import DELAY, NONE, Machine, Ticket
+from tests.support.effort import examples
 
 TIMEOUTS = st.sampled_from([6_000, 10_000, 30_000])
 LISTS = st.sampled_from([("range",), ("range", "sticky"), ("sticky", "range"), ("sticky",), ("other",), ()])
@@ -223,6 +224,6 @@ class GroupMachine(RuleBasedStateMachine):
 
 
 GroupMachine.TestCase.settings = settings(
-    max_examples=150, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=examples(150), stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestGroupMachine = GroupMachine.TestCase

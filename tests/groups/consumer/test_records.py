@@ -13,6 +13,7 @@ from bridge.groups.consumer import records as consumer_records
 from bridge.groups.consumer.model import ConsumerMember, GroupSnapshot, MemberState, TopicFacts, View
 from bridge.groups.store.records import Key, StoredGroup
 from tests.groups.consumer.machine import ConsumerMachine
+from tests.support.effort import examples
 
 T = uuid.UUID(int=7)
 MEMBER = ConsumerMember(
@@ -197,6 +198,6 @@ class Histories(RuleBasedStateMachine):
 
 
 Histories.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=examples(60), stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestHistories = Histories.TestCase

@@ -22,6 +22,7 @@ from bridge.storage.entries import TimeMark
 from bridge.storage.read.batches import BatchMaker
 from tests.codec.conftest import codec as twins
 from tests.codec.samples import not_negative, record_lists
+from tests.support.effort import examples
 
 LIMIT = 1 << 20
 NOW = 1_700_000_000_000
@@ -89,7 +90,7 @@ def fits(record: Record, plan: Plan) -> bool:
 
 
 @given(record_lists(times=not_negative), codecs, formats, st.booleans(), st.integers(0, 1 << 40))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_what_is_sealed_reads_back_exactly(
     records: list[Record], of_client: KafkaCodec, entry_format: str, compress: bool, base: int
 ) -> None:
@@ -104,7 +105,7 @@ def test_what_is_sealed_reads_back_exactly(
 
 
 @given(record_lists(max_size=20, times=not_negative), codecs, formats, st.booleans(), st.integers(64, 900))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_a_batch_in_parts_reads_back_exactly(
     records: list[Record], of_client: KafkaCodec, entry_format: str, compress: bool, largest: int
 ) -> None:

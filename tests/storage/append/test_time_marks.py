@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from bridge.codec import NO_TIMESTAMP
 from bridge.storage.append.time_marks import TimeMarks
 from bridge.storage.entries import NO_PROMISE, UNSAID, TimeMark
+from tests.support.effort import examples
 
 
 def loaded(newest: int = NO_TIMESTAMP, complete: int = 0, base: int = 0, end: int = 0) -> TimeMarks:
@@ -104,7 +105,7 @@ _STEPS = st.lists(
 
 
 @given(_STEPS)
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 def test_promises_hold(steps: list[tuple[str, int, int]]) -> None:
     marks, log = loaded(), Log()
     under_way: list[tuple[int, int, TimeMark]] = []
