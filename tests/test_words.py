@@ -18,7 +18,6 @@ STILL_TO_DO = (
     "pipeline",
     "tests",
     "ARCHITECTURE.md",
-    "CHANGELOG.md",
 )
 """Folders and files that still have some; a name goes from here for good when it has none."""
 
