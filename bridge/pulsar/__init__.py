@@ -14,12 +14,14 @@ from bridge.pulsar.types import (
     AccessMode,
     ClientClosed,
     ConnectionLost,
+    ConsumedEntry,
     Entry,
     MessageTooLarge,
     OperationTimeout,
     Position,
     PulsarError,
     Receipt,
+    SubscriptionType,
 )
 
 __all__ = [
@@ -30,6 +32,7 @@ __all__ = [
     "AdminError",
     "ClientClosed",
     "ConnectionLost",
+    "ConsumedEntry",
     "Consumer",
     "Entry",
     "MessageTooLarge",
@@ -40,5 +43,6 @@ __all__ = [
     "PulsarError",
     "Reader",
     "Receipt",
+    "SubscriptionType",
     "TopicWatch",
 ]

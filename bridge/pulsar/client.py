@@ -20,7 +20,7 @@ from bridge.pulsar.consumer.reader import Reader
 from bridge.pulsar.consumer.subscription import SubscriptionOptions
 from bridge.pulsar.producer.producer import Producer
 from bridge.pulsar.topic_watch import Callback, TopicWatch
-from bridge.pulsar.types import AccessMode, Entry, Position
+from bridge.pulsar.types import AccessMode, Entry, Position, SubscriptionType
 
 _log = log.get(__name__)
 
@@ -32,12 +32,9 @@ class PulsarClient:
     """Everything made here shares its connections; make it inside a running event loop."""
 
     def __init__(self, settings: PulsarSettings, metrics: PulsarMetrics) -> None:
-        self._settings = settings
-        self._metrics = metrics
         self._pool = ConnectionPool(settings, metrics)
         self._lookup = Lookup(settings, metrics, self._pool)
-        self._ids = itertools.count(1)
-        self._context = ClientContext(self._pool, self._lookup, settings, metrics, self._ids)
+        self._context = ClientContext(self._pool, self._lookup, settings, metrics, itertools.count(1))
         self._fetch = EntryFetch(self._context)
         self.max_message_size = protocol.DEFAULT_MAX_MESSAGE_SIZE  # the broker's, once started
         self._handlers: WeakSet[Producer | Reader | Consumer | TopicWatch] = WeakSet()
@@ -74,11 +71,7 @@ class PulsarClient:
         """
         producer = Producer(
             topic,
-            next(self._ids),
-            self._pool,
-            self._lookup,
-            self._settings,
-            self._metrics,
+            self._context,
             name=name,
             properties=properties,
             access_mode=access_mode,
@@ -130,16 +123,22 @@ class PulsarClient:
         subscription: str,
         *,
         earliest: bool = True,
-        shared: bool = False,
+        subscription_type: SubscriptionType = SubscriptionType.EXCLUSIVE,
+        name: str | None = None,
         permits: int = 1000,
         max_buffer: int = _BUFFER,
         properties: Mapping[str, str] | None = None,
     ) -> Consumer:
-        """A consumer of a durable subscription, once it is open; a new one begins at the earliest or latest entry."""
+        """A consumer of a durable subscription, once it is open.
+
+        A new subscription begins at the earliest or latest entry. A failover subscription orders its consumers by
+        `name` to choose the active one.
+        """
         options = SubscriptionOptions(
             subscription,
             durable=True,
-            shared=shared,
+            subscription_type=subscription_type,
+            consumer_name=name,
             earliest=earliest,
             permits=permits,
             max_buffer=max_buffer,

@@ -5,7 +5,7 @@ from typing import Final
 
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.protocol import simple_frame
-from bridge.pulsar.types import AccessMode, Position
+from bridge.pulsar.types import AccessMode, Position, SubscriptionType
 
 # v20 is what a broker needs to see to send partial-producer and topic-watch commands; nothing above it matters here.
 PROTOCOL_VERSION: Final = 20
@@ -20,9 +20,9 @@ def _frame(command: pb.BaseCommand) -> bytes:
     return simple_frame(command.SerializeToString())
 
 
-def message_id(position: Position) -> pb.MessageIdData:
+def message_id(position: Position, ack_set: Iterable[int] = ()) -> pb.MessageIdData:
     """A position as it travels: Java's longs as unsigned fields."""
-    return pb.MessageIdData(ledger_id=position.ledger & _U64, entry_id=position.entry & _U64)
+    return pb.MessageIdData(ledger_id=position.ledger & _U64, entry_id=position.entry & _U64, ack_set=ack_set)
 
 
 def _pairs(pairs: Mapping[str, str]) -> list[pb.KeyValue]:
@@ -172,7 +172,8 @@ def subscribe(
     subscription: str,
     *,
     durable: bool,
-    shared: bool = False,
+    subscription_type: SubscriptionType = SubscriptionType.EXCLUSIVE,
+    consumer_name: str | None = None,
     start: Position | None = None,
     earliest: bool = False,
     read_compacted: bool = False,
@@ -183,15 +184,16 @@ def subscribe(
     `start` is the first entry wanted, for non-durable subscriptions (the broker's NonDurableCursorImpl takes it so as
     long as it has no batch index). `earliest` is where a durable subscription begins when it is new. The topic must
     exist: subscribing never creates it. `properties` are the consumer's, and those of a durable subscription that is
-    new.
+    new. A failover subscription orders its consumers by `consumer_name`.
     """
     types = pb.CommandSubscribe
     command = pb.CommandSubscribe(
         topic=topic,
         subscription=subscription,
-        sub_type=types.Shared if shared else types.Exclusive,
+        sub_type=types.SubType.ValueType(subscription_type),
         consumer_id=consumer_id,
         request_id=request_id,
+        consumer_name=consumer_name,
         durable=durable,
         start_message_id=None if start is None else message_id(start),
         initial_position=types.Earliest if earliest else types.Latest,
@@ -214,14 +216,15 @@ def ack(
     positions: Iterable[Position],
     *,
     cumulative: bool = False,
+    ack_set: Iterable[int] = (),
     validation_error: pb.CommandAck.ValidationError.ValueType | None = None,
     request_id: int | None = None,
 ) -> bytes:
-    """Acknowledge entries; with a request id the broker answers."""
+    """Acknowledge entries; with an ack set only its messages of each; with a request id the broker answers."""
     command = pb.CommandAck(
         consumer_id=consumer_id,
         ack_type=pb.CommandAck.Cumulative if cumulative else pb.CommandAck.Individual,
-        message_id=[message_id(position) for position in positions],
+        message_id=[message_id(position, ack_set) for position in positions],
         validation_error=validation_error,
         request_id=request_id,
     )

@@ -16,10 +16,9 @@ class TopicWatch(ReconnectingHandler):
     """Made by `PulsarClient.watch_topics`; after a reconnect the difference to what was known is told."""
 
     def __init__(self, namespace: str, callback: Callback, context: ClientContext) -> None:
-        super().__init__("watch", namespace, context.pool, context.settings, context.metrics)
+        super().__init__("watch", namespace, context)
         self.topics: frozenset[str] = frozenset()
         self._callback = callback
-        self._context = context
         self._id = 0
         self._start()
 

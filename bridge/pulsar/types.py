@@ -55,6 +55,20 @@ class AccessMode(IntEnum):
     EXCLUSIVE_WITH_FENCING = pb.ExclusiveWithFencing
 
 
+class SubscriptionType(IntEnum):
+    """How a subscription's entries are shared among its consumers."""
+
+    EXCLUSIVE = pb.CommandSubscribe.Exclusive
+    SHARED = pb.CommandSubscribe.Shared
+    FAILOVER = pb.CommandSubscribe.Failover
+    KEY_SHARED = pb.CommandSubscribe.Key_Shared
+
+    @property
+    def acknowledges_individually(self) -> bool:
+        """Whether several consumers get entries at a time, so that none can acknowledge for the others."""
+        return self in (SubscriptionType.SHARED, SubscriptionType.KEY_SHARED)
+
+
 @dataclass(slots=True)
 class Receipt:
     """Proof that an entry is stored. `duplicate`: deduplication is_cancelled it, an earlier send of it is stored."""
@@ -75,6 +89,14 @@ class Entry:
     metadata: pb.MessageMetadata
     payload: memoryview
     size: int  # bytes on the wire
+
+
+@dataclass(slots=True)
+class ConsumedEntry(Entry):
+    """An entry as a consumer gets it."""
+
+    redelivery_count: int  # counted by the broker for SHARED and KEY_SHARED
+    ack_set: tuple[int, ...]  # of a batch acknowledged in part: see `bridge.pulsar.consumer.ack_sets`
 
 
 # Trying again with a fresh lookup cannot help these; all others may be a matter of time.

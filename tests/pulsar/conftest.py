@@ -1,9 +1,16 @@
-"""Certificates for servers of the tests' own."""
+"""Certificates for servers of the tests' own, and a client, an admin client and a topic of a real Pulsar."""
 
+import secrets
 import subprocess
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+
+from bridge.config import PulsarSettings
+from bridge.metrics import PulsarMetrics
+from bridge.pulsar import Admin, PulsarClient
+from tests.support.pulsar import PulsarAddress
 
 
 @pytest.fixture(scope="module")
@@ -23,3 +30,31 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "-extfile", "names", "-out", "broker.pem",
     )  # fmt: skip
     return where
+
+
+@pytest.fixture
+def settings(pulsar: PulsarAddress) -> PulsarSettings:
+    return PulsarSettings(service_url=pulsar.service_url, admin_url=pulsar.admin_url)
+
+
+@pytest.fixture
+async def client(settings: PulsarSettings) -> AsyncIterator[PulsarClient]:
+    client = PulsarClient(settings, PulsarMetrics())
+    await client.start()
+    yield client
+    await client.close()
+
+
+@pytest.fixture
+async def admin(settings: PulsarSettings) -> AsyncIterator[Admin]:
+    admin = Admin(settings)
+    await admin.start()
+    yield admin
+    await admin.close()
+
+
+@pytest.fixture
+async def topic(admin: Admin, namespace: str) -> str:
+    topic = f"persistent://{namespace}/t-{secrets.token_hex(4)}"
+    await admin.create_non_partitioned(topic)
+    return topic

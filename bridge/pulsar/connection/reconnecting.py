@@ -13,10 +13,8 @@ from abc import ABC, abstractmethod
 from typing import Final
 
 from bridge import log
-from bridge.config import PulsarSettings
-from bridge.metrics import PulsarMetrics
 from bridge.pulsar.connection.broker_connection import BrokerConnection
-from bridge.pulsar.connection.pool import ConnectionPool
+from bridge.pulsar.connection.context import ClientContext
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import ClientClosed, ConnectionLost, PulsarError
 
@@ -52,19 +50,18 @@ def _jittered(delay: float) -> float:
 class ReconnectingHandler(ABC):
     """See the module. Subclasses say how to get to a connection and what to do there."""
 
-    def __init__(
-        self, what: str, topic: str, pool: ConnectionPool, settings: PulsarSettings, metrics: PulsarMetrics
-    ) -> None:
+    def __init__(self, kind: str, topic: str, context: ClientContext) -> None:
         self.topic = topic
         self.closed = False
         self.terminated: asyncio.Future[PulsarError] = asyncio.get_running_loop().create_future()
         """Done when the broker will never have this one (back), or it was closed: the error is why."""
         self._connection: BrokerConnection | None = None
-        self._pool = pool
-        self._metrics = metrics
-        self._timeout = settings.operation_timeout_seconds
+        self._context = context
+        self._pool = context.pool
+        self._metrics = context.metrics
+        self._timeout = context.settings.operation_timeout_seconds
         self._loop = asyncio.get_running_loop()
-        self._log = _log.bind(kind=what, topic=topic)
+        self._log = _log.bind(kind=kind, topic=topic)
         self._attempt: asyncio.Task[None] | None = None
         self._failure: PulsarError | None = None
         self.last_error: PulsarError | None = None

@@ -5,13 +5,13 @@ from typing import Final
 from bridge.pulsar import commands
 from bridge.pulsar.connection.broker_connection import BrokerConnection
 from bridge.pulsar.connection.context import ClientContext
-from bridge.pulsar.consumer.subscription import Subscription, SubscriptionOptions
+from bridge.pulsar.consumer.subscription import Subscription, SubscriptionOptions, entry_messages, parse_entry
 from bridge.pulsar.types import EARLIEST, LATEST, Entry, Position, PulsarError
 
 _ENDS: Final = (EARLIEST, LATEST)
 
 
-class Reader(Subscription):
+class Reader(Subscription[Entry]):
     """Made by `PulsarClient.reader`: an exclusive, non-durable subscription.
 
     The place is kept here: after any reconnect it goes on behind the last entry received, never twice, never skipping.
@@ -44,6 +44,9 @@ class Reader(Subscription):
             self._last_received = _before(position)
         self._detach(at_once=True)
         await self._ready()
+
+    _parse = staticmethod(parse_entry)
+    _message_count = staticmethod(entry_messages)
 
     def _start_at(self) -> Position:
         return self._last_received if self._last_received in _ENDS else self._last_received.after

@@ -5,7 +5,7 @@ from abc import abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from bridge.errors import CorruptEntry
 from bridge.pulsar import commands
@@ -15,8 +15,9 @@ from bridge.pulsar.connection.reconnecting import Backoff, ReconnectingHandler
 from bridge.pulsar.consumer.flow_control import FlowControl
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.protocol import ChecksumMismatch, ProtocolError, count_messages, parse_body
-from bridge.pulsar.types import Entry, OperationTimeout, Position, PulsarError
+from bridge.pulsar.types import Entry, OperationTimeout, Position, PulsarError, SubscriptionType
 
+_E = TypeVar("_E", bound=Entry)
 _VALIDATION_ERRORS: Final = {True: pb.CommandAck.ChecksumMismatch, False: pb.CommandAck.BatchDeSerializeError}
 
 
@@ -26,7 +27,8 @@ class SubscriptionOptions:
 
     subscription: str
     durable: bool
-    shared: bool = False
+    subscription_type: SubscriptionType = SubscriptionType.EXCLUSIVE
+    consumer_name: str | None = None
     earliest: bool = False
     read_compacted: bool = False
     permits: int = 1000
@@ -55,24 +57,23 @@ def entry_messages(entry: Entry) -> int:
     return max(entry.metadata.num_messages_in_batch, 1)
 
 
-class Subscription(ReconnectingHandler):
+class Subscription(ReconnectingHandler, Generic[_E]):
     """See the module; subclasses say where to start and what becomes of the queue on the way to a new session."""
 
-    def __init__(self, what: str, topic: str, context: ClientContext, options: SubscriptionOptions) -> None:
-        super().__init__(what, topic, context.pool, context.settings, context.metrics)
+    def __init__(self, kind: str, topic: str, context: ClientContext, options: SubscriptionOptions) -> None:
+        super().__init__(kind, topic, context)
         self.ended = False  # the topic is terminated and everything was received
         self._id = 0  # a new one for each session: what is under way to an old one cannot be taken for the new one's
-        self._context = context
         self._options = options
         self._flow = FlowControl(options.permits, options.max_buffer)
-        self._queue: deque[Entry | CorruptEntry] = deque()
+        self._queue: deque[_E | CorruptEntry] = deque()
         self._receiver: asyncio.Future[None] | None = None
         context.metrics.readers.inc()
         self._start()
 
     # --- for users ------------------------------------------------------------------------------------------------
 
-    async def receive(self) -> Entry:
+    async def receive(self) -> _E:
         """The next entry, waiting for it; CorruptEntry(reason, position) for one that cannot be decoded.
 
         One caller at a time. Raises ClientClosed after close, PulsarError when the broker will give no more.
@@ -84,14 +85,14 @@ class Subscription(ReconnectingHandler):
             if self._failure is not None:
                 raise self._failure
             if self._receiver is not None:
-                raise RuntimeError("somebody else is receiving")
+                raise RuntimeError("another task is receiving")
             self._receiver = self._loop.create_future()
             try:
                 await self._receiver
             finally:
                 self._receiver = None
 
-    def receive_nowait(self) -> Entry | None:
+    def receive_nowait(self) -> _E | None:
         """The next entry if one is here; CorruptEntry as `receive`."""
         if not self._queue:
             return None
@@ -116,6 +117,16 @@ class Subscription(ReconnectingHandler):
             self._close_session(connection)
 
     # --- for subclasses -------------------------------------------------------------------------------------------
+
+    @staticmethod
+    @abstractmethod
+    def _parse(message: pb.CommandMessage, body: memoryview) -> _E | CorruptEntry:
+        """What a Message command carries; CorruptEntry(reason, position) where that is not an entry."""
+
+    @staticmethod
+    @abstractmethod
+    def _message_count(entry: _E) -> int:
+        """How many messages the broker counts for an entry."""
 
     @abstractmethod
     def _start_at(self) -> Position | None:
@@ -181,7 +192,8 @@ class Subscription(ReconnectingHandler):
             self.topic,
             options.subscription,
             durable=options.durable,
-            shared=options.shared,
+            subscription_type=options.subscription_type,
+            consumer_name=options.consumer_name,
             start=self._start_at(),
             earliest=options.earliest,
             read_compacted=options.read_compacted,
@@ -202,12 +214,12 @@ class Subscription(ReconnectingHandler):
 
     def message(self, message: pb.CommandMessage, body: memoryview) -> None:
         """An entry has come."""
-        entry = parse_entry(message, body)
-        if isinstance(entry, Entry):
-            position, messages = entry.position, entry_messages(entry)
-        else:
+        entry = self._parse(message, body)
+        if isinstance(entry, CorruptEntry):
             # The broker counted this one's permits by its metadata, whatever its checksum says.
             position, messages = Position.of(message.message_id), count_messages(body)
+        else:
+            position, messages = entry.position, self._message_count(entry)
         self._flow.received(messages, len(body))
         accepted = self._accepts(position)
         if accepted:
@@ -230,8 +242,8 @@ class Subscription(ReconnectingHandler):
             reason = _VALIDATION_ERRORS[isinstance(corrupt.__cause__, ChecksumMismatch)]
             self._connection.write([commands.ack(self._id, [position], validation_error=reason)])
 
-    def _consumed(self, entry: Entry) -> None:
-        self._flow.consumed(entry_messages(entry), entry.size)
+    def _consumed(self, entry: _E) -> None:
+        self._flow.consumed(self._message_count(entry), entry.size)
         self._refill()
 
     def _refill(self) -> None:

@@ -5,12 +5,11 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from bridge.config import PulsarSettings
-from bridge.metrics import PulsarMetrics
 from bridge.pulsar import commands
 from bridge.pulsar.connection.broker_connection import BrokerConnection
-from bridge.pulsar.connection.lookup import Lookup, TopicExistenceCheck
-from bridge.pulsar.connection.pool import ConnectionPool, ConnectionPurpose
+from bridge.pulsar.connection.context import ClientContext
+from bridge.pulsar.connection.lookup import TopicExistenceCheck
+from bridge.pulsar.connection.pool import ConnectionPurpose
 from bridge.pulsar.connection.reconnecting import ReconnectingHandler
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.producer.pending import PendingSends
@@ -43,11 +42,7 @@ class Producer(ReconnectingHandler):
     def __init__(
         self,
         topic: str,
-        producer_id: int,
-        pool: ConnectionPool,
-        lookup: Lookup,
-        settings: PulsarSettings,
-        metrics: PulsarMetrics,
+        context: ClientContext,
         *,
         name: str | None = None,
         properties: Mapping[str, str] | None = None,
@@ -56,18 +51,17 @@ class Producer(ReconnectingHandler):
         predecessor: "Producer | None" = None,
     ) -> None:
         """`predecessor`: one of this process with the same name on this topic, which has to leave first."""
-        super().__init__("producer", topic, pool, settings, metrics)
+        super().__init__("producer", topic, context)
         # A name of our own making, instead of the broker's, lets entries be encoded before the first connect.
         self.name = name or f"bridge-{secrets.token_hex(8)}"
         self.last_sequence_id = -1  # what the broker had stored under the name at the latest open
         self.max_message_size: int | None = None  # for metadata and payload together; None before the first open
         self._user_provided_name = name is not None
-        self._id = producer_id
-        self._lookup = lookup
+        self._id = next(context.ids)
         self._properties = dict(properties or {})
         self._access_mode = access_mode
         self._must_exist = must_exist
-        self._existence = TopicExistenceCheck(lookup, topic)
+        self._existence = TopicExistenceCheck(context.lookup, topic)
         self._purpose = ConnectionPurpose.DATA if access_mode is AccessMode.SHARED else ConnectionPurpose.LOCK
         self._epoch = 0
         self._topic_epoch: int | None = None
@@ -76,13 +70,13 @@ class Producer(ReconnectingHandler):
         self._predecessor = predecessor
         self.released: asyncio.Future[None] = self._loop.create_future()
         """Done when the broker holds nothing for this one any more, or cannot be told."""
-        self._pending = PendingSends(settings.max_pending_bytes)
+        self._pending = PendingSends(context.settings.max_pending_bytes)
         self._barrier: Send | None = None  # nothing is written before this one has its outcome
         self._unclosed_connection: BrokerConnection | None = None  # where the broker must be told before we come back
         self._previous_connection: BrokerConnection | None = None  # where a receipt may still come from
         self._purging = False
         self._closing = False
-        metrics.producers.inc()
+        context.metrics.producers.inc()
         self._start()
 
     # --- for users ------------------------------------------------------------------------------------------------
@@ -201,7 +195,7 @@ class Producer(ReconnectingHandler):
             self._unclosed_connection = None
         if self._must_exist and self._was_attached:
             await asyncio.sleep(_REOPEN_DELAY_SECONDS)
-        connection = await self._pool.get(await self._lookup.find(self.topic), self._purpose)
+        connection = await self._pool.get(await self._context.lookup.find(self.topic), self._purpose)
         if self._must_exist:
             await self._existence.check()  # last of all: the less time until the open, the less can happen in it
         connection.producers[self._id] = self

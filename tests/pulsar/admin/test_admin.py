@@ -1,4 +1,4 @@
-"""The admin client against a scripted HTTP server; the real one's answers are held in test_real_broker."""
+"""The admin client against a scripted HTTP server; the real one's answers are held in test_real_admin."""
 
 import asyncio
 import ssl

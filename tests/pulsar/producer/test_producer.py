@@ -1,67 +1,25 @@
 """The producer against a scripted broker: what the real one does not do on demand."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
 
 import pytest
 
 from bridge.config import PulsarSettings
 from bridge.metrics import PulsarMetrics
-from bridge.pulsar import AccessMode, ClientClosed, MessageTooLarge, Position, Producer, PulsarClient, PulsarError
+from bridge.pulsar import AccessMode, ClientClosed, MessageTooLarge, Position, PulsarClient, PulsarError
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
-from bridge.pulsar.producer.send import Send
 from bridge.pulsar.protocol import parse_body
-from bridge.pulsar.types import SendCancelled
-from tests.pulsar.fake_broker import FakeBroker, Peer, Type, store
-
-TOPIC = "persistent://public/default/t"
-NO_ANSWER = lambda *_: None  # noqa: E731
-
-
-@pytest.fixture
-async def broker() -> AsyncIterator[FakeBroker]:
-    async with FakeBroker() as broker:
-        yield broker
-
-
-@pytest.fixture
-async def client(broker: FakeBroker) -> AsyncIterator[PulsarClient]:
-    settings = PulsarSettings(service_url=broker.url, max_pending_bytes=10_000, operation_timeout_seconds=5)
-    client = PulsarClient(settings, PulsarMetrics())
-    yield client
-    await client.close()
-
-
-def send(producer: Producer, payload: bytes = b"x", messages: int = 1) -> "asyncio.Future[object]":
-    return producer.send(pb.MessageMetadata(), payload, messages)  # type: ignore[return-value]
-
-
-def stored(broker: FakeBroker) -> list[bytes]:
-    return [bytes(parse_body(memoryview(body)).payload) for body in broker.stored]
-
-
-def refuse(code: int) -> Callable[[Peer, pb.BaseCommand, memoryview], None]:
-    def answer(peer: Peer, command: pb.BaseCommand, _: memoryview) -> None:
-        error = pb.CommandSendError(
-            producer_id=command.send.producer_id, sequence_id=command.send.sequence_id, error=code, message="scripted"
-        )
-        peer.send(type=Type.SEND_ERROR, send_error=error)
-
-    return answer
-
-
-def close_producer(peer: Peer, command: pb.BaseCommand, _: memoryview) -> None:
-    """The broker unloads the topic instead of storing this entry."""
-    peer.close_producer(command.send.producer_id)
-
-
-def succeed_open(peer: Peer, command: pb.BaseCommand, _: memoryview) -> None:
-    success = pb.CommandProducerSuccess(request_id=command.producer.request_id, producer_name="mine")
-    peer.send(type=Type.PRODUCER_SUCCESS, producer_success=success)
-
-
-def refuse_open(code: int) -> Callable[[Peer, pb.BaseCommand, memoryview], None]:
-    return lambda peer, command, _: peer.error(command.producer.request_id, code)
+from tests.pulsar.fake_broker import FakeBroker, Peer, Type
+from tests.pulsar.producer.script import (
+    NO_ANSWER,
+    TOPIC,
+    close_producer,
+    refuse,
+    refuse_open,
+    send,
+    stored,
+    succeed_open,
+)
 
 
 async def test_sends_before_the_first_connect_keep_their_order(broker: FakeBroker, client: PulsarClient) -> None:
@@ -313,148 +271,6 @@ async def test_an_entry_above_the_brokers_limit_is_not_sent(broker: FakeBroker, 
     with pytest.raises(MessageTooLarge):
         await send(producer, bytes(2 << 20))
     assert (producer.pending_count, producer.pending_bytes) == (0, 0)
-
-
-async def test_a_send_cancelled_before_it_was_written_is_dropped(broker: FakeBroker, client: PulsarClient) -> None:
-    producer = client.producer(TOPIC)
-    first, cancelled, last = send(producer, b"1"), send(producer, b"2"), send(producer, b"3")
-    cancelled.cancel()
-    await asyncio.gather(first, last)
-    assert stored(broker) == [b"1", b"3"]
-    assert producer.pending_bytes == 0
-
-
-async def test_a_send_cancelled_after_it_was_written_is_not_sent_again(
-    broker: FakeBroker, client: PulsarClient
-) -> None:
-    producer = client.producer(TOPIC)
-    await producer.opened()
-    broker.on(Type.SEND, NO_ANSWER)
-    cancelled, kept = send(producer, b"cancelled"), send(producer, b"kept")
-    await broker.until(lambda: len(broker.all(Type.SEND)) == 2)
-    cancelled.cancel()
-    broker.on(Type.SEND, store)
-    broker.peers[0].close()
-    await kept
-    assert stored(broker) == [b"kept"]
-
-
-async def test_writable_waits_for_room(broker: FakeBroker, client: PulsarClient) -> None:
-    producer = client.producer(TOPIC)
-    await producer.opened()
-    broker.on(Type.SEND, NO_ANSWER)
-    pending = [send(producer, bytes(4000)) for _ in range(3)]
-    waiting = asyncio.ensure_future(producer.writable())
-    await broker.until(lambda: len(broker.all(Type.SEND)) == 3)
-    assert not waiting.done()
-    broker.peers[0].receipt(broker.all(Type.SEND)[0].send, 1, 0)
-    await waiting
-    assert [one.done() for one in pending] == [True, False, False]
-
-
-async def test_cancelling_while_detached_makes_room(broker: FakeBroker, client: PulsarClient) -> None:
-    broker.on(Type.LOOKUP, NO_ANSWER)
-    producer = client.producer(TOPIC)
-    pending = [send(producer, bytes(4000)) for _ in range(3)]
-    for one in pending:
-        one.cancel()
-    await producer.writable()
-    assert producer.pending_count == 0
-
-
-async def test_closing_with_flush_waits_for_the_receipts(broker: FakeBroker, client: PulsarClient) -> None:
-    producer = client.producer(TOPIC)
-    pending = send(producer)
-    await producer.close(flush=True)
-    assert pending.done()
-    assert len(broker.all(Type.CLOSE_PRODUCER)) == 1
-    with pytest.raises(ClientClosed):
-        await send(producer)
-
-
-async def test_closing_without_flush_fails_what_is_pending(broker: FakeBroker, client: PulsarClient) -> None:
-    broker.on(Type.SEND, NO_ANSWER)
-    producer = client.producer(TOPIC)
-    pending = send(producer)
-    await broker.until(lambda: bool(broker.all(Type.SEND)))
-    await producer.close(flush=False)
-    with pytest.raises(ClientClosed):
-        await pending
-
-
-# --- giving up, and names ---
-
-
-async def test_what_is_given_up_on_its_way_has_its_outcome_and_is_not_sent_again(
-    broker: FakeBroker, client: PulsarClient
-) -> None:
-    producer = client.producer(TOPIC)
-    await producer.opened()
-    broker.on(Type.SEND, NO_ANSWER)
-    outcomes: list[Send] = []
-    stays, goes = (producer.enqueue(pb.MessageMetadata(), b"%d" % n, 1, outcomes.append) for n in range(2))
-    await broker.until(lambda: len(broker.all(Type.SEND)) == 2)
-    producer.cancel(stays)
-    producer.cancel(goes)
-    assert outcomes == []
-    broker.peers[0].receipt(broker.all(Type.SEND)[0].send, 4, 2)
-    assert (await stays.future).position == Position(4, 2)
-    broker.on(Type.SEND, store)
-    broker.peers[0].close()
-    with pytest.raises(SendCancelled):
-        await goes.future
-    assert goes.maybe_stored
-    await send(producer, b"next")
-    assert stored(broker) == [b"next"]
-
-
-async def test_what_is_given_up_before_it_is_written_fails_at_once(broker: FakeBroker, client: PulsarClient) -> None:
-    producer = client.producer(TOPIC)
-    before = producer.enqueue(pb.MessageMetadata(), b"before", 1)
-    producer.cancel(before)
-    await producer.opened()
-    waiting = producer.enqueue(pb.MessageMetadata(), b"waits for the end of this turn", 1)
-    producer.cancel(waiting)
-    for one in (before, waiting):
-        assert isinstance(one.future.exception(), SendCancelled) and not one.maybe_stored
-    await send(producer, b"next")
-    assert stored(broker) == [b"next"]
-    assert (producer.pending_count, producer.pending_bytes) == (0, 0)
-
-
-async def test_what_supersedes_waits_for_what_is_on_its_way(broker: FakeBroker, client: PulsarClient) -> None:
-    """Nothing is stored twice but what was on its way: of many epochs in a row the first and the last."""
-    producer = client.producer(TOPIC)
-    await producer.opened()
-    broker.on(Type.SEND, NO_ANSWER)
-    first = producer.enqueue(pb.MessageMetadata(), b"first", 1)
-    await broker.until(lambda: bool(broker.all(Type.SEND)))
-    for _ in range(100):
-        producer.supersede()
-        between = producer.enqueue(pb.MessageMetadata(), b"between", 1)
-    producer.supersede()
-    last = [send(producer, b"last"), send(producer, b"after")]
-    assert isinstance(between.future.exception(), SendCancelled)
-    assert (producer.pending_count, first.future.done()) == (3, False)
-    broker.on(Type.SEND, store)
-    broker.peers[0].receipt(broker.all(Type.SEND)[0].send, 1, 0)
-    await asyncio.gather(first.future, *last)
-    assert stored(broker) == [b"last", b"after"]
-
-
-async def test_what_supersedes_goes_out_when_the_way_is_lost(broker: FakeBroker, client: PulsarClient) -> None:
-    producer = client.producer(TOPIC)
-    await producer.opened()
-    broker.once(Type.SEND, lambda peer, *_: peer.close())
-    first = producer.enqueue(pb.MessageMetadata(), b"first", 1)
-    producer.supersede()  # it has not gone yet
-    assert isinstance(first.future.exception(), SendCancelled) and not first.maybe_stored
-    second = producer.enqueue(pb.MessageMetadata(), b"second", 1)
-    await asyncio.sleep(0)  # now it has
-    producer.supersede()
-    await send(producer, b"third")
-    assert isinstance(second.future.exception(), SendCancelled) and second.maybe_stored
-    assert stored(broker) == [b"third"]
 
 
 async def test_a_name_that_somebody_else_has_written_under_is_lost(broker: FakeBroker, client: PulsarClient) -> None:

@@ -1,0 +1,24 @@
+"""A scripted broker and its client."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from bridge.config import PulsarSettings
+from bridge.metrics import PulsarMetrics
+from bridge.pulsar import PulsarClient
+from tests.pulsar.fake_broker import FakeBroker
+
+
+@pytest.fixture
+async def broker() -> AsyncIterator[FakeBroker]:
+    async with FakeBroker() as broker:
+        yield broker
+
+
+@pytest.fixture
+async def client(broker: FakeBroker) -> AsyncIterator[PulsarClient]:
+    settings = PulsarSettings(service_url=broker.url, max_pending_bytes=10_000, operation_timeout_seconds=5)
+    client = PulsarClient(settings, PulsarMetrics())
+    yield client
+    await client.close()
