@@ -1,14 +1,14 @@
 """One partition's log: append, read, watermarks, offset for a time."""
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from functools import partial
-from math import inf
+from typing import Any
 
 from bridge.errors import BridgeError, KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.consumer import Reader
-from bridge.pulsar.types import EARLIEST, Entry, Position, PulsarError
+from bridge.pulsar.types import Entry, Position, PulsarError
 from bridge.storage.append.appender import Appender
 from bridge.storage.append.duplicates import DuplicateFinder
 from bridge.storage.append.preparation import Plan, PreparedEntry
@@ -16,21 +16,15 @@ from bridge.storage.append.sequences import SequencePosition
 from bridge.storage.append.writers import ProducerSequence, User
 from bridge.storage.error_mapping import translated
 from bridge.storage.offsets import OffsetIndex
-from bridge.storage.read.batches import Batch, convert_batches, kafka_batches_nowait
-from bridge.storage.read.catch_up import CatchUpReader
 from bridge.storage.read.log_end import LogEnd
+from bridge.storage.read.log_reader import LogReader
 from bridge.storage.read.log_start import LogStart
 from bridge.storage.read.search import Search
-from bridge.storage.read.tail import Tail, TopicRecreated
+from bridge.storage.read.tail import TopicRecreated
 from bridge.storage.read.tail_owner import TailOwner
 from bridge.storage.read.time_lookup import TimeLookup, TimeOffset
 from bridge.storage.services import Storage
 from bridge.storage.topics import topic_properties
-
-_MEMORY_FRESH_SECONDS = (
-    1.0  # seconds that older records are shown from memory before Pulsar is asked what it has deleted
-)
-_SCAN_BYTES = 1 << 20
 
 
 class PartitionLog:
@@ -51,9 +45,16 @@ class PartitionLog:
         )
         duplicates = DuplicateFinder(topic, storage.client, self._search, storage)
         self._appender = Appender(topic, storage, self.end, duplicates, self)
-        self._tails = TailOwner(storage, self.end, self._search, self._reader, self._tail_failed)
+        self._tails = TailOwner(storage, self.end, self._search, self._open_reader, self._tail_failed)
         self._start = LogStart(topic, self._search, self.end, self._tails.load_end, self._tails.open_at_start)
-        self._times = TimeLookup(self._search, self.end, self.earliest, self._read_surely, storage.threads)
+        self._log_reader = LogReader(
+            self._start, self.end, self.earliest, self._tails, self._search, self._index, storage.catch_up_readers,
+            self._open_reader, storage.maker, storage.threads, storage.metrics,
+        )  # fmt: skip
+        self.read_nowait = self._log_reader.read_nowait
+        """As `read`, from memory alone: the reader's own, because each Fetch calls it for each of its partitions."""
+        read_stored = partial(self._log_reader.read_stored, timeout_seconds=self._operation_timeout)
+        self._times = TimeLookup(self._search, self.end, self.earliest, read_stored, storage.threads)
         self._closed = False
         self.plan = Plan(storage.largest_entry, storage.settings.storage.entry_format)
 
@@ -154,46 +155,15 @@ class PartitionLog:
         batches = None if tail is None else tail.slice(offset, 1)
         return batches[0].published_at if batches else None
 
-    def read_nowait(self, offset: int, max_bytes: int, until: float = inf) -> list[bytes] | None:
-        """As `read`, from what is in memory; None where that is not enough to tell, or takes longer than `until` (loop
-        time).
-
-        Nothing, too, where what is stored at `offset` has not come yet: `end` wakes who waits for it when it has.
-        """
-        tail = self._tails.use()
-        if tail is None or not self._start.offset <= offset <= self.end.offset:
-            return None
-        if offset == self.end.offset:
-            self._storage.catch_up_readers.release(self, offset)
-            return []
-        batches = self._remembered(tail, offset, max_bytes)
-        if not batches:
-            return None if batches is None else []
-        return kafka_batches_nowait(batches, max_bytes, until) or None
+    def read(self, offset: int, max_bytes: int, timeout_seconds: float) -> Coroutine[Any, Any, list[bytes]]:
+        """Kafka batches from the one that holds `offset` on, as `LogReader.read`."""
+        return self._log_reader.read(offset, max_bytes, timeout_seconds)
 
     def is_unopened(self, offset: int) -> bool:
         """Whether what is at the offset is in memory, and `read_nowait` leaves it to `read` for the time it takes."""
         tail = self._tails.running
         batches = None if tail is None else tail.slice(offset, 1)
         return batches is not None and not all(batch.is_converted for batch in batches)
-
-    async def read(self, offset: int, max_bytes: int, timeout_seconds: float) -> list[bytes]:
-        """Kafka batches from the one that holds `offset` on: up to `max_bytes`, one at least, none at the end.
-
-        The first may begin before `offset`. None also where what is stored there has not come to the tail yet: `end`
-        wakes who waits for it. What is far from the tail is waited for, `timeout_seconds` for the first of it.
-        Raises KafkaError: OFFSET_OUT_OF_RANGE below the log start and above the end.
-        """
-        with translated():
-            await self._check_range(offset)
-            found: list[bytes] = []
-            while not found and offset < self.end.offset:
-                batches = await self._batches(offset, max_bytes, timeout_seconds)
-                if not batches:
-                    break
-                offset = batches[-1].next  # where to go on if these hold no record (chunks of a large message)
-                found = await convert_batches(batches, max_bytes, self._storage.threads)
-            return found
 
     async def latest(self) -> int:
         """The high watermark, asked of Pulsar: others write here, too, and what they have acknowledged is in it."""
@@ -230,22 +200,6 @@ class PartitionLog:
             await self._tails.refresh_end()
             return await self._times.newest() if self.end.offset else None
 
-    async def _read_surely(self, offset: int) -> list[bytes]:
-        """As `read`; waits for what is stored and has not come yet, so that nothing means that there is no record."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._operation_timeout
-        while True:
-            arrived: asyncio.Future[None] = loop.create_future()
-            self.end.add_waiter(arrived)
-            try:
-                found = await self.read(offset, _SCAN_BYTES, self._operation_timeout)
-                if found or (self._tails.running is not None and self._tails.running.next >= self.end.offset):
-                    return found
-                async with asyncio.timeout_at(deadline):
-                    await arrived
-            finally:
-                self.end.remove_waiter(arrived)
-
     async def consumed_before(self, offset: int) -> Position | None:
         """The last entry of which every record lies before `offset`, or the place before the first; None for 0."""
         if offset <= 0:
@@ -272,7 +226,7 @@ class PartitionLog:
         self._closed = True
         self._start.close()
         await self._appender.close(self._operation_timeout if flush else 0)
-        await self._storage.catch_up_readers.close(self)
+        await self._log_reader.close()
         await self._tails.close()
         self.end.wake_waiters()
 
@@ -282,57 +236,7 @@ class PartitionLog:
     def _operation_timeout(self) -> float:
         return self._storage.settings.pulsar.operation_timeout_seconds
 
-    async def _check_range(self, offset: int) -> None:
-        near, _ = self._index.around(offset)
-        tail = await self._tails.open(None if near is None else Position(*near))
-        if offset > self.end.offset:  # another node or a native producer may have got there first
-            await self._tails.refresh_end()
-        recent = offset == self.end.offset or tail.slice(offset, 1)
-        if recent and self._start.offset <= offset <= self.end.offset:
-            return
-        start = await self.earliest()
-        if tail.older:
-            start = await self._start.get_fresh(_MEMORY_FRESH_SECONDS)
-        if not start <= offset <= max(self.end.offset, self._search.markers.end):
-            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is not in {start} … {self.end.offset}")
-
-    async def _batches(self, offset: int, max_bytes: int, timeout_seconds: float) -> list[Batch]:
-        tail = await self._tails.open()
-        found = self._remembered(tail, offset, max_bytes)
-        if found is None:
-            self._storage.metrics.cache_misses.inc()
-            found = await self._storage.catch_up_readers.read(
-                self, offset, max_bytes, timeout_seconds, partial(self._open_catch_up_reader, offset)
-            )
-            if found and found[0].base > offset and offset < await self._start.find():
-                raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is below the log start {self._start.offset}")
-            if self._tails.running is tail:  # else it is closed
-                tail.older.add(offset, found)
-        return found
-
-    def _remembered(self, tail: Tail, offset: int, max_bytes: int) -> list[Batch] | None:
-        """What is in memory from `offset` on; None where nothing is, or where a reader is that may as well go on."""
-        found = tail.slice(offset, max_bytes)
-        if found is not None:
-            self._storage.catch_up_readers.release(self, offset)
-        elif self._start.is_fresh(_MEMORY_FRESH_SECONDS) and not self._storage.catch_up_readers.covers(self, offset):
-            found = tail.older.slice(offset, max_bytes) or None
-        if found is not None:
-            self._storage.metrics.cache_hits.inc()
-        return found
-
-    async def _open_catch_up_reader(self, offset: int) -> CatchUpReader:
-        batch = await self._search.find_offset(offset)
-        if batch is None:
-            before, _ = self._index.around(offset)
-            position = EARLIEST if before is None else Position(*before)
-        else:
-            position = batch.position
-            if batch.is_chunk:
-                position = await self._search.first_chunk(position)
-        return CatchUpReader(await self._reader(position), offset, self._storage.maker())
-
-    async def _reader(self, position: Position) -> Reader:
+    async def _open_reader(self, position: Position) -> Reader:
         self._check_open()
         settings = self._storage.settings.storage
         reader = await self._storage.client.reader(

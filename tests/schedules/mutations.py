@@ -125,7 +125,7 @@ MUTATIONS = (
         "test_topics_come_and_go", "test_idle_partitions_keep_nothing_but_their_producers",
     ),
     Mutation(
-        "idle tails stay open", "storage/partition.py",
+        "idle tails stay open", "storage/read/tail_owner.py",
         "        if idle and not self._opening.locked():\n", "        if False:\n",
         "test_topics_come_and_go", "test_idle_partitions_keep_nothing_but_their_producers",
     ),
@@ -154,9 +154,9 @@ MUTATIONS = (
         "test_connections", "test_draining_answers_what_it_stores",
     ),
     Mutation(
-        "what is not yet there is no reason to wait", "storage/partition.py",
-        "        if offset > self.end.offset:  # another node or a native producer may have got there first\n"
-        "            await self._reach_end()\n",
+        "what is not yet there is no reason to wait", "storage/read/log_reader.py",
+        "        if offset > self._end.offset:  # another node or a native producer may have got there first\n"
+        "            await self._tails.refresh_end()\n",
         "",
         "test_two_nodes", "test_a_record_that_one_node_acknowledged_is_read_from_another",
     ),

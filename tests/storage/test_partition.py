@@ -231,7 +231,7 @@ async def test_the_tail_goes_when_nobody_reads_and_comes_back(bench: Bench) -> N
 @pytest.fixture
 def believed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory is shown however slow the test is, not for a second only."""
-    monkeypatch.setattr("bridge.storage.partition._MEMORY_FRESH_SECONDS", float("inf"))
+    monkeypatch.setattr("bridge.storage.read.log_reader._MEMORY_FRESH_SECONDS", float("inf"))
 
 
 @pytest.mark.usefixtures("believed")
@@ -324,7 +324,7 @@ async def test_older_records_are_shown_only_while_it_is_known_where_the_log_star
     log = bench.log(topic)
     await read_by_pieces(log)
     assert log.read_nowait(20, 100) is not None
-    monkeypatch.setattr("bridge.storage.partition._MEMORY_FRESH_SECONDS", -1.0)
+    monkeypatch.setattr("bridge.storage.read.log_reader._MEMORY_FRESH_SECONDS", -1.0)
     assert log.read_nowait(20, 100) is None
     assert [record.offset for record in await read(log, 20, 1)] == [20, 21, 22, 23, 24]
 

@@ -1,0 +1,164 @@
+"""Reads one partition from an offset on: from memory where the batches are there, else through a reader of its own."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from math import inf
+
+from bridge.errors import KafkaError
+from bridge.kafka.error_codes import ErrorCode
+from bridge.metrics import StorageMetrics
+from bridge.pulsar.consumer import Reader
+from bridge.pulsar.types import EARLIEST, Position
+from bridge.storage.error_mapping import translated
+from bridge.storage.offsets import OffsetIndex
+from bridge.storage.read.batches import Batch, BatchMaker, convert_batches, kafka_batches_nowait
+from bridge.storage.read.catch_up import CatchUpReader, CatchUpReaders
+from bridge.storage.read.log_end import LogEnd
+from bridge.storage.read.log_start import LogStart
+from bridge.storage.read.search import Search
+from bridge.storage.read.tail import Tail
+from bridge.storage.read.tail_owner import TailOwner
+from bridge.worker_threads import WorkerThreads
+
+_MEMORY_FRESH_SECONDS = 1.0
+"""How long older batches are served from memory before Pulsar is asked again what it has deleted."""
+_SCAN_BYTES = 1 << 20
+
+
+class LogReader:
+    """One partition's."""
+
+    def __init__(
+        self,
+        start: LogStart,
+        end: LogEnd,
+        earliest: Callable[[], Awaitable[int]],
+        tails: TailOwner,
+        search: Search,
+        index: OffsetIndex,
+        catch_up_readers: CatchUpReaders,
+        open_reader: Callable[[Position], Awaitable[Reader]],
+        make_maker: Callable[[], BatchMaker],
+        threads: WorkerThreads,
+        metrics: StorageMetrics,
+    ) -> None:
+        """`earliest` tells the log start as of seconds ago at most; `open_reader` opens one of Pulsar's at a position;
+        `make_maker` makes what turns its entries into batches."""
+        self._start = start
+        self._end = end
+        self._earliest = earliest
+        self._tails = tails
+        self._search = search
+        self._index = index
+        self._catch_up_readers = catch_up_readers
+        self._open_reader = open_reader
+        self._make_maker = make_maker
+        self._threads = threads
+        self._metrics = metrics
+
+    def read_nowait(self, offset: int, max_bytes: int, until: float = inf) -> list[bytes] | None:
+        """As `read`, from what is in memory; None where that is not enough to tell, or takes longer than `until` (loop
+        time).
+
+        Nothing, too, where what is stored at `offset` has not come yet: `end` wakes who waits for it when it has.
+        """
+        tail = self._tails.use()
+        if tail is None or not self._start.offset <= offset <= self._end.offset:
+            return None
+        if offset == self._end.offset:
+            self._catch_up_readers.release(self, offset)
+            return []
+        batches = self._slice_memory(tail, offset, max_bytes)
+        if not batches:
+            return None if batches is None else []
+        return kafka_batches_nowait(batches, max_bytes, until) or None
+
+    async def read(self, offset: int, max_bytes: int, timeout_seconds: float) -> list[bytes]:
+        """Kafka batches from the one that holds `offset` on: up to `max_bytes`, one at least, none at the end.
+
+        The first may begin before `offset`. None also where what is stored there has not come to the tail yet: `end`
+        wakes who waits for it. What is far from the tail is waited for, `timeout_seconds` for the first of it.
+        Raises KafkaError: OFFSET_OUT_OF_RANGE below the log start and above the end.
+        """
+        with translated():
+            near, _ = self._index.around(offset)
+            tail = await self._tails.open(None if near is None else Position(*near))
+            await self._check_range(tail, offset)
+            found: list[bytes] = []
+            while not found and offset < self._end.offset:
+                if not tail.is_running:
+                    tail = await self._tails.open()
+                batches = await self._batches(tail, offset, max_bytes, timeout_seconds)
+                if not batches:
+                    break
+                offset = batches[-1].next  # where to go on if these hold no record (chunks of a large message)
+                found = await convert_batches(batches, max_bytes, self._threads)
+            return found
+
+    async def read_stored(self, offset: int, timeout_seconds: float) -> list[bytes]:
+        """As `read`; waits for what is stored and has not come yet, so that nothing means that there is no record."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_seconds
+        while True:
+            arrived: asyncio.Future[None] = loop.create_future()
+            self._end.add_waiter(arrived)
+            try:
+                found = await self.read(offset, _SCAN_BYTES, timeout_seconds)
+                if found or (self._tails.running is not None and self._tails.running.next >= self._end.offset):
+                    return found
+                async with asyncio.timeout_at(deadline):
+                    await arrived
+            finally:
+                self._end.remove_waiter(arrived)
+
+    async def close(self) -> None:
+        """Close the readers of those who are behind the tail."""
+        await self._catch_up_readers.close(self)
+
+    async def _check_range(self, tail: Tail, offset: int) -> None:
+        if offset > self._end.offset:  # another node or a native producer may have got there first
+            await self._tails.refresh_end()
+        recent = offset == self._end.offset or tail.slice(offset, 1)
+        if recent and self._start.offset <= offset <= self._end.offset:
+            return
+        start = await self._earliest()
+        if tail.older:
+            start = await self._start.get_fresh(_MEMORY_FRESH_SECONDS)
+        if not start <= offset <= max(self._end.offset, self._search.markers.end):
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is not in {start} … {self._end.offset}")
+
+    async def _batches(self, tail: Tail, offset: int, max_bytes: int, timeout_seconds: float) -> list[Batch]:
+        found = self._slice_memory(tail, offset, max_bytes)
+        if found is None:
+            self._metrics.cache_misses.inc()
+            found = await self._catch_up_readers.read(
+                self, offset, max_bytes, timeout_seconds, partial(self._open_catch_up_reader, offset)
+            )
+            if found and found[0].base > offset and offset < await self._start.find():
+                raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is below the log start {self._start.offset}")
+            if self._tails.running is tail:  # else it is closed
+                tail.older.add(offset, found)
+        return found
+
+    def _slice_memory(self, tail: Tail, offset: int, max_bytes: int) -> list[Batch] | None:
+        """What is in memory from `offset` on; None where nothing is, or where a reader there may as well go on."""
+        found = tail.slice(offset, max_bytes)
+        if found is not None:
+            self._catch_up_readers.release(self, offset)
+        elif self._start.is_fresh(_MEMORY_FRESH_SECONDS) and not self._catch_up_readers.covers(self, offset):
+            found = tail.older.slice(offset, max_bytes) or None
+        if found is not None:
+            self._metrics.cache_hits.inc()
+        return found
+
+    async def _open_catch_up_reader(self, offset: int) -> CatchUpReader:
+        batch = await self._search.find_offset(offset)
+        if batch is None:
+            before, _ = self._index.around(offset)
+            position = EARLIEST if before is None else Position(*before)
+        else:
+            position = batch.position
+            if batch.is_chunk:
+                position = await self._search.first_chunk(position)
+        return CatchUpReader(await self._open_reader(position), offset, self._make_maker())
