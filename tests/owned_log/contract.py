@@ -1,0 +1,227 @@
+"""What an owned log promises, as short scripts that hold on the model broker and on a real Pulsar."""
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+import pytest
+
+from bridge.owned_log import OwnedLogError, Record, RecordTooLarge, SlotNotOwned, SlotUnavailable
+from bridge.owned_log.batch import pack
+from bridge.pulsar.pb import PulsarApi_pb2 as pb
+from tests.owned_log.nodes import LogNode, LogScript, LogSite, owner, start
+from tests.schedules.site import eventually
+
+SCRIPTS: Final[list[LogScript]] = []
+
+
+def script(function: LogScript) -> LogScript:
+    SCRIPTS.append(function)
+    return function
+
+
+def partition(topic: str, index: int = 0) -> str:
+    return f"{topic}-partition-{index}"
+
+
+async def outcomes(node: LogNode, writes: Sequence["asyncio.Future[None]"]) -> list[bool]:
+    """Which writes were acknowledged; the others fail with an error of the log."""
+    found = await asyncio.gather(*writes, return_exceptions=True)
+    assert all(one is None or isinstance(one, OwnedLogError) for one in found)
+    return [one is None for one in found]
+
+
+# --- taking -----------------------------------------------------------------------------------------------------------
+
+
+@script
+async def a_slot_is_taken_before_it_is_served(site: LogSite) -> None:
+    node = await start(site, site.name())
+    with pytest.raises(SlotUnavailable):
+        node.log.check(0)
+    with pytest.raises(SlotUnavailable):
+        node.log.write(0, [Record("k", b"v")])
+    await node.log.owned(0)
+    node.log.check(0)
+    assert node.metrics.slots_held.value == 1
+    assert node.state.values == {0: {}}
+
+
+@script
+async def names_are_spread_over_the_slots_of_the_topic_that_is_there(site: LogSite) -> None:
+    topic = site.name()
+    one = await owner(site, topic, slots=3)
+    names = [f"name-{number}" for number in range(30)]
+    await asyncio.gather(*(one.put(name, name.encode()) for name in names))
+    assert all(one.state.values[slot] for slot in range(3))
+    await one.log.close()
+    other = await owner(site, topic, slots=5)
+    assert len(other.log.slots) == 3
+    assert [other.get(name) for name in names] == [name.encode() for name in names]
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+
+@script
+async def a_write_is_done_when_the_state_has_it(site: LogSite) -> None:
+    node = await owner(site, site.name())
+    seen: list[bytes | None] = []
+    write = node.log.write(0, [Record("k", b"1"), Record("l", b"2")])
+    write.add_done_callback(lambda _: seen.append(node.get("k")))
+    assert node.get("k") is None
+    await write
+    assert seen == [b"1"]
+    assert node.state.replayed == 0
+    await node.log.write(0, [])
+    await node.log.write(0, [Record("k", None)])
+    assert node.state.values[0] == {"l": b"2"}
+
+
+@script
+async def writes_keep_their_order_and_share_entries(site: LogSite) -> None:
+    topic = site.name()
+    one = await owner(site, topic)
+    done: list[int] = []
+    writes = [one.log.write(0, [Record("k", b"%d" % number)]) for number in range(200)]
+    for number, write in enumerate(writes):
+        write.add_done_callback(partial(lambda number, _: done.append(number), number))
+    assert all(await outcomes(one, writes))
+    await asyncio.sleep(0)
+    assert done == sorted(done)
+    assert one.get("k") == b"199"
+    assert one.metrics.records_written.value == 200
+    assert one.metrics.entries_written.value <= 4
+    await one.log.close()
+    assert (await owner(site, topic)).get("k") == b"199"
+
+
+@script
+async def a_record_that_is_too_large_fails_alone(site: LogSite) -> None:
+    node = await owner(site, site.name())
+    small = node.log.write(0, [Record("small", b"v")])
+    large = node.log.write(0, [Record("large", bytes(6 << 20))])
+    after = node.log.write(0, [Record("after", b"v")])
+    assert await outcomes(node, [small, large, after]) == [True, False, True]
+    assert isinstance(large.exception(), RecordTooLarge)
+    assert sorted(node.state.values[0]) == ["after", "small"]
+    assert node.owns()
+
+
+@script
+async def a_cancelled_write_takes_nothing_back(site: LogSite) -> None:
+    node = await owner(site, site.name())
+    cancelled = node.log.write(0, [Record("k", b"1")])
+    cancelled.cancel()
+    await node.put("l", b"2")
+    assert node.state.values[0] == {"k": b"1", "l": b"2"}
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+
+
+@script
+async def the_next_owner_reads_what_was_acknowledged(site: LogSite) -> None:
+    topic = site.name()
+    one = await owner(site, topic)
+    for number in range(5):
+        await one.put("k", b"%d" % number)
+    await one.put("gone", b"v")
+    await one.put("gone", None)
+    await one.log.close()
+    with pytest.raises(SlotUnavailable):
+        one.log.check(0)
+    other = await owner(site, topic)
+    assert other.state.values[0] == {"k": b"4"}
+    assert other.state.replayed == 7  # the markers are the log's own
+    assert other.metrics.records_read.value == 9
+
+
+@script
+async def an_entry_that_is_none_of_ours_is_left_out(site: LogSite) -> None:
+    topic = site.name()
+    await site.admin.create_partitioned(topic, 1)
+    native = (await site.client()).producer(partition(topic))
+    await native.send(pb.MessageMetadata(partition_key="k"), b"not a batch", 1)
+    await native.send(*pack([Record("k", b"v")]), 1)
+    await native.close()
+    node = await owner(site, topic)
+    assert node.state.values[0] == {"k": b"v"}
+    assert node.metrics.records_unreadable.value == 1
+
+
+# --- losing -----------------------------------------------------------------------------------------------------------
+
+
+@script
+async def a_second_process_fences_the_first(site: LogSite) -> None:
+    topic = site.name()
+    old = await owner(site, topic)
+    await old.put("k", b"1")
+    new = await owner(site, topic)
+    assert new.get("k") == b"1"
+    await eventually(lambda: bool(old.state.losses))
+    assert old.state.losses == [0]
+    assert old.metrics.slots_held.value == 0
+    with pytest.raises(SlotNotOwned):
+        await old.log.owned(0)
+    with pytest.raises(SlotNotOwned):
+        old.log.write(0, [Record("k", b"2")])
+    await new.put("k", b"3")
+    assert new.owns()
+
+
+@script
+async def what_is_written_while_another_fences_is_stored_or_fails(site: LogSite) -> None:
+    topic = site.name()
+    old = await owner(site, topic)
+    taking = asyncio.ensure_future(owner(site, topic))
+    acknowledged = -1
+    for number in range(2000):
+        try:
+            await old.log.write(0, [Record("k", b"%d" % number)])
+        except OwnedLogError:
+            break
+        acknowledged = number
+    new = await taking
+    assert int(new.get("k") or -1) >= acknowledged
+    await eventually(lambda: not old.owns())
+
+
+@script
+async def a_fenced_process_owns_the_slot_again_when_it_is_free(site: LogSite) -> None:
+    topic = site.name()
+    old, new = await owner(site, topic), await owner(site, topic)
+    await new.put("k", b"1")
+    await eventually(lambda: not old.owns())
+    await asyncio.sleep(3)  # it tries again meanwhile, and takes nothing from the other
+    assert new.owns()
+    await new.log.close()
+    await eventually(old.owns)
+    assert old.get("k") == b"1"
+
+
+@script
+async def a_killed_process_loses_nothing_acknowledged(site: LogSite) -> None:
+    topic = site.name()
+    old = await owner(site, topic)
+    writes = [old.log.write(0, [Record(f"k{number % 5}", b"%d" % number)]) for number in range(500)]
+    await asyncio.wait(writes, return_when=asyncio.FIRST_COMPLETED)
+    await old.vanish()
+    stored = await outcomes(old, writes)
+    new = await owner(site, topic)
+    for number in (number for number, acknowledged in enumerate(stored) if acknowledged):
+        assert int(new.get(f"k{number % 5}") or -1) >= number
+
+
+@script
+async def a_topic_that_moves_to_another_broker_stays_owned(site: LogSite) -> None:
+    topic = site.name()
+    node = await owner(site, topic)
+    await node.put("k", b"1")
+    await site.admin.unload(partition(topic))
+    await node.log.owned(0)
+    await node.put("k", b"2")
+    assert node.state.losses == []
+    assert node.state.values[0] == {"k": b"2"}

@@ -1,0 +1,115 @@
+"""Processes that own slots of one log, on a Pulsar that is real or not."""
+
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from bridge.config import PulsarSettings
+from bridge.metrics import GroupMetrics
+from bridge.owned_log import OwnedLog, OwnedLogError, Record
+from bridge.pulsar import Admin, PulsarClient
+from tests.schedules.site import Site
+
+COMPACT_AFTER: Final = 1000
+
+
+@dataclass
+class State:
+    """An `OwnedState` that keeps values and notes what it is told."""
+
+    values: dict[int, dict[str, bytes]] = field(default_factory=dict)
+    replayed: int = 0
+    losses: list[int] = field(default_factory=list)
+
+    def reset(self, slot: int) -> None:
+        self.values[slot] = {}
+
+    def apply(self, slot: int, key: str, value: bytes | None, *, replaying: bool) -> None:
+        self.replayed += replaying
+        if value is None:
+            self.values[slot].pop(key, None)
+        else:
+            self.values[slot][key] = value
+
+    def live_records(self, slot: int) -> int:
+        return len(self.values[slot])
+
+    def lost(self, slot: int) -> None:
+        assert not self.values[slot]
+        self.losses.append(slot)
+
+
+@dataclass
+class LogNode:
+    """One process."""
+
+    client: PulsarClient
+    log: OwnedLog
+    state: State
+    metrics: GroupMetrics
+
+    async def put(self, name: str, value: bytes | None) -> None:
+        await self.log.write(self.log.slot_of(name), [Record(name, value)])
+
+    def get(self, name: str) -> bytes | None:
+        return self.state.values[self.log.slot_of(name)].get(name)
+
+    def owns(self, slot: int = 0) -> bool:
+        try:
+            self.log.check(slot)
+        except OwnedLogError:
+            return False
+        return True
+
+    async def vanish(self) -> None:
+        """As a killed process: its sockets are gone, nothing was said or stored before."""
+        for slot in self.log.slots:
+            assert slot._runner is not None
+            slot._runner.cancel()
+        await self.client._pool.close()
+
+
+@dataclass
+class LogSite(Site):
+    """A Pulsar, and what is to be closed there in the end, before its clients."""
+
+    logs: list[OwnedLog] = field(default_factory=list)
+
+
+LogScript = Callable[[LogSite], Awaitable[None]]
+
+
+@asynccontextmanager
+async def site(namespace: str, settings: PulsarSettings, admin: Admin) -> AsyncIterator[LogSite]:
+    """A Pulsar for one script."""
+    found = LogSite(namespace, settings, admin, [])
+    await admin.start()
+    try:
+        yield found
+    finally:
+        for log in found.logs:
+            await log.close()
+        for client in found.clients:
+            await client.close()
+        await admin.close()
+
+
+async def start(site: LogSite, topic: str, slots: int = 1, compact_after: int = COMPACT_AFTER) -> LogNode:
+    """A process that takes the slots; it may not own them yet."""
+    client, metrics, state = await site.client(), GroupMetrics(), State()
+    log = OwnedLog(
+        client, site.admin, topic, state, slots=slots, owner=f"node-{secrets.token_hex(3)}",
+        compact_after=compact_after, max_pending_bytes=16 << 20, metrics=metrics,
+    )  # fmt: skip
+    await log.start()
+    site.logs.append(log)
+    return LogNode(client, log, state, metrics)
+
+
+async def owner(site: LogSite, topic: str, slots: int = 1, compact_after: int = COMPACT_AFTER) -> LogNode:
+    """A process that owns all slots."""
+    node = await start(site, topic, slots, compact_after)
+    await node.log.all_owned()
+    return node

@@ -1,0 +1,116 @@
+"""A slot while its broker or its connection fails: in virtual time, on the model broker."""
+
+import asyncio
+
+import pytest
+
+from bridge.owned_log import OwnedLogError, Record, SlotLoading, SlotUnavailable, WriteTimedOut
+from tests.owned_log.contract import outcomes, partition
+from tests.owned_log.model import play_on_model
+from tests.owned_log.nodes import LogSite, owner, start
+from tests.schedules.site import eventually
+from tests.schedules.world import World
+
+
+def test_a_broker_that_stops_answering_fails_writes_in_time() -> None:
+    async def play(site: LogSite, world: World) -> None:
+        node = await owner(site, site.name())
+        await node.put("k", b"1")
+        world.broker.freeze()
+        before = world.now
+        writes = [node.log.write(0, [Record("k", b"%d" % number)]) for number in range(2, 50)]
+        assert not any(await outcomes(node, writes))
+        assert world.now - before < 6
+        assert any(isinstance(write.exception(), WriteTimedOut) for write in writes)
+        with pytest.raises(SlotUnavailable):  # at once, and nothing is kept in memory
+            node.log.write(0, [Record("k", b"50")])
+        world.broker.thaw()
+        await asyncio.sleep(100)
+        await node.log.owned(0)
+        await node.put("k", b"51")
+        assert node.get("k") == b"51"
+
+    play_on_model(play)
+
+
+def test_a_lost_connection_is_no_lost_slot() -> None:
+    async def play(site: LogSite, world: World) -> None:
+        topic = site.name()
+        node = await owner(site, topic)
+        for number in range(20):
+            if number % 5 == 0:
+                world.broker.reset_connection()
+            try:
+                await node.log.owned(0)
+                await node.put("k", b"%d" % number)
+            except OwnedLogError:
+                continue
+            assert node.get("k") == b"%d" % number
+        acknowledged = node.get("k")
+        await asyncio.sleep(30)
+        await node.log.owned(0)
+        await node.log.close()
+        found = (await owner(site, topic)).get("k")
+        assert int(found or -1) >= int(acknowledged or -1)
+
+    play_on_model(play)
+
+
+def test_writes_that_fail_keep_no_later_ones_from_being_stored() -> None:
+    async def play(site: LogSite, world: World) -> None:
+        topic = site.name()
+        node = await owner(site, topic)
+        writes = [node.log.write(0, [Record(f"k{number}", b"v")]) for number in range(5)]
+        await asyncio.sleep(world.chance.random() * 0.05)
+        world.broker.topic(partition(topic)).fail_writes()
+        stored = await outcomes(node, writes)
+        await asyncio.sleep(30)
+        await node.log.owned(0)
+        await node.put("last", b"v")
+        for number, acknowledged in enumerate(stored):
+            assert node.get(f"k{number}") == b"v" or not acknowledged
+
+    play_on_model(play)
+
+
+def test_while_a_slot_loads_it_says_so() -> None:
+    async def play(site: LogSite, world: World) -> None:
+        topic = site.name()
+        one = await owner(site, topic)
+        await one.put("k", b"v")
+        await one.log.close()
+        other = await start(site, topic)
+        met: set[type[Exception]] = set()
+        while not other.owns():
+            try:
+                other.log.check(0)
+            except OwnedLogError as error:
+                met.add(type(error))
+            await asyncio.sleep(0.0001)
+        assert met == {SlotUnavailable, SlotLoading}
+        assert other.get("k") == b"v"
+
+    play_on_model(play)
+
+
+def test_a_request_waits_a_while_for_its_slot() -> None:
+    async def play(site: LogSite, world: World) -> None:
+        topic = site.name()
+        await site.admin.create_partitioned(topic, 1)
+        world.broker.freeze()
+        node_starting = asyncio.ensure_future(start(site, topic))
+        await asyncio.sleep(1)
+        assert not node_starting.done()
+        world.broker.thaw()
+        node = await node_starting
+        world.broker.freeze()
+        before = world.now
+        try:
+            await node.log.owned(0)
+        except OwnedLogError:
+            assert world.now - before == pytest.approx(3, abs=0.1)
+        world.broker.thaw()
+        await asyncio.sleep(60)
+        await eventually(node.owns)
+
+    play_on_model(play)
