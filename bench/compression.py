@@ -1,7 +1,7 @@
 """What compressed batches cost the bridge: CPU time for a megabyte of records, bytes to Pulsar and to consumers.
 
 `python -m bench.compression`: for each codec, entry format and size of batch a produce (validating, decompressing,
-turning over, compressing) and a fetch (the same back), as compressed again and as uncompressed for consumers.
+transcoding, compressing) and a fetch (the same back), as compressed again and as uncompressed for consumers.
 """
 
 import argparse

@@ -95,7 +95,7 @@ def _counter(found: Mapping[str, int]) -> Counter[int]:
 
 def rounds(stack: Stack, load: Load, count: int) -> Runs:
     """A short round to warm up, which is not counted, and then so many, each beginning with another system."""
-    # none is written to when it has just been made: Kafka 4.1 may then refuse an idempotent producer's batches for ever
+    # none is written to when it has just been made: Kafka 4.1 may then refuse an idempotent producer's batches forever
     topics = {system: stack.topic(system, load.partitions) for system in load.systems}
     runs: Runs = {system: [] for system in load.systems}
     for number in range(count + 1):
@@ -205,15 +205,15 @@ def part(stack: Stack, count: int, seconds: float) -> Part:
     )  # fmt: skip
     idle = Load("each of 20 consumers", 5, seconds * 2, consumers=20, partitions=50, raw_wait_ms=500)
     found = rounds(stack, idle, few)
-    everyone = replace(idle, name="all 20 consumers")
+    all_of_them = replace(idle, name="all 20 consumers")
     _draw(one, idle, found)
-    _draw(one, everyone, found, every=True)
+    _draw(one, all_of_them, found, every=True)
     one.tables = [
         table("From produce to poll", polled),
         read_back(stack, few, seconds),
         table("A raw consumer at the end, max_wait_ms 3000", waiting),
         table("20 consumers of 50 partitions, a record each 200 ms in one of them", [
-            *rows(idle, found), *rows(everyone, found, every=True),
+            *rows(idle, found), *rows(all_of_them, found, every=True),
         ]),
     ]  # fmt: skip
     return one

@@ -16,7 +16,7 @@ READY = "following"
 _VERSION = 11
 _FETCH_BYTES = 1024 * 1024
 _CAPACITY = 2 * _FETCH_BYTES
-_PATIENCE = 60.0
+_TIMEOUT_SECONDS = 60.0
 _SENTINEL = 0x1122334455667700
 # throttle, error, session, one topic: name, one partition: index, error, watermarks, start, aborted, replica, size
 _HEAD = struct.Struct(">ihii")
@@ -80,7 +80,7 @@ async def main(options: argparse.Namespace) -> dict[str, float]:
     clients = [await wire.Client.connect(options.bootstrap, _CAPACITY) for _ in range(options.consumers)]
     following = asyncio.gather(*(follow(client, options.topic, options.records, begun) for client in clients))
     print(READY, file=sys.stderr, flush=True)
-    async with asyncio.timeout(_PATIENCE):
+    async with asyncio.timeout(_TIMEOUT_SECONDS):
         await begun.wait()
         start = time.perf_counter()
         received = await following

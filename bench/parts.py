@@ -85,7 +85,7 @@ def partitions(stack: Stack, plan: Plan) -> Part:
 
 
 def latency(stack: Stack, plan: Plan) -> Part:
-    """From `send` to the acknowledgement, nobody reading, at a rate that leaves every side time."""
+    """From `send` to the acknowledgement, with no consumer, at a rate that leaves every side time."""
     rate, linger = 5000, 1
     load = Load(1024, 1, 16 * 1024, 1)
     topics = {system: stack.topic(system, 1) for system in SYSTEMS}
@@ -251,7 +251,7 @@ def memory_over_time(stack: Stack, plan: Plan) -> Part:
             throughput.produce(stack, "bridge", load, topic)
             throughput.fetch(stack, "bridge", load, topic)
         sent, read = crowd.result(), slow.result()
-    # what comes after is no load: consumers take what is left, and partitions that nobody reads give their memory back
+    # what comes after is no load: consumers take what is left, and partitions without readers free their memory
     settled = [megabytes for second, megabytes in samples if seconds / 4 < second <= seconds]
     rows: list[list[Cell]] = [
         ["seconds", round(seconds)],

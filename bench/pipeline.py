@@ -120,7 +120,7 @@ class Bench:
         self.job("copy", *words, "--topics", self.topics["kafka"], "--map", f"{self.topics['kafka']}={target}")
 
     def new(self, name: str) -> Path:
-        """A directory nobody has used."""
+        """A fresh directory."""
         self._names += 1
         return self.directory / f"{name}-{self._names}"
 

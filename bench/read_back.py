@@ -11,7 +11,7 @@ from bench import wire
 from bench.crowd import produce_frame
 from bench.followers import after, fetch_frame, from_offset
 
-_PATIENCE = 30.0
+_TIMEOUT_SECONDS = 30.0
 _PAUSE = 0.02  # seconds between two tries at most, drawn at random: not in step with anything
 
 
@@ -28,7 +28,7 @@ async def read(consumer: wire.Client, topic: str, max_wait_ms: int, offset: int)
     frame, (place,) = fetch_frame(topic, 1, max_wait_ms)
     asked = from_offset(frame, place, offset)
     start = time.perf_counter()
-    async with asyncio.timeout(_PATIENCE):
+    async with asyncio.timeout(_TIMEOUT_SECONDS):
         while after(await consumer.exchange(asked), topic, offset)[0] == offset:
             pass
     return time.perf_counter() - start

@@ -15,7 +15,7 @@ _RATIOS = ("load", "bridge MB/s", "bridge / Pulsar", "bridge / Kafka", "bridge C
 
 
 def render(root: Path, directory: Path) -> None:
-    """Write the documents anew from all results there are."""
+    """Write the documents again from all results there are."""
     parts = [results.read(directory / f"{name}.json") for name in ORDER if (directory / f"{name}.json").exists()]
     drawn = plots.draw(parts, root / "docs" / "plots")
     text = "\n\n".join(_section(part, drawn.get(part.name, [])) for part in parts)

@@ -103,8 +103,8 @@ def fetch_rounds(stack: Stack, load: Load, rounds: int) -> Runs:
 
 
 def first_rounds(stack: Stack, load: Load, rounds: int, *, listening: bool) -> Runs:
-    """The same, each topic read once. `listening`: while somebody has the bridge keep what is written in memory."""
-    # none is written to when it has just been made: Kafka 4.1 may then refuse an idempotent producer's batches for ever
+    """The same, each topic read once. `listening`: while a consumer has the bridge keep what is written in memory."""
+    # none is written to when it has just been made: Kafka 4.1 may then refuse an idempotent producer's batches forever
     topics = [{system: stack.topic(system, load.partitions) for system in SYSTEMS} for _ in range(rounds + 1)]
 
     def once(system: str, number: int) -> Run:

@@ -27,7 +27,7 @@ METHOD = (
 )
 _A_REQUEST = 100
 _CONFIGS = 500
-_PATIENCE = 300.0
+_TIMEOUT_SECONDS = 300.0
 _SPREAD, _CONSUMERS = 200, 5
 
 
@@ -74,23 +74,25 @@ class Client:
     def _create(self) -> None:
         for names in _chunks(self._topics):
             new = [NewTopic(name, 1, 1) for name in names]
-            _done(self._admin.create_topics(new, operation_timeout=_PATIENCE, request_timeout=_PATIENCE))
+            _done(self._admin.create_topics(new, operation_timeout=_TIMEOUT_SECONDS, request_timeout=_TIMEOUT_SECONDS))
 
     def _delete(self) -> None:
         for names in _chunks(self._topics):
-            _done(self._admin.delete_topics(names, operation_timeout=_PATIENCE, request_timeout=_PATIENCE))
+            _done(
+                self._admin.delete_topics(names, operation_timeout=_TIMEOUT_SECONDS, request_timeout=_TIMEOUT_SECONDS)
+            )
 
     def _describe(self, topics: Sequence[str]) -> None:
         wanted = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in topics]
-        _done(self._admin.describe_configs(wanted, request_timeout=_PATIENCE))
+        _done(self._admin.describe_configs(wanted, request_timeout=_TIMEOUT_SECONDS))
 
     def _produce(self) -> None:
         settings = {"bootstrap.servers": self._system.bootstrap, "acks": "all", "linger.ms": 0}
-        producer = Producer(settings | {"message.timeout.ms": int(_PATIENCE * 1000)})
+        producer = Producer(settings | {"message.timeout.ms": int(_TIMEOUT_SECONDS * 1000)})
         failed: list[object] = []
         for topic in self._topics:
             producer.produce(topic, b"x" * 100, on_delivery=lambda error, _: failed.append(error) if error else None)
-        left = producer.flush(_PATIENCE)
+        left = producer.flush(_TIMEOUT_SECONDS)
         if left or failed:
             raise RuntimeError(f"{left} records without an answer, {len(failed)} refused: {failed[:1]}")
 
@@ -118,7 +120,7 @@ class Client:
         producer = Producer({"bootstrap.servers": self._system.bootstrap})
         for partition in range(_SPREAD):
             producer.produce(topic, b"x" * 100, partition=partition)
-        if producer.flush(_PATIENCE):
+        if producer.flush(_TIMEOUT_SECONDS):
             raise RuntimeError("records without an answer")
         share = _SPREAD // _CONSUMERS
         start = time.monotonic()
@@ -138,7 +140,7 @@ class Client:
 
 def _records(consumer: Consumer, count: int) -> Iterator[None]:
     """One for each of so many records, as they come."""
-    until = time.monotonic() + _PATIENCE
+    until = time.monotonic() + _TIMEOUT_SECONDS
     while count > 0:
         if time.monotonic() > until:
             raise RuntimeError(f"{count} records have not come")

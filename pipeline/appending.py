@@ -82,7 +82,7 @@ class Appender:
                     break
             # what a killed process had sent is still coming in
         else:
-            raise DataLoss(f"somebody else writes to {', '.join(sorted(self._names.values()))}")
+            raise DataLoss(f"another writer writes to {', '.join(sorted(self._names.values()))}")
         self._ends = {key: held.latest for key, held in bounds.items()}
         found = {wanted[key]: next_offset(key, held, wanted[key], tails.get(key, [])) for key, held in bounds.items()}
         return {key: offset for key, offset in found.items() if offset is not None}
@@ -109,7 +109,7 @@ class Appender:
             ends = endpoint.ends(keys)
         for key in keys:
             if ends[key] != self._ends[key]:
-                raise DataLoss(f"{key} ends at {ends[key]} instead of {self._ends[key]}: somebody else writes to it")
+                raise DataLoss(f"{key} ends at {ends[key]} instead of {self._ends[key]}: another writer writes to it")
 
     def _check_counts(self, frame: "DataFrame", grown: Mapping[Partition, int]) -> None:
         """Where the source has gaps a partition grows by less than the range spans: count what was to be written."""
@@ -151,7 +151,7 @@ def source_columns(frame: "DataFrame") -> "DataFrame":
 
 
 def next_offset(target: Partition, held: Bounds, source: Partition, tail: Sequence[Stamp]) -> int | None:
-    """The source offset to go on at; None for a partition nobody has written to yet."""
+    """The source offset to go on at; None for a partition that was not written to yet."""
     if held.latest == 0:
         return None
     if not tail:
@@ -160,7 +160,7 @@ def next_offset(target: Partition, held: Bounds, source: Partition, tail: Sequen
     if last.source == source and last.source_offset is not None:
         return last.source_offset + 1
     if any(stamp.source == source for stamp in tail):
-        raise DataLoss(f"{target}: somebody else has written behind the records of {source}")
+        raise DataLoss(f"{target}: another writer has written behind the records of {source}")
     raise Usage(f"{target} holds records that are not of {source}: an empty topic is needed")
 
 

@@ -52,7 +52,7 @@ class Archive:
         self.files = files
 
     def about(self) -> dict[str, Any] | None:
-        """What it is of; None for an empty place. Usage when somebody else's files are there."""
+        """What it is of; None for an empty place. Usage when other files are there."""
         about: dict[str, Any] | None = self.files.read(f"{STATE}/archive.json")
         if about is None:
             if set(self.files.names()) - {STATE}:

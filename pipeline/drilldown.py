@@ -76,7 +76,7 @@ def _moved(twins: "DataFrame") -> "DataFrame":
         return Window.partitionBy(*PARTITION).orderBy(order).rowsBetween(everything_before, -1)
 
     highest = f.max("b_offset").over(others(f.col("a_offset").asc()))
-    # seen from the end, because a window that shrinks from the front is computed anew for every row
+    # seen from the end, because a window that shrinks from the front is computed again for every row
     lowest = f.min("b_offset").over(others(f.col("a_offset").desc()))
     disordered = (
         twins.select(*PARTITION, "a_offset", "b_offset")

@@ -61,7 +61,7 @@ class KeptMap:
             self.offsets.add(wanted[key], segments)
 
     def keep(self, about: Mapping[str, Any]) -> None:
-        """Write all of it anew: it is small, and all of it can be read from the target again."""
+        """Write all of it again: it is small, and all of it can be read from the target again."""
         if self._files is None:
             return
         if _ABOUT not in self._files.names():

@@ -1,4 +1,4 @@
-"""The options jobs share, read and checked without asking anybody: which endpoint, which topics, which offsets."""
+"""The options jobs share, read and checked without I/O: which endpoint, which topics, which offsets."""
 
 import argparse
 import json
@@ -65,7 +65,7 @@ class Selection:
             raise Usage(f"no such topic: {', '.join(missing)}")
         if self.pattern is None:
             return list(dict.fromkeys(self.topics)) or sorted(existing)
-        # Kafka keeps its own affairs in topics too; whoever wants those says so
+        # Kafka keeps its own affairs in topics too; a job that wants those names them
         own = self.pattern.startswith("__")
         matching = sorted(t for t in existing if re.fullmatch(self.pattern, t) and (own or not t.startswith("__")))
         if not matching:
@@ -186,7 +186,7 @@ def topic_names(arguments: argparse.Namespace, topics: Iterable[str]) -> dict[st
             raise Usage(f"--map {pair}: OLD=NEW is wanted, and OLD among the topics chosen")
         names[old] = new
     if len(set(names.values())) < len(names):
-        raise Usage("two topics would be written to one, whose order nobody could go on from")
+        raise Usage("two topics would be written to one, and no job could continue from its order")
     return names
 
 

@@ -27,7 +27,7 @@ class Progress:
         self._emit("note", text, {"text": text, **fields})
 
     def begin(self, total: int | None) -> None:
-        """Start counting records; `total` is None where nobody knows it."""
+        """Start counting records; `total` is None if it is not known."""
         self._total, self._done, self._began = total, 0, self._clock()
 
     def advance(self, records: int, **fields: Any) -> None:

@@ -144,7 +144,7 @@ class _NativeSide:
 
 
 def _at(side: Side, position: Position, bounds: Mapping[Partition, Bounds]) -> dict[Partition, int | None]:
-    """By reading everything, where nobody can be asked."""
+    """By reading everything, if there is no endpoint to ask."""
     from pyspark.sql import functions as f
 
     if position.time is None:

@@ -12,10 +12,7 @@ from tests.support.sources import ROOT, name, text_files
 LIST = ROOT / "tests" / "words.txt"
 GAP = r"[\s#/*_]+"
 STILL_TO_DO = (
-    "bench",
     "bridge",
-    "native",
-    "pipeline",
     "tests",
     "ARCHITECTURE.md",
 )

@@ -112,7 +112,7 @@ fn make_large<'py, C: Coder>(py: Python<'py>, immutable: bool, size: usize, code
         Ok(len) => len,
         Err(bad) => return Ok(Err(bad)),
     };
-    // SAFETY: a new bytes object of `len` bytes (or an exception) that nobody else has seen; without a source its bytes
+    // SAFETY: a new bytes object of `len` bytes (or an exception) that no other code has seen; without a source its bytes
     // are not initialised, and they are only taken for MaybeUninit until all are.
     let (bytes, room) = unsafe {
         let object = ffi::PyBytes_FromStringAndSize(std::ptr::null(), len as ffi::Py_ssize_t);

@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--partition-by", choices=["date", "hour"], default="date", help="(default: %(default)s)")
     parser.add_argument("--batch", metavar="N", type=int, default=1_000_000, help="records a batch, about")
     parser.add_argument("--compression", default="zstd", choices=["zstd", "snappy", "gzip", "none"])
-    parser.add_argument("--every", metavar="SECONDS", type=float, help="go on for ever: look for more so often")
+    parser.add_argument("--every", metavar="SECONDS", type=float, help="continue until stopped: look for more so often")
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
@@ -70,7 +70,7 @@ class _Job:
         if arguments.batch < 1:
             raise Usage("--batch must be positive")
         self._written = {"records": 0, "bytes": 0, "batches": 0}
-        # whoever asks for what is not there is told before Spark starts
+        # a wrong argument is refused before Spark starts
         asked = self.plan_without_spark()
         self._empty = not asked
 

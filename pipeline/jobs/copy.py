@@ -98,7 +98,7 @@ class _Copy:
         """Copy what there is now and is not copied."""
         asked, bounds = self._look()
         if set(bounds) - set(self._bounds):
-            raise Usage("topics or partitions were added: start the copy anew, it goes on where it stopped")
+            raise Usage("topics or partitions were added: start the copy again, it continues where it stopped")
         left = continued(asked, self._copied, bounds)
         self._written += move(
             self.appender, left, self._frame, self._context, self._chunk, self._arguments.rate

@@ -164,7 +164,7 @@ def until_written(endpoint: EndpointOptions, topic: str, records: int, process: 
         if topic not in asked.topics():
             process.wait_for(lambda event: event.get("text") == f"created {topic}")
         places = [TopicPartition(topic, number, 0) for number in asked.partitions([topic])[topic]]
-    settings = {"bootstrap.servers": endpoint.bootstrap, "group.id": "nobody", "enable.auto.commit": False}
+    settings = {"bootstrap.servers": endpoint.bootstrap, "group.id": "no-group", "enable.auto.commit": False}
     with closing(Consumer(settings)) as consumer:
         consumer.assign(places)
         while records > 0:

@@ -45,7 +45,7 @@ def _varied(number: int, partitions: int) -> Sample:
 
 
 def new_topic(bootstrap: str, partitions: int = 3, name: str = "t") -> str:
-    """Create a topic nobody has used."""
+    """Create a fresh topic."""
     topic = f"{name}-{uuid4().hex[:10]}"
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(30)

@@ -28,7 +28,7 @@ def test_records_of_others_are_refused() -> None:
 
 
 def test_others_behind_ours_are_a_broken_promise() -> None:
-    with pytest.raises(DataLoss, match="somebody else"):
+    with pytest.raises(DataLoss, match="another writer"):
         next_offset(TARGET, Bounds(0, 10), SOURCE, [Stamp(8, SOURCE, 41), Stamp(9, None, None)])
 
 

@@ -1,4 +1,4 @@
-"""A job gets past TLS and a password with a file of Kafka's own properties, and tells the password to nobody."""
+"""A job gets past TLS and a password with a file of Kafka's own properties, and never shows the password."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def test_a_terminal_shows_one_line_that_changes() -> None:
     assert lines[2] == "2,000 records of 4,000 (50 %)  500/s  ETA 4 s  lag 12,000\ndone\n"
 
 
-def test_where_nobody_looks_lines_follow_each_other() -> None:
+def test_without_a_terminal_lines_follow_each_other() -> None:
     out = io.StringIO()
     progress = Progress("text", out, clock(0.0, 0.0, 1.0))
     progress.begin(None)

@@ -119,7 +119,7 @@ def plain(row: Any) -> tuple[Any, ...]:
 
 
 def test_a_topic_that_is_not_there_is_an_error(spark: SparkSession, endpoint: EndpointOptions) -> None:
-    given = {"kafka.bootstrap.servers": endpoint.bootstrap, "assign": json.dumps({"nobody-made-this": [0]})}
+    given = {"kafka.bootstrap.servers": endpoint.bootstrap, "assign": json.dumps({"no-such-topic": [0]})}
     with pytest.raises(Exception, match=r"(?i)unknown.*topic"):
         spark.read.format("kafka").options(**given).load().count()
 

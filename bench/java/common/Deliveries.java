@@ -16,7 +16,7 @@ final class Deliveries {
     }
 
     private static final long STEP_NANOS = 10_000;
-    private static final long PATIENCE_NANOS = 30_000_000_000L;
+    private static final long TIMEOUT_NANOS = 30_000_000_000L;
 
     final int consumers;
     final int partitions;
@@ -86,13 +86,13 @@ final class Deliveries {
         });
         long sentAll = System.nanoTime();
         long before = missing.get();
-        long patience = sentAll + PATIENCE_NANOS;
+        long timeoutAt = sentAll + TIMEOUT_NANOS;
         while (!over()) {
             long now = System.nanoTime();
             if (missing.get() < before) {
                 before = missing.get();
-                patience = now + PATIENCE_NANOS;
-            } else if (now > patience) {
+                timeoutAt = now + TIMEOUT_NANOS;
+            } else if (now > timeoutAt) {
                 throw new IllegalStateException(before + " records do not come to their consumers");
             }
             LockSupport.parkNanos(1_000_000);

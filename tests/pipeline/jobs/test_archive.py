@@ -101,8 +101,8 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(
     spark: SparkSession, at_bridge: EndpointOptions, topic: str, tmp_path: Path
 ) -> None:
     out = tmp_path / "a"
-    unknown = run_job(None, *words(at_bridge, "nobody-made-it", out))
-    assert (unknown.code, unknown.error) == (2, "no such topic: nobody-made-it")
+    unknown = run_job(None, *words(at_bridge, "no-such-topic", out))
+    assert (unknown.code, unknown.error) == (2, "no such topic: no-such-topic")
     empty = run_job(spark, *words(at_bridge, new_topic(at_bridge.bootstrap), out))
     assert (empty.code, empty.error) == (2, "there is nothing between --from and --to")
     gone = run_job(None, *words(at_bridge, topic, out, "--from", json.dumps({topic: {"0": 1000}})))
@@ -124,7 +124,7 @@ def test_an_archive_of_other_topics_is_not_gone_on_with(
     assert "was begun with topics" in other.error
 
 
-def test_an_endpoint_that_nobody_listens_at_is_an_endpoint_failure(tmp_path: Path) -> None:
+def test_an_endpoint_without_a_listener_is_an_endpoint_failure(tmp_path: Path) -> None:
     dead = run_job(None, *words(EndpointOptions("127.0.0.1:1"), "t", tmp_path / "a"))
     assert dead.code == 4
     assert dead.error.startswith("127.0.0.1:1: ")

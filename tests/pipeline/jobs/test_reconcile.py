@@ -98,7 +98,7 @@ def repair(spark: SparkSession, a: EndpointOptions, b: EndpointOptions, report: 
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"--topics": "nobody-made-this"}, "no such topic"),
+        ({"--topics": "no-such-topic"}, "no such topic"),
         ({"--map": "other=that"}, "--map"),
         ({"--b-native": "http://127.0.0.1:1"}, "expected pulsar://"),
         ({"--a": "nowhere"}, "not HOST:PORT"),

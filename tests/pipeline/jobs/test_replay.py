@@ -115,4 +115,4 @@ def test_another_writer_is_noticed(spark: SparkSession, at_bridge: EndpointOptio
     write(at_bridge.bootstrap, name, SAMPLES[:3])
     noticed = run_job(spark, *half)
     assert noticed.code == 3
-    assert "somebody else has written" in noticed.error
+    assert "another writer has written" in noticed.error

@@ -118,10 +118,10 @@ def test_what_makes_no_sense_is_refused_before_spark_starts(
 ) -> None:
     empty = new_topic(at_bridge.bootstrap)
     for change, reason in (
-        ({"--topics": "nobody-made-this"}, "no such topic"),
+        ({"--topics": "no-such-topic"}, "no such topic"),
         ({"--topics": empty}, "nothing between"),
         ({"--top": "0"}, "--top"),
-        ({"--groups": "nobody"}, "group nobody"),
+        ({"--groups": "no-such-group"}, "group no-such-group"),
     ):
         words = {"--bootstrap": at_bridge.bootstrap, "--topics": topic, "--out": str(tmp_path / "out"), **change}
         outcome = run_job(None, "traffic", *[word for pair in words.items() for word in pair])
