@@ -1,4 +1,4 @@
-"""Entries as a reader meets them, each with its offsets and, when somebody asks, as a Kafka batch."""
+"""Entries that were read from Pulsar, each with its offsets and, once a client asks for it, as a Kafka batch."""
 
 import asyncio
 
@@ -13,13 +13,13 @@ from bridge.storage.offsets import span
 from bridge.storage.read.chunks import ChunkAssembler, is_chunk
 from bridge.worker_threads import WorkerThreads
 
-# What a thread turns over; bytes uncompressed, of compressed data and of other.
+# Entries above these are converted in a thread: uncompressed bytes of compressed entries, bytes of others, messages.
 _SLOW_COMPRESSED_BYTES, _SLOW_BYTES = 128 * 1024, 256 * 1024
 _SLOW_MESSAGES = 10_000 if codec.TWIN == "native" else 1000
 
 
 class Batch:
-    """One entry of a partition; turned into a Kafka batch once, however many consumers read it."""
+    """One entry of a partition; converted to Kafka batches once, however many consumers read it."""
 
     __slots__ = (
         "_compress",
@@ -41,10 +41,12 @@ class Batch:
             raise CorruptEntry(f"the entry at {entry.position} has no index: the broker does not expose it")
         self.base, self.next = span(entry.index, entries.message_count(entry.metadata))
         self.position: Position = entry.position
-        self.size = entry.size if payload is None else max(entry.size, len(payload))  # about what it takes in memory
+        self.size = entry.size if payload is None else max(entry.size, len(payload))  # about what it occupies in memory
         if not compress and entry.metadata.compression:
             self.size = max(self.size, min(entry.metadata.uncompressed_size, limit))
-        self.published_at = entry.broker_timestamp or entry.metadata.publish_time  # ms, of Pulsar's clock if it tells
+        self.published_at = (
+            entry.broker_timestamp or entry.metadata.publish_time
+        )  # ms, by the broker's clock if the entry has it
         self._entry: Entry | None = entry
         self._payload = payload
         self._kafka: bytes | None = None
@@ -55,23 +57,23 @@ class Batch:
 
     @property
     def is_chunk(self) -> bool:
-        """Whether it is a piece of a chunked message, met alone."""
+        """Whether it is a chunk of a message, read without the others."""
         return self._entry is not None and self._payload is None
 
     def kafka(self) -> bytes:
-        """The entry as Kafka batches; empty where it holds no record of its own (a chunk but the last)."""
+        """The entry as Kafka batches; empty if it has no record of its own (a chunk but the last)."""
         if self._kafka is None:
             self._set_kafka(self._to_kafka())
         return self._kafka or b""
 
     @property
     def is_converted(self) -> bool:
-        """Whether `kafka` has nothing to do."""
+        """Whether `kafka` has nothing left to do."""
         return self._entry is None or self._payload is None
 
     @property
     def is_slow(self) -> bool:
-        """Whether `kafka` would take long: `convert` lets others go on meanwhile."""
+        """Whether `kafka` would take long; `convert` does not block the event loop."""
         if self._entry is None or self._payload is None:
             return False
         metadata, payload = self._entry.metadata, self._payload
@@ -79,12 +81,12 @@ class Batch:
             return not entries.is_one_batch(payload)
         if entries.message_count(metadata) > _SLOW_MESSAGES:
             return True
-        if metadata.compression:  # no more is opened than its writer has said
+        if metadata.compression:  # decompression stops at the size that its writer has stated
             return metadata.uncompressed_size > _SLOW_COMPRESSED_BYTES
         return len(payload) > _SLOW_BYTES
 
     async def convert(self, threads: WorkerThreads) -> None:
-        """Have the Kafka batches made, in a thread where that takes long; once, however many wait for them."""
+        """Convert the entry, in a thread if that takes long; once, however many callers wait for it."""
         if not self.is_slow:
             await give_way()
             self.kafka()
@@ -106,18 +108,18 @@ class Batch:
             raise CorruptEntry(f"the entry at {self.position} cannot be read: {error}") from error
 
     def _set_kafka(self, kafka: bytes) -> None:
-        """Let go of the entry for what became of it."""
+        """Replace the entry by its Kafka batches."""
         if self._entry is not None:
             self._kafka = kafka
             self._mark = entries.time_mark(self._entry.metadata)
             self._entry = self._payload = None
 
     async def time_mark(self, threads: WorkerThreads) -> TimeMark:
-        """What is known of the timestamps before the end of this entry, by itself alone."""
+        """What this entry by itself says of the timestamps before its end."""
         if self._mark is None and self._entry is not None:
             metadata = self._entry.metadata
             self._mark = entries.time_mark(metadata)
-            if self._payload is None:  # a chunk, alone
+            if self._payload is None:  # a single chunk
                 return TimeMark(metadata.event_time or metadata.publish_time, NO_PROMISE)
         if self._mark is None:
             await self.convert(threads)
@@ -127,7 +129,7 @@ class Batch:
 
 
 class BatchMaker:
-    """Makes the batches of one reader; chunks need those before them."""
+    """Makes the batches of one reader; a chunk needs those before it."""
 
     def __init__(self, limit: int, *, compress: bool = False) -> None:
         self._limit = limit
@@ -135,12 +137,12 @@ class BatchMaker:
         self._chunks = ChunkAssembler(limit)
 
     def make_single(self, entry: Entry) -> Batch:
-        """An entry met by itself: a chunk has no record then, and still tells its offsets."""
+        """The batch of an entry that was read by itself: a chunk has no record then, but it has its offsets."""
         payload = None if is_chunk(entry.metadata) else entry.payload
         return Batch(entry, payload, self._limit, compress=self._compress)
 
     def make(self, entry: Entry) -> Batch | None:
-        """The entry's batch; None for a chunk whose beginning lies before this reader's."""
+        """The entry's batch; None for a chunk of a message that begins before this reader does."""
         if not is_chunk(entry.metadata):
             return Batch(entry, entry.payload, self._limit, compress=self._compress)
         if not self._chunks.has_earlier_chunks(entry):
@@ -149,7 +151,7 @@ class BatchMaker:
 
 
 def kafka_batches(batches: list[Batch], max_bytes: int) -> list[bytes]:
-    """The batches' bytes up to `max_bytes`, but of one at least."""
+    """The Kafka batches up to `max_bytes`, but at least one."""
     found: list[bytes] = []
     size = 0
     for batch in batches:
@@ -163,7 +165,7 @@ def kafka_batches(batches: list[Batch], max_bytes: int) -> list[bytes]:
 
 
 def kafka_batches_nowait(batches: list[Batch], max_bytes: int, deadline: float) -> list[bytes] | None:
-    """As `kafka_batches`, if all of that can be had at once: without a thread, and by `deadline` (loop time)."""
+    """As `kafka_batches`; None if that needs a thread, or takes longer than until `deadline` (loop time)."""
     time = asyncio.get_running_loop().time
     size = 0
     for batch in batches:
@@ -176,7 +178,7 @@ def kafka_batches_nowait(batches: list[Batch], max_bytes: int, deadline: float) 
 
 
 async def convert_batches(batches: list[Batch], max_bytes: int, threads: WorkerThreads) -> list[bytes]:
-    """As `kafka_batches`; what takes long is done in threads, and after every few batches others get their turn."""
+    """As `kafka_batches`; slow conversions run in threads, and other requests get their turn between batches."""
     size = 0
     for batch in batches:
         if not batch.is_converted:

@@ -1,4 +1,4 @@
-"""The records kept in memory, of all partitions: those at the tails, and older ones that were read."""
+"""The records kept in memory: the most recent ones of each partition, and older ones that were read."""
 
 from bisect import bisect_right, insort
 from collections import deque
@@ -12,14 +12,14 @@ _BATCH_OVERHEAD_BYTES = 2048
 
 
 class CachedPartition(Protocol):
-    """One partition's batches in a share of the cache."""
+    """A partition's batches in one share of the cache."""
 
     def drop(self, batch: Batch) -> None:
-        """Let go of this one, the first of those it added that is left."""
+        """Drop this batch, the first that was added of those that are left."""
 
 
 class CacheShare:
-    """Half of the cache, and what the other half leaves; the batch that came first goes first."""
+    """Half of the cache, and what the other half leaves free; the batch that was added first is dropped first."""
 
     def __init__(self, cache: "Cache") -> None:
         self._cache = cache
@@ -30,26 +30,26 @@ class CacheShare:
         return len(self._order)
 
     def add(self, partition: CachedPartition, batch: Batch) -> None:
-        """Account for a batch, dropping for it what came first."""
+        """Account for a batch; others are dropped if there is no memory left."""
         self._order.append((partition, batch))
         self.size += _weight(batch)
         self._cache.shrink()
 
     def drop_first(self) -> None:
-        """Let its partition drop the batch that came first."""
+        """Let its partition drop the batch that was added first."""
         partition, batch = self._order.popleft()
         self.size -= _weight(batch)
         partition.drop(batch)
 
     def remove(self, partition: CachedPartition) -> None:
-        """Forget everything of a partition that closes."""
+        """Remove all batches of a partition that closes."""
         self._order = deque(item for item in self._order if item[0] is not partition)
         self.size = sum(_weight(batch) for _, batch in self._order)
         self._cache.shrink()
 
 
 class Cache:
-    """The memory that all partitions share. A scan of old records takes no more than half of it from recent ones."""
+    """The memory that all partitions share; a scan of old records takes at most half of it from recent ones."""
 
     def __init__(self, limit: int, metrics: StorageMetrics) -> None:
         self._limit = limit
@@ -58,7 +58,7 @@ class Cache:
         self.older = CacheShare(self)
 
     def shrink(self) -> None:
-        """Drop what is above the limit; of recent batches one stays, which its consumers are about to ask for."""
+        """Drop what is above the limit, but never the last recent batch: consumers are about to ask for it."""
         recent, older = self.recent, self.older
         while recent.size + older.size > self._limit:
             if older and (older.size > self._limit // 2 or len(recent) <= 1):
@@ -71,18 +71,20 @@ class Cache:
 
 
 class OlderBatches:
-    """Batches of one partition that a reader has met behind the tail's, wherever they are."""
+    """Batches of one partition that were read behind the tail, wherever in the log they are."""
 
     def __init__(self, cache: Cache) -> None:
         self._share = cache.older
-        self._bases: list[int] = []  # in order
-        self._batches: dict[int, tuple[int, Batch]] = {}  # by base; with the offset from which on it is the next
+        self._bases: list[int] = []  # sorted
+        self._batches: dict[
+            int, tuple[int, Batch]
+        ] = {}  # by base offset, with the offset from which on it is the next batch
 
     def __bool__(self) -> bool:
         return bool(self._bases)
 
     def add(self, offset: int, batches: list[Batch]) -> None:
-        """Take in what a reader met from `offset` on, without anything left out."""
+        """Add what a reader has read from `offset` on, with nothing left out."""
         for batch in batches:
             after = min(offset, batch.base)
             offset = batch.next
@@ -95,8 +97,10 @@ class OlderBatches:
             self._share.add(self, batch)
 
     def slice(self, offset: int, max_bytes: int) -> list[Batch]:
-        """The batches from the one with `offset`, or the next after, on, as far as they are here without a hole; up to
-        `max_bytes`, but one at least if the first is here."""
+        """The batches from the one with `offset`, or the next one, up to the first gap.
+
+        Up to `max_bytes`, but at least one if the first is in memory.
+        """
         bases = self._bases
         at = max(bisect_right(bases, offset) - 1, 0)
         if at < len(bases) and self._batches[bases[at]][1].next <= offset:
@@ -113,7 +117,7 @@ class OlderBatches:
         return found
 
     def drop(self, batch: Batch) -> None:
-        """Let go of a batch, which the cache has chosen."""
+        """Drop a batch: the cache has chosen it."""
         del self._batches[batch.base]
         del self._bases[bisect_right(self._bases, batch.base) - 1]
 

@@ -1,4 +1,4 @@
-"""Readers for consumers that are behind the tail's memory: one each, closed when idle or caught up."""
+"""Readers for consumers that are behind the tail's memory: one for each, closed when idle or caught up."""
 
 import asyncio
 from collections import deque
@@ -10,16 +10,16 @@ from bridge.storage.read.batches import Batch, BatchMaker
 
 
 class CatchUpReader:
-    """One reader somewhere in a partition, with the batches it has received and nobody is done with yet.
+    """One reader somewhere in a partition, with the batches that it has received and its client has not passed yet.
 
-    The batches of the last read stay until the next one, so that a client may ask again for what it did not get.
+    The batches of the last read stay until the next one: a client may ask again for what it did not get.
     """
 
     def __init__(self, reader: Reader, start: int, maker: BatchMaker) -> None:
         self._reader = reader
         self._maker = maker
         self._batches: deque[Batch] = deque()
-        self._from = start  # everything in the partition from here on is in the deque or still to come
+        self._from = start  # everything from this offset on is in the deque or still to be received
         self._lock = asyncio.Lock()
         self.used = 0.0  # loop time
 
@@ -76,7 +76,7 @@ def _up_to(batches: deque[Batch], max_bytes: int) -> list[Batch]:
 
 
 class CatchUpReaders:
-    """All readers of the process: bounded, the one used longest ago goes first."""
+    """All such readers of the process, up to a limit: the least recently used is closed first."""
 
     def __init__(self, limit: int, idle_seconds: float, metrics: StorageMetrics) -> None:
         self._limit = limit
@@ -93,7 +93,7 @@ class CatchUpReaders:
         first_timeout: float,
         make: Callable[[], Awaitable[CatchUpReader]],
     ) -> list[Batch]:
-        """Read with a reader of `owner` (a partition) that is at `offset`, or with a new one."""
+        """Read with the reader of `owner` (a partition) that is at `offset`, or with a new one."""
         reader = self._find(owner, offset)
         if reader is None:
             await self._close_oldest_if_full()
@@ -104,7 +104,7 @@ class CatchUpReaders:
         try:
             return await reader.read(offset, max_bytes, first_timeout)
         except BaseException:
-            # what a broken or interrupted read took out of the reader is gone with it
+            # what an interrupted read took from the reader is lost with it
             await self._close([reader])
             raise
 
@@ -117,19 +117,19 @@ class CatchUpReaders:
         return next(found, None)
 
     def release(self, owner: object, offset: int) -> None:
-        """`owner` is read here without a reader: one that has come so far is closed, with all that was sent ahead."""
+        """Close the readers of `owner` that have come to `offset`: the tail's memory serves its reads from here on."""
         if not self._readers:
             return
         passed = [c for c, whose in self._readers.items() if whose is owner and c.covers(offset) and not c.busy]
         if passed:
-            for reader in passed:  # from now on; it takes a moment to close them
+            for reader in passed:  # at once, as closing takes a moment
                 del self._readers[reader]
             task = asyncio.get_running_loop().create_task(self._close(passed))
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
 
     async def sweep(self) -> None:
-        """Close the readers that nobody uses."""
+        """Close the readers that are idle."""
         before = asyncio.get_running_loop().time() - self._idle
         await self._close([c for c in self._readers if c.used < before and not c.busy])
 
@@ -141,7 +141,7 @@ class CatchUpReaders:
         while len(self._readers) >= self._limit:
             idle = [reader for reader in self._readers if not reader.busy]
             if not idle:
-                return  # all are read from at this moment; the connections' own limits bound them
+                return  # all are in use; the connections' own limits bound their number
             await self._close([min(idle, key=lambda reader: reader.used)])
 
     async def _close(self, readers: list[CatchUpReader]) -> None:

@@ -1,4 +1,4 @@
-"""Where a partition ends, as receipts and the entries met at its tail tell, and who waits for it to grow."""
+"""The high watermark of one partition, and the futures that wait for it to grow."""
 
 import asyncio
 from contextlib import suppress
@@ -8,15 +8,17 @@ from bridge.storage.append.time_marks import TimeMarks
 from bridge.storage.offsets import Anchor
 from bridge.storage.read.batches import Batch
 
-_MAX_SEEN_ENTRIES = 1024  # entries met at the tail whose receipts may still come; far more than are ever on their way
-_TAIL_TIMEOUT_SECONDS = 1.0  # seconds; the tail shows an entry within a millisecond or two unless it lost its broker
+_MAX_SEEN_ENTRIES = 1024
+"""Entries read at the tail whose receipts may still come; far more than are ever in flight."""
+_TAIL_TIMEOUT_SECONDS = 1.0
+"""The tail reads an entry within a millisecond or two, unless its connection is lost."""
 
 
 class LogEnd:
     """The end of one partition.
 
-    `offset` is the high watermark: the offset after the last record known to be stored. It never goes back, and in
-    one Pulsar topic all entries before a stored one are stored.
+    `offset` is the high watermark: the offset after the last record known to be stored. It never decreases. In one
+    Pulsar topic all entries before a stored one are stored.
     """
 
     def __init__(self) -> None:
@@ -24,26 +26,26 @@ class LogEnd:
         self.time_marks = TimeMarks()
         self.anchor = Anchor()
         self.reached: Position | None = None
-        """Up to here a reader at the tail has met all entries; None without one."""
+        """The last entry that the reader at the tail has read; None without such a reader."""
         self._own_anchor = Anchor()
-        """Of own appends alone. It may be behind `anchor`, which also moves when other writers have stored."""
+        """Of own appends alone. It may be behind `anchor`, which also moves when other writers have stored entries."""
         self._seen: dict[Position, int] = {}
         self._expected: dict[Position, asyncio.Future[None]] = {}
         self._waiters: set[asyncio.Future[None]] = set()
 
     def advance(self, offset: int) -> None:
-        """The partition is known to reach up to `offset` (exclusive); wakes those who wait for more."""
+        """The partition is known to reach up to `offset` (exclusive); wakes the waiters."""
         if offset > self.offset:
             self.offset = offset
             self.wake_waiters()
 
     def advance_readable(self, offset: int) -> None:
-        """What is stored before `offset` can be read from memory now: who found it missing looks again."""
+        """Wake the waiters: what is stored before `offset` can now be read from memory."""
         self.offset = max(self.offset, offset)
         self.wake_waiters()
 
     def wake_waiters(self) -> None:
-        """Let everyone who waits look again."""
+        """Let all waiters look again."""
         waiters, self._waiters = self._waiters, set()
         for waiter in waiters:
             if not waiter.done():
@@ -54,16 +56,16 @@ class LogEnd:
         self._waiters.add(waiter)
 
     def remove_waiter(self, waiter: "asyncio.Future[None]") -> None:
-        """Take a future back that waits no more."""
+        """Forget a future."""
         self._waiters.discard(waiter)
 
     @property
     def has_waiters(self) -> bool:
-        """Whether anybody waits for the partition to grow."""
+        """Whether a request waits for the partition to grow."""
         return bool(self._waiters)
 
     def observe_entry(self, batch: Batch) -> None:
-        """Take note of an entry met at the tail."""
+        """Note an entry that was read at the tail."""
         self._seen[batch.position] = batch.base
         if len(self._seen) > _MAX_SEEN_ENTRIES:
             del self._seen[next(iter(self._seen))]
@@ -72,7 +74,7 @@ class LogEnd:
             expected.set_result(None)
 
     async def wait_for_entry(self, position: Position) -> bool:
-        """Wait for the tail to meet an entry that is stored; False where it cannot tell."""
+        """Wait until the tail has read an entry that is stored; False if it cannot be told whether it has."""
         if position in self._seen:
             return True
         if self.reached is None or position <= self.reached:
@@ -85,7 +87,7 @@ class LogEnd:
         return position in self._seen
 
     def base_offset_nowait(self, receipt: Receipt, count: int) -> int | None:
-        """The base offset of what a receipt acknowledges, where it can be told without asking the broker."""
+        """The base offset of what a receipt acknowledges; None if the broker has to be asked."""
         if receipt.duplicate:
             return None
         position = receipt.position
@@ -99,6 +101,6 @@ class LogEnd:
         return base
 
     def observe_append(self, position: Position, next_offset: int) -> None:
-        """The offset after an entry of ours is known: what follows it directly can be counted."""
+        """The offset after an own entry is known: the offsets of what directly follows it can be counted."""
         self.anchor.observe(position.ledger, position.entry, next_offset)
         self._own_anchor.observe(position.ledger, position.entry, next_offset)

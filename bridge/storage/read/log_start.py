@@ -1,4 +1,4 @@
-"""Where a partition starts, as Pulsar has told: its retention moves that up at any time."""
+"""The log start offset of one partition; Pulsar's retention may advance it at any time."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -14,13 +14,13 @@ from bridge.storage.read.search import Search
 
 _log = log.get(__name__)
 
-_REFRESH_SECONDS = 10.0  # seconds after which it is asked for again
+_REFRESH_SECONDS = 10.0
 
 
 class LogStart:
     """The start of one partition.
 
-    `offset` is the first one that may be read, as far as is known. It never goes back.
+    `offset` is the first one that may be read, as far as is known. It never decreases.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class LogStart:
         load: Callable[[], Awaitable[None]],
         open_at_start: Callable[[], Awaitable[int | None]],
     ) -> None:
-        """`load` learns the end of the log. `open_at_start` opens the tail at the start and returns that, if it can."""
+        """`load` learns where the log ends; `open_at_start` opens the tail at the start if it can, and returns it."""
         self.offset = 0
         self._topic = topic
         self._search = search
@@ -44,11 +44,11 @@ class LogStart:
         self._closed = False
 
     def raise_to(self, offset: int) -> None:
-        """Let it be this one at least, whatever Pulsar still has."""
+        """Raise the start to this offset, even if Pulsar still has records before it."""
         self.offset = max(self.offset, offset)
 
     def is_fresh(self, seconds: float) -> bool:
-        """Whether Pulsar was asked no longer ago."""
+        """Whether Pulsar was asked within this time."""
         return asyncio.get_running_loop().time() - self._known_at <= seconds
 
     async def find(self) -> int:
@@ -61,7 +61,7 @@ class LogStart:
         return self.offset
 
     async def get(self) -> int:
-        """From memory, refreshed in the background; asked for where it never was."""
+        """The start from memory, refreshed in the background; the first call asks Pulsar."""
         if self._known_at == float("-inf"):
             return await self._first.get()
         if not self.is_fresh(_REFRESH_SECONDS) and not self._closed:
@@ -77,13 +77,13 @@ class LogStart:
         return self.offset
 
     async def get_fresh(self, seconds: float) -> int:
-        """As it was no longer ago, unless Pulsar cannot be asked."""
+        """The start as it was within this time, or an older one if Pulsar cannot be asked."""
         if not self.is_fresh(seconds) and not self._closed:
-            await asyncio.wait((self._refresh(),))  # whatever becomes of it, who asks goes on
+            await asyncio.wait((self._refresh(),))  # its failure is logged, and the last known start is returned
         return self.offset
 
     def close(self) -> None:
-        """Ask no more."""
+        """Stop refreshing."""
         self._closed = True
         if self._refreshing is not None:
             self._refreshing.cancel()

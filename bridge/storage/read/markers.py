@@ -1,7 +1,7 @@
-"""Entries that the broker keeps from every reader: where transactions end, where replicated subscriptions stand.
+"""Markers: entries that no reader gets, such as ends of transactions and states of replicated subscriptions.
 
-They take offsets, which are gaps to consumers, and may be the last ones of a topic: who waits for its last entry would
-then wait for ever. The admin API tells of each what it is; it is asked when an entry does not come.
+They have offsets, which are gaps to consumers. A marker may be the last entry of a topic, so that waiting for the last
+entry would not end. The admin API says of an entry whether it is a marker; it is asked when an entry does not come.
 """
 
 from collections.abc import AsyncIterator
@@ -11,14 +11,14 @@ from bridge.pulsar.types import EARLIEST, Position
 
 
 class Markers:
-    """Those at the end of one partition."""
+    """The markers at the end of one partition."""
 
     def __init__(self, topic: str, admin: Admin) -> None:
         self._topic = topic
         self._admin = admin
         self._known_run = (EARLIEST, EARLIEST)
         self.end = 0
-        """The offset after the last one met."""
+        """The offset after the last marker found."""
 
     async def are_markers(self, first: Position, last: Position) -> bool:
         """Whether all entries from `first` to `last` are markers."""
@@ -29,18 +29,18 @@ class Markers:
         return True
 
     def are_known(self, first: Position, last: Position) -> bool:
-        """Whether they are known to be."""
+        """Whether all entries from `first` to `last` are known to be markers."""
         return self._known_run[0] <= first and self._known_run[1] == last
 
     async def last_visible(self, last: Position) -> Position:
-        """The last entry up to this one that readers get; EARLIEST if there is none."""
+        """The last entry up to `last` that readers receive; EARLIEST if there is none."""
         try:
             async for position in self._back(last):
                 index = await self._admin.marker_index(self._topic, position)
                 if index is None:
                     return position
                 self.end = max(self.end, index + 1)
-        except AdminError:  # this login may not ask: nothing is known to be a marker
+        except AdminError:  # the login may not ask: no entry is known to be a marker
             return last
         return EARLIEST
 

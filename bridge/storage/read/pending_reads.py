@@ -1,4 +1,4 @@
-"""Reads of one client that take time: side by side, and left to its next Fetch where one is answered before."""
+"""Slow reads of one client: they run concurrently, and the next Fetch takes up those that outlast an answer."""
 
 import asyncio
 from collections.abc import Callable, Collection
@@ -7,11 +7,11 @@ from typing import Final, NamedTuple
 from bridge.futures import seen
 from bridge.storage.partition import PartitionLog
 
-_MAX_READS: Final = 64  # of one client; what they read waits in memory for its next Fetch
+_MAX_READS: Final = 64  # of one client; what they read stays in memory until its next Fetch
 
 
 class ReadRequest(NamedTuple):
-    """What is read: a partition, from an offset on."""
+    """A partition, and the offset to read from."""
 
     topic: str
     partition: int
@@ -19,13 +19,13 @@ class ReadRequest(NamedTuple):
 
 
 class PendingReads:
-    """Made for each connection; `close` when it is gone."""
+    """The reads of one connection; `close` them when it is closed."""
 
     def __init__(self, reserve: Callable[[int], None]) -> None:
-        """`reserve` takes so many bytes of the room that answers have, or gives them back."""
+        """`reserve` takes bytes of the memory that answers may use; a negative number returns them."""
         self._reserve = reserve
         self.reserved = 0
-        """Bytes that are reserved of the room that answers have."""
+        """Bytes reserved of the memory that answers may use."""
         self._reads: dict[ReadRequest, tuple[asyncio.Task[list[bytes]], int]] = {}
         self._waiter: asyncio.Future[None] | None = None
 
@@ -34,24 +34,28 @@ class PendingReads:
 
     @property
     def can_start(self) -> bool:
-        """Whether another one may be started."""
+        """Whether another read may be started."""
         return len(self._reads) < _MAX_READS
 
-    def start(self, wanted: ReadRequest, log: PartitionLog, limit: int, first_timeout: float, most: int) -> None:
-        """Begin to read up to `limit` bytes, `first_timeout` seconds for the first; `most`: of all reads together, as
-        their client gets no more in one answer."""
-        reserved = max(min(limit, most - self.reserved), 0)
+    def start(
+        self, wanted: ReadRequest, log: PartitionLog, limit: int, first_timeout: float, max_reserved: int
+    ) -> None:
+        """Begin to read up to `limit` bytes; `first_timeout`: the seconds that the first of them may take.
+
+        `max_reserved`: the bytes that all reads together reserve at most, as one answer has no more.
+        """
+        reserved = max(min(limit, max_reserved - self.reserved), 0)
         self._reserve_bytes(reserved)
         read = asyncio.get_running_loop().create_task(log.read(wanted.offset, limit, first_timeout))
         read.add_done_callback(self._done)
         self._reads[wanted] = read, reserved
 
     def set_waiter(self, waiter: "asyncio.Future[None]") -> None:
-        """Set this future when another one is done."""
+        """Set this future when another read is done."""
         self._waiter = waiter
 
     def take(self, wanted: ReadRequest) -> list[bytes] | None:
-        """What a read has found, once; None while it is under way. Raises what it ended with."""
+        """The result of a read, which is forgotten then; None while it is under way. Raises what the read raised."""
         read, reserved = self._reads[wanted]
         if not read.done():
             return None
@@ -60,14 +64,14 @@ class PendingReads:
         return read.result()
 
     def keep_only(self, wanted: Collection[ReadRequest]) -> None:
-        """Give up what the client does not want any more."""
+        """Cancel the reads that the client no longer asks for."""
         for other in [one for one in self._reads if one not in wanted]:
             read, reserved = self._reads.pop(other)
             read.cancel()
             self._reserve_bytes(-reserved)
 
     def close(self) -> None:
-        """Give up everything."""
+        """Cancel all reads."""
         self.keep_only(())
 
     def _reserve_bytes(self, count: int) -> None:

@@ -2,10 +2,10 @@
 
 The admin API's ledger list narrows the search to a ledger; inside one, entries are numbered without gaps.
 
-Timestamps need not grow. What an entry's time mark promises (`append/time_marks`) rules out everything before some
-offset: nothing there is as new as what is looked for. Of entries that promise nothing, as those of other writers, it is
-believed that they are at most DISORDER_MS older than anything before them. So a search by time finds where to begin to
-look, never too late a place; how far that is from the record itself is what was on its way at one time, or DISORDER_MS.
+Timestamps need not increase. An entry's time mark (`append/time_marks`) promises that no record before some offset is
+as new as the time searched for. Entries of other writers promise nothing. They are taken to be at most DISORDER_MS
+older than any record before them. So a search by time finds a place to start from that is never too late. It is as far
+from the record itself as entries were in flight at the same time, or as DISORDER_MS.
 """
 
 from bisect import bisect_right
@@ -25,7 +25,7 @@ from bridge.worker_threads import WorkerThreads
 
 _MAX_CHUNKS_BACK = 10_000
 DISORDER_MS = 10_000
-"""How much older than a record before it a record may be, where several write to a partition, and still be found."""
+"""How much older than a record before it a record may be, with several writers to a partition, and still be found."""
 
 
 @dataclass(slots=True)
@@ -51,7 +51,7 @@ class _NumberedEntries:
         return Position(self._ranges[at].ledger, self._ranges[at].first + number - self._starts[at])
 
     def number(self, position: Position) -> int | None:
-        """The number of the entry at a position; None where it is beyond them."""
+        """The number of the entry at a position; None if it is not among them."""
         for start, one in zip(self._starts, self._ranges, strict=False):
             if one.ledger == position.ledger and one.first <= position.entry <= one.last:
                 return start + position.entry - one.first
@@ -84,7 +84,7 @@ class Search:
         """The entry that holds `offset`, or the first after it; None beyond the end."""
         before, after = self._index.around(offset)
         if before is not None:
-            # most start where somebody has been: at the log's beginning, or where another consumer went on
+            # most reads begin where one began before: at the start of the log, or where another consumer was
             near = await self.read_batch(Position(*before))
             if near is not None and near.base <= offset < near.next:
                 return near
@@ -95,7 +95,7 @@ class Search:
         return await self._client.last_position(self._topic)
 
     async def next_offset_when_empty(self) -> int:
-        """The next offset of a log without entries: 0, or what the broker remembers of those it has trimmed."""
+        """The next offset of a log without entries: 0, or the one after those that the broker has trimmed."""
         info = await self._admin.internal_info(self._topic)
         properties = info.get("properties") or {}
         return int(properties.get("index", -1)) + 1
@@ -104,7 +104,7 @@ class Search:
         """An entry before which no record is as new as `timestamp` (ms), near the first that is; None: past the end."""
         self._metrics.cold_lookups.inc()
         stretch = _NumberedEntries([one for one in await self._ranges(None, None) if one.last >= one.first])
-        begin = left = 0  # all before `begin` is ruled out; to the left of `left` nothing more can be learnt
+        begin = left = 0  # entries before `begin` are ruled out; those before `left` can narrow the search no more
         right = stretch.length
         while left < right:
             middle = (left + right) // 2
@@ -118,7 +118,7 @@ class Search:
                 begin = left = number + 1
             elif mark.complete >= 0 and mark.newest < timestamp:
                 left = number + 1
-                begin = max(begin, left - max(batch.next - mark.complete, 0))  # an entry has one record at least
+                begin = max(begin, left - max(batch.next - mark.complete, 0))  # an entry has at least one record
             else:
                 right = middle
         return None if begin >= stretch.length else await self.read_batch(stretch.position(begin))
@@ -126,19 +126,19 @@ class Search:
     async def read_batch(self, position: Position) -> Batch | None:
         """The entry at this position, or the first after it; None beyond the end.
 
-        Another than the one asked for comes where the asked one is trimmed, or is a marker that the broker keeps.
+        The first after it is returned if the entry is trimmed, or is a marker.
         """
         entry = await self._client.read_entry(self._topic, position, self.markers.are_markers)
         return None if entry is None else self.index_entry(entry)
 
     def index_entry(self, entry: Entry) -> Batch:
-        """An entry's batch; searches begin from where it stands from now on."""
+        """An entry's batch; later searches may start from its position."""
         batch = self._maker.make_single(entry)
         self._index.add(batch.base, (batch.position.ledger, batch.position.entry))
         return batch
 
     async def last_batch(self, position: Position) -> Batch | None:
-        """The last entry, of which this is the position; the last that is no marker; None if there is none."""
+        """The last entry up to this position that is no marker; None if there is none."""
         batch = await self.read_batch(position)
         if batch is None:
             visible = await self.markers.last_visible(position)
@@ -146,8 +146,7 @@ class Search:
         return batch
 
     async def position_before_last(self, count: int) -> Position:
-        """The position behind which the last `count` entries stand, over as many ledgers as they take; EARLIEST where
-        there are fewer."""
+        """The position before the last `count` entries, of any ledgers; EARLIEST if there are fewer."""
         for ledger in reversed(await self._admin.ledgers(self._topic)):
             if ledger.entries > count:
                 return Position(ledger.ledger_id, ledger.entries - count - 1)
@@ -155,7 +154,7 @@ class Search:
         return EARLIEST
 
     async def first_chunk(self, position: Position) -> Position:
-        """Where to start reading so that the message at `position` is whole: its first chunk, else itself."""
+        """The position of the first chunk of the message at `position`, or `position` if it is not chunked."""
         entry = await self._client.read_entry(self._topic, position)
         if entry is None or not is_chunk(entry.metadata):
             return position

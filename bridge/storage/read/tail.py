@@ -1,7 +1,7 @@
-"""The recent end of one partition, kept in memory for all consumers there.
+"""The most recent batches of one partition, kept in memory for all its consumers.
 
-Entries come from a reader, and those that this process has written from its own appends, as soon as they are
-acknowledged: Pulsar wakes a reader up to 10 ms after it has sent the receipt.
+Entries come from a reader. Those that this process has written come from its own appends as soon as they are
+acknowledged, because Pulsar wakes a reader up to 10 ms after it has sent the receipt.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _ENTRY_OVERHEAD_BYTES = 2048
 
 
 class TopicRecreated(BridgeError):
-    """Offsets went back, which they never do in one topic: it was deleted and made anew."""
+    """Offsets went back, which they never do in one topic: it was deleted and created again."""
 
 
 class Tail:
@@ -40,7 +40,7 @@ class Tail:
         on_failure: Callable[[BridgeError], None],
         reached: Position,
     ) -> None:
-        """`reached`: the position behind which the reader starts; EARLIEST where the partition is empty."""
+        """`reached`: the position after which the reader starts; EARLIEST where the partition is empty."""
         self._reader = reader
         self._end = end
         self._share = cache.recent
@@ -48,17 +48,17 @@ class Tail:
         self._maker = maker
         self._on_failure = on_failure
         self._batches: list[Batch | None] = []
-        self.next = 0  # the offset after the last entry met
-        self._ahead: dict[int, Entry] = {}  # by base offset: appended here, and not yet the next
+        self.next = 0  # the offset after the last entry
+        self._ahead: dict[int, Entry] = {}  # by base offset: appended here, while entries before them are missing
         self._ahead_bytes = 0
         self._waiters: list[asyncio.Future[None]] = []
-        self.reached = reached  # the last entry met, all before it as well
+        self.reached = reached  # the last entry that was read or appended, with all before it
         end.reached = reached
-        self._dropped = 0  # of those at the front of the list nothing is left; cut off in bulk
+        self._dropped = 0  # items at the front of the list that are None; removed in bulk
         self._task = asyncio.get_running_loop().create_task(self._run(), name=f"tail {reader.topic}")
 
     def start_with(self, batch: Batch) -> None:
-        """Take in the entry behind which the reader starts, before it brings anything."""
+        """Add the entry after which the reader starts, before the reader brings any."""
         self._append(batch)
 
     async def close(self) -> None:
@@ -78,15 +78,15 @@ class Tail:
         return not self._task.done()
 
     def add_waiter(self, waiter: "asyncio.Future[None]") -> None:
-        """Set this future when the tail has met another entry, or ends."""
+        """Set this future when the tail has another entry, or ends."""
         self._waiters.append(waiter)
 
     async def last_stored(self) -> Position:
-        """The position of the last entry the broker holds."""
+        """The position of the last entry in Pulsar."""
         return await self._reader.last_position()
 
     def slice(self, offset: int, max_bytes: int) -> list[Batch] | None:
-        """The batches from the one with `offset` on, up to `max_bytes` but one at least; None when it is not here."""
+        """The batches from the one with `offset` on, up to `max_bytes` but at least one; None if not in memory."""
         batches = self._batches
         first = batches[self._dropped] if len(batches) > self._dropped else None
         if first is None or offset < first.base:
@@ -105,7 +105,7 @@ class Tail:
         return found
 
     def drop(self, batch: Batch) -> None:
-        """Let go of the oldest batch, which the cache has chosen."""
+        """Drop the oldest batch: the cache has chosen it."""
         if self._dropped < len(self._batches) and self._batches[self._dropped] is batch:
             self._batches[self._dropped] = None
             self._dropped += 1
@@ -114,7 +114,7 @@ class Tail:
                 self._dropped = 0
 
     def add_appended(self, base: int, entry: Entry) -> None:
-        """Take in an entry of our own, which Pulsar holds now: at once where it is the next, else when it is."""
+        """Add an own entry that Pulsar has acknowledged, as soon as all entries before it are here."""
         if base < self.next:
             return
         self._ahead[base] = entry
@@ -128,7 +128,7 @@ class Tail:
             while True:
                 entry = await self._reader.receive()
                 if entry.position <= self.reached:
-                    continue  # it is here since it was appended
+                    continue  # it was added when it was acknowledged
                 batch = self._maker.make(entry)
                 if batch is not None:
                     self._append(batch)

@@ -1,4 +1,4 @@
-"""Opens the tail of a partition when somebody needs it, learns from it where the log ends, and closes it when idle."""
+"""Opens the tail of a partition when it is needed, learns from it where the log ends, and closes it when idle."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -19,14 +19,14 @@ from bridge.storage.read.tail import Tail
 from bridge.storage.services import Storage
 
 _MARKER_CHECK_SECONDS = 1.0
-"""How long the tail waits for an entry before it asks whether that entry is a marker, which never comes."""
+"""How long to wait for an entry before asking whether it is a marker, which no reader gets."""
 _MAX_ENTRIES_FROM_END = 64
 _FREQUENT_REFRESH_SECONDS = 5.0
-"""Where the end is asked for more often than this, a reader at the tail is cheaper than asking."""
+"""If the end is asked for more often than this, a reader at the tail is cheaper."""
 
 
 class TailOwner:
-    """One partition's."""
+    """The tail of one partition."""
 
     def __init__(
         self,
@@ -36,9 +36,9 @@ class TailOwner:
         reader: Callable[[Position], Awaitable[Reader]],
         on_failure: Callable[[BridgeError], None],
     ) -> None:
-        """`reader` opens one at a position; `on_failure` is called when a tail has ended by itself."""
+        """`reader` opens a reader at a position. `on_failure` is called when a tail has ended by itself."""
         self.end_loaded = False
-        """Whether the end of the log is known, as it was at some time."""
+        """Whether the end of the log has been learnt once."""
         self._storage = storage
         self._end = end
         self._search = search
@@ -58,15 +58,15 @@ class TailOwner:
         return self._tail if self._tail is not None and self._tail.is_running else None
 
     def use(self) -> Tail | None:
-        """The same, which is not idle then."""
+        """The tail, while it runs; it does not count as idle then."""
         self._used_at = loop_time()
         return self.running
 
     async def open(self, begin: Position | None = None) -> Tail:
-        """The tail, opened if need be; what is at the end of the log now is in it, or known to be before it.
+        """The tail, opened if necessary; the end of the log as of this call is in it, or known to be before it.
 
-        `begin`: where an entry is that somebody wants to read from. One that is opened begins there if that is near the
-        end: most partitions that are read from their beginning are small, and need no other reader then.
+        `begin`: where a client reads from. A new tail starts there if that is near the end: most partitions
+        that are read from their beginning are small, and need no other reader then.
         """
         tail = self.use()
         if tail is not None:
@@ -80,10 +80,10 @@ class TailOwner:
             return self._tail
 
     async def open_at_start(self) -> int | None:
-        """The offset at which the log starts; None where it cannot be told so.
+        """The offset at which the log starts; None if it cannot be learnt in this way.
 
-        The reader that tells it stays open as the tail where that is near the end: who asks is about to read, and most
-        logs are small.
+        The reader stays open as the tail if the start is near the end: the caller is about to read, and most logs are
+        small.
         """
         async with self._opening:
             if self.running is not None:
@@ -92,29 +92,29 @@ class TailOwner:
             return await self._open_at_start()
 
     def mark_empty(self) -> None:
-        """The log was made a moment ago: until something proves otherwise, nothing is in it."""
+        """The log was created a moment ago: until an entry shows otherwise, it is empty."""
         if not self.end_loaded:
             self._end.time_marks.load(TimeMark(NO_TIMESTAMP, 0), 0, 0)
             self.end_loaded = True
 
     async def load_end(self) -> None:
-        """Learn where the log ends, without a reader that stays."""
+        """Learn where the log ends, without keeping a reader."""
         if not self.end_loaded:
             async with self._opening:
                 if not self.end_loaded:
                     await self._set_end(await self._last_entry(await self._search.last_position()))
 
     async def refresh_end(self) -> None:
-        """Have the end include whatever Pulsar holds when this is called; who ask at the same time share the answer."""
+        """Advance the end to all that Pulsar holds as of this call; concurrent callers share one question."""
         await self._shared_refresh.look()
 
     def keep_open(self) -> None:
-        """Keep the tail open for a while: entries met there tell their offsets, none has to be read back."""
+        """Open the tail for a while: entries read there have their offsets, so none has to be read back."""
         if self._opening_task is None or self._opening_task.done():
             self._opening_task = asyncio.get_running_loop().create_task(self._try_open())
 
     async def sweep(self, now: float) -> None:
-        """Close the tail if nobody has used it for `storage.tail_idle_seconds`; `now`: loop time."""
+        """Close the tail if it was not used for `storage.tail_idle_seconds`; `now`: loop time."""
         if self._end.has_waiters:
             self._used_at = now
         idle = now - self._used_at > self._storage.settings.storage.tail_idle_seconds
@@ -122,7 +122,7 @@ class TailOwner:
             await self._close()
 
     async def close(self) -> None:
-        """Close the tail; one that is being opened is closed by who opens it."""
+        """Close the tail; one that is being opened is closed by the opening call."""
         self._closed = True
         if self._opening_task is not None:
             self._opening_task.cancel()
@@ -134,7 +134,7 @@ class TailOwner:
             await tail.close()
 
     async def _try_open(self) -> None:
-        with suppress(BridgeError, TimeoutError):  # it only saves work
+        with suppress(BridgeError, TimeoutError):  # an open tail only saves work
             await self.open()
 
     async def _open(self) -> None:
@@ -153,7 +153,7 @@ class TailOwner:
             tail.start_with(batch)
 
     async def _open_from(self, begin: Position) -> bool:
-        """Open it at an entry; False where that is too far from the end."""
+        """Open the tail at an entry; False if that is too far from the end."""
         reader = await self._reader(begin)
         try:
             last = await reader.last_position()
@@ -170,7 +170,7 @@ class TailOwner:
         return True
 
     async def _load_end_from(self, tail: Tail, last: Position) -> None:
-        """Have the tail reach the last entry, which tells where the log ends."""
+        """Wait until the tail has read the last entry, and take the end from it."""
         await self._wait_until_read(tail, last)
         newest = tail.slice(tail.next - 1, 1)
         await self._set_end(newest[0] if newest else await self._last_entry(last))
@@ -207,12 +207,12 @@ class TailOwner:
         return None if last == EARLIEST else await self._search.last_batch(last)
 
     async def _set_end(self, batch: Batch | None) -> None:
-        """Go by the last entry: it anchors the offsets to come."""
-        if batch is None:  # all that was before is deleted
+        """Set the end after the last entry; the offsets of the next entries are counted from it."""
+        if batch is None:  # all entries are deleted
             end = max(await self._search.next_offset_when_empty(), self._end.offset)
             mark, base = TimeMark(NO_TIMESTAMP, end), end
         else:
-            mark = await batch.time_mark(self._storage.threads)  # from here on nothing may come in between
+            mark = await batch.time_mark(self._storage.threads)  # no await after this one
             self._end.anchor.observe(batch.position.ledger, batch.position.entry, batch.next)
             end, base = batch.next, batch.base
         if not self.end_loaded:
@@ -221,7 +221,7 @@ class TailOwner:
         self.end_loaded = True
 
     async def _refresh_end(self) -> None:
-        """By the tail; one that is asked about now and then, as monitors do with all partitions, is kept none."""
+        """Ask the tail, or Pulsar where calls are rare: a monitor that looks at all partitions keeps no tails open."""
         before, self._refreshed_at = self._refreshed_at, loop_time()
         if self.running is not None or self._refreshed_at - before < _FREQUENT_REFRESH_SECONDS:
             tail = await self.open()
@@ -233,7 +233,7 @@ class TailOwner:
                 await self._set_end(await self._last_entry(last))
 
     async def _wait_until_read(self, tail: Tail, position: Position) -> None:
-        """Wait until the tail has met the entry at `position`."""
+        """Wait until the tail has read the entry at `position`."""
         markers = self._search.markers
         async with asyncio.timeout(self._storage.settings.pulsar.operation_timeout_seconds):
             while tail.is_running and tail.reached < position and not markers.are_known(tail.reached.after, position):
@@ -251,7 +251,7 @@ def _is_near_end(position: Position, last: Position) -> bool:
 
 
 async def _first_entry(reader: Reader) -> Entry | None:
-    """The first entry that comes; None for a part of a message, or where none comes soon: it may be a marker."""
+    """The first entry; None if it is a chunk, or if none comes soon: the first may be a marker."""
     with suppress(TimeoutError):
         async with asyncio.timeout(_MARKER_CHECK_SECONDS):
             entry = await reader.receive()

@@ -1,4 +1,4 @@
-"""Look-ups by time in one partition: the first record at or after a time, and the newest of all (KIP-79, KIP-734)."""
+"""Lookups by time in one partition: the first record at or after a time, and the newest record (KIP-79, KIP-734)."""
 
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
@@ -17,7 +17,7 @@ class TimeOffset(NamedTuple):
 
 
 class TimeLookup:
-    """`read` gives the batches from an offset on, of all that is stored; none where no record is left."""
+    """`read` returns the batches from an offset on; none if no record is stored from there on."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class TimeLookup:
         self._threads = threads
 
     async def at(self, timestamp: int) -> TimeOffset | None:
-        """The first record at or after `timestamp` (ms); None if there is none before the end as it is known."""
+        """The first record at or after `timestamp` (ms); None if there is none before the known end."""
         begin = await self._search.find_time(timestamp)
         if begin is None:
             return None
@@ -56,8 +56,8 @@ class TimeLookup:
     async def newest(self) -> TimeOffset | None:
         """The first record with the highest timestamp; None if there is no record.
 
-        The last entry's time mark is a guess: records stored beside it may be newer, and what was to be as new as it
-        says may not be stored.
+        The last entry's time mark is a guess. Records that were in flight with it may be newer, and one as new as the
+        mark may not have been stored.
         """
         last = await self._search.last_batch(await self._search.last_position())
         if last is None:
@@ -69,7 +69,7 @@ class TimeLookup:
         return found
 
     async def _newest_below(self, high: int) -> TimeOffset | None:
-        """The same where no record is as new as `high`."""
+        """The newest record, where none is as new as `high`."""
         best = await self.at(-1)
         while best is not None and best.timestamp + 1 < high:
             middle = (best.timestamp + high + 1) // 2

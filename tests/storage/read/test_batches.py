@@ -1,4 +1,4 @@
-"""What takes long is turned over in a thread, whoever wrote it and whatever it claims; the rest when there is time."""
+"""Slow conversions run in a thread, whatever the entry claims; the others run at once while there is time."""
 
 import asyncio
 import gzip
@@ -73,7 +73,7 @@ QUICK = {
 
 
 @pytest.mark.parametrize("name", SLOW)
-async def test_what_takes_long_is_turned_over_in_a_thread(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow_conversions_run_in_a_thread(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     threads, to_kafka = set[int](), entries.to_kafka
 
     def noted(*args: Any, **options: Any) -> bytes:
@@ -93,7 +93,7 @@ async def test_what_takes_long_is_turned_over_in_a_thread(name: str, monkeypatch
 
 
 @pytest.mark.parametrize("name", QUICK)
-async def test_what_is_soon_done_is_done_at_once_while_there_is_time(name: str) -> None:
+async def test_quick_conversions_run_at_once_within_the_deadline(name: str) -> None:
     first, second = QUICK[name](), QUICK[name]()
     assert kafka_batches_nowait([first, second], LIMIT, 0.0) is None
     assert not first.is_converted

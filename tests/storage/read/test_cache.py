@@ -1,4 +1,4 @@
-"""What is kept in memory, and what goes when there is too much; with batches made by hand, no Pulsar."""
+"""What is kept in memory, and what is dropped first; with batches made by hand, without Pulsar."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_offsets_that_hold_no_record_are_no_hole() -> None:
     assert bases(other.slice(15, 1 << 30)) == [20], "and what was known stays so"
 
 
-def test_what_was_read_first_goes_first() -> None:
+def test_the_batch_added_first_is_dropped_first() -> None:
     shared = cache(5 * 110_000)
     one, other = OlderBatches(shared), OlderBatches(shared)
     one.add(0, [batch(0), batch(10)])
@@ -93,7 +93,7 @@ def test_what_was_read_first_goes_first() -> None:
     assert bases(other.slice(0, 1 << 30)) == [0, 10, 20, 30]
 
 
-def test_each_kind_has_half_and_what_the_other_leaves() -> None:
+def test_recent_and_older_batches_have_half_each_and_what_the_other_leaves() -> None:
     shared = cache(10 * 110_000)
     older, recent = OlderBatches(shared), Recent(shared.recent)
     older.add(0, [batch(10 * n) for n in range(20)])
@@ -129,7 +129,7 @@ def test_small_batches_count_for_what_their_objects_take() -> None:
     assert len([n for n in range(1000) if older.slice(n, 1)]) < 50
 
 
-def test_what_closes_leaves_nothing_behind() -> None:
+def test_a_closed_partition_leaves_nothing_in_memory() -> None:
     shared = cache()
     older, other = OlderBatches(shared), OlderBatches(shared)
     older.add(0, [batch(0)])

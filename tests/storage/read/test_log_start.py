@@ -1,4 +1,4 @@
-"""When Pulsar is asked where a log starts; what it says is made up here."""
+"""When Pulsar is asked where a log starts; its answers are made up here."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def start(*answers: int | Exception | None) -> tuple[LogStart, SearchAnswers]:
     return LogStart("topic", cast(Any, search), end, search.load, search.open_at_start), search
 
 
-async def test_it_is_asked_for_once_and_then_known() -> None:
+async def test_the_start_is_asked_for_once() -> None:
     begin, search = start(7)
     assert [await begin.get(), await begin.get(), await begin.get_fresh(60)] == [7, 7, 7]
     assert search.answers == []
 
 
-async def test_a_tail_that_opens_there_tells_it() -> None:
+async def test_the_start_is_learnt_from_a_tail_opened_there() -> None:
     begin, search = start(9)
 
     async def open_at_start() -> int:
@@ -56,21 +56,21 @@ async def test_a_tail_that_opens_there_tells_it() -> None:
     assert search.answers == [9], "Pulsar was asked once more"
 
 
-async def test_it_never_goes_back_and_an_empty_log_starts_at_its_end() -> None:
+async def test_the_start_never_decreases_and_an_empty_log_starts_at_its_end() -> None:
     begin, _ = start(7, 5, None)
     assert [await begin.find(), await begin.find(), await begin.find()] == [7, 7, 100]
     begin.raise_to(50)
     assert begin.offset == 100
 
 
-async def test_what_was_known_too_long_ago_is_asked_for_again() -> None:
+async def test_an_old_start_is_asked_for_again() -> None:
     begin, search = start(7, 8)
     await begin.get()
     assert await begin.get_fresh(-1) == 8
     assert search.answers == []
 
 
-async def test_where_pulsar_cannot_say_what_was_known_stays(caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_known_start_stays_if_pulsar_cannot_be_asked(caplog: pytest.LogCaptureFixture) -> None:
     begin, _ = start(7, PulsarError(11))
     await begin.get()
     assert await begin.get_fresh(-1) == 7

@@ -1,4 +1,4 @@
-"""Markers, which the broker shows no reader, take offsets and end no wait; on a real Pulsar."""
+"""Markers, which no reader gets, have offsets and end no wait; on a real Pulsar."""
 
 import pytest
 
@@ -47,7 +47,7 @@ async def test_a_log_that_ends_with_markers_ends_before_them(bench: Bench) -> No
     assert await offsets(log, 0) == [0, 1]
     newest = await log.newest()
     assert newest is not None and newest.offset == 1
-    for offset in (2, 4, 5):  # whoever has read past the markers elsewhere goes on from there
+    for offset in (2, 4, 5):  # a consumer that has read past the markers elsewhere continues from there
         assert await log.read(offset, 100, 10) == []
     with pytest.raises(KafkaError) as raised:
         await log.read(6, 100, 10)

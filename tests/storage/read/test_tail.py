@@ -1,4 +1,4 @@
-"""The tail of a partition: its reader and this process's own appends bring entries, in any order of the two."""
+"""The tail of a partition gets entries from its reader and from own appends, in any order of the two."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def interleavings(count: int) -> list[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("order", interleavings(3), ids="-".join)
-async def test_each_entry_is_there_once_and_in_order_whoever_brings_it_first(
+async def test_each_entry_is_there_once_and_in_order_from_receipt_or_reader(
     partition: Partition, order: tuple[str, ...]
 ) -> None:
     at = {"receipt": 0, "entry": 0}
@@ -101,7 +101,7 @@ async def test_each_entry_is_there_once_and_in_order_whoever_brings_it_first(
 
 
 @pytest.mark.parametrize(("first", "when"), list(product(["receipt", "entry"], range(2))))
-async def test_who_waits_is_woken_when_the_entry_can_be_read(partition: Partition, first: str, when: int) -> None:
+async def test_a_waiter_is_woken_when_the_entry_can_be_read(partition: Partition, first: str, when: int) -> None:
     """Behind an entry of another writer that the reader has not brought yet, a receipt alone makes nothing readable."""
     other, own = entry(0), entry(1)
     steps = [partition.acknowledge(own), partition.receive(other)]
@@ -134,7 +134,7 @@ async def test_the_lost_wake_up(partition: Partition) -> None:
     assert partition.bases() == [0]
 
 
-async def test_what_runs_ahead_of_the_reader_is_bounded_and_comes_by_it(partition: Partition) -> None:
+async def test_entries_ahead_of_the_reader_are_bounded_and_come_from_it(partition: Partition) -> None:
     size = 1 << 20
     for number in range(1, 10):  # entry 0 is another writer's
         await partition.acknowledge(entry(number, size=size))

@@ -1,4 +1,4 @@
-"""Look-ups by time on a real Pulsar, compared with a look at every record."""
+"""Lookups by time on a real Pulsar, compared with a look at every record."""
 
 from __future__ import annotations
 
