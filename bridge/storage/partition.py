@@ -9,6 +9,7 @@ from bridge.errors import BridgeError, KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.consumer import Reader
 from bridge.pulsar.types import Entry, Position, PulsarError
+from bridge.storage import topic_properties
 from bridge.storage.append.appender import Appender
 from bridge.storage.append.duplicates import DuplicateFinder
 from bridge.storage.append.preparation import Plan, PreparedEntry
@@ -24,7 +25,6 @@ from bridge.storage.read.tail import TopicRecreated
 from bridge.storage.read.tail_owner import TailOwner
 from bridge.storage.read.time_lookup import TimeLookup, TimeOffset
 from bridge.storage.services import Storage
-from bridge.storage.topics import topic_properties
 
 
 class PartitionLog:
@@ -43,9 +43,16 @@ class PartitionLog:
         self._search = Search(
             topic, storage.client, storage.admin, storage.metrics, storage.maker(), self._index, storage.threads
         )
-        duplicates = DuplicateFinder(topic, storage.client, self._search, storage)
-        self._appender = Appender(topic, storage, self.end, duplicates, self)
-        self._tails = TailOwner(storage, self.end, self._search, self._open_reader, self._tail_failed)
+        duplicates = DuplicateFinder(
+            topic, storage.client, self._search, storage.threads, storage.far_searches, storage.largest_batch
+        )
+        self._appender = Appender(
+            topic, storage.writer, storage.client, self.end, duplicates, storage.missing, self, storage.metrics
+        )
+        self._tails = TailOwner(
+            self.end, self._search, self._open_reader, self._tail_failed,
+            storage.cache, storage.maker, storage.threads, storage.settings,
+        )  # fmt: skip
         self._start = LogStart(topic, self._search, self.end, self._tails.load_end, self._tails.open_at_start)
         self._log_reader = LogReader(
             self._start, self.end, self.earliest, self._tails, self._search, self._index, storage.catch_up_readers,

@@ -81,7 +81,7 @@ MUTATIONS = (
         "test_faults", "test_idempotent_producers_with_patience",
     ),
     Mutation(
-        "a later batch succeeds before an earlier one that failed", "storage/append/appender.py",
+        "a later batch succeeds before an earlier one that failed", "storage/append/pending_append.py",
         "    if before is None:\n        answer.set_result(base)\n",
         "    if True:\n        answer.set_result(base)\n",
         "test_faults", "test_no_batch_succeeds_before_an_earlier_one_that_failed",
@@ -93,7 +93,7 @@ MUTATIONS = (
     ),
     Mutation(
         "a producer brings a deleted topic back", "storage/append/appender.py",
-        "name=self._name, must_exist=True)", "name=self._name, must_exist=False)",
+        "name=self._producer_name, must_exist=True)", "name=self._producer_name, must_exist=False)",
         "test_topics_come_and_go", "test_a_topic_deleted_under_writers_and_readers_stays_deleted",
     ),
     Mutation(

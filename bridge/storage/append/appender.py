@@ -6,7 +6,6 @@ Batches of idempotent producers go through writers of their own; all others thro
 import asyncio
 from collections import deque
 from collections.abc import Coroutine
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -14,17 +13,20 @@ from bridge.codec import NO_PRODUCER
 from bridge.errors import KafkaError
 from bridge.futures import failed, following
 from bridge.kafka.error_codes import ErrorCode
+from bridge.metrics import StorageMetrics
+from bridge.pulsar.client import PulsarClient
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from bridge.pulsar.producer import REFUSALS, Producer, Send
-from bridge.pulsar.types import EARLIEST, ClientClosed, Entry, MessageTooLarge, Position, PulsarError, Receipt
+from bridge.pulsar.types import EARLIEST, ClientClosed, Entry, MessageTooLarge, Position, PulsarError
 from bridge.storage.append.duplicates import DuplicateFinder
+from bridge.storage.append.missing_batches import MissingBatches
+from bridge.storage.append.pending_append import PendingAppend, complete_in_order
 from bridge.storage.append.preparation import METADATA_BYTES, PreparedEntry
 from bridge.storage.append.sequences import SequencePosition, SequenceRange
 from bridge.storage.append.writers import ProducerSequence, User, Writer, Writers
 from bridge.storage.error_mapping import translate
 from bridge.storage.offsets import span
 from bridge.storage.read.log_end import LogEnd
-from bridge.storage.services import Storage
 
 _READ_BACK_TRIES = 3
 _INDEX_INTERVAL = 32  # one entry of so many goes into the offset index
@@ -32,20 +34,6 @@ _READ_BACK_INTERVAL_SECONDS = 0.5  # where entries are read back more often, a r
 _R = TypeVar("_R")
 # Holes in what is known of timestamps that are read, in so many seconds: more are a busy writer's beside us.
 _MAX_HOLES, _HOLES_SECONDS = 10, 10.0
-
-
-@dataclass(slots=True)
-class _PendingAppend:
-    """One append on its way to its offset."""
-
-    entry: PreparedEntry
-    producer: str  # the Pulsar producer's name
-    after: Position  # the last position known when it was sent
-    offset: asyncio.Future[int]
-    client_future: asyncio.Future[int]  # the same to the client; another where what the client gives up must go on
-    before: asyncio.Future[int] | None  # the client's answer to the batch before, where it has none yet
-    send: Send = field(init=False)
-    receipt: Receipt | None = None
 
 
 class AppendListener(Protocol):
@@ -68,23 +56,32 @@ class Appender:
     """One partition's producer. Offsets come out in the order of the appends."""
 
     def __init__(
-        self, topic: str, storage: Storage, end: LogEnd, duplicates: DuplicateFinder, listener: AppendListener
+        self,
+        topic: str,
+        producer_name: str,
+        client: PulsarClient,
+        end: LogEnd,
+        duplicates: DuplicateFinder,
+        missing: MissingBatches,
+        listener: AppendListener,
+        metrics: StorageMetrics,
     ) -> None:
+        """`producer_name`: of the producer that sends the batches of no idempotent producer; this process's own."""
         self._topic = topic
-        self._client = storage.client
-        self._name = storage.writer
-        self._missing = storage.missing
-        self._metrics = storage.metrics
+        self._producer_name = producer_name
+        self._client = client
+        self._missing = missing
+        self._metrics = metrics
         self._end = end
         self._duplicates = duplicates
         self._listener = listener
-        self._writers = Writers(topic, storage.client)
+        self._writers = Writers(topic, client)
         self._last = (EARLIEST, 0)  # the position of the last append, and the offset after it
         self._under_way: set[asyncio.Future[int]] = set()
         self._read_back_at = float("-inf")
         self._producer: Producer | None = None
         self._closed = False
-        self._unresolved: deque[_PendingAppend] = deque()
+        self._unresolved: deque[PendingAppend] = deque()
         self._resolver: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._filling: asyncio.Task[None] | None = None
@@ -116,7 +113,7 @@ class Appender:
         if known is None:
             known = self._background(self._find_repeated(prepared, batch, writer))
         known.add_done_callback(lambda _: prepared.release())
-        writer.answer = following(known, lambda answer, base: _complete_in_order(answer, base, before))
+        writer.answer = following(known, lambda answer, base: complete_in_order(answer, base, before))
         return writer.answer
 
     def _append_next(self, prepared: PreparedEntry, batch: SequenceRange, writer: Writer) -> "asyncio.Future[int]":
@@ -145,15 +142,15 @@ class Appender:
         *,
         own_client_future: bool = False,
         before: "asyncio.Future[int] | None" = None,
-    ) -> _PendingAppend:
+    ) -> PendingAppend:
         loop = asyncio.get_running_loop()
         offset: asyncio.Future[int] = loop.create_future()
         client_future: asyncio.Future[int] = loop.create_future() if own_client_future else offset
-        return _PendingAppend(
+        return PendingAppend(
             prepared, producer.name, Position(*self._end.anchor.position), offset, client_future, before
         )
 
-    def _send(self, pending: _PendingAppend, producer: Producer, metadata: MessageMetadata) -> None:
+    def _send(self, pending: PendingAppend, producer: Producer, metadata: MessageMetadata) -> None:
         self._under_way.add(pending.offset)
         pending.offset.add_done_callback(self._under_way.discard)
         prepared = pending.entry
@@ -167,7 +164,7 @@ class Appender:
         if failed(offset) and epoch == writer.epoch:
             self._writers.drop(producer_id, writer)
 
-    def _give_up_if_cancelled(self, pending: _PendingAppend, producer: Producer, offset: "asyncio.Future[int]") -> None:
+    def _give_up_if_cancelled(self, pending: PendingAppend, producer: Producer, offset: "asyncio.Future[int]") -> None:
         if offset.cancelled() and not pending.send.future.done():
             producer.cancel(pending.send)
 
@@ -233,12 +230,12 @@ class Appender:
         if self._producer is None:
             if self._closed:  # nobody would close this one, and its name would keep others out
                 raise ClientClosed("the partition")
-            self._producer = self._client.producer(self._topic, name=self._name, must_exist=True)
+            self._producer = self._client.producer(self._topic, name=self._producer_name, must_exist=True)
         return self._producer
 
     # --- from a receipt to an offset ------------------------------------------------------------------------------
 
-    def _on_outcome(self, pending: _PendingAppend, send: Send) -> None:
+    def _on_outcome(self, pending: PendingAppend, send: Send) -> None:
         pending.entry.release()
         error = send.future.exception()
         if error is not None:
@@ -255,7 +252,7 @@ class Appender:
             if self._resolver is None or self._resolver.done():
                 self._resolver = asyncio.get_running_loop().create_task(self._resolve())
 
-    def _finish_nowait(self, pending: _PendingAppend) -> bool:
+    def _finish_nowait(self, pending: PendingAppend) -> bool:
         """Finish an append whose offset can be counted; False where Pulsar has to be asked."""
         receipt = pending.receipt
         base = None if receipt is None else self._end.base_offset_nowait(receipt, pending.entry.record_count)
@@ -271,7 +268,7 @@ class Appender:
             if self._unresolved and self._unresolved[0] is pending:  # close() takes them all
                 self._unresolved.popleft()
 
-    async def _resolve_one(self, pending: _PendingAppend) -> None:
+    async def _resolve_one(self, pending: PendingAppend) -> None:
         try:
             if not self._finish_nowait(pending):
                 self._finish(pending, await self._look_up_offset(pending))
@@ -279,7 +276,7 @@ class Appender:
             self._end.time_marks.failed(pending.entry.max_timestamp, maybe_stored=True)
             self._fail(pending, error)
 
-    def _finish(self, pending: _PendingAppend, base: int) -> None:
+    def _finish(self, pending: PendingAppend, base: int) -> None:
         receipt, prepared = pending.receipt, pending.entry
         end = base + prepared.record_count
         stored = None if receipt is None or receipt.duplicate else receipt.position
@@ -293,7 +290,7 @@ class Appender:
             self._missing.stored(self._topic, *prepared.producer)
         if not pending.offset.done():
             pending.offset.set_result(base)
-        _complete_in_order(pending.client_future, base, pending.before)
+        complete_in_order(pending.client_future, base, pending.before)
         if stored is None:  # a duplicate's offset was told long ago
             return
         position, next_offset = self._last
@@ -306,7 +303,7 @@ class Appender:
         if self._end.time_marks.hole is not None:
             self._fill_hole(stored, base)
 
-    def _fail(self, pending: _PendingAppend, error: BaseException) -> None:
+    def _fail(self, pending: PendingAppend, error: BaseException) -> None:
         if pending.entry.producer != NO_PRODUCER:
             refused = isinstance(error, MessageTooLarge) or (type(error) is PulsarError and error.code in REFUSALS)
             self._missing.note(self._topic, *pending.entry.producer, refused=refused)
@@ -314,7 +311,7 @@ class Appender:
             if not offset.done():
                 offset.set_exception(translate(error))
 
-    async def _look_up_offset(self, pending: _PendingAppend) -> int:
+    async def _look_up_offset(self, pending: PendingAppend) -> int:
         """The base offset of an append that does not directly follow the last known one: read it back."""
         receipt, count = pending.receipt, pending.entry.record_count
         assert receipt is not None  # noqa: S101 — only appends with one get here
@@ -372,21 +369,3 @@ class Appender:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-
-def _complete_in_order(answer: "asyncio.Future[int]", base: int, before: "asyncio.Future[int] | None") -> None:
-    """Answer with an offset, after the batch before, and only if that had one too.
-
-    Clients take the success of a batch for that of all before it: librdkafka would tell of those as delivered, without
-    their offsets. Given up, the batch is sent again as they are, and found.
-    """
-    if answer.done():
-        return
-    if before is None:
-        answer.set_result(base)
-    elif not before.done():
-        before.add_done_callback(lambda before: _complete_in_order(answer, base, before))
-    elif failed(before):
-        answer.cancel()
-    else:
-        answer.set_result(base)

@@ -13,12 +13,12 @@ from bridge.pulsar.client import PulsarClient
 from bridge.pulsar.types import EARLIEST, Entry, Position
 from bridge.storage import entries
 from bridge.storage.append.preparation import PreparedEntry
-from bridge.storage.append.time_marks import TimeMarks
 from bridge.storage.error_mapping import translated
 from bridge.storage.offsets import span
 from bridge.storage.read.batches import Batch
 from bridge.storage.read.search import Search
-from bridge.storage.services import Storage
+from bridge.storage.time_marks import TimeMarks
+from bridge.worker_threads import WorkerThreads
 
 _log = log.get(__name__)
 
@@ -60,13 +60,22 @@ class _SequenceScan:
 class DuplicateFinder:
     """What one partition holds, looked at entry by entry."""
 
-    def __init__(self, topic: str, client: PulsarClient, search: Search, storage: Storage) -> None:
+    def __init__(
+        self,
+        topic: str,
+        client: PulsarClient,
+        search: Search,
+        threads: WorkerThreads,
+        far_searches: asyncio.Semaphore,
+        max_batch_bytes: int,
+    ) -> None:
+        """`far_searches` bounds how many searches go far back at once; `max_batch_bytes`: of an entry, uncompressed."""
         self._topic = topic
         self._client = client
         self._search = search
-        self._limit = storage.largest_batch
-        self._far = storage.far_searches
-        self._threads = storage.threads
+        self._threads = threads
+        self._far_searches = far_searches
+        self._max_batch_bytes = max_batch_bytes
 
     async def find_near(self, prepared: PreparedEntry) -> int | None:
         """The base offset of an idempotent producer's batch that is among the last entries; None where it is not."""
@@ -133,7 +142,7 @@ class DuplicateFinder:
 
     async def _find_far(self, prepared: PreparedEntry) -> int | None:
         try:
-            async with self._far, asyncio.timeout(_SEARCH_TIMEOUT_SECONDS):
+            async with self._far_searches, asyncio.timeout(_SEARCH_TIMEOUT_SECONDS):
                 base = await self._find(
                     await self._search.position_before_last(_FAR_ENTRIES), _SequenceScan(*_sequences(prepared))
                 )
@@ -157,7 +166,7 @@ class DuplicateFinder:
         if first is not None:
             async with aclosing(self._behind(first.position.before)) as found:
                 async for entry in found:
-                    batch = Batch(entry, entry.payload, self._limit)
+                    batch = Batch(entry, entry.payload, self._max_batch_bytes)
                     if batch.base >= end:
                         break
                     if batch.next > at:

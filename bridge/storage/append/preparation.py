@@ -26,7 +26,7 @@ from bridge.pulsar.pb.PulsarApi_pb2 import CompressionType, MessageMetadata
 from bridge.storage.append.conversion_memory import ConversionMemory, Reservation
 from bridge.storage.entries import ATTRIBUTES_AT, FORMAT_PROPERTY, KAFKA, PROPERTY, PULSAR, TimeMark, split
 from bridge.storage.error_mapping import translated
-from bridge.storage.topics.topic_properties import AFTER_MAX_MS, BEFORE_MAX_MS, TIMESTAMP_AFTER, TIMESTAMP_BEFORE
+from bridge.storage.topic_properties import AFTER_MAX_MS, BEFORE_MAX_MS, TIMESTAMP_AFTER, TIMESTAMP_BEFORE
 
 METADATA_BYTES = 512
 """What an entry's metadata may take, which counts for the broker's limit as well."""

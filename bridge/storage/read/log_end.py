@@ -4,9 +4,9 @@ import asyncio
 from contextlib import suppress
 
 from bridge.pulsar.types import Position, Receipt
-from bridge.storage.append.time_marks import TimeMarks
 from bridge.storage.offsets import Anchor
 from bridge.storage.read.batches import Batch
+from bridge.storage.time_marks import TimeMarks
 
 _MAX_SEEN_ENTRIES = 1024
 """Entries read at the tail whose receipts may still come; far more than are ever in flight."""

@@ -1,13 +1,19 @@
 """Slow reads of one client: they run concurrently, and the next Fetch takes up those that outlast an answer."""
 
 import asyncio
-from collections.abc import Callable, Collection
-from typing import Final, NamedTuple
+from collections.abc import Callable, Collection, Coroutine
+from typing import Any, Final, NamedTuple, Protocol
 
 from bridge.futures import seen
-from bridge.storage.partition import PartitionLog
 
 _MAX_READS: Final = 64  # of one client; what they read stays in memory until its next Fetch
+
+
+class ReadableLog(Protocol):
+    """A partition's log, as far as it is read here."""
+
+    def read(self, offset: int, max_bytes: int, timeout_seconds: float) -> Coroutine[Any, Any, list[bytes]]:
+        """Kafka batches from the one that holds `offset` on; `timeout_seconds` for the first of them."""
 
 
 class ReadRequest(NamedTuple):
@@ -37,9 +43,7 @@ class PendingReads:
         """Whether another read may be started."""
         return len(self._reads) < _MAX_READS
 
-    def start(
-        self, wanted: ReadRequest, log: PartitionLog, limit: int, first_timeout: float, max_reserved: int
-    ) -> None:
+    def start(self, wanted: ReadRequest, log: ReadableLog, limit: int, first_timeout: float, max_reserved: int) -> None:
         """Begin to read up to `limit` bytes; `first_timeout`: the seconds that the first of them may take.
 
         `max_reserved`: the bytes that all reads together reserve at most, as one answer has no more.

@@ -2,7 +2,7 @@
 
 The admin API's ledger list narrows the search to a ledger; inside one, entries are numbered without gaps.
 
-Timestamps need not increase. An entry's time mark (`append/time_marks`) promises that no record before some offset is
+Timestamps need not increase. An entry's time mark (`time_marks`) promises that no record before some offset is
 as new as the time searched for. Entries of other writers promise nothing. They are taken to be at most DISORDER_MS
 older than any record before them. So a search by time finds a place to start from that is never too late. It is as far
 from the record itself as entries were in flight at the same time, or as DISORDER_MS.

@@ -5,18 +5,20 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from bridge.codec import NO_TIMESTAMP
+from bridge.config import Settings
 from bridge.errors import BridgeError, KafkaError
 from bridge.futures import SharedLook, loop_time
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.consumer import Reader
 from bridge.pulsar.types import EARLIEST, LATEST, Entry, Position
 from bridge.storage.entries import TimeMark
-from bridge.storage.read.batches import Batch
+from bridge.storage.read.batches import Batch, BatchMaker
+from bridge.storage.read.cache import Cache
 from bridge.storage.read.chunks import is_chunk
 from bridge.storage.read.log_end import LogEnd
 from bridge.storage.read.search import Search
 from bridge.storage.read.tail import Tail
-from bridge.storage.services import Storage
+from bridge.worker_threads import WorkerThreads
 
 _MARKER_CHECK_SECONDS = 1.0
 """How long to wait for an entry before asking whether it is a marker, which no reader gets."""
@@ -30,16 +32,22 @@ class TailOwner:
 
     def __init__(
         self,
-        storage: Storage,
         end: LogEnd,
         search: Search,
         reader: Callable[[Position], Awaitable[Reader]],
         on_failure: Callable[[BridgeError], None],
+        cache: Cache,
+        make_maker: Callable[[], BatchMaker],
+        threads: WorkerThreads,
+        settings: Settings,
     ) -> None:
         """`reader` opens a reader at a position. `on_failure` is called when a tail has ended by itself."""
         self.end_loaded = False
         """Whether the end of the log has been learnt once."""
-        self._storage = storage
+        self._cache = cache
+        self._make_maker = make_maker
+        self._threads = threads
+        self._settings = settings
         self._end = end
         self._search = search
         self._reader = reader
@@ -117,7 +125,7 @@ class TailOwner:
         """Close the tail if it was not used for `storage.tail_idle_seconds`; `now`: loop time."""
         if self._end.has_waiters:
             self._used_at = now
-        idle = now - self._used_at > self._storage.settings.storage.tail_idle_seconds
+        idle = now - self._used_at > self._settings.storage.tail_idle_seconds
         if idle and not self._opening.locked():
             await self._close()
 
@@ -195,8 +203,7 @@ class TailOwner:
         return batch.base
 
     def _new_tail(self, reader: Reader, reached: Position) -> Tail:
-        maker = self._storage.maker()
-        self._tail = Tail(reader, self._end, self._storage.cache, maker, self._on_failure, reached)
+        self._tail = Tail(reader, self._end, self._cache, self._make_maker(), self._on_failure, reached)
         return self._tail
 
     def _check_open(self) -> None:
@@ -212,7 +219,7 @@ class TailOwner:
             end = max(await self._search.next_offset_when_empty(), self._end.offset)
             mark, base = TimeMark(NO_TIMESTAMP, end), end
         else:
-            mark = await batch.time_mark(self._storage.threads)  # no await after this one
+            mark = await batch.time_mark(self._threads)  # no await after this one
             self._end.anchor.observe(batch.position.ledger, batch.position.entry, batch.next)
             end, base = batch.next, batch.base
         if not self.end_loaded:
@@ -235,7 +242,7 @@ class TailOwner:
     async def _wait_until_read(self, tail: Tail, position: Position) -> None:
         """Wait until the tail has read the entry at `position`."""
         markers = self._search.markers
-        async with asyncio.timeout(self._storage.settings.pulsar.operation_timeout_seconds):
+        async with asyncio.timeout(self._settings.pulsar.operation_timeout_seconds):
             while tail.is_running and tail.reached < position and not markers.are_known(tail.reached.after, position):
                 grown: asyncio.Future[None] = asyncio.get_running_loop().create_future()
                 tail.add_waiter(grown)

@@ -11,11 +11,12 @@ from bridge.errors import KafkaError
 from bridge.futures import Cached
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.admin import AdminError
+from bridge.storage import topic_properties
 from bridge.storage.error_mapping import translated
 from bridge.storage.names import Names
 from bridge.storage.partition import PartitionLog
 from bridge.storage.services import Storage
-from bridge.storage.topics import configs, topic_properties
+from bridge.storage.topics import configs
 from bridge.storage.topics.configs import ConfigEntry, Policies, TopicDefaults
 from bridge.storage.topics.namespace_defaults import NamespaceDefaults
 from bridge.storage.topics.topic import Topic

@@ -10,7 +10,7 @@ from enum import Enum, IntEnum
 from typing import Final
 
 from bridge.storage.entries import KAFKA, PULSAR
-from bridge.storage.topics.topic_properties import TIMESTAMP_AFTER, TIMESTAMP_BEFORE
+from bridge.storage.topic_properties import TIMESTAMP_AFTER, TIMESTAMP_BEFORE
 
 INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1

@@ -13,8 +13,7 @@ from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.admin import Retention
 from bridge.storage.entries import KAFKA, PULSAR
-from bridge.storage.topics.config_table import INT32_MAX, INT64_MAX, TABLE, Config, ConfigSupport, ConfigType
-from bridge.storage.topics.topic_properties import (
+from bridge.storage.topic_properties import (
     AFTER_MAX_MS,
     BEFORE_MAX_MS,
     TIMESTAMP_AFTER,
@@ -22,6 +21,7 @@ from bridge.storage.topics.topic_properties import (
     entry_format,
     is_compacted,
 )
+from bridge.storage.topics.config_table import INT32_MAX, INT64_MAX, TABLE, Config, ConfigSupport, ConfigType
 
 COMPACTION_THRESHOLD: Final = 64 * 1024 * 1024
 """The bytes of new data after which Pulsar compacts a topic with cleanup.policy=compact."""

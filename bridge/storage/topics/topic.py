@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from bridge.futures import Cached
+from bridge.storage import topic_properties
 from bridge.storage.partition import PartitionLog
-from bridge.storage.topics import topic_properties
 
 UUID_PROPERTY = "kafkaTopicUUID"
 """Where KoP kept the topic id, and where the bridge keeps it."""

@@ -13,13 +13,12 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.admin import AdminError
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import PulsarError
-from bridge.storage import names
+from bridge.storage import names, topic_properties
 from bridge.storage.append.producer_ids import ProducerIds
 from bridge.storage.error_mapping import translated
 from bridge.storage.names import Names
 from bridge.storage.partition import PartitionLog
 from bridge.storage.services import Storage
-from bridge.storage.topics import topic_properties
 from bridge.storage.topics.administration import Administration
 from bridge.storage.topics.creation import PartitionLimit, check_new_topic, translate_conflict
 from bridge.storage.topics.negative_cache import NegativeCache

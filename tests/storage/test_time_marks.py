@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bridge.codec import NO_TIMESTAMP
-from bridge.storage.append.time_marks import TimeMarks
 from bridge.storage.entries import NO_PROMISE, UNSAID, TimeMark
+from bridge.storage.time_marks import TimeMarks
 from tests.support.effort import examples
 
 

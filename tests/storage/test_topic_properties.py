@@ -3,7 +3,7 @@
 import pytest
 
 from bridge.codec.compression import KafkaCodec
-from bridge.storage.topics import topic_properties
+from bridge.storage import topic_properties
 
 
 def test_configs_come_back() -> None:
