@@ -1,1 +1,1 @@
-"""Spark jobs that move, check and describe the records of Kafka endpoints, the bridge among them."""
+"""Spark jobs that move, check and describe the records of Kafka endpoints, such as the bridge."""

@@ -1,4 +1,4 @@
-"""Appends records to the partitions they came from, in order, and learns from the targets alone how far it has come.
+"""Appends records to the partitions they came from, in order, and reads its progress from the targets alone.
 
 The last record of a target partition names the source record it was made of, so that a process that was killed goes on
 behind it: a partition's log is always a prefix of what is to be written. That holds for one writer. Every chunk is
@@ -32,7 +32,7 @@ _WRITING = {
     "kafka.batch.size": "131072",
     # every record carries four headers that hardly differ; in the benchmark a job then takes three fifths of the time
     "kafka.compression.type": "lz4",
-    # the target says what is too large for it, not the client
+    # the target decides what is too large, not the client
     "kafka.max.request.size": "16777216",
 }
 _TAIL = 100
@@ -80,7 +80,7 @@ class Appender:
                 tails = self._tails(bounds)
                 if endpoint.ends(wanted) == {key: held.latest for key, held in bounds.items()}:
                     break
-            # what a killed process had sent is still coming in
+            # what a killed process had sent is still arriving
         else:
             raise DataLoss(f"another writer writes to {', '.join(sorted(self._names.values()))}")
         self._ends = {key: held.latest for key, held in bounds.items()}
@@ -139,7 +139,7 @@ class Appender:
 
 
 def source_columns(frame: "DataFrame") -> "DataFrame":
-    """The places of a target's records, and of the records they were made of."""
+    """The offsets of a target's records, and of the records they were made of."""
     return frame.select(
         "topic",
         "partition",
@@ -151,7 +151,7 @@ def source_columns(frame: "DataFrame") -> "DataFrame":
 
 
 def next_offset(target: Partition, held: Bounds, source: Partition, tail: Sequence[Stamp]) -> int | None:
-    """The source offset to go on at; None for a partition that was not written to yet."""
+    """The source offset to continue at; None for a partition that was not written to yet."""
     if held.latest == 0:
         return None
     if not tail:
@@ -165,7 +165,7 @@ def next_offset(target: Partition, held: Bounds, source: Partition, tail: Sequen
 
 
 def prepare_targets(options: EndpointOptions, names: Mapping[str, str], sources: Sequence[Partition]) -> list[str]:
-    """See that every target has the partitions it needs; return the topics that are to be created. Writes nothing."""
+    """Check that every target has the partitions it needs; return the topics that are to be created. Writes nothing."""
     with KafkaEndpoint(options) as endpoint:
         existing = endpoint.topics()
         partitions = endpoint.partitions(existing & set(names.values()))

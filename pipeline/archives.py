@@ -1,4 +1,4 @@
-"""An archive's own account beside its Parquet files: what it is of, what each batch was to hold, what each holds.
+"""An archive's description beside its Parquet files: its source, and each batch's plan and manifest.
 
 DIR/topic=T/date=D/batch=N/*.parquet are the records. DIR/_bridge/ holds `archive.json`, and for each batch a plan,
 written before its files, and a manifest, written after them. A plan without a manifest is a batch that was interrupted:
@@ -46,13 +46,13 @@ class Manifest:
 
 
 class Archive:
-    """The account of one archive."""
+    """The description of one archive."""
 
     def __init__(self, files: Files) -> None:
         self.files = files
 
     def about(self) -> dict[str, Any] | None:
-        """What it is of; None for an empty place. Usage when other files are there."""
+        """Its source; None for an empty directory. Usage when other files are there."""
         about: dict[str, Any] | None = self.files.read(f"{STATE}/archive.json")
         if about is None:
             if set(self.files.names()) - {STATE}:
@@ -63,18 +63,18 @@ class Archive:
         return about
 
     def existing(self) -> dict[str, Any]:
-        """What it is of, where there must be one."""
+        """Its source, which must be there."""
         about = self.about()
         if about is None:
             raise Usage(f"{self.files} is no archive")
         return about
 
     def begin(self, about: dict[str, Any]) -> None:
-        """Make an empty place an archive."""
+        """Make an empty directory an archive."""
         self.files.write(f"{STATE}/archive.json", {"format": FORMAT, **about})
 
     def manifests(self) -> list[Manifest]:
-        """Every batch that is whole, in order; DataLoss where one between others is not accounted for."""
+        """Every complete batch, in order; DataLoss if one between others has no manifest."""
         names = [name for name in self.files.names(STATE) if name.startswith("manifest-")]
         manifests = [Manifest.of_json(self.files.read(f"{STATE}/{name}")) for name in names]
         if [each.batch for each in manifests] != list(range(len(manifests))):
@@ -87,7 +87,7 @@ class Archive:
         return None if plan is None else list(_ranges_of(plan["ranges"]))
 
     def plan(self, batch: int, ranges: list[TopicRange], partitions: dict[str, int]) -> None:
-        """Say what a batch will hold, before any of it is written, and how many partitions each topic has."""
+        """Write what a batch will hold, before any of its files, and how many partitions each topic has."""
         content = {"batch": batch, "ranges": _ranges_json(ranges), "partitions": partitions}
         self.files.write(_name("plan", batch), content)
 
@@ -100,7 +100,7 @@ class Archive:
         return counts
 
     def finish(self, manifest: Manifest) -> None:
-        """Say that a batch is whole."""
+        """Write that a batch is complete."""
         self.files.write(_name("manifest", manifest.batch), manifest.as_json())
 
 
@@ -110,7 +110,7 @@ def ends(manifests: list[Manifest]) -> dict[Partition, int]:
 
 
 def bounds(manifests: list[Manifest]) -> dict[Partition, Bounds]:
-    """What of each partition is archived; DataLoss where batches do not follow each other."""
+    """The archived range of each partition; DataLoss if batches are not consecutive."""
     found: dict[Partition, Bounds] = {}
     for manifest in manifests:
         for each in manifest.ranges:
@@ -122,7 +122,7 @@ def bounds(manifests: list[Manifest]) -> dict[Partition, Bounds]:
 
 
 def batch_name(batch: int) -> str:
-    """As it stands in paths, so that names sort as numbers do."""
+    """As in paths, so that names sort as numbers do."""
     return f"{batch:08d}"
 
 

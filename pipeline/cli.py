@@ -21,7 +21,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one job."""
     jobs = all_jobs()
     arguments = make_parser(jobs).parse_args(argv)
-    logging.disable(logging.CRITICAL)  # what libraries trace at length is told in one line
+    logging.disable(logging.CRITICAL)  # one line replaces the long traces of libraries
     progress = Progress(arguments.progress)
     context = Context(session_options(arguments), progress, Report(arguments.report, arguments.job))
     context.catch_signals()
@@ -33,14 +33,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run(job: Job, arguments: argparse.Namespace, context: Context) -> int:
-    """Run a job in a context, write its report, and turn what ends it early into one line."""
+    """Run a job in a context, write its report, and report what ends it early in one line."""
     code, error = 4, None
     try:
         code = job.run(arguments, context)
     except KeyboardInterrupt:
         code, error = _INTERRUPTED
     except Exception as failure:
-        # an interruption makes what is under way fail, and libraries tell that in errors of their own
+        # an interruption makes running work fail, which libraries report in errors of their own
         found = failure if isinstance(failure, PipelineError) else failure_of(failure)
         if context.interrupted:
             code, error = _INTERRUPTED

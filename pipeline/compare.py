@@ -38,7 +38,7 @@ class Verdict:
 
 
 def digests(rows: "DataFrame", ranges: Sequence[TopicRange]) -> dict[Partition, Digest]:
-    """One scan. Places count from the start of each range, so that the sides need not begin at the same offset."""
+    """One scan. Positions count from the start of each range, so that the sides need not begin at the same offset."""
     from pyspark.sql import functions as f
 
     if not ranges:
@@ -92,7 +92,7 @@ def _first(findings: "DataFrame") -> "DataFrame":
 
 
 def _missing(findings: "DataFrame") -> "DataFrame":
-    """Offsets that follow each other keep the same distance to their number: so runs are told apart."""
+    """Offsets that follow each other keep the same distance to their number: so runs are distinguished."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 

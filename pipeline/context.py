@@ -51,7 +51,7 @@ class Context:
     def close(self) -> None:
         """Stop the session if it was started here."""
         if self._given is None and "spark" in self.__dict__:
-            # what was interrupted has been told in one line already
+            # the interruption was already reported in one line
             self.spark.sparkContext.setLogLevel("OFF")
             self.spark.stop()
 

@@ -1,6 +1,6 @@
 """Hashes that tell whether two sets of records are the same: of each field, each record, and their sums.
 
-A record's hash covers key, value, headers and time, with what is null told apart from what is empty; headers of ours
+A record's hash covers key, value, headers and time, with null different from empty; headers of ours
 (`provenance`) are left out. Sums of hashes do not depend on order, so a partition is summed where it is read and only
 the sums travel. xxHash64 is no cryptographic hash: it finds accidents, not forgers.
 """
@@ -18,7 +18,7 @@ _LOW_HALF = 0xFFFFFFFF
 
 
 def hashed(frame: "DataFrame", *, times: bool = True) -> "DataFrame":
-    """The records' places and hashes, without the records; `times`: whether their times count."""
+    """The records' positions and hashes, without the records; `times`: whether their times count."""
     from pyspark.sql import functions as f
 
     fields = frame.select(
@@ -40,14 +40,14 @@ def record_hash() -> "Column":
 
 
 def content_sums() -> "list[Column]":
-    """Aggregates over `hashed` rows: what there is, in whatever order."""
+    """Aggregates over `hashed` rows: the records, in any order."""
     from pyspark.sql import functions as f
 
     return _sums(f.col("hash"), "content")
 
 
 def place_sums(place: "Column") -> "list[Column]":
-    """Aggregates over `hashed` rows: what there is at which place."""
+    """Aggregates over `hashed` rows: the records with their positions."""
     from pyspark.sql import functions as f
 
     return _sums(f.xxhash64(f.col("hash"), place), "place")
@@ -62,7 +62,7 @@ def _sums(hashes: "Column", name: str) -> "list[Column]":
 
 
 def _hash_of(column: str) -> "Column":
-    """xxhash64 passes over nulls, so that they must be told."""
+    """xxhash64 passes over nulls, so they are marked."""
     from pyspark.sql import functions as f
 
     return f.xxhash64(f.col(column).isNull(), f.coalesce(f.col(column), f.lit(b"")))

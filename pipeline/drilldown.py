@@ -1,4 +1,4 @@
-"""Finds which records differ, where sums have told that some do.
+"""Finds which records differ, where the sums differ.
 
 A row each: topic, partition, kind, a_offset, b_offset, fields. Missing and extra records are on one side only; a
 duplicate is on the other side less often; a corrupt one stands where it should, changed; a reordered one is the same
@@ -20,7 +20,7 @@ KINDS = ("missing", "extra", "duplicate", "corrupt", "reordered")
 _FIELDS = HASHES[1:]
 _CORRUPT = "topic string, partition int, a_offset long, b_offset long, fields string"
 _MOVED = "topic string, partition int, a_offset long, b_offset long"
-# Between two neighbours so many are looked through for records that changed; where more differ, nothing is alike.
+# Between two neighbours, so many records are compared to find changed ones; where more differ, none are alike.
 _LARGEST_GAP = 20_000
 
 
@@ -94,7 +94,7 @@ def _moved(twins: "DataFrame") -> "DataFrame":
 
 
 def _with_gap(unmatched: "DataFrame", kept: "DataFrame", offset: str) -> "DataFrame":
-    """Add between which neighbours a record without a twin stands: its gap, the same on both sides."""
+    """Add between which neighbours a record without a twin is: its gap, the same on both sides."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 

@@ -1,4 +1,4 @@
-"""What a Kafka endpoint says of itself: topics, bounds, offsets at a time, what groups have committed."""
+"""Metadata of a Kafka endpoint: topics, bounds, offsets at a time, committed offsets of groups."""
 
 import logging
 import re
@@ -23,7 +23,7 @@ class Committed(NamedTuple):
 
 
 class KafkaEndpoint:
-    """A connection for questions; records go through Spark."""
+    """A connection for metadata; records go through Spark."""
 
     def __init__(self, options: EndpointOptions) -> None:
         from kafka.admin import KafkaAdminClient
@@ -31,7 +31,7 @@ class KafkaEndpoint:
         self.options = options
         settings = client_settings(options.properties)
         self._isolation = 1 if options.isolation == "read_committed" else 0
-        # its traces say what the one line that the user gets says, at length
+        # its traces repeat the one line that the user gets, at length
         logging.getLogger("kafka").setLevel(logging.CRITICAL + 1)
         with self._one_line():
             self._admin = KafkaAdminClient(
@@ -68,7 +68,7 @@ class KafkaEndpoint:
         }
 
     def create_topic(self, topic: str, partitions: int) -> None:
-        """Create a topic, as many replicas as the cluster likes."""
+        """Create a topic, with the cluster's default number of replicas."""
         with self._one_line():
             self._admin.create_topics({topic: {"num_partitions": partitions}}, wait_for_metadata=True)
 
@@ -89,7 +89,7 @@ class KafkaEndpoint:
         return {} if position.time is None else self._offsets(keys, position.time)
 
     def ranges(self, chosen: Selection, bounds: Mapping[Partition, Bounds]) -> list[TopicRange]:
-        """What a selection means, here and now."""
+        """The ranges of a selection, now."""
         at_start, at_until = self.at(chosen.start, bounds.keys()), self.at(chosen.until, bounds.keys())
         return resolve(bounds, chosen.start, chosen.until, at_start, at_until)
 
@@ -99,7 +99,7 @@ class KafkaEndpoint:
             return sorted(group["group_id"] for group in self._admin.list_groups())
 
     def committed(self, group: str) -> dict[Partition, Committed]:
-        """What a group has committed."""
+        """The committed offsets of a group."""
         with self._one_line():
             found = self._admin.list_group_offsets(group)[group]
         return {
@@ -145,7 +145,7 @@ class KafkaEndpoint:
             raise Endpoint(f"{self.options.bootstrap}: {told}") from None
 
 
-# Properties that say how to talk, as kafka-python calls them; those that tune a Java client are Spark's alone.
+# Properties of the connection, as kafka-python calls them; those that tune a Java client are Spark's alone.
 _SAME = {
     "security.protocol": "security_protocol",
     "sasl.mechanism": "sasl_mechanism",

@@ -10,19 +10,19 @@ class PipelineError(Exception):
 
 
 class Differences(PipelineError):
-    """What was compared is not the same."""
+    """The two sides of a comparison differ."""
 
     exit_code = 1
 
 
 class Usage(PipelineError):
-    """What was asked for cannot be done; nothing has been written."""
+    """The job cannot be done as asked; nothing has been written."""
 
     exit_code = 2
 
 
 class DataLoss(PipelineError):
-    """Records are gone, or an endpoint broke a promise that the job relies on."""
+    """Records are gone, or an endpoint broke a guarantee that the job relies on."""
 
     exit_code = 3
 

@@ -71,7 +71,7 @@ class Files:
 
     @contextmanager
     def alone(self, name: str) -> Iterator[None]:
-        """One process at a time. Only a local disk can tell; elsewhere it is the user's affair."""
+        """One process at a time. Only a local disk can tell; elsewhere the user has to ensure it."""
         if self._root.toUri().getScheme() != "file":
             yield
             return

@@ -52,7 +52,7 @@ def archive_frame(spark: "SparkSession", path: str, ranges: Iterable[TopicRange]
 
 
 def small_frame(spark: "SparkSession", rows: Sequence[Mapping[str, Any]], schema: str) -> "DataFrame":
-    """Facts of ours, by way of JSON: from tuples Spark would make them in Python workers, as if they were many."""
+    """Our own rows, by way of JSON: from tuples Spark would make them in Python workers, as if they were many."""
     from pyspark.sql import functions as f
 
     told = f.from_json(f.lit(json.dumps(rows)), f"array<struct<{schema}>>")

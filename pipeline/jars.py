@@ -42,7 +42,7 @@ def connector_jars(directory: Path | None = None) -> list[Path]:
 
 
 def _wrong(directory: Path) -> list[str]:
-    """The jars that are missing, or not what they were."""
+    """The jars that are missing or changed."""
     return [name for name, sha256 in LOCKED.items() if _sha256(directory / name) != sha256]
 
 
@@ -57,7 +57,7 @@ def _sha256(path: Path) -> str:
 def _fill(target: Path) -> None:
     target.mkdir(parents=True, exist_ok=True)
     with (target / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be at it
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be fetching them
         if not _wrong(target):
             return
         with tempfile.TemporaryDirectory(dir=target) as work:

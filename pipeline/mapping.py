@@ -29,7 +29,7 @@ class KeptMap:
         self.offsets = OffsetMap()
 
     def open(self, about: Mapping[str, Any]) -> None:
-        """Read what is kept; refuse a directory that is not of this copy. Writes nothing."""
+        """Read what is kept; refuse the directory of another copy. Writes nothing."""
         if self._files is None or not self._files.names():
             return
         kept = self._files.read(_ABOUT)
@@ -38,7 +38,7 @@ class KeptMap:
         if kept != about:
             raise Usage(f"{self._files} is the offset map of another copy: {kept}")
         if "_SUCCESS" not in self._files.names(_OFFSETS):
-            return  # it was interrupted: the headers tell all of it once more
+            return  # it was interrupted: the headers have all of it
         path = f"{self._files}/{_OFFSETS}"
         for row in self._spark.read.schema(SCHEMA).parquet(path).orderBy("source_start").collect():
             segment = Segment(row["source_start"], row["source_until"], row["target_start"])

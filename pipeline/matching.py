@@ -1,4 +1,4 @@
-"""Which records moved and which changed, once it is known which have a twin: plain functions without Spark."""
+"""Which records moved and which changed, given which have a twin: plain functions without Spark."""
 
 from array import array
 from bisect import bisect_left
@@ -18,7 +18,7 @@ class Unmatched(NamedTuple):
 
 
 class Changed(NamedTuple):
-    """A record that is there in another form."""
+    """A record that was changed."""
 
     a: int
     b: int

@@ -1,4 +1,4 @@
-"""What traffic a set of records is: sizes, keys, times, gaps; from rows that hold no record any more."""
+"""Measures a set of records: sizes, keys, times, gaps; from rows without the records themselves."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ _BUCKETS = [_SECOND * n for n in (1, 10, 60, 600, 3600, 6 * 3600, 86_400, 7 * 86
 
 
 def outlines(frame: "DataFrame", *, keys: bool) -> "DataFrame":
-    """A row for each record, without it: place, time, size, key's hash (with `keys` the key too), what is null."""
+    """A row for each record, without it: offset, time, size, key's hash (with `keys` the key too), what is null."""
     from pyspark.sql import functions as f
 
     def size(column: str) -> "Column":

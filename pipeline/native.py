@@ -1,4 +1,4 @@
-"""A side of a comparison that is read straight from Pulsar, so that the bridge is checked by something else."""
+"""A side of a comparison that is read directly from Pulsar, so that independent code checks the bridge."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING

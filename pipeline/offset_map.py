@@ -33,7 +33,7 @@ class OffsetMap:
                 yield key, segment
 
     def add(self, source: Partition, segments: Iterable[Segment]) -> None:
-        """Put segments behind those that are there; what goes on without a gap becomes one."""
+        """Append segments; consecutive ones without a gap become one."""
         known = self._segments.setdefault(source, [])
         for segment in sorted(segments):
             last = known[-1] if known else None

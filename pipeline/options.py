@@ -26,7 +26,7 @@ class EndpointOptions:
 
     @property
     def isolation(self) -> str:
-        """What of transactions is read. A consumer's own default also gives what was aborted, which no job wants."""
+        """Which records of transactions are read. A consumer's default includes aborted ones, which no job wants."""
         return self.properties.get("isolation.level", "read_committed")
 
     def spark_options(self) -> dict[str, str]:
@@ -128,7 +128,7 @@ def selection(arguments: argparse.Namespace) -> Selection:
 
 
 def lasting_selection(arguments: argparse.Namespace) -> Selection:
-    """A selection for jobs that are started again to go on: it must mean the same then."""
+    """A selection for jobs that continue when started again: it must mean the same then."""
     chosen = selection(arguments)
     if chosen.start.named == "latest":
         raise Usage("--from latest would be another place at each start: give the time instead")

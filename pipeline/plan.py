@@ -1,4 +1,4 @@
-"""From what was asked and what an endpoint holds to ranges of offsets, or to a refusal, without I/O."""
+"""Makes ranges of offsets from options and what an endpoint holds, or a refusal, without I/O."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What a running job says: plain lines for a reader, or JSON lines for a program."""
+"""Progress of a running job: plain lines for a reader, or JSON lines for a program."""
 
 import json
 import sys
@@ -23,7 +23,7 @@ class Progress:
         self._began = clock()
 
     def note(self, text: str, **fields: Any) -> None:
-        """Say one thing; `fields` are for JSON readers."""
+        """Write one line; `fields` are for JSON readers."""
         self._emit("note", text, {"text": text, **fields})
 
     def begin(self, total: int | None) -> None:
@@ -31,7 +31,7 @@ class Progress:
         self._total, self._done, self._began = total, 0, self._clock()
 
     def advance(self, records: int, **fields: Any) -> None:
-        """Count records that are done for good; `fields` (lag, batch, …) are shown as they are."""
+        """Count records that are done permanently; `fields` (lag, batch, …) are shown as they are."""
         self._done += records
         elapsed = self._clock() - self._began
         rate = self._done / elapsed if elapsed > 0 else 0.0

@@ -1,6 +1,6 @@
 """The headers in which replay and copy keep what a sink cannot carry: where a record came from, and its time.
 
-They are ours: comparisons leave every header that begins with `bridge.` out, and look at the time they tell.
+They are ours: comparisons leave every header that begins with `bridge.` out, and compare the time in them.
 """
 
 from typing import TYPE_CHECKING

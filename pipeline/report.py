@@ -1,4 +1,4 @@
-"""The report of a run: one JSON file that says what was asked, what was done and how it ended."""
+"""The report of a run: one JSON file with the request, the work done and the outcome."""
 
 import json
 import os

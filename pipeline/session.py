@@ -36,7 +36,7 @@ _LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0
 
 @dataclass(frozen=True, slots=True)
 class SessionOptions:
-    """What the user decides about Spark. No master under spark-submit, which has its own."""
+    """The user's settings for Spark. No master under spark-submit, which has its own."""
 
     master: str | None = None
     driver_memory: str = "2g"
@@ -45,7 +45,7 @@ class SessionOptions:
 
 
 def under_spark_submit() -> bool:
-    """Whether spark-submit has started this process: then master, memory and jars are its affair."""
+    """Whether spark-submit has started this process: then it decides master, memory and jars."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 

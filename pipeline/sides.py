@@ -27,7 +27,7 @@ class Side(Protocol):
     """Where records are read from."""
 
     def topics(self) -> set[str] | None:
-        """The topics there are; None where only the names asked for can be tried."""
+        """All topics; None if only the names asked for can be tried."""
 
     def bounds(self, topics: Collection[str]) -> dict[Partition, Bounds]:
         """What the partitions of topics hold now."""

@@ -1,4 +1,4 @@
-"""The sums by which a batch of records is known again: how many, how large, a digest of all and their places."""
+"""The sums that identify a batch of records: how many, how large, a digest of them and their offsets."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any

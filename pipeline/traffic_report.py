@@ -1,4 +1,4 @@
-"""What `traffic` measured, as the blocks of its report."""
+"""The results of `traffic`, as the blocks of its report."""
 
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
@@ -106,7 +106,7 @@ def _keys(topic: str, keys: Facts, drawn: bool) -> list[Block]:
 
 
 def _lag(lag: Sequence[Facts], drawn: bool) -> list[Block]:
-    """The last run's lag by partition, and how it went over the runs that this directory remembers."""
+    """The last run's lag by partition, and its trend over the runs in this directory."""
     last = max(row["measured"] for row in lag)
     now = [row for row in lag if row["measured"] == last]
     rows = [

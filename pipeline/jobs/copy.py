@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
         while arguments.follow is not None:
             try:
                 time.sleep(arguments.follow)
-            except KeyboardInterrupt:  # between two rounds nothing is left half done
+            except KeyboardInterrupt:  # between two rounds no work is incomplete
                 break
             context.go_on()
             job.round()

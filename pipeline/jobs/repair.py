@@ -1,4 +1,4 @@
-"""repair: write what `reconcile` found missing on side b, behind all that is there: the order is not restored."""
+"""repair: write what `reconcile` found missing on side b, behind its records: the order is not restored."""
 
 import argparse
 import json
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 NAME = "repair"
 HELP = "write what reconcile found missing on side b, behind what is there"
 _WRITING = {"kafka.acks": "all", "kafka.enable.idempotence": "true"}
-_ORDER = "order is not restored: what was missing comes behind all that is there"
+_ORDER = "order is not restored: missing records are written behind all others"
 
 
 @dataclass(frozen=True, slots=True)
 class _Damage:
-    """One partition that lacks records: which ones, and where side b keeps it and ended when that was found."""
+    """One partition that lacks records: which ones, and its name and end on side b at that time."""
 
     missing: tuple[TopicRange, ...]
     target: Partition

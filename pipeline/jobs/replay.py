@@ -1,4 +1,4 @@
-"""replay: an archive back into topics, each partition in its order, its records' places and times kept in headers."""
+"""replay: an archive back into topics, each partition in its order, its records' offsets and times kept in headers."""
 
 import argparse
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""traffic: how much of what goes through topics: rates, sizes, keys, gaps, lateness, and how far groups are behind."""
+"""traffic: what goes through topics: rates, sizes, keys, gaps, lateness, and how far groups are behind."""
 
 import argparse
 from datetime import UTC, datetime
@@ -115,7 +115,7 @@ def _lag_of(endpoint: KafkaEndpoint, group: str, topics: set[str]) -> list[dict[
 
 
 def _with_earlier(spark: "SparkSession", out: Path, lag: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Add this run's lag to what the directory remembers; all of it."""
+    """Add this run's lag to those in the directory; all of them."""
     kept = out / "lag"
     if lag:
         spark.createDataFrame(lag, _LAG).coalesce(1).write.mode("append").parquet(kept.absolute().as_uri())

@@ -1,1 +1,1 @@
-"""A small reader of Pulsar topics that shares nothing with the bridge, so that it can bear witness about it."""
+"""A small reader of Pulsar topics that shares no code with the bridge, so that it can check it."""

@@ -1,4 +1,4 @@
-"""What a stored entry says: its records, by the format that ARCHITECTURE.md describes."""
+"""Decodes a stored entry into its records, by the format that ARCHITECTURE.md describes."""
 
 import base64
 import binascii
@@ -35,7 +35,7 @@ _KEY_B64, _ORDERING_KEY, _NULL_VALUE, _UUID, _CHUNKS, _CHUNK = 17, 18, 25, 26, 2
 _S_PROPERTIES, _S_KEY, _S_SIZE, _S_COMPACTED, _S_EVENT_TIME, _S_KEY_B64, _S_ORDERING_KEY = 1, 2, 3, 4, 5, 6, 7
 _S_NULL_VALUE = 9
 
-_MOST_EXPANDED = 255  # bytes that one of lz4's can stand for; no library may be talked into more memory
+_MOST_EXPANDED = 255  # bytes that one byte of lz4 can stand for; a forged size must not allocate more memory
 _DECOMPRESS: dict[int, Callable[[bytes, int], bytes]] = {
     0: lambda data, size: data,
     1: lambda data, size: bytes(lz4.block.decompress(data, uncompressed_size=min(size, len(data) * _MOST_EXPANDED))),
@@ -60,7 +60,7 @@ class Row(NamedTuple):
 
 
 class Unreadable(Exception):
-    """An entry whose records cannot be told."""
+    """An entry whose records cannot be decoded."""
 
 
 class Chunks:

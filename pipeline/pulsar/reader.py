@@ -1,4 +1,4 @@
-"""Reads a topic from Pulsar with true offsets, whichever broker serves it."""
+"""Reads a topic from Pulsar with true offsets, from the broker that serves it."""
 
 import secrets
 import time
