@@ -1,4 +1,4 @@
-"""What the bridge keeps with a topic, in the properties that Pulsar holds for it: they live and die with the topic."""
+"""What the bridge stores in a topic's properties in Pulsar, which are deleted with the topic."""
 
 import json
 from collections.abc import Mapping
@@ -12,9 +12,9 @@ CODECS = {"uncompressed": KafkaCodec.NONE} | {one.name.lower(): one for one in K
 """The values of compression.type but for `producer`."""
 TIMESTAMP_BEFORE, TIMESTAMP_AFTER = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
 BEFORE_MAX_MS, AFTER_MAX_MS = (1 << 63) - 1, 3_600_000
-"""What holds where no client has set these two, as in Kafka 4.0 (KIP-1030)."""
+"""The defaults of these two, as in Kafka 4.0 (KIP-1030)."""
 _LOG_START = "kafka.log.start."
-_KOP_FORMAT = "kafkaEntryFormat"  # which KoP gave to topics that were not of its default format
+_KOP_FORMAT = "kafkaEntryFormat"  # set by KoP on topics that are not of its default format
 _OF_KOP = {"pulsar": PULSAR, "kafka": KAFKA, "mixed_kafka": KAFKA}
 
 
@@ -24,7 +24,7 @@ def log_start_property(partition: int) -> str:
 
 
 def log_start(properties: Mapping[str, str], partition: int) -> int:
-    """The first offset that may be read of a partition; 0 unless records were deleted."""
+    """The first offset of a partition that may be read; 0 unless records were deleted."""
     try:
         return int(properties.get(log_start_property(partition), 0))
     except ValueError:
@@ -43,12 +43,12 @@ def configs(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def max_message_bytes(configs: Mapping[str, str]) -> int | None:
-    """The largest batch that clients may send; None where no client has set one."""
+    """The largest batch that clients may send; None if it is not set."""
     return _number(configs, "max.message.bytes")
 
 
 def max_timestamp_distances(configs: Mapping[str, str]) -> tuple[int, int]:
-    """How far before and after the present, in ms, the timestamps of new records may be."""
+    """How far in the past and in the future, in ms, timestamps of new records may be."""
     before, after = _number(configs, TIMESTAMP_BEFORE), _number(configs, TIMESTAMP_AFTER)
     return BEFORE_MAX_MS if before is None else before, AFTER_MAX_MS if after is None else after
 
@@ -59,17 +59,17 @@ def _number(configs: Mapping[str, str], name: str) -> int | None:
 
 
 def is_compacted(configs: Mapping[str, str]) -> bool:
-    """Whether the cleanup.policy that clients have set says compact, alone or not."""
+    """Whether the cleanup.policy includes compact."""
     return "compact" in configs.get("cleanup.policy", "").split(",")
 
 
 def entry_format(configs: Mapping[str, str], default: str) -> str:
-    """How new batches are stored. Pulsar compacts messages, which entries of format kafka are none of."""
+    """How new batches are stored. Pulsar cannot compact entries of format kafka: they hold no messages of its own."""
     return PULSAR if is_compacted(configs) else configs.get("entry.format", default)
 
 
 def codec(configs: Mapping[str, str]) -> KafkaCodec | None:
-    """What batches are to be compressed with; None: as their producers did it."""
+    """What batches are compressed with; None: as their producers did."""
     return CODECS.get(configs.get("compression.type", ""))
 
 

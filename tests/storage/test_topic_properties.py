@@ -21,7 +21,7 @@ def test_how_far_timestamps_may_be_from_the_present() -> None:
     assert topic_properties.max_timestamp_distances({before: "-1", after: "soon"}) == (2**63 - 1, 3_600_000)
 
 
-def test_nothing_kept() -> None:
+def test_a_topic_without_properties_has_no_configs() -> None:
     assert topic_properties.configs({}) == {}
     assert topic_properties.max_message_bytes({}) is None
     assert not topic_properties.is_compacted({})
@@ -60,7 +60,7 @@ def test_codecs_go_by_their_names(value: str, codec: KafkaCodec | None) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "1", '"x"'])
-def test_what_is_no_config_is_none(text: str) -> None:
+def test_malformed_configs_are_ignored(text: str) -> None:
     assert topic_properties.configs({topic_properties.CONFIGS: text}) == {}
 
 

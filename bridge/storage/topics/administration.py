@@ -1,4 +1,4 @@
-"""What administrators ask of an existing topic: more partitions, configs, deleted records, sizes."""
+"""Administration of existing topics: more partitions, configs, deleted records, sizes."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -25,20 +25,20 @@ from bridge.storage.topics.topic_policies import OwnPolicies, TopicPolicyCache
 _log = log.get(__name__)
 
 ConfigChange = Callable[[dict[str, str], TopicDefaults], Mapping[str, str | None]]
-"""From a topic's configs to those it should have."""
+"""Returns the configs that a topic should have, from those it has."""
 
 _POLICY_TIMEOUT_SECONDS = 10.0
 _SIZES_LIFETIME_SECONDS = 1.0
 _MAX_TRIES = 5  # to write what no other node overwrites at the same moment
 _POLICY_POLL_SECONDS = 0.1
-# Pulsar's answers: topics cannot have policies of their own, or not this one
+# HTTP statuses of Pulsar: topics cannot have policies of their own, or not this one
 _POLICIES_DISABLED: Final = 405
 _POLICY_REFUSED: Final = 412
 
 
 @dataclass(frozen=True, slots=True)
 class TopicConfigs:
-    """A topic's configs and policies as they are."""
+    """A topic's configs as they are kept with it, and its policies in Pulsar."""
 
     kept: dict[str, str]
     actual: Policies
@@ -55,18 +55,18 @@ class Administration:
         self.policies = TopicPolicyCache(storage.client, storage.admin, names.namespace)
 
     async def close(self) -> None:
-        """Read no more."""
+        """Stop following changes of policies."""
         await self.policies.close()
 
     async def add_partitions(self, topic: Topic, partitions: int) -> None:
-        """Give a topic more partitions; `Topics.ready` tells when a produce to them would work."""
+        """Give a topic more partitions; `Topics.wait_writable` waits until a produce to them would work."""
         try:
             with translated():
                 await self._storage.admin.update_partitions(self._names.pulsar(topic.name), partitions)
         except KafkaError as error:
             cause = error.__cause__
             if isinstance(cause, AdminError) and cause.status in (406, 409, 412, 422):
-                # fewer than there are by now, or more than the broker or a replicated cluster allows
+                # fewer than there are now, or more than the broker or a replicated cluster allows
                 raise KafkaError(ErrorCode.INVALID_PARTITIONS, cause.reason) from None
             raise
         topic.apply_change(partitions=partitions)
@@ -89,27 +89,27 @@ class Administration:
         return [sizes.get(name, 0) for name in full]
 
     async def delete_records(self, topic: Topic, partition: int, partition_log: PartitionLog, offset: int) -> int:
-        """Let nobody read what is before `offset` (−1: the end) any more; the first offset that is left."""
+        """Delete the records before `offset` (−1: the end) for Kafka clients; the first offset that is left."""
         if topic_properties.configs(topic.properties).get("cleanup.policy") == "compact":
             raise KafkaError(ErrorCode.POLICY_VIOLATION, "each key's last record is kept: cleanup.policy is compact")
         start = await partition_log.start_from(offset)
         if start > partition_log.known_start:
             await self.move_start(topic, partition, start)
-            partition_log.raise_start(start)  # should the topic have been forgotten meanwhile
+            partition_log.raise_start(start)  # in case the topic was forgotten meanwhile
         return partition_log.known_start
 
     async def move_start(self, topic: Topic, partition: int, offset: int) -> None:
-        """Keep that a partition starts at `offset` at least, and have Pulsar delete what it may."""
+        """Store that a partition starts at `offset` or later, and have Pulsar delete the ledgers that it can."""
         async with topic.change_lock:
             with translated():
                 await self._raise_start(topic, partition, offset)
         try:
             await self._storage.admin.trim(self._names.partition(topic.name, partition, partitioned=topic.partitioned))
-        except AdminError as error:  # it trims by itself when the ledger is full
+        except AdminError as error:  # Pulsar trims by itself when the ledger is full
             _log.info("= not trimmed", extra={"topic": topic.name, "partition": partition, "reason": error.reason})
 
     async def _raise_start(self, topic: Topic, partition: int, offset: int) -> None:
-        """Never lower it: another node may have deleted more, or may be about to."""
+        """Never lowers it: another node may have deleted more, or may be about to."""
         full, admin = self._names.pulsar(topic.name), self._storage.admin
         for _ in range(_MAX_TRIES):
             properties = await admin.topic_properties(full)
@@ -117,12 +117,14 @@ class Administration:
                 topic.apply_change(properties=properties)
                 return
             await admin.update_topic_properties(full, {topic_properties.log_start_property(partition): str(offset)})
-        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "others change where this partition starts at the same time")
+        raise KafkaError(
+            ErrorCode.KAFKA_STORAGE_ERROR, "other nodes change the start of this partition at the same time"
+        )
 
     # --- configs ---
 
     async def describe(self, topic: Topic) -> list[ConfigEntry]:
-        """The topic's configs with their true values; what others have changed a moment ago may not show yet."""
+        """The topic's configs with their true values; a change made elsewhere a moment ago may not show yet."""
         with translated():
             defaults, own = await asyncio.gather(
                 self._defaults.get(), self.policies.get(self._names.pulsar(topic.name))
@@ -130,7 +132,7 @@ class Administration:
         return configs.describe(topic_properties.configs(topic.properties), own.policies, _defaults_of(defaults, own))
 
     async def alter(self, topic: Topic, change: ConfigChange, *, validate_only: bool) -> None:
-        """Change the topic's configs, and the policies that carry them."""
+        """Change the topic's configs, and the policies that implement them."""
         async with topic.change_lock:
             with translated():
                 for _ in range(_MAX_TRIES):
@@ -139,16 +141,16 @@ class Administration:
                     wanted = configs.validate(change(present, configured.defaults), configured.defaults)
                     if validate_only:
                         return
-                    # the policies first: where Pulsar refuses one, nothing else has changed either
+                    # the policies first: if Pulsar refuses one, nothing has changed
                     await self._set_policies(
                         topic.name, configs.to_policies(wanted, configured.defaults), configured.actual
                     )
                     if await self._store_configs(topic, wanted):
                         return
-        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "others change this topic's configs at the same time")
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "other nodes change this topic's configs at the same time")
 
     async def validate_configs(self, asked: Mapping[str, str | None]) -> tuple[dict[str, str], TopicDefaults]:
-        """The configs to keep for a new topic; INVALID_CONFIG for what cannot be had."""
+        """The configs to keep with a new topic; INVALID_CONFIG for those that are not supported."""
         with translated():
             defaults = await self._defaults.get()
         return configs.validate(asked, defaults), defaults
@@ -159,7 +161,7 @@ class Administration:
             await self._set_policies(name, configs.to_policies(wanted, defaults), Policies())
 
     async def _store_configs(self, topic: Topic, wanted: dict[str, str]) -> bool:
-        """Keep the configs with the topic; False where another node has written its own at the same moment."""
+        """Store the configs with the topic; False if another node has stored others at the same time."""
         full, admin = self._names.pulsar(topic.name), self._storage.admin
         await admin.update_topic_properties(full, topic_properties.with_configs(wanted))
         properties = await admin.topic_properties(full)
@@ -169,7 +171,7 @@ class Administration:
         )
 
     async def _set_policies(self, name: str, wanted: Policies, actual: Policies) -> None:
-        """Bring the topic's policies from `actual` to `wanted`, and wait until the broker goes by them."""
+        """Change the topic's policies from `actual` to `wanted`, and wait until the broker applies them."""
         if wanted == actual:
             return
         admin, full = self._storage.admin, self._names.pulsar(name)
@@ -184,18 +186,18 @@ class Administration:
                 await admin.set_topic_policy(full, "compactionThreshold", wanted.compaction_threshold)
         except AdminError as error:
             if error.status == _POLICIES_DISABLED:
-                text = "this Pulsar lets no topic have policies of its own (topicLevelPoliciesEnabled)"
+                text = "topics of this Pulsar cannot have policies of their own (topicLevelPoliciesEnabled)"
                 raise KafkaError(ErrorCode.INVALID_CONFIG, text) from None
             if error.status == _POLICY_REFUSED:
                 raise KafkaError(ErrorCode.INVALID_CONFIG, f"Pulsar refuses the policy: {error.reason}") from None
             raise
-        # the policies of a topic are themselves a log, which the brokers read a little later
+        # brokers read changes of policies from a topic, a little later
         async with asyncio.timeout(_POLICY_TIMEOUT_SECONDS):
-            while (await self.policies.ask(full)).policies != wanted:  # noqa: ASYNC110 — the broker tells no event
+            while (await self.policies.ask(full)).policies != wanted:  # noqa: ASYNC110 — there is no event to wait for
                 await asyncio.sleep(_POLICY_POLL_SECONDS)
 
     async def _read_configs(self, topic: Topic) -> TopicConfigs:
-        """As it is now, for who is about to change it."""
+        """The present state, for a change."""
         full, admin = self._names.pulsar(topic.name), self._storage.admin
         changes = topic.change_count
         properties, own, defaults = await asyncio.gather(
@@ -207,5 +209,5 @@ class Administration:
 
 
 def _defaults_of(defaults: TopicDefaults, own: OwnPolicies) -> TopicDefaults:
-    """What holds for this topic whatever its configs are."""
+    """The defaults of one topic: its ack quorum may differ from the namespace's."""
     return defaults if own.ack_quorum is None else replace(defaults, ack_quorum=max(own.ack_quorum, 1))

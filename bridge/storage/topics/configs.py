@@ -1,7 +1,7 @@
 """The rules of Kafka's topic configs: which values are legal, and what they are as Pulsar's policies.
 
 What a client has set is kept in one property of the topic, in Kafka's words, so that it comes back as it was given.
-Where Pulsar's own policy says otherwise since, the policy is what is shown. `config_table` has the configs themselves.
+Where Pulsar's policy has been changed since, the policy is what is shown. `config_table` has the configs themselves.
 """
 
 from collections.abc import Iterable, Mapping
@@ -43,7 +43,7 @@ class ConfigSource(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class TopicDefaults:
-    """What is true of a topic without any config of its own, and the limits on these."""
+    """The values of configs that a topic does not set itself, and the limits of those that it sets."""
 
     retention: Retention
     max_message_bytes: int
@@ -53,7 +53,7 @@ class TopicDefaults:
     entry_format: str = PULSAR
 
     def value(self, name: str) -> str | None:
-        """The value of a config that nobody has set; None where there is none to show."""
+        """The value of a config that is not set; None if there is none to show."""
         values: dict[str, object] = {
             **_ALWAYS,
             "retention.ms": _unscaled(self.retention.minutes, _MINUTE),
@@ -69,14 +69,14 @@ class TopicDefaults:
 
 
 class Policies(NamedTuple):
-    """The policies of its own that a topic has in Pulsar; None: the namespace's hold."""
+    """A topic's own policies in Pulsar; None: those of the namespace apply."""
 
     retention: Retention | None = None
     compaction_threshold: int | None = None
 
 
 class ConfigEntry(NamedTuple):
-    """One config as DescribeConfigs tells it."""
+    """One config as DescribeConfigs shows it."""
 
     name: str
     value: str
@@ -106,9 +106,9 @@ _ALWAYS: Final[dict[str, object]] = {
 
 
 def validate(asked: Mapping[str, str | None], defaults: TopicDefaults) -> dict[str, str]:
-    """The configs to keep of those asked for; INVALID_CONFIG, naming the config, for what cannot be had.
+    """The configs to keep of those asked for; INVALID_CONFIG, naming the config, if one is not supported.
 
-    A fixed config that is given its true value, as a client does that writes back what it was shown, is not kept.
+    A fixed config may be set to its true value, as clients do that write back what they were shown. It is not kept.
     """
     kept: dict[str, str] = {}
     for name, value in asked.items():
@@ -135,12 +135,12 @@ def validate(asked: Mapping[str, str | None], defaults: TopicDefaults) -> dict[s
 
 
 def to_policies(configs: Mapping[str, str], defaults: TopicDefaults) -> Policies:
-    """What these configs are in Pulsar."""
+    """The Pulsar policies that implement these configs."""
     cleanup = configs.get("cleanup.policy", "delete").split(",")
     retention = None
     if "delete" not in cleanup:
-        # Kafka keeps each key's last value for ever. A reader of Pulsar's compacted view would find it in the compacted
-        # ledger, but the bridge reads the log itself, where it is there as long as the log is.
+        # Kafka keeps each key's last value forever. Pulsar keeps it in the compacted ledger, but the bridge reads the
+        # log itself, which has it only as long as the log is kept.
         retention = FOREVER
     elif "retention.ms" in configs or "retention.bytes" in configs:
         minutes, megabytes = defaults.retention.minutes or -1, defaults.retention.megabytes or -1
@@ -153,7 +153,7 @@ def to_policies(configs: Mapping[str, str], defaults: TopicDefaults) -> Policies
 
 
 def current_configs(configs: Mapping[str, str], actual: Policies, defaults: TopicDefaults) -> dict[str, str]:
-    """The configs of the topic's own: those kept with it, but for what was set through Pulsar since."""
+    """The topic's own configs: those kept with it, except where Pulsar's policies have been changed since."""
     expected = to_policies(configs, defaults)
     found = dict(configs)
     if actual.retention != expected.retention:
@@ -206,7 +206,7 @@ def _entry(config: Config, value: str | None, defaults: TopicDefaults) -> Config
 
 
 class Operation(IntEnum):
-    """What IncrementalAlterConfigs does with a config (KIP-339)."""
+    """An operation of IncrementalAlterConfigs (KIP-339)."""
 
     SET = 0
     DELETE = 1
@@ -217,7 +217,7 @@ class Operation(IntEnum):
 def apply_operations(
     configs: Mapping[str, str], changes: Iterable[tuple[str, int, str | None]], defaults: TopicDefaults
 ) -> dict[str, str | None]:
-    """The configs after these (name, operation, value); to be checked by `validate` yet."""
+    """The configs after these (name, operation, value), before `validate`."""
     result: dict[str, str | None] = dict(configs)
     for name, operation, value in changes:
         if operation == Operation.DELETE:
@@ -234,7 +234,7 @@ def apply_operations(
 
 
 def _edited(name: str, operation: Operation, present: str, value: str) -> str:
-    """A list with other items, as `ConfigurationControlManager` makes it."""
+    """A list with items added or removed, as in `ConfigurationControlManager`."""
     config = TABLE.get(name)
     if config is None or config.type is not ConfigType.LIST:
         raise _invalid(f"Can't {operation.name} to key {name} because its type is not LIST.")
@@ -252,7 +252,7 @@ def _items(text: str) -> list[str]:
 
 
 def _check_type(config: Config, value: str) -> None:
-    """As `ConfigDef` does, and in its words: tools look for them."""
+    """As `ConfigDef` does, with the same texts: tools look for them."""
     if config.choices:
         for item in _items(value) if config.type is ConfigType.LIST else (value,):
             if item not in config.choices:
@@ -271,7 +271,7 @@ def _check_type(config: Config, value: str) -> None:
 
 
 def _number(text: str, type: ConfigType) -> float | None:
-    """The number that a text stands for; None: none of the type."""
+    """The number in a text; None if it is no number of the type."""
     try:
         number = float(text) if type is ConfigType.DOUBLE else int(text)
     except ValueError:
@@ -304,7 +304,7 @@ def _invalid(text: str) -> KafkaError:
 
 
 def _scaled(value: int, unit: int) -> int:
-    """In Pulsar's coarser units, never less than asked; Pulsar's 0 keeps nothing at all, not even what is new."""
+    """A limit in Pulsar's coarser units, rounded up to 1 or more: with 0 Pulsar would keep nothing at all."""
     scaled = max(-(-value // unit), 1)
     return -1 if value < 0 or scaled > INT32_MAX else scaled
 

@@ -1,4 +1,4 @@
-"""Whether a topic of some name may be created, judged and refused as by Kafka's ReplicationControlManager."""
+"""Whether a new topic is allowed, with the errors of Kafka's ReplicationControlManager."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -31,7 +31,7 @@ async def check_new_topic(name: str, topics: ExistingTopics) -> None:
     """Raise the KafkaError with which a new topic of this name is refused, if it is."""
     names.check(name)
     if names.PARTITION_MARK in name:
-        text = f"Pulsar creates no topic with {names.PARTITION_MARK} in its name: its partitions are called so"
+        text = f"Pulsar creates no topic with {names.PARTITION_MARK} in its name, which is for partitions"
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
     if name in names.INTERNAL:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
@@ -44,18 +44,20 @@ async def check_new_topic(name: str, topics: ExistingTopics) -> None:
 
 
 class PartitionLimit:
-    """How many partitions there may be: each takes memory of Pulsar's, and enough of them all that it has."""
+    """How many partitions there may be: each takes memory of Pulsar, and enough of them take all that it has."""
 
     def __init__(self, settings: KafkaSettings, ask: Callable[[], Awaitable[int]]) -> None:
-        """`ask` tells how many there are."""
+        """`ask` returns how many there are."""
         self._settings = settings
         self._ask = ask
         self._there = Cached(self._count, _COUNT_LIFETIME_SECONDS)
-        self._since = 0  # that were asked for since they were counted
+        self._since = 0  # new ones since they were counted
 
     async def check(self, partitions: int, more: int, *, only: bool = False) -> None:
-        """Raise the KafkaError with which a topic of so many partitions is refused, `more` of them new: of one topic
-        INVALID_PARTITIONS, of all POLICY_VIOLATION. `only`: they are not made now."""
+        """Raise KafkaError if a topic may not have so many partitions, `more` of them new.
+
+        INVALID_PARTITIONS above the limit of one topic, POLICY_VIOLATION above that of all. `only`: none is created.
+        """
         most = self._settings.max_partitions_per_topic
         if partitions > most:
             text = f"{partitions} partitions are above kafka.max_partitions_per_topic = {most}"
@@ -65,7 +67,7 @@ class PartitionLimit:
             with translated():
                 there = await self._there.get() + self._since
         except KafkaError:
-            return  # not every login may count them
+            return  # the login may not count them
         if there + more > most:
             text = f"{there} partitions and {more} more are above kafka.max_partitions = {most}"
             raise KafkaError(ErrorCode.POLICY_VIOLATION, text)
@@ -80,7 +82,7 @@ class PartitionLimit:
 
 @contextmanager
 def translate_conflict(name: str) -> Iterator[None]:
-    """Somebody else may be quicker."""
+    """Raise TOPIC_ALREADY_EXISTS if another client or node has created the topic at the same time."""
     try:
         yield
     except Conflict as error:
@@ -88,9 +90,9 @@ def translate_conflict(name: str) -> Iterator[None]:
 
 
 async def _colliding(name: str, topics: ExistingTopics) -> str | None:
-    """A topic whose name differs from this one in nothing but dots and underscores."""
+    """A topic whose name differs from this one only in dots and underscores."""
     marks = name.count(".") + name.count("_")
-    if marks <= _MAX_SINGLE_CHECKS:  # most names: asking for each is quicker than listing all there are
+    if marks <= _MAX_SINGLE_CHECKS:  # most names: a question for each is quicker than a list of all
         others = list(names.colliding(name))
         found = await asyncio.gather(*map(topics.exists, others))
         return next((other for other, exists in zip(others, found, strict=True) if exists), None)

@@ -1,4 +1,4 @@
-"""What holds for a group, as Kafka's group configs: the same for all, from the bridge's settings."""
+"""Kafka's group configs: the same for all groups, from the bridge's settings."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -18,19 +18,19 @@ def group_configs(groups: GroupSettings) -> list[ConfigEntry]:
         _entry("consumer.heartbeat.interval.ms", groups.consumer_heartbeat_interval_ms,
                "groups.consumer_heartbeat_interval_ms: how often members send a heartbeat."),
         _entry("consumer.session.timeout.ms", groups.consumer_session_timeout_ms,
-               "groups.consumer_session_timeout_ms: after how much silence members are taken for dead."),
+               "groups.consumer_session_timeout_ms: after how long without a heartbeat members are removed."),
     ]  # fmt: skip
 
 
 def check_group_configs(wanted: Iterable[tuple[str, str]], groups: GroupSettings) -> None:
-    """Raise INVALID_CONFIG for what is not so already: a group has no configs of its own."""
+    """Raise INVALID_CONFIG for any value but the present one: a group has no configs of its own."""
     known = {entry.name: entry for entry in group_configs(groups)}
     for name, value in wanted:
         entry = known.get(name)
         if entry is None:
             text = f"Unknown group config name: {name}"
             if name.startswith(_NOT_SERVED):
-                text = f"{name} is for groups of a type that is not served here"
+                text = f"{name} is for a type of group that is not supported"
             raise KafkaError(ErrorCode.INVALID_CONFIG, text)
         if value.strip() != entry.value:
             text = f"{name} is {entry.value} for all groups here and cannot be {value}: {entry.documentation}"

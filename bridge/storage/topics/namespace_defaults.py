@@ -1,4 +1,4 @@
-"""What holds for topics without configs of their own: the broker's configuration and the namespace's policies."""
+"""The defaults of topic configs, from the broker's configuration and the namespace's policies."""
 
 import asyncio
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ _NAMESPACE_SECONDS: Final = 5.0
 
 
 class NamespaceDefaults:
-    """Asked for once, for all topics and clients, and taken for true for some seconds."""
+    """The defaults of one namespace, cached for some seconds."""
 
     def __init__(self, admin: Admin, settings: Settings) -> None:
         self._admin = admin
@@ -25,7 +25,7 @@ class NamespaceDefaults:
         self._quorum = Cached(self._ask_quorum, _NAMESPACE_SECONDS)
 
     async def get(self) -> TopicDefaults:
-        """As for a topic that is still to be made; raises AdminError."""
+        """The defaults for a new topic; raises AdminError."""
         broker, retention, quorum = await asyncio.gather(self._broker.get(), self._retention.get(), self._quorum.get())
         megabytes = broker.get("managedLedgerMaxSizePerLedgerMbytes")
         minutes = broker.get("managedLedgerMaxLedgerRolloverTimeMinutes")
@@ -39,21 +39,21 @@ class NamespaceDefaults:
         )
 
     async def _ask_broker(self) -> Mapping[str, Any]:
-        """The broker's configuration; nothing where this login may not read it."""
+        """The broker's configuration; empty if the login may not read it."""
         try:
             return await self._admin.runtime_config()
         except Forbidden:
             return {}
 
     async def _ask_retention(self) -> Retention | None:
-        """The namespace's retention; the settings are the operator's word where this login may not ask."""
+        """The namespace's retention; if the login may not ask, what the operator has set in `retention`."""
         try:
             return await self._admin.namespace_retention(self._namespace)
         except Forbidden:
             return Retention(self._settings.retention.minutes, self._settings.retention.megabytes)
 
     async def _ask_quorum(self) -> int | None:
-        """How many bookies acknowledge an entry, where the namespace says so."""
+        """How many bookies acknowledge an entry; None if the namespace does not say."""
         try:
             return await self._admin.namespace_ack_quorum(self._namespace)
         except AdminError as error:

@@ -1,4 +1,4 @@
-"""What was asked for and is not there, believed for a moment: who asks for it again and again is not asked for anew."""
+"""Names and ids that do not exist, remembered for a moment, so that clients that ask repeatedly cost Pulsar nothing."""
 
 from collections.abc import Hashable
 
@@ -9,7 +9,7 @@ _MAX_NAMES = 100_000
 
 
 class NegativeCache:
-    """Names or ids that nothing has."""
+    """Names or ids that do not exist."""
 
     def __init__(self) -> None:
         self._since: dict[Hashable, float] = {}
@@ -19,11 +19,11 @@ class NegativeCache:
         return since is not None and loop_time() - since < _LIFETIME_SECONDS
 
     def add(self, one: Hashable, asked_at: float) -> None:
-        """It was not there at that time."""
+        """It did not exist at that time."""
         if len(self._since) >= _MAX_NAMES:
             self._since.clear()
         self._since[one] = asked_at
 
     def discard(self, one: Hashable) -> None:
-        """It may be there."""
+        """It may exist now."""
         self._since.pop(one, None)

@@ -1,4 +1,4 @@
-"""What has configs in Kafka, and by which names it is called."""
+"""The types of resources that have configs in Kafka, and their names."""
 
 import re
 from enum import IntEnum
@@ -15,5 +15,5 @@ class ResourceType(IntEnum):
 
 
 def is_number(name: str) -> bool:
-    """Whether a broker may be called so."""
+    """Whether the name may be a broker's id."""
     return re.fullmatch(r"[+-]?[0-9]{1,9}", name, re.ASCII) is not None

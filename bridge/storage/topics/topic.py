@@ -1,4 +1,4 @@
-"""A Kafka topic as it is known at the moment, with the logs of its partitions."""
+"""What is known of one topic, with the open logs of its partitions."""
 
 import asyncio
 import uuid
@@ -10,7 +10,7 @@ from bridge.storage import topic_properties
 from bridge.storage.partition import PartitionLog
 
 UUID_PROPERTY = "kafkaTopicUUID"
-"""Where KoP kept the topic id, and where the bridge keeps it."""
+"""The topic property with the topic id, as KoP named it."""
 NO_ID = uuid.UUID(int=0)
 
 
@@ -30,30 +30,30 @@ class Topic:
     """The stored bytes of each partition."""
     change_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     change_count: int = 0
-    """Made here: an answer of Pulsar's that was asked for before one may be from before it."""
+    """Changes made here. What Pulsar was asked before a change may be outdated by it."""
     forgotten: bool = False
-    """Whether another object stands for this name by now: logs opened here would be nobody's to close."""
+    """Whether the topic is no longer registered: logs opened here would never be closed."""
 
     def apply_change(self, *, partitions: int = 1, properties: Mapping[str, str] | None = None) -> None:
-        """Go by a change that was made here."""
+        """Apply a change that was made here."""
         self.change_count += 1
         self.partitions = max(self.partitions, partitions)
         self.set_properties({**self.properties, **(properties or {})})
 
     def set_properties(self, properties: Mapping[str, str]) -> None:
-        """Take over what is kept with the topic: its configs, and where its logs start."""
+        """Apply the topic's properties: its configs, and where its logs start."""
         self.properties = properties
         for partition, partition_log in self.logs.items():
             self.configure(partition, partition_log)
 
     def configure(self, partition: int, partition_log: PartitionLog) -> None:
-        """Let one log know what of this is its own."""
+        """Apply the topic's properties to one log."""
         partition_log.raise_start(topic_properties.log_start(self.properties, partition))
         partition_log.learn(topic_properties.configs(self.properties))
 
 
 def topic_id(properties: Mapping[str, str]) -> uuid.UUID | None:
-    """The id that is kept with a topic."""
+    """The topic id in a topic's properties."""
     try:
         return uuid.UUID(properties[UUID_PROPERTY])
     except (KeyError, ValueError):

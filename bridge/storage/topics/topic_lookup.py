@@ -1,4 +1,4 @@
-"""What Pulsar is asked about topics: whether one is there, which there are, and the id that is kept with each."""
+"""Asks Pulsar about topics: whether one exists, which exist, and the id that is kept with each."""
 
 import asyncio
 import uuid
@@ -19,7 +19,7 @@ _RECENT_SECONDS = 1.0
 
 
 class TopicLookup:
-    """Asked about the topics of one namespace."""
+    """Questions about the topics of one namespace."""
 
     def __init__(self, storage: Storage, names: Names) -> None:
         self._client = storage.client
@@ -38,17 +38,17 @@ class TopicLookup:
                 return await self._find(name)
 
     async def names(self) -> frozenset[str]:
-        """The names of all topics that Kafka clients may see; who ask at the same time share the answer."""
+        """The names of all topics that Kafka clients may see; concurrent callers share one question."""
         with translated():
             return await self._shown.look()
 
     async def recent_names(self) -> frozenset[str]:
-        """The same, as it was a moment ago, but for what was changed here."""
+        """The same as of a moment ago, but with all changes made here."""
         with translated():
             return await self._recent.get()
 
     def changed(self) -> None:
-        """A topic was made or deleted here."""
+        """A topic was created or deleted here."""
         self._recent.forget()
 
     async def count(self) -> int:
@@ -56,20 +56,20 @@ class TopicLookup:
         return len(await self._stored.look())
 
     async def id_of(self, name: str, properties: dict[str, str]) -> uuid.UUID:
-        """The id kept in the topic's properties, put there where there is none: it lives and dies with the topic."""
+        """The id in the topic's properties, which is put there if there is none; it is deleted with the topic."""
         known = topic_id(properties)
         if known is not None:
             return known
         full = self._names.pulsar(name)
         try:
             await self._admin.update_topic_properties(full, {UUID_PROPERTY: str(uuid.uuid4())})
-            # read back: another node may have had the same idea, and the last one counts
+            # read back: another node may have put one there at the same time, and the last one counts
             metadata = await self._admin.partitioned_metadata(full)
             now = metadata.properties if metadata.partitions else await self._admin.topic_properties(full)
             return topic_id(now) or NO_ID
         except AdminError as error:
             _log.warning("! topic without an id", extra={"topic": name, "error": str(error)})
-            return NO_ID  # no id, in Kafka's words; clients then go by the name
+            return NO_ID  # Kafka's zero id: clients then use the name
 
     async def _find(self, name: str) -> tuple[int, dict[str, str]] | None:
         full = self._names.pulsar(name)
@@ -88,5 +88,5 @@ class TopicLookup:
         return frozenset(name for full in (*partitioned, *stored) if (name := self._names.kafka(full)) is not None)
 
     async def _ask_stored(self) -> frozenset[str]:
-        """The full names of all that holds data: topics without partitions, and partitions."""
+        """The full names of all topics without partitions, and of all partitions."""
         return frozenset(await self._client.topics_of_namespace(self._names.namespace))

@@ -1,9 +1,9 @@
-"""Which topics have policies of their own in Pulsar, and which: told by Pulsar's log of changes to them (PIP-39).
+"""Topics' own policies in Pulsar, with Pulsar's topic of changes to tell which topics have any (PIP-39).
 
-Each namespace has a topic `__change_events`, compacted, in which brokers write every change of a topic's policies,
-under the topic's name as its key. What is in there has policies of its own; what is not, has none, and need not be
-asked about: a question to the admin API takes a broker 2 ms, and Kafka's tools ask for the configs of all topics at
-once. Where this login may not read the topic, each is asked about.
+Each namespace has a compacted topic `__change_events`. Brokers write every change of a topic's policies to it, with the
+topic's name as its key. A topic that is not in there has no policies, and need not be asked about. That matters because
+a question to the admin API takes a broker 2 ms, and Kafka's tools ask for the configs of all topics at once. If the
+login may not read `__change_events`, every topic is asked about.
 """
 
 import asyncio
@@ -26,16 +26,16 @@ from bridge.storage.topics.configs import Policies
 _log = log.get(__name__)
 
 _TOPIC: Final = "__change_events"
-_ABSENT_SECONDS: Final = 2.0  # that nobody in the namespace is taken to have set a policy
+_ABSENT_SECONDS: Final = 2.0  # before it is looked again whether a first policy was set in the namespace
 _REFUSED_SECONDS: Final = 60.0
 _SILENCE_SECONDS: Final = 5.0
-_SETTLING_SECONDS: Final = 10.0  # that a broker may go on answering as before a change
+_SETTLING_SECONDS: Final = 10.0  # for which a broker may still answer as before a change
 _DISABLED: Final = 405  # Pulsar's answer where topics cannot have policies of their own
 
 
 @dataclass(frozen=True, slots=True)
 class OwnPolicies:
-    """A topic's own policies; None: the namespace's or the broker's hold."""
+    """A topic's own policies; None: those of the namespace or the broker apply."""
 
     policies: Policies
     ack_quorum: int | None = None
@@ -46,7 +46,7 @@ NONE: Final = OwnPolicies(Policies())
 
 
 class TopicPolicyCache:
-    """Of one namespace."""
+    """The policies of one namespace's topics."""
 
     def __init__(self, client: PulsarClient, admin: Admin, namespace: str) -> None:
         self._client = client
@@ -60,7 +60,7 @@ class TopicPolicyCache:
         self._refused_until = float("-inf")
 
     async def close(self) -> None:
-        """Read no more."""
+        """Stop following changes."""
         if self._following is not None:
             self._following.cancel()
         if self._reader is not None:
@@ -83,12 +83,12 @@ class TopicPolicyCache:
         return found
 
     def changed(self, topic: str) -> None:
-        """Its policies have been changed here: whoever wants them asks, for a while."""
+        """Its policies were changed here: for a while Pulsar is asked for them each time."""
         self._changed_at[topic] = loop_time()
         self._known.pop(topic, None)
 
     async def _is_told(self) -> bool:
-        """Whether every change is known here: there was none at all, or the reader has met all and is attached."""
+        """Whether every change is known here: there was none, or the reader has read them all and is attached."""
         reader = self._reader
         if reader is not None:
             return reader.attached
@@ -98,18 +98,18 @@ class TopicPolicyCache:
             return await self._opening.get()
         except (BridgeError, TimeoutError) as error:
             self._refused_until = loop_time() + _REFUSED_SECONDS
-            _log.warning("! changes of policies are not told", extra={"topic": self._topic, "reason": str(error)})
+            _log.warning("! topic policies not followed", extra={"topic": self._topic, "reason": str(error)})
             return False
 
     async def _open(self) -> bool:
-        """Read what has been changed so far, and go on reading."""
+        """Read the changes so far, and follow the next ones."""
         try:
             partitions = await self._client.partitions(self._topic)
         except PulsarError as error:
             if error.code == pb.TopicNotFound:
-                return True  # nobody has set a policy yet
+                return True  # no policy has been set yet
             raise
-        if partitions:  # made by automatic creation, where that makes partitioned topics
+        if partitions:  # created automatically by a broker that creates partitioned topics
             return False
         reader = await self._client.reader(self._topic, EARLIEST, read_compacted=True)
         try:
@@ -162,7 +162,7 @@ class TopicPolicyCache:
         )
 
     async def _allowed(self, ask: Callable[[], Any]) -> Any:
-        """The answer; None where topics cannot have policies of their own, or this login may not ask."""
+        """The answer; None if topics cannot have policies of their own, or the login may not ask."""
         try:
             return await ask()
         except AdminError as error:

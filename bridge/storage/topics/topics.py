@@ -1,4 +1,4 @@
-"""Kafka's topics as Pulsar holds them: found, listed, created, deleted, watched; each with its partition logs."""
+"""Kafka's topics in Pulsar: found, listed, created, deleted and watched; each with its partition logs."""
 
 import asyncio
 import uuid
@@ -53,18 +53,18 @@ class Topics:
         self._sweeper: asyncio.Task[None] | None = None
         self._logs = PartitionLogs(storage, self._names, self.forget)
         self.on_removed: list[Callable[[str], None]] = []
-        """Called with the name of each topic of which something has gone: all of it, or one partition."""
+        """Called with the name of each topic that was deleted, or lost a partition."""
         self._stopped = False
         self.administration = Administration(storage, self._names)
         self.producer_ids = ProducerIds(storage.client, storage.admin, self._names)
 
     async def start(self) -> None:
-        """Watch the namespace where the broker offers it, and close what nobody uses."""
+        """Watch the namespace, if the broker supports that, and sweep what is idle."""
         self._sweeper = asyncio.get_running_loop().create_task(self._sweep(), name="storage sweeper")
         await self._storage.client.watch_topics(self._names.namespace, self._namespace_changed)
 
     async def close(self) -> None:
-        """Close every partition log; nothing is opened any more."""
+        """Close every partition log; no log is opened any more."""
         self._stopped = True
         asking = [topic.refresh_task for topic in self._known.values() if topic.refresh_task is not None]
         for task in (self._sweeper, *asking):
@@ -81,7 +81,7 @@ class Topics:
     # --- finding ---
 
     def cached(self, name: str) -> Topic | None:
-        """The topic if it is known already: no waiting, possibly some seconds old."""
+        """The topic if it is known already, possibly some seconds old."""
         topic = self._known.get(name)
         if topic is not None and loop_time() - topic.refreshed_at > _REFRESH_SECONDS:
             self._refresh(topic)
@@ -95,13 +95,13 @@ class Topics:
         return await self._finder.find(name) if names.is_shown(name) else None
 
     async def exists(self, name: str) -> bool:
-        """Whether there is a topic of this name, whoever made it: a question that costs next to nothing."""
+        """Whether there is a topic of this name; costs Pulsar next to nothing."""
         try:
             return self.cached(name) is not None or await self._storage.client.partitions(self._names.pulsar(name)) >= 0
         except PulsarError as error:
             if error.code == pb.TopicNotFound:
                 return False
-            return await self.get(name) is not None  # a broker that cannot be asked so
+            return await self.get(name) is not None  # a broker that does not answer this question
 
     def cached_by_id(self, topic_id: uuid.UUID) -> Topic | None:
         """The topic with this id if it is known already."""
@@ -127,7 +127,7 @@ class Topics:
         started = loop_time()
         found = await self.names()
         for name in self._known.keys() - set(found):
-            # gone, or made while the list was: what was learnt since it was asked for is newer than the list
+            # deleted, or created after the list was asked for: what was learnt since then is newer than the list
             if self._known[name].refreshed_at < started:
                 self._refresh(self._known[name])
         topics = await gathered(map(self.get, found))
@@ -146,17 +146,17 @@ class Topics:
         return self._logs.open(topic, partition) if log is None else log
 
     def note_missing_batch(self, name: str, partition: int, producer: tuple[int, int, int]) -> None:
-        """A batch of an idempotent producer (id, epoch, sequence) was received and did not come into its log."""
-        for partitioned in (True, False):  # perhaps nobody could say what it is
+        """A batch of an idempotent producer (id, epoch, sequence) was received and not appended."""
+        for partitioned in (True, False):  # Pulsar may have been unable to say which
             self._storage.missing.note(self._names.partition(name, partition, partitioned=partitioned), *producer)
 
     def opened(self, name: str, partition: int) -> PartitionLog | None:
-        """A partition's log if somebody uses it already; asks Pulsar nothing."""
+        """A partition's log if it is open already; asks Pulsar nothing."""
         topic = self._known.get(name)
         return None if topic is None else topic.logs.get(partition)
 
     def forget(self, topic: Topic) -> None:
-        """What is known of it has proved wrong: ask anew when somebody wants it."""
+        """What is known of the topic is wrong: the next request for it asks Pulsar again."""
         self._forget(topic.name, topic)
 
     # --- changing ---
@@ -166,7 +166,7 @@ class Topics:
     ) -> Topic:
         """Create a topic and wait until a produce to each partition would work; KafkaError otherwise.
 
-        `is_new`: `check_new_topic` has been asked already.
+        `is_new`: `check_new_topic` was called already.
         """
         if not is_new:
             await check_new_topic(name, self)
@@ -194,10 +194,10 @@ class Topics:
             await self._storage.admin.create_partitioned(self._names.pulsar(name), partitions, properties)
 
     def _register_created(self, topic: Topic) -> Topic:
-        """Take a topic in that was just created; what was known of the name before is of another one."""
+        """Register a topic that was just created; what was known of its name before is about another topic."""
         known = self._known.get(topic.name)
         if known is not None and known.id == topic.id:
-            return known  # somebody has found it meanwhile
+            return known  # another request has found it meanwhile
         self._forget(topic.name)
         topic = self._register(topic)
         for partition in range(topic.partitions):
@@ -205,7 +205,7 @@ class Topics:
         return topic
 
     def _register(self, topic: Topic) -> Topic:
-        """Go by what was learnt of a topic, unless somebody was quicker."""
+        """Register a topic; one that another request has registered meanwhile stays."""
         if self._stopped:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this node stops")
         self._finder.may_exist(topic.name)
@@ -226,11 +226,11 @@ class Topics:
                 raise
         topic = await self.get(name)
         if topic is None:
-            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name} appeared and went")
+            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name} was created and deleted meanwhile")
         return topic
 
     async def wait_writable(self, topic: Topic) -> None:
-        """Wait until a produce to each partition would work (clients do not expect a first refusal)."""
+        """Wait until a produce to each partition would work; clients do not expect a new topic to refuse the first."""
 
         async def one(partition: int) -> None:
             async with self._opening:
@@ -272,13 +272,13 @@ class Topics:
             _log.warning("! topic not refreshed", extra={"topic": topic.name, "error": str(error)})
             topic.refreshed_at = loop_time()
             return
-        if found is None or topic.id not in (topic_id(found[1]), NO_ID):  # none, or another of the same name
+        if found is None or topic.id not in (topic_id(found[1]), NO_ID):  # deleted, or another topic of the same name
             self._forget(topic.name, topic)
             self._call_on_removed(topic.name)
             return
         partitions, properties = found
         if topic.change_count != changes:
-            return  # the answer may be from before the change: the next one tells
+            return  # the answer may be from before the change: the next refresh decides
         if topic.partitioned and partitions < topic.partitions:
             self._forget(topic.name, topic)
             return
@@ -287,7 +287,7 @@ class Topics:
         topic.refreshed_at = loop_time()
 
     def _namespace_changed(self, added: Sequence[str], removed: Sequence[str]) -> None:
-        """The namespace changed: topics that went are forgotten at once, new ones are found when asked for."""
+        """The namespace changed: topics that may be deleted are refreshed, new ones are found when asked for."""
         for full in added:
             self._finder.may_exist(self._names.owner(full))
         for name in {name for full in removed if (name := self._names.owner(full)) is not None}:
@@ -300,8 +300,7 @@ class Topics:
             callback(name)
 
     def _forget(self, name: str, which: Topic | None = None, *, flush: bool = True) -> "list[asyncio.Task[None]]":
-        """Start anew with this topic when somebody wants it; `flush`: what is being appended has its outcome first.
-        The tasks that close its logs.
+        """Forget a topic; returns the tasks that close its logs. `flush`: appends under way have their outcome first.
 
         The producers of old and new have one name, so that the broker lets the new one in when the old one has left.
         """

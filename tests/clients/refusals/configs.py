@@ -259,21 +259,21 @@ CASES = [
          "INVALID_CONFIG: Invalid value soon for configuration consumer.session.timeout.ms: Not a number of type "
          "INT",
          ours="INVALID_CONFIG: consumer.session.timeout.ms is 45000 for all groups here and cannot be soon: The "
-         "bridge's setting groups.consumer_session_timeout_ms: after how much silence members are taken for dead.",
+         "bridge's setting groups.consumer_session_timeout_ms: after how long without a heartbeat members are removed.",
          why="groups have no configs of their own"),
     Case("group config that is too small", CHANGE, lambda w: change(GROUP, "g", ("consumer.session.timeout.ms", SET,
          "1")),
          "INVALID_CONFIG: consumer.session.timeout.ms must be greater than or equal to "
          "group.consumer.min.session.timeout.ms",
          ours="INVALID_CONFIG: consumer.session.timeout.ms is 45000 for all groups here and cannot be 1: The bridge's "
-         "setting groups.consumer_session_timeout_ms: after how much silence members are taken for dead.",
+         "setting groups.consumer_session_timeout_ms: after how long without a heartbeat members are removed.",
          why="groups have no configs of their own"),
     Case("group config that is too large", CHANGE, lambda w: change(GROUP, "g", ("consumer.session.timeout.ms", SET,
          "99999999")),
          "INVALID_CONFIG: consumer.session.timeout.ms must be less than or equal to "
          "group.consumer.max.session.timeout.ms",
          ours="INVALID_CONFIG: consumer.session.timeout.ms is 45000 for all groups here and cannot be 99999999: The "
-         "bridge's setting groups.consumer_session_timeout_ms: after how much silence members are taken for dead.",
+         "bridge's setting groups.consumer_session_timeout_ms: after how long without a heartbeat members are removed.",
          why="groups have no configs of their own"),
     Case("group config, deleted", CHANGE, lambda w: change(GROUP, "g", ("consumer.session.timeout.ms", DELETE, None)),
          "NONE"),
@@ -282,7 +282,7 @@ CASES = [
          "INVALID_CONFIG: Invalid value never for configuration share.auto.offset.reset: Invalid value `never` for "
          "configuration share.auto.offset.reset. The value must be either 'earliest', 'latest' or of the format "
          "'by_duration:<PnDTnHnMn.nS>'.",
-         ours="INVALID_CONFIG: share.auto.offset.reset is for groups of a kind that is not served here",
+         ours="INVALID_CONFIG: share.auto.offset.reset is for a type of group that is not supported",
          why="groups have no configs of their own"),
     Case("unknown type", CHANGE, lambda w: change(UNKNOWN, "x", ("a", SET, "b")),
          "INVALID_REQUEST: Unknown resource type 0"),

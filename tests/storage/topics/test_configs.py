@@ -73,7 +73,7 @@ def test_compacted_topics_are_compacted_by_pulsar() -> None:
         ("remote.storage.enable", "true"), ("leader.replication.throttled.replicas", "0:1"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_had_is_refused_by_name(name: str, value: str | None) -> None:
+def test_unsupported_values_are_refused_by_name(name: str, value: str | None) -> None:
     with pytest.raises(KafkaError, match=name) as raised:
         validate({name: value}, DEFAULTS)
     assert raised.value.code == ErrorCode.INVALID_CONFIG
@@ -113,7 +113,7 @@ def test_compacted_topics_are_of_format_pulsar() -> None:
     assert {one.name: one.value for one in found}["entry.format"] == "pulsar"
 
 
-def test_asking_for_less_safety_than_there_is_is_granted() -> None:
+def test_fewer_insync_replicas_than_there_are_may_be_asked_for() -> None:
     assert validate({"min.insync.replicas": "1", "unclean.leader.election.enable": "FALSE"}, DEFAULTS) == {}
     assert validate({"flush.messages": "1000"}, DEFAULTS) == {"flush.messages": "1000"}
 
@@ -139,7 +139,7 @@ def test_values_come_back_as_given_with_where_they_come_from() -> None:
     assert all(entry.documentation for entry in entries.values())
 
 
-def test_what_was_set_through_pulsar_since_is_what_is_shown() -> None:
+def test_policies_set_through_pulsar_are_shown() -> None:
     changed = Policies(Retention(5, 7), 1000)
     values = shown({"retention.ms": "60000"}, changed)
     assert values["retention.ms"] == "300000"
@@ -149,7 +149,7 @@ def test_what_was_set_through_pulsar_since_is_what_is_shown() -> None:
     assert shown({}, Policies(FOREVER, 1000))["cleanup.policy"] == "compact"
 
 
-def test_changing_one_config_leaves_what_was_set_through_pulsar() -> None:
+def test_changing_one_config_leaves_policies_set_through_pulsar() -> None:
     actual = Policies(Retention(5, -1))
     present = current_configs({}, actual, DEFAULTS)
     after = apply_operations(present, [("segment.ms", Operation.SET, "5")], DEFAULTS)

@@ -32,17 +32,17 @@ async def refused(name: str, topics: Any) -> tuple[int, str]:
     return raised.value.code, raised.value.message
 
 
-async def test_a_name_that_nobody_has_is_free() -> None:
+async def test_an_unused_name_is_allowed() -> None:
     for name in ("a", "a.b", "a.b.c.d.e"):
         await check_new_topic(name, Topics("a-b", "a.b.c.d"))
 
 
-async def test_a_name_that_somebody_has_is_taken() -> None:
+async def test_the_name_of_an_existing_topic_is_refused() -> None:
     assert await refused("a.b", Topics("a.b")) == (ErrorCode.TOPIC_ALREADY_EXISTS, "Topic 'a.b' already exists.")
 
 
 @pytest.mark.parametrize(("name", "other", "listings"), [("a.b_c", "a_b.c", 0), ("a.b.c.d.e", "a.b.c.d_e", 1)])
-async def test_names_that_differ_in_dots_alone_collide(name: str, other: str, listings: int) -> None:
+async def test_names_that_differ_only_in_dots_and_underscores_collide(name: str, other: str, listings: int) -> None:
     topics = Topics("x", other)
     text = f"Topic '{name}' collides with existing topic: {other}"
     assert await refused(name, topics) == (ErrorCode.INVALID_TOPIC_EXCEPTION, text)
@@ -54,7 +54,7 @@ async def test_internal_topics_are_not_created() -> None:
     assert await refused("__consumer_offsets", Topics()) == (ErrorCode.INVALID_REQUEST, text)
 
 
-def test_who_comes_second_is_told_so() -> None:
+def test_a_concurrent_creation_is_refused_as_existing() -> None:
     with pytest.raises(KafkaError, match=r"Topic 'a' already exists\.") as raised, translate_conflict("a"):
         raise Conflict(409, "This topic already exists")
     assert raised.value.code == ErrorCode.TOPIC_ALREADY_EXISTS
@@ -104,7 +104,7 @@ async def test_all_topics_together_may_have_so_many_and_few_questions_tell() -> 
     assert counted.asked == 1
 
 
-async def test_who_may_not_count_them_makes_topics_all_the_same() -> None:
+async def test_a_login_that_may_not_count_them_creates_topics_all_the_same() -> None:
     async def ask() -> int:
         raise AdminError(403, "no")
 

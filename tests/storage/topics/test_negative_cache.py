@@ -13,7 +13,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def test_it_is_believed_for_a_second_from_when_it_was_asked(clock: list[float]) -> None:
+def test_a_missing_name_is_remembered_for_a_second_from_the_question(clock: list[float]) -> None:
     gone = NegativeCache()
     gone.add("t", 99.5)
     assert "t" in gone
@@ -21,7 +21,7 @@ def test_it_is_believed_for_a_second_from_when_it_was_asked(clock: list[float]) 
     assert "t" not in gone
 
 
-def test_what_may_be_there_is_asked_for(clock: list[float]) -> None:
+def test_a_name_that_may_exist_is_forgotten(clock: list[float]) -> None:
     gone = NegativeCache()
     gone.add("t", 100.0)
     gone.discard("t")
@@ -29,7 +29,7 @@ def test_what_may_be_there_is_asked_for(clock: list[float]) -> None:
     assert "t" not in gone
 
 
-def test_it_stays_small(clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_is_bounded(clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(negative_cache, "_MAX_NAMES", 10)
     gone = NegativeCache()
     for number in range(25):

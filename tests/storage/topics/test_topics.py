@@ -103,7 +103,7 @@ async def test_a_question_begun_before_a_creation_does_not_deny_it(topics: Topic
         await asked()  # there is none, it will say
         await admin.create_partitioned(topics._names.pulsar(name), 1)
         creating = asyncio.ensure_future(topics.create(name, 1))
-        topics._forget(name)  # as whoever has created or deleted it does
+        topics._forget(name)  # as `create` and `delete` do
     with pytest.raises(KafkaError) as raised:
         await creating
     assert raised.value.code == ErrorCode.TOPIC_ALREADY_EXISTS
@@ -174,7 +174,7 @@ async def test_an_answer_from_before_a_change_does_not_undo_it(topics: Topics, a
     assert await write(topics.log(topic, 4)) == 0
 
 
-async def test_a_topic_deleted_and_made_anew_is_another(topics: Topics, admin: HeldAdmin) -> None:
+async def test_a_topic_deleted_and_created_again_is_another(topics: Topics, admin: HeldAdmin) -> None:
     name = unique("made")
     first = await topics.create(name, 1)
     assert await write(topics.log(first, 0)) == 0
