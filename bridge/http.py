@@ -32,27 +32,27 @@ Check = Callable[[], Awaitable[str | None]]
 
 CHECK_SECONDS = 5.0
 # Probes come from every load balancer at once: one round of checks answers all that ask within this time.
-_FRESH_SECONDS = 1.0
+_CHECKS_CACHED_SECONDS = 1.0
 # Thousands of series take 100 ms of CPU time. One rendering is for all scrapes within this time.
-_RENDERED_SECONDS = 0.5
-_HEAD_SECONDS = 10.0
-_EXCHANGE_SECONDS = 60.0
-_STOP_SECONDS = 1.0
+_RENDERING_CACHED_SECONDS = 0.5
+_HEAD_TIMEOUT_SECONDS = 10.0
+_EXCHANGE_TIMEOUT_SECONDS = 60.0
+_STOP_TIMEOUT_SECONDS = 1.0
 _CHUNK = 65536
 _OPEN_METRICS = b"application/openmetrics-text"
 _LOG = log.get(__name__)
 
 
-class _Answer(NamedTuple):
+class _Response(NamedTuple):
     status: int
     reason: str
     content_type: str
     body: bytes
 
 
-_NOT_FOUND = _Answer(404, "Not Found", "text/plain", b"there are /metrics, /healthz and /readyz\n")
-_FAILED = _Answer(500, "Internal Server Error", "text/plain", b"see the log\n")
-_NOT_ALLOWED = _Answer(405, "Method Not Allowed", "text/plain", b"GET and HEAD are served\n")
+_NOT_FOUND = _Response(404, "Not Found", "text/plain", b"there are /metrics, /healthz and /readyz\n")
+_FAILED = _Response(500, "Internal Server Error", "text/plain", b"see the log\n")
+_NOT_ALLOWED = _Response(405, "Method Not Allowed", "text/plain", b"GET and HEAD are served\n")
 
 
 class HttpServer:
@@ -62,17 +62,17 @@ class HttpServer:
         self._settings = settings
         self._metrics = metrics
         self._exposition: Exposition | None = None
-        self._rendered = {
-            open_metrics: Cached(partial(asyncio.to_thread, self._render, open_metrics), _RENDERED_SECONDS)
+        self._renderings = {
+            open_metrics: Cached(partial(asyncio.to_thread, self._render, open_metrics), _RENDERING_CACHED_SECONDS)
             for open_metrics in (False, True)
         }
         self._checks = dict(checks)
         self._server: asyncio.Server | None = None
         self._exchanges: set[asyncio.Task[None]] = set()
-        self._of_host: Counter[str] = Counter()
+        self._connections_by_host: Counter[str] = Counter()
         self._paths = {"/metrics": self._get_metrics, "/healthz": self._get_health, "/readyz": self._get_readiness}
-        self._round: asyncio.Task[dict[str, str | None]] | None = None
-        self._round_at = 0.0
+        self._check_round: asyncio.Task[dict[str, str | None]] | None = None
+        self._check_round_at = 0.0
         self.draining = False
         """Set it when the process should get no more clients: readyz then fails."""
         self.port = 0
@@ -95,8 +95,8 @@ class HttpServer:
             self._server.close()
             self._server = None
         if self._exchanges:
-            await asyncio.wait(self._exchanges, timeout=_STOP_SECONDS)
-        tasks = [*self._exchanges, *([] if self._round is None else [self._round])]
+            await asyncio.wait(self._exchanges, timeout=_STOP_TIMEOUT_SECONDS)
+        tasks = [*self._exchanges, *([] if self._check_round is None else [self._check_round])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -104,7 +104,8 @@ class HttpServer:
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         host, *_ = writer.get_extra_info("peername") or ("",)
         settings = self._settings
-        if len(self._exchanges) >= settings.max_connections or self._of_host[host] >= settings.max_connections_per_ip:
+        of_host = self._connections_by_host[host]
+        if len(self._exchanges) >= settings.max_connections or of_host >= settings.max_connections_per_ip:
             self._metrics.http_rejected.inc()
             fields = {"listener": "http", "peer": host, "reason": "too_many_connections"}
             _LOG.warning("! refused", extra=fields)
@@ -112,22 +113,22 @@ class HttpServer:
             return
         exchange = asyncio.get_running_loop().create_task(self._exchange(reader, writer), name="http exchange")
         self._exchanges.add(exchange)
-        self._of_host[host] += 1
-        exchange.add_done_callback(partial(self._ended, host))
+        self._connections_by_host[host] += 1
+        exchange.add_done_callback(partial(self._exchange_done, host))
 
-    def _ended(self, host: str, exchange: asyncio.Task[None]) -> None:
+    def _exchange_done(self, host: str, exchange: asyncio.Task[None]) -> None:
         self._exchanges.discard(exchange)
-        self._of_host[host] -= 1
-        if not self._of_host[host]:
-            del self._of_host[host]
+        self._connections_by_host[host] -= 1
+        if not self._connections_by_host[host]:
+            del self._connections_by_host[host]
 
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One request and its answer; who is slow at either is hung up on."""
+        """One request and its response; a client that is too slow at either is disconnected."""
         with suppress(HttpError, OSError):  # TimeoutError is an OSError
             try:
-                async with asyncio.timeout(_EXCHANGE_SECONDS):
+                async with asyncio.timeout(_EXCHANGE_TIMEOUT_SECONDS):
                     protocol = h11.Connection(h11.SERVER)
-                    async with asyncio.timeout(_HEAD_SECONDS):
+                    async with asyncio.timeout(_HEAD_TIMEOUT_SECONDS):
                         request = await next_event(protocol, reader)
                     if isinstance(request, h11.Request):
                         await self._respond(request, protocol, writer)
@@ -151,7 +152,7 @@ class HttpServer:
             await writer.drain()
         writer.write(protocol.send(h11.EndOfMessage()) or b"")
 
-    async def _answer(self, request: h11.Request) -> _Answer:
+    async def _answer(self, request: h11.Request) -> _Response:
         serve = self._paths.get(request.target.partition(b"?")[0].decode("latin-1"))
         if serve is None:
             return _NOT_FOUND
@@ -163,11 +164,11 @@ class HttpServer:
             _LOG.error("! http request failed", exc_info=error)
             return _FAILED
 
-    async def _get_metrics(self, request: h11.Request) -> _Answer:
+    async def _get_metrics(self, request: h11.Request) -> _Response:
         # Two formats and no more: a rendering for each thing that clients can name would be theirs to multiply.
         open_metrics = any(name == b"accept" and _OPEN_METRICS in value for name, value in request.headers)
-        body, content_type = await self._rendered[open_metrics].get()
-        return _Answer(200, "OK", content_type, body)
+        body, content_type = await self._renderings[open_metrics].get()
+        return _Response(200, "OK", content_type, body)
 
     def _render(self, open_metrics: bool) -> tuple[bytes, str]:
         """In a thread: 1,000 series take 13 ms, which no client's request should wait for."""
@@ -177,10 +178,10 @@ class HttpServer:
             self._exposition = Exposition(self._metrics)
         return self._exposition.render(open_metrics=open_metrics)
 
-    async def _get_health(self, request: h11.Request) -> _Answer:
+    async def _get_health(self, request: h11.Request) -> _Response:
         return _json(200, "OK", {"status": "ok"})
 
-    async def _get_readiness(self, request: h11.Request) -> _Answer:
+    async def _get_readiness(self, request: h11.Request) -> _Response:
         reasons = await self._reasons()
         if self.draining:
             reasons = {**reasons, "draining": "the process is stopping"}
@@ -190,19 +191,21 @@ class HttpServer:
 
     async def _reasons(self) -> dict[str, str | None]:
         now = asyncio.get_running_loop().time()
-        if self._round is None or (self._round.done() and now - self._round_at > _FRESH_SECONDS):
-            self._round = asyncio.create_task(self._run_checks())
-            self._round_at = now
+        if self._check_round is None or (
+            self._check_round.done() and now - self._check_round_at > _CHECKS_CACHED_SECONDS
+        ):
+            self._check_round = asyncio.create_task(self._run_checks())
+            self._check_round_at = now
         # shielded: one probe that hangs up must not cancel the others' round
-        return await asyncio.shield(self._round)
+        return await asyncio.shield(self._check_round)
 
     async def _run_checks(self) -> dict[str, str | None]:
         reasons = await asyncio.gather(*(_reason(check) for check in self._checks.values()))
         return dict(zip(self._checks, reasons, strict=True))
 
 
-def _json(status: int, reason: str, content: object) -> _Answer:
-    return _Answer(status, reason, "application/json; charset=utf-8", json.dumps(content).encode())
+def _json(status: int, reason: str, content: object) -> _Response:
+    return _Response(status, reason, "application/json; charset=utf-8", json.dumps(content).encode())
 
 
 async def _reason(check: Check) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bridge.check import PROBE_TOPIC, ensure_fit, index_problem, retention_problem
-from bridge.check.table import Finding, State, examine, report
+from bridge.check.table import Finding, Severity, examine, report
 from bridge.config import Settings
 from bridge.errors import StartupError
 from bridge.metrics import PulsarMetrics
@@ -63,7 +63,7 @@ async def test_a_fit_pulsar_is_told_so(pulsar: PulsarAddress, namespace: str) ->
         "topic policies", "deduplication", "auto creation",
     )  # fmt: skip
     assert tuple(findings) == expected
-    assert {name for name, finding in findings.items() if finding.state is not State.FIT} == {"auto creation"}
+    assert {name for name, finding in findings.items() if finding.severity is not Severity.FIT} == {"auto creation"}
     assert f"an entry written to {PROBE_TOPIC} came back with index" in findings["index exposed"].detail
     out = io.StringIO()
     assert await report(settings, out) == 0
@@ -74,7 +74,7 @@ async def test_an_unfit_pulsar_is_told_with_every_remedy(unfit: PrivatePulsar) -
     settings = bare(unfit)
     namespace = settings.pulsar.full_namespace
     findings = by_name(await examine(settings))
-    remedies = {name: found.remedy for name, found in findings.items() if found.state is State.UNFIT}
+    remedies = {name: found.remedy for name, found in findings.items() if found.severity is Severity.UNFIT}
     conf = "set in every broker's broker.conf and restart it: "
     policies = f"pulsar-admin namespaces set-inactive-topic-policies {namespace} --disable-delete-while-inactive"
     assert remedies == {
@@ -164,7 +164,7 @@ async def test_a_missing_namespace_is_told(pulsar: PulsarAddress) -> None:
 async def test_a_pulsar_that_is_not_there_is_told() -> None:
     settings = settings_for(PulsarAddress("pulsar://127.0.0.1:1", "http://127.0.0.1:1"), "public/default")
     findings = await examine(settings)
-    assert [(finding.name, finding.state) for finding in findings] == [
-        ("reachable", State.UNFIT),
-        ("admin reachable", State.UNFIT),
+    assert [(finding.name, finding.severity) for finding in findings] == [
+        ("reachable", Severity.UNFIT),
+        ("admin reachable", Severity.UNFIT),
     ]

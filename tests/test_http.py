@@ -200,7 +200,7 @@ async def test_what_is_no_request_is_hung_up_on_or_refused(serve: Serve, sent: b
 
 
 async def test_who_is_slow_to_ask_is_hung_up_on(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bridge.http._HEAD_SECONDS", 0.01)
+    monkeypatch.setattr("bridge.http._HEAD_TIMEOUT_SECONDS", 0.01)
     server, _ = await serve({})
     assert await raw(server, b"GET /healthz HTTP/1.1\r\n") == b""
 
@@ -241,12 +241,12 @@ async def test_one_address_does_not_keep_others_out() -> None:
 
 
 async def test_who_does_not_take_the_answer_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bridge.http._RENDERED_SECONDS", 600)
+    monkeypatch.setattr("bridge.http._RENDERING_CACHED_SECONDS", 600)
     metrics = Metrics()
     metrics.groups.lags = [Lag(f"group-{at}", "topic", at, at, at, 1.0) for at in range(20_000)]
     async with serving(metrics, max_connections_per_ip=1) as server:
         whole = await raw(server, SCRAPE + b"\r\n")
-        monkeypatch.setattr("bridge.http._EXCHANGE_SECONDS", 0.2)
+        monkeypatch.setattr("bridge.http._EXCHANGE_TIMEOUT_SECONDS", 0.2)
         with socket.socket() as client:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             client.setblocking(False)
@@ -273,7 +273,7 @@ async def test_an_answer_of_any_size_is_whole(size: int) -> None:
 
 
 async def test_scrapes_at_the_same_time_are_one_rendering(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bridge.http._RENDERED_SECONDS", 600)
+    monkeypatch.setattr("bridge.http._RENDERING_CACHED_SECONDS", 600)
     metrics = Counted()
     async with serving(metrics, max_connections=1000, max_connections_per_ip=1000) as server:
         answers = await asyncio.gather(*(raw(server, SCRAPE + b"\r\n") for _ in range(200)))
@@ -283,7 +283,7 @@ async def test_scrapes_at_the_same_time_are_one_rendering(monkeypatch: pytest.Mo
 
 
 async def test_clients_cannot_multiply_renderings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bridge.http._RENDERED_SECONDS", 600)
+    monkeypatch.setattr("bridge.http._RENDERING_CACHED_SECONDS", 600)
     metrics = Counted()
     async with serving(metrics) as server:
         for version in (b"0.0.4", b"1.0.0", b"1.0.1", b"7", b"x"):
@@ -297,7 +297,7 @@ async def test_clients_cannot_multiply_renderings(monkeypatch: pytest.MonkeyPatc
 
 
 async def test_a_later_scrape_shows_what_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bridge.http._RENDERED_SECONDS", -1)
+    monkeypatch.setattr("bridge.http._RENDERING_CACHED_SECONDS", -1)
     metrics = Metrics()
     async with serving(metrics) as server:
         for count in (0, 1, 2):

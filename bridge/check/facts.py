@@ -88,7 +88,7 @@ async def deletes_inactive(admin: Admin, namespace: str) -> bool | None:
     return is_true(await runtime_config(admin), "brokerDeleteInactiveTopicsEnabled")
 
 
-def keeps(retention: Retention) -> bool:
+def retains_data(retention: Retention) -> bool:
     """Whether data outlives its subscriptions; 0 in either field means that nothing does."""
     return retention.minutes != 0 and retention.megabytes != 0
 

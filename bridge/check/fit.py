@@ -7,9 +7,9 @@ from bridge.check.facts import (
     INDEX_SETTINGS,
     deletes_inactive,
     effective_retention,
-    keeps,
     missing_index_settings,
     probe_index,
+    retains_data,
     runtime_config,
 )
 from bridge.check.remedies import index_remedy, keep_topics_command, retention_command
@@ -75,7 +75,7 @@ async def retention_problem(admin: Admin, settings: Settings) -> str | None:
         kept = None
     except AdminError as error:
         return f"the retention of {namespace} cannot be read: {error}"
-    if (kept is None and not settings.retention.ensure) or (kept is not None and keeps(kept)):
+    if (kept is None and not settings.retention.ensure) or (kept is not None and retains_data(kept)):
         return None
     has = "has" if kept is not None else "may have"
     return (

@@ -1,4 +1,4 @@
-"""The exact setting or command that mends each finding, in words for an operator."""
+"""The exact setting or command that fixes each finding, in words for an operator."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What `bridge check` tells: one finding a line, and what mends it."""
+"""What `bridge check` tells: one finding a line, and what fixes it."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -11,9 +11,9 @@ from bridge.check.facts import (
     deletes_inactive,
     effective_retention,
     is_true,
-    keeps,
     missing_index_settings,
     probe_index,
+    retains_data,
     runtime_config,
 )
 from bridge.check.remedies import broker_conf, keep_topics_command, retention_command
@@ -24,8 +24,12 @@ from bridge.pulsar import Admin, AdminError, PulsarClient, PulsarError
 from bridge.pulsar.admin import Forbidden, NotFound
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 
+_SERVICE_URL_REMEDY = "set pulsar.service_url to a broker or proxy that runs"
+_ADMIN_URL_REMEDY = "set pulsar.admin_url to a broker's web address"
+_LOGIN_REMEDY = "set pulsar.token or pulsar.token_file to a valid token"
 
-class State(StrEnum):
+
+class Severity(StrEnum):
     """How a finding stands; only UNFIT makes the whole unfit."""
 
     FIT = "fit"
@@ -36,10 +40,10 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing looked at, and what mends it."""
+    """One thing looked at, and what fixes it."""
 
     name: str
-    state: State
+    severity: Severity
     detail: str
     remedy: str = ""
 
@@ -50,11 +54,11 @@ async def report(settings: Settings, out: TextIO) -> int:
     width = max(len(finding.name) for finding in findings)
     print(f"{settings.pulsar.service_url}, namespace {settings.pulsar.full_namespace}", file=out)
     for finding in findings:
-        print(f"  {finding.name:<{width}}  {finding.state:<8} {finding.detail}", file=out)
+        print(f"  {finding.name:<{width}}  {finding.severity:<8} {finding.detail}", file=out)
         if finding.remedy:
             print(f"  {'':<{width}}  {'':<8} → {finding.remedy}", file=out)
-    unfit = sum(finding.state is State.UNFIT for finding in findings)
-    print("not fit: mend what is marked NOT FIT" if unfit else "fit for the bridge", file=out)
+    unfit = sum(finding.severity is Severity.UNFIT for finding in findings)
+    print("not fit: fix what is marked NOT FIT" if unfit else "fit for the bridge", file=out)
     return 1 if unfit else 0
 
 
@@ -64,9 +68,9 @@ async def examine(settings: Settings) -> list[Finding]:
     await admin.start()
     try:
         findings = await _examine_login(client, settings)
-        connected = all(finding.state is State.FIT for finding in findings)
+        connected = all(finding.severity is Severity.FIT for finding in findings)
         findings += await _examine_admin(admin, settings)
-        if findings[-1].state is not State.UNFIT:
+        if findings[-1].severity is not Severity.UNFIT:
             findings += await _examine_policies(admin, settings)
         if connected:
             findings.insert(2, await _examine_index(admin, client, settings))
@@ -83,14 +87,14 @@ async def _examine_login(client: PulsarClient, settings: Settings) -> list[Findi
     except PulsarError as error:
         if error.code in (pb.AuthenticationError, pb.AuthorizationError):
             return [
-                Finding("reachable", State.FIT, url),
-                Finding("logged in", State.UNFIT, str(error), "set pulsar.token or pulsar.token_file to a valid token"),
+                Finding("reachable", Severity.FIT, url),
+                Finding("logged in", Severity.UNFIT, str(error), _LOGIN_REMEDY),
             ]
-        return [Finding("reachable", State.UNFIT, str(error), "set pulsar.service_url to a broker or proxy that runs")]
+        return [Finding("reachable", Severity.UNFIT, str(error), _SERVICE_URL_REMEDY)]
     except (BridgeError, OSError) as error:
-        return [Finding("reachable", State.UNFIT, str(error), "set pulsar.service_url to a broker or proxy that runs")]
+        return [Finding("reachable", Severity.UNFIT, str(error), _SERVICE_URL_REMEDY)]
     login = "with a token" if settings.pulsar.token or settings.pulsar.token_file else "without authentication"
-    return [Finding("reachable", State.FIT, url), Finding("logged in", State.FIT, login)]
+    return [Finding("reachable", Severity.FIT, url), Finding("logged in", Severity.FIT, login)]
 
 
 async def _examine_index(admin: Admin, client: PulsarClient, settings: Settings) -> Finding:
@@ -98,11 +102,11 @@ async def _examine_index(admin: Admin, client: PulsarClient, settings: Settings)
     try:
         index = await probe_index(admin, client, settings)
     except BridgeError as error:
-        return Finding(name, State.UNKNOWN, f"the probe entry failed: {error}")
+        return Finding(name, Severity.UNKNOWN, f"the probe entry failed: {error}")
     if index is not None:
-        return Finding(name, State.FIT, f"an entry written to {PROBE_TOPIC} came back with index {index}")
+        return Finding(name, Severity.FIT, f"an entry written to {PROBE_TOPIC} came back with index {index}")
     missing = missing_index_settings(await runtime_config(admin)) or list(INDEX_SETTINGS)
-    return Finding(name, State.UNFIT, "entries come without their index", broker_conf(missing))
+    return Finding(name, Severity.UNFIT, "entries come without their index", broker_conf(missing))
 
 
 async def _examine_admin(admin: Admin, settings: Settings) -> list[Finding]:
@@ -111,17 +115,17 @@ async def _examine_admin(admin: Admin, settings: Settings) -> list[Finding]:
         await admin.namespace_policies(namespace)
     except Forbidden as error:
         return [
-            Finding("admin reachable", State.FIT, url),
-            Finding("namespace", State.UNKNOWN, f"this login may not look at it ({error})"),
+            Finding("admin reachable", Severity.FIT, url),
+            Finding("namespace", Severity.UNKNOWN, f"this login may not look at it ({error})"),
         ]
     except NotFound as error:
         return [
-            Finding("admin reachable", State.FIT, url),
-            Finding("namespace", State.UNFIT, str(error), f"pulsar-admin namespaces create {namespace}"),
+            Finding("admin reachable", Severity.FIT, url),
+            Finding("namespace", Severity.UNFIT, str(error), f"pulsar-admin namespaces create {namespace}"),
         ]
     except AdminError as error:
-        return [Finding("admin reachable", State.UNFIT, str(error), "set pulsar.admin_url to a broker's web address")]
-    return [Finding("admin reachable", State.FIT, url), Finding("namespace", State.FIT, f"{namespace} exists")]
+        return [Finding("admin reachable", Severity.UNFIT, str(error), _ADMIN_URL_REMEDY)]
+    return [Finding("admin reachable", Severity.FIT, url), Finding("namespace", Severity.FIT, f"{namespace} exists")]
 
 
 async def _examine_policies(admin: Admin, settings: Settings) -> list[Finding]:
@@ -142,7 +146,7 @@ async def _guarded(
     try:
         return await look(admin, namespace)
     except AdminError as error:
-        return Finding(name, State.UNKNOWN, str(error))
+        return Finding(name, Severity.UNKNOWN, str(error))
 
 
 async def _examine_retention(admin: Admin, settings: Settings) -> Finding:
@@ -151,24 +155,24 @@ async def _examine_retention(admin: Admin, settings: Settings) -> Finding:
     try:
         kept = await effective_retention(admin, namespace)
     except AdminError as error:
-        return Finding("retention", State.UNKNOWN, f"cannot be read ({error})", command)
+        return Finding("retention", Severity.UNKNOWN, f"cannot be read ({error})", command)
     if kept is None:
         return Finding(
-            "retention", State.UNKNOWN, "the namespace has none, the broker's default is not readable", command
+            "retention", Severity.UNKNOWN, "the namespace has none, the broker's default is not readable", command
         )
-    if not keeps(kept):
-        return Finding("retention", State.UNFIT, "none: records that no subscription holds are deleted", command)
-    return Finding("retention", State.FIT, f"{_limit(kept.minutes, 'minutes')}, {_limit(kept.megabytes, 'MB')}")
+    if not retains_data(kept):
+        return Finding("retention", Severity.UNFIT, "none: records that no subscription holds are deleted", command)
+    return Finding("retention", Severity.FIT, f"{_limit(kept.minutes, 'minutes')}, {_limit(kept.megabytes, 'MB')}")
 
 
 async def _examine_inactive(admin: Admin, namespace: str) -> Finding:
     deletes = await deletes_inactive(admin, namespace)
     command = keep_topics_command(namespace)
     if deletes is None:
-        return Finding("inactive topics", State.UNKNOWN, "the broker's default is not readable", command)
+        return Finding("inactive topics", Severity.UNKNOWN, "the broker's default is not readable", command)
     if deletes:
-        return Finding("inactive topics", State.UNFIT, "topics that nobody uses are deleted", command)
-    return Finding("inactive topics", State.FIT, "are kept")
+        return Finding("inactive topics", Severity.UNFIT, "unused topics are deleted", command)
+    return Finding("inactive topics", Severity.FIT, "are kept")
 
 
 async def _examine_deduplication(admin: Admin, namespace: str) -> Finding:
@@ -177,29 +181,31 @@ async def _examine_deduplication(admin: Admin, namespace: str) -> Finding:
         enabled = is_true(await runtime_config(admin), "brokerDeduplicationEnabled")
     command = f"pulsar-admin namespaces set-deduplication {namespace} --enable"
     if enabled is None:
-        return Finding("deduplication", State.UNKNOWN, "the broker's default is not readable", command)
+        return Finding("deduplication", Severity.UNKNOWN, "the broker's default is not readable", command)
     if not enabled:
-        return Finding("deduplication", State.UNFIT, "off: a retry of an idempotent producer is stored twice", command)
-    return Finding("deduplication", State.FIT, "on")
+        return Finding(
+            "deduplication", Severity.UNFIT, "off: a retry of an idempotent producer is stored twice", command
+        )
+    return Finding("deduplication", Severity.FIT, "on")
 
 
 def _examine_topic_policies(runtime: Mapping[str, Any] | None) -> Finding:
     names = ("systemTopicEnabled", "topicLevelPoliciesEnabled")
     if runtime is None:
-        return Finding("topic policies", State.UNKNOWN, "this login may not read the broker's configuration")
+        return Finding("topic policies", Severity.UNKNOWN, "this login may not read the broker's configuration")
     off = [f"{name}=true" for name in names if is_true(runtime, name) is False]
     if off:
-        return Finding("topic policies", State.UNFIT, "a topic cannot have settings of its own", broker_conf(off))
-    return Finding("topic policies", State.FIT, "on")
+        return Finding("topic policies", Severity.UNFIT, "a topic cannot have settings of its own", broker_conf(off))
+    return Finding("topic policies", Severity.FIT, "on")
 
 
 def _examine_auto_creation(runtime: Mapping[str, Any] | None) -> Finding:
     allowed = is_true(runtime, "allowAutoTopicCreation")
     if allowed is None:
-        return Finding("auto creation", State.UNKNOWN, "this login may not read the broker's configuration")
+        return Finding("auto creation", Severity.UNKNOWN, "this login may not read the broker's configuration")
     if allowed:
-        return Finding("auto creation", State.RISK, "a native client that names a deleted topic creates it again")
-    return Finding("auto creation", State.FIT, "off")
+        return Finding("auto creation", Severity.RISK, "a native client that names a deleted topic creates it again")
+    return Finding("auto creation", Severity.FIT, "off")
 
 
 def _limit(value: int, unit: str) -> str:

@@ -21,7 +21,7 @@ class Child:
         self.output = output
         self._guard = guard
         self._process: subprocess.Popen[bytes] | None = None
-        self._buried = True
+        self._reaped = True
 
     def start(
         self,
@@ -41,7 +41,7 @@ class Child:
             self._process = self._guard.popen(
                 command, output=file, cwd=cwd, environment=environment, keep_open=keep_open
             )
-        self._buried = False
+        self._reaped = False
 
     @property
     def pid(self) -> int:
@@ -55,7 +55,7 @@ class Child:
         """Whether it still runs."""
         return self._process is not None and self._process.poll() is None
 
-    def how_it_ended(self) -> str:
+    def exit_description(self) -> str:
         """`exited with 1`, `was killed by SIGKILL`."""
         code = None if self._process is None else self._process.poll()
         if code is None:
@@ -83,18 +83,18 @@ class Child:
         self.kill()
         return gentle
 
-    def strike(self) -> None:
+    def kill_nowait(self) -> None:
         """KILL it and whatever it started, without waiting for its end: also for signal handlers."""
-        if self._process is not None and not self._buried:  # later its pid may be another's
+        if self._process is not None and not self._reaped:  # later its pid may be another's
             with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS: EPERM for a group of zombies
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     def kill(self) -> None:
         """KILL it and whatever it started, and see it end."""
-        if self._process is None or self._buried:
+        if self._process is None or self._reaped:
             return
-        self.strike()
-        self._buried = True
+        self.kill_nowait()
+        self._reaped = True
         self._process.wait()
         self._guard.forget(self._process.pid)
 

@@ -22,9 +22,9 @@ from bridge.standalone.bridge_process import BridgeProcess
 from bridge.standalone.datadir import DataDir, default_data_dir
 from bridge.standalone.guard import Guard
 from bridge.standalone.jars import PULSAR_VERSION, JarCache, default_cache
-from bridge.standalone.ports import HOST, Wish, choose
+from bridge.standalone.ports import HOST, PortOption, choose
 from bridge.standalone.process import PulsarPlan, PulsarProcess
-from bridge.standalone.restarts import Health, Pauses, full_disk
+from bridge.standalone.restarts import Health, RestartBackoff, full_disk
 from bridge.standalone.tools import find_java
 
 _LOOK_SECONDS = 0.5
@@ -45,7 +45,7 @@ class Options:
     verify_jars: bool = False
 
 
-class _Stop(BaseException):
+class _StopRequested(BaseException):
     """SIGINT or SIGTERM came; not an Exception, so that nothing on the way takes it for an error."""
 
 
@@ -56,7 +56,7 @@ def run(options: Options) -> int:
         try:
             standalone.start()
             standalone.watch()
-        except _Stop:
+        except _StopRequested:
             say("stopping")
         finally:
             standalone.stop()
@@ -76,7 +76,7 @@ class Standalone:
         self._stack = ExitStack()
         self._pulsar: PulsarProcess | None = None
         self._bridge: BridgeProcess | None = None
-        self._pauses = Pauses()
+        self._backoff = RestartBackoff()
         self._stopping = False
         self.is_ready = False
 
@@ -84,10 +84,10 @@ class Standalone:
         """The first one ends the command in order; one more, while it ends, ends the children at once."""
         if not self._stopping:
             self._stopping = True
-            raise _Stop
+            raise _StopRequested
         for process in (self._bridge, self._pulsar):
             if process is not None:
-                process.child.strike()
+                process.child.kill_nowait()
 
     def start(self) -> None:
         """Everything up to the ready line."""
@@ -118,9 +118,9 @@ class Standalone:
         health = Health(time.monotonic())
         while self._pulsar is not None and self._bridge is not None:
             if not self._bridge.child.running:
-                how = self._bridge.child.how_it_ended()
+                how = self._bridge.child.exit_description()
                 raise StartupError(f"the bridge {how}; its last words:\n{self._bridge.last_lines()}")
-            trouble = self._trouble(self._pulsar, health)
+            trouble = self._restart_reason(self._pulsar, health)
             if trouble is not None:
                 self._restart(self._pulsar, trouble)
                 health = Health(time.monotonic())
@@ -142,13 +142,13 @@ class Standalone:
     def _choose_ports(self) -> "_Ports":
         taken: set[int] = set()
         chosen: list[int] = []
-        for wish in (
-            Wish("--kafka-port", 9092, self._options.kafka_port),
-            Wish("--http-port", 9308, self._options.http_port),
-            Wish("--pulsar-port", 6650, self._options.pulsar_port),
-            Wish("--pulsar-http-port", 8080),
+        for option in (
+            PortOption("--kafka-port", 9092, self._options.kafka_port),
+            PortOption("--http-port", 9308, self._options.http_port),
+            PortOption("--pulsar-port", 6650, self._options.pulsar_port),
+            PortOption("--pulsar-http-port", 8080),
         ):
-            port, note = choose(wish, taken)
+            port, note = choose(option, taken)
             chosen.append(port)
             if note is not None:
                 say(note)
@@ -162,17 +162,17 @@ class Standalone:
         rows = demo.run(bridge.bootstrap, plan.service_url, bridge.settings.pulsar.full_namespace)
         say(f"\n{demo.table(rows)}\n")
 
-    def _trouble(self, pulsar: PulsarProcess, health: Health) -> str | None:
+    def _restart_reason(self, pulsar: PulsarProcess, health: Health) -> str | None:
         """Why Pulsar must be started again: it is gone, or its bookie is, which takes no part of it along."""
         if not pulsar.child.running:
-            return f"Pulsar {pulsar.child.how_it_ended()}"
+            return f"Pulsar {pulsar.child.exit_description()}"
         if not health.due(time.monotonic()):
             return None
         problem = pulsar.problem()
-        return f"Pulsar is sick: {problem}" if health.looked(time.monotonic(), problem) else None
+        return f"Pulsar is unhealthy: {problem}" if health.record(time.monotonic(), problem) else None
 
     def _restart(self, pulsar: PulsarProcess, trouble: str) -> None:
-        pause = self._pauses.next(time.monotonic())
+        pause = self._backoff.next(time.monotonic())
         say(f"{trouble}: starting it again" + (f" in {pause:.0f} s" if pause else ""))
         time.sleep(pause)
         full = full_disk(pulsar.plan.data_dir)

@@ -45,7 +45,7 @@ class DataDir:
     def _take(self) -> int:
         marker = self.path / _LOCK
         if not marker.exists() and any(self.path.iterdir()):
-            # What we write and clear away here must not be somebody's home directory, given by mistake.
+            # What we write and clear away here must not be a home directory given by mistake.
             raise StartupError(
                 f"the data directory {self.path} holds files that are not ours: name an empty or a new one"
             )

@@ -1,4 +1,4 @@
-"""The main job before the user's eyes: a Kafka client writes records, a Kafka client and a Pulsar client read them."""
+"""The demonstration: a Kafka client writes records, a Kafka client and a Pulsar client read them."""
 
 import logging
 import secrets

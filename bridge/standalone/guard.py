@@ -42,12 +42,12 @@ _REGISTER = 'echo "+ $$" >&0 && exec "$@" </dev/null'
 class Guard:
     """Watches over this process for the children started through it."""
 
-    def __init__(self, patience: int = 10) -> None:
-        """`patience`: seconds between TERM and KILL."""
+    def __init__(self, timeout: int = 10) -> None:
+        """`timeout`: seconds between TERM and KILL."""
         read, self._write = os.pipe()
         try:
             self._process = subprocess.Popen(  # noqa: S603 - a constant
-                ["/bin/sh", "-c", _GUARD, "bridge-guard", str(patience)],
+                ["/bin/sh", "-c", _GUARD, "bridge-guard", str(timeout)],
                 stdin=read,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

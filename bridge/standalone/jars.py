@@ -65,21 +65,21 @@ class JarCache:
         self._fetch = fetch or Fetch(say)
 
     def ensure(self, *, verify: bool = False) -> list[Path]:
-        """Every jar, present and as locked; fetched or mended when not. `verify` reads every byte again."""
-        with self._alone():
+        """Every jar, present and as locked; fetched again when not. `verify` reads every byte again."""
+        with self._locked():
             if verify or not self._stamp_holds():
-                self._mend(self._wrong(self._lib))
+                self._repair(self._wrong(self._lib))
                 self._write_stamp()
         return [self._lib / jar.name for jar in self._jars]
 
-    def _mend(self, wrong: dict[Jar, str]) -> None:
+    def _repair(self, wrong: dict[Jar, str]) -> None:
         if not wrong:
             return
         damaged = [f"{jar.name} {why}" for jar, why in wrong.items() if why != _MISSING]
         if self._stamp.exists() or damaged:
             first = damaged[0] if damaged else f"{next(iter(wrong)).name} {_MISSING}"
             others = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
-            self._say(f"the jar cache {self._root} is damaged ({first}{others}): fetching anew what is wrong")
+            self._say(f"the jar cache {self._root} is damaged ({first}{others}): fetching again what is wrong")
         self._stamp.unlink(missing_ok=True)
         part = self._root / "part"
         for private in (False, True):
@@ -141,7 +141,7 @@ class JarCache:
         os.replace(temporary, self._stamp)
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _locked(self) -> Iterator[None]:
         """One process at a time; the lock goes with the process, however it ends."""
         try:
             self._root.mkdir(parents=True, exist_ok=True)

@@ -16,7 +16,7 @@ from bridge.standalone.tools import find_maven
 _GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 _ATTEMPTS = 3
 # Maven's own default is to wait 30 minutes for a silent server: the wagon of 3.8, then the resolver of 3.9 and 4.
-_PATIENCE = (
+_TIMEOUT_OPTIONS = (
     "-Dmaven.wagon.rto=60000",
     "-Dmaven.wagon.http.retryHandler.count=3",
     "-Daether.connector.requestTimeout=60000",
@@ -39,7 +39,15 @@ class Fetch:
         self._say(f"fetching {len(coordinates)} jars of Apache Pulsar with Maven (once; about 235 MB for all)")
         with tempfile.TemporaryDirectory(prefix="bridge-pom-") as work:
             Path(work, "pom.xml").write_text(make_pom(coordinates), encoding="utf-8")
-            command = [str(maven), "-B", "-f", f"{work}/pom.xml", *_PATIENCE, _GOAL, f"-DoutputDirectory={target}"]
+            command = [
+                str(maven),
+                "-B",
+                "-f",
+                f"{work}/pom.xml",
+                *_TIMEOUT_OPTIONS,
+                _GOAL,
+                f"-DoutputDirectory={target}",
+            ]
             if repository is not None:
                 command.append(f"-Dmaven.repo.local={repository}")
             failure: list[str] | None = []

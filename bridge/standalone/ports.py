@@ -10,28 +10,28 @@ HOST = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class PortOption:
     """What was asked for: a number (0 = any), or None for the default if it is free."""
 
-    option: str
+    flag: str
     default: int
     asked: int | None = None
 
 
-def choose(wish: Wish, taken: set[int] | None = None) -> tuple[int, str | None]:
+def choose(option: PortOption, taken: set[int] | None = None) -> tuple[int, str | None]:
     """The port, and what to tell the user when it is not the one expected; the choice is added to `taken`."""
     taken = set() if taken is None else taken
     note: str | None = None
-    if wish.asked:
-        if wish.asked in taken or not is_free(wish.asked):
-            raise StartupError(f"{wish.option} {wish.asked}: the port is taken; name another, or 0 for any free one")
-        port = wish.asked
-    elif wish.asked is None and wish.default not in taken and is_free(wish.default):
-        port = wish.default
+    if option.asked:
+        if option.asked in taken or not is_free(option.asked):
+            raise StartupError(f"{option.flag} {option.asked}: the port is taken; name another, or 0 for any free one")
+        port = option.asked
+    elif option.asked is None and option.default not in taken and is_free(option.default):
+        port = option.default
     else:
         port = any_free(taken)
-        what = wish.option.removeprefix("--").replace("-", " ")
-        why = "" if wish.asked == 0 else f": the default {wish.default} is taken"
+        what = option.flag.removeprefix("--").replace("-", " ")
+        why = "" if option.asked == 0 else f": the default {option.default} is taken"
         note = f"{what} is {port}{why}"
     taken.add(port)
     return port, note

@@ -11,7 +11,7 @@ _EVERY_SECONDS = 0.2
 
 
 def get(port: int, path: str, seconds: float = 5.0) -> tuple[int, str]:
-    """Status and body of a GET on 127.0.0.1; status 0 when nobody answers."""
+    """Status and body of a GET on 127.0.0.1; status 0 when there is no answer."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=seconds)
     try:
         connection.request("GET", path)
@@ -34,7 +34,7 @@ def wait_until_ready(
         if problem is None and child.running:
             return waited
         if not child.running:
-            raise StartupError(f"{child.name} {child.how_it_ended()} while starting")
+            raise StartupError(f"{child.name} {child.exit_description()} while starting")
         if waited > seconds:
             raise StartupError(f"{child.name} is not ready after {seconds:.0f} s: {problem}")
         if tell is not None:

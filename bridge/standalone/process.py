@@ -20,9 +20,9 @@ _OPENS = (
     "java.management/sun.management",
 )  # fmt: skip
 HEALTHY_WITHIN_SECONDS = 120.0
-_SOUND_WITHIN_STARTS = 3
+_MAX_CLEAN_RESTARTS = 3
 _LATEST_LINES = 200
-_FIGHT = 2  # a bookie that finds its own old registration may lose it once or twice
+_MAX_LOST_REGISTRATIONS = 2  # a bookie that finds its own old registration may lose it once or twice
 STOP_WITHIN_SECONDS = 20.0
 
 
@@ -70,12 +70,12 @@ class PulsarProcess:
     def start(self, tell: Callable[[float], None] | None = None, seconds: float = HEALTHY_WITHIN_SECONDS) -> float:
         """Start it and wait until its broker answers `ok`; how long that took. On failure nothing is left running.
 
-        After a KILL its bookie may fight for ever with what it left behind in its former life (apache/pulsar#17759),
-        which takes a core; one that is stopped in order leaves nothing, so that the next start is sound.
+        After a KILL its bookie may lose and take its old registration again forever (apache/pulsar#17759), which takes
+        a core. A stop in order clears the registration, so the next start is sound.
         """
         took = self._start(tell, seconds)
-        for _ in range(_SOUND_WITHIN_STARTS):
-            if not fights_itself(tail(self._logs / "pulsar.log", _LATEST_LINES)):
+        for _ in range(_MAX_CLEAN_RESTARTS):
+            if not has_registration_conflict(tail(self._logs / "pulsar.log", _LATEST_LINES)):
                 break
             self.stop()
             took += self._start(tell, seconds)
@@ -123,7 +123,7 @@ class PulsarProcess:
         return f"its health check answers {status or 'nothing'}: {body[:200]}"
 
     def _write_files(self) -> Path:
-        """Write its configuration anew, so that nothing of an older version of ours lives on in a data directory."""
+        """Write its configuration again, so that nothing of an older version is left in a data directory."""
         directory = self.plan.data_dir
         temporary = directory / "tmp"
         # RocksDB and Netty unpack native libraries here and leave them behind when killed
@@ -179,7 +179,7 @@ def _quoted(argument: str) -> str:
     return '"' + argument.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def fights_itself(log: str) -> bool:
+def has_registration_conflict(log: str) -> bool:
     """Whether the latest lines of Pulsar's log are full of its bookie losing its registration and taking it again."""
     lost = [line for line in log.splitlines() if "/ledgers/available/" in line and "was invalidated" in line]
-    return len(lost) > _FIGHT
+    return len(lost) > _MAX_LOST_REGISTRATIONS

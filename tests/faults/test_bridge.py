@@ -65,7 +65,7 @@ def test_a_producer_that_never_repeats_meets_no_error_in_a_drain(bridge_child: B
     producer.poll(0.05)
     os.kill(bridge_child.pid, signal.SIGTERM)
     assert bridge_child.process.child.wait(15), "the bridge does not drain"
-    assert bridge_child.process.child.how_it_ended() == "exited with 0"
+    assert bridge_child.process.child.exit_description() == "exited with 0"
     assert producer.flush(10) == 0  # what came before the end is told now
     assert outcomes == [None] * 51
 
@@ -85,7 +85,7 @@ def refused_start(at: PulsarAddress, namespace: str, guard: Guard, tmp_path: Pat
     child = BridgeChild(settings_for(at, namespace, overrides), tmp_path, guard)
     with pytest.raises(StartupError):
         child.start()
-    assert child.process.child.how_it_ended() == "exited with 1"
+    assert child.process.child.exit_description() == "exited with 1"
     said = child.process.last_lines(20)
     assert "Traceback" not in said, said
     return said

@@ -162,7 +162,7 @@ def test_standalone_starts_its_pulsar_again_until_there_is_space(disk: Disk, tmp
             for _ in range(40):  # more than the journal has laid by, before the bookie looks at its disk
                 producer.produce("full", os.urandom(900_000))
             producer.poll(0.1)
-            wait_until("it is noticed", lambda: "Pulsar is sick: " in log.read_text())
+            wait_until("it is noticed", lambda: "Pulsar is unhealthy: " in log.read_text())
             wait_until("the reason is told", lambda: "not started: the disk of " in log.read_text())
             disk.free()
             wait_until("it is well", lambda: "Pulsar is healthy again" in log.read_text())

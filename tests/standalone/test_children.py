@@ -42,7 +42,7 @@ def test_the_guard_ends_the_children_of_a_killed_parent(tmp_path: Path) -> None:
     code = f"""
 import sys
 from bridge.standalone.guard import Guard
-guard = Guard(patience=2)
+guard = Guard(timeout=2)
 with open({str(tmp_path / "out")!r}, "wb") as out:
     gentle = guard.popen(["sleep", "100"], output=out)
     stubborn = guard.popen({STUBBORN!r}, output=out)
@@ -66,18 +66,18 @@ def test_the_guard_goes_when_it_is_let_go(tmp_path: Path) -> None:
         watcher = guard.pid
         assert not gone(watcher)
     assert gone(watcher)
-    assert child.how_it_ended() == "was killed by SIGKILL"
+    assert child.exit_description() == "was killed by SIGKILL"
 
 
 def test_stop_is_gentle_first_and_sure_in_the_end(guard: Guard, tmp_path: Path) -> None:
     child = Child("sh", guard, tmp_path / "out")
     child.start(["sleep", "100"])
     assert child.stop(10)
-    assert child.how_it_ended() == "was killed by SIGTERM"
+    assert child.exit_description() == "was killed by SIGTERM"
     child.start(STUBBORN)
     assert until(lambda: child.last_lines() == "up")
     assert not child.stop(0.2)
-    assert child.how_it_ended() == "was killed by SIGKILL"
+    assert child.exit_description() == "was killed by SIGKILL"
     child.kill()  # once more does no harm
 
 
@@ -86,7 +86,7 @@ def test_output_of_the_run_before_is_kept(guard: Guard, tmp_path: Path) -> None:
     for word in ("first", "second"):
         child.start(["/bin/sh", "-c", f"echo {word}; exit 3"])
         assert child.wait(10)
-        assert child.how_it_ended() == "exited with 3"
+        assert child.exit_description() == "exited with 3"
         child.kill()
     assert (tmp_path / "out").read_text() == "second\n"
     assert (tmp_path / "out.1").read_text() == "first\n"

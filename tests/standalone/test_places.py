@@ -11,7 +11,7 @@ import pytest
 
 from bridge.errors import StartupError
 from bridge.standalone.datadir import DataDir
-from bridge.standalone.ports import HOST, Wish, any_free, choose, is_free
+from bridge.standalone.ports import HOST, PortOption, any_free, choose, is_free
 from bridge.standalone.tools import find_java
 
 
@@ -22,18 +22,18 @@ def taken() -> Iterator[int]:
 
 
 def test_a_taken_default_gives_another_and_says_so(taken: int) -> None:
-    port, note = choose(Wish("--kafka-port", taken))
+    port, note = choose(PortOption("--kafka-port", taken))
     assert port != taken
     assert note == f"kafka port is {port}: the default {taken} is taken"
 
 
 def test_a_taken_wish_is_an_error(taken: int) -> None:
     with pytest.raises(StartupError, match=f"--kafka-port {taken}: the port is taken"):
-        choose(Wish("--kafka-port", 9092, taken))
+        choose(PortOption("--kafka-port", 9092, taken))
 
 
 def test_port_0_is_any_free_one() -> None:
-    port, note = choose(Wish("--http-port", 9308, 0))
+    port, note = choose(PortOption("--http-port", 9308, 0))
     assert is_free(port)
     assert note == f"http port is {port}"
 
@@ -41,10 +41,10 @@ def test_port_0_is_any_free_one() -> None:
 def test_one_port_is_not_given_twice() -> None:
     free = any_free()
     used: set[int] = set()
-    assert choose(Wish("--kafka-port", free), used) == (free, None)
-    assert choose(Wish("--http-port", free), used)[0] != free
+    assert choose(PortOption("--kafka-port", free), used) == (free, None)
+    assert choose(PortOption("--http-port", free), used)[0] != free
     with pytest.raises(StartupError, match="taken"):
-        choose(Wish("--pulsar-port", 6650, free), used)
+        choose(PortOption("--pulsar-port", 6650, free), used)
 
 
 def test_a_data_directory_has_one_user(tmp_path: Path) -> None:

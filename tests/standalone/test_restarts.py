@@ -6,11 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from bridge.standalone.restarts import Health, Pauses, full_disk
+from bridge.standalone.restarts import Health, RestartBackoff, full_disk
 
 
 def test_pauses_grow_and_stop_to_grow() -> None:
-    pauses = Pauses()
+    pauses = RestartBackoff()
     now, found = 0.0, []
     for _ in range(10):
         found.append(pauses.next(now))
@@ -19,7 +19,7 @@ def test_pauses_grow_and_stop_to_grow() -> None:
 
 
 def test_after_a_time_of_health_there_is_no_pause_again() -> None:
-    pauses = Pauses()
+    pauses = RestartBackoff()
     assert [pauses.next(0.0), pauses.next(5.0), pauses.next(5.0 + 1 + 601)] == [0, 1, 0]
 
 
@@ -29,7 +29,7 @@ def test_what_is_sick_for_long_will_not_mend() -> None:
     found = []
     for at, problem in ((10.0, "x"), (20.0, "x"), (30.0, None), (40.0, "x"), (50.0, "x"), (60.0, "x")):
         assert health.due(at)
-        found.append(health.looked(at, problem))
+        found.append(health.record(at, problem))
     assert found == [False, False, False, False, False, True]
 
 

@@ -32,7 +32,7 @@ class KafkaServer:
         self.launch()
         while not answers(self.address):
             if not self.child.running or time.monotonic() - begin > _PATIENCE:
-                ended = self.child.how_it_ended()
+                ended = self.child.exit_description()
                 raise StartupError(f"{self.child.name} does not answer: it {ended}\n{self.child.last_lines()}")
             time.sleep(_EVERY)
         return time.monotonic() - begin
