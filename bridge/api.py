@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 _R = TypeVar("_R")
 
-MOST_WAITING = 500_000
+MAX_WAITING_PARTITIONS = 500_000
 """Partitions that all clients' Fetches wait for together: some hundred bytes each."""
 MAX_CONTROL_BYTES = 10 * 1024 * 1024
 """The longest request of an API that carries no records: far above any real one, and bounded in decoding time."""
-_MOST_GONE_ACTIONS = 10_000
+_MAX_CLOSE_ACTIONS = 10_000
 
 
 @dataclass(slots=True)
@@ -45,10 +45,10 @@ class Session:
     received_at: float | None = None
     """Loop time at which that request was received: it may have waited behind others of its connection."""
 
-    room: Callable[[], int] = lambda: 2**31 - 1
+    remaining_response_bytes: Callable[[], int] = lambda: 2**31 - 1
     """Bytes that an answer may have now, if it can have fewer: what clients have not taken yet stays in memory."""
 
-    reserve: Callable[[int], None] = lambda count: None
+    reserve_response_bytes: Callable[[int], None] = lambda count: None
     """Take so many bytes of that room, for an answer that takes time to make; negative, give them back."""
 
     _reads: PendingReads | None = None
@@ -57,22 +57,22 @@ class Session:
     def pending_reads(self) -> PendingReads:
         """What is read for its next Fetch."""
         if self._reads is None:
-            self._reads = PendingReads(self.reserve)
-            self.when_gone(PendingReads, self._reads.close)
+            self._reads = PendingReads(self.reserve_response_bytes)
+            self.on_close(PendingReads, self._reads.close)
         return self._reads
 
-    gone_actions: dict[object, Callable[[], None]] | None = field(default_factory=dict)
+    close_actions: dict[object, Callable[[], None]] | None = field(default_factory=dict)
 
-    def when_gone(self, key: object, action: Callable[[], None]) -> bool:
+    def on_close(self, key: object, action: Callable[[], None]) -> bool:
         """Call this when the connection is lost, once for each key; False where it is, or has too many."""
-        if self.gone_actions is None or len(self.gone_actions) >= _MOST_GONE_ACTIONS:
+        if self.close_actions is None or len(self.close_actions) >= _MAX_CLOSE_ACTIONS:
             return False
-        self.gone_actions[key] = action
+        self.close_actions[key] = action
         return True
 
-    def gone(self) -> None:
+    def closed(self) -> None:
         """The connection is lost."""
-        actions, self.gone_actions = self.gone_actions or {}, None
+        actions, self.close_actions = self.close_actions or {}, None
         for action in actions.values():
             action()
 
@@ -108,18 +108,18 @@ class Broker:
     groups: "Coordinator"
     offsets: "Offsets"
     shared_answers: SharedAnswers = field(default_factory=SharedAnswers)
-    aside: WorkerThreads = field(default_factory=lambda: WorkerThreads(1))
+    cpu_thread: WorkerThreads = field(default_factory=lambda: WorkerThreads(1))
     """For work of Python's alone: a second thread would do no more of it, and the event loop would wait for each."""
-    waiting_fetches: Quota = field(default_factory=lambda: Quota(MOST_WAITING))
+    waiting_fetches: Quota = field(default_factory=lambda: Quota(MAX_WAITING_PARTITIONS))
 
 
 class RequestLimit(NamedTuple):
     """The most that a request may ask for, or have done; docs/limits.md is made of them."""
 
-    of: str
-    most: int | str
+    what: str
+    maximum: int | str
     """A setting's name where it is one."""
-    beyond: ErrorCode | str
+    exceeded: ErrorCode | str
     """What happens beyond it."""
 
 
@@ -151,16 +151,16 @@ class Api:
     write: Callable[[Any, int], Sequence[Buffer]] | None = None
     """A writer of its own: (response, version) -> buffers, written one after another."""
     max_request_bytes: int = MAX_CONTROL_BYTES
-    reads: bool = False
+    read_only: bool = False
     """It changes nothing: when its client hangs up it is given up, or not begun. Anything else goes on, as in Kafka:
     with acks=0 a client sends and hangs up."""
-    polls: bool = False
+    long_poll: bool = False
     """It waits for something to happen, and may be answered before: a connection that ends need not wait for it."""
     waits: bool = False
     """For what others do, and perhaps for long: the request's bytes are given back when it is read."""
     pure: bool = False
     """Its answer follows from the request and what never changes: it waits for nothing and runs in any thread."""
-    closes: bool = False
+    closes_on_error: bool = False
     """A request that fails as a whole closes the connection, although its answer has a place for the error: clients do
     not look there, and take the answer for a full one."""
 
@@ -200,12 +200,12 @@ class Api:
         array decides whether clients see null or [] with an error: `= None` is null.
         """
         fields = {field.name: field for field in message.fields_of(self.response)}
-        if self.closes or "error_code" not in fields or not fields["error_code"].exists(version):
+        if self.closes_on_error or "error_code" not in fields or not fields["error_code"].exists(version):
             return None
         values: dict[str, Any] = {"error_code": int(code)}
         if "error_message" in fields:
             values["error_message"] = text or None
-        return message.blank(self.response, **values)
+        return message.with_defaults(self.response, **values)
 
 
 def error_codes(response: Any) -> Iterator[int]:

@@ -9,7 +9,7 @@ from collections import OrderedDict, deque
 from contextvars import ContextVar
 from types import TracebackType
 
-ASKER: ContextVar[object] = ContextVar("asker", default=None)
+REQUESTER: ContextVar[object] = ContextVar("asker", default=None)
 """On whose behalf something is done; None: the process itself."""
 
 
@@ -19,19 +19,19 @@ class Quota:
     def __init__(self, most: int) -> None:
         self._left = most
 
-    def take(self, count: int) -> bool:
+    def acquire(self, count: int) -> bool:
         """Take as many, if there are."""
         if count > self._left:
             return False
         self._left -= count
         return True
 
-    def give(self, count: int) -> None:
+    def release(self, count: int) -> None:
         """Give them back."""
         self._left += count
 
 
-class FairLimit:
+class FairSemaphore:
     """As `asyncio.Semaphore`, but a place that becomes free goes to the askers in turn, not to who came first."""
 
     def __init__(self, places: int) -> None:
@@ -43,21 +43,21 @@ class FairLimit:
         return sum(map(len, self._waiting.values()))
 
     async def __aenter__(self) -> None:
-        await self.take()
+        await self.acquire()
 
-    async def take(self) -> None:
-        """Take a place, when there is one; `give` gives it back."""
+    async def acquire(self) -> None:
+        """Take a place, when there is one; `release` gives it back."""
         if self._free > 0 and not self._waiting:
             self._free -= 1
             return
-        asker = ASKER.get()
+        asker = REQUESTER.get()
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(asker, deque()).append(turn)
         try:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():  # it was given a place in the same moment
-                self.give()
+                self.release()
             else:
                 self._leave(asker, turn)
             raise
@@ -65,9 +65,9 @@ class FairLimit:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.give()
+        self.release()
 
-    def give(self) -> None:
+    def release(self) -> None:
         """Give a place to the next asker, who then has to wait until all others had one."""
         while self._waiting:
             asker, turns = next(iter(self._waiting.items()))

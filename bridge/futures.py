@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hasha
 from itertools import chain, islice
 from typing import Any, Generic, TypeVar
 
-from bridge.turns import LOOP_SHARE, Metered, turns
+from bridge.loop_scheduler import LOOP_SHARE, Metered, loop_scheduler
 
 TURN = 0.002
 """Seconds that one request may keep the event loop at a time."""
@@ -23,7 +23,7 @@ def loop_time() -> float:
     return asyncio.get_running_loop().time()
 
 
-def seen(done: "asyncio.Future[Any]") -> None:
+def retrieve_exception(done: "asyncio.Future[Any]") -> None:
     """A callback that reads the error: all who asked may have gone, and asyncio would complain."""
     if not done.cancelled():
         done.exception()
@@ -41,7 +41,7 @@ def following(source: "asyncio.Future[_S]", take: "Callable[[asyncio.Future[_R],
 
     def done(source: "asyncio.Future[_S]") -> None:
         if answer.done():
-            seen(source)
+            retrieve_exception(source)
         elif source.cancelled():
             answer.cancel()
         elif (error := source.exception()) is not None:
@@ -56,7 +56,7 @@ def following(source: "asyncio.Future[_S]", take: "Callable[[asyncio.Future[_R],
     return answer
 
 
-async def shared(work: "asyncio.Future[_R]", closed: Exception) -> _R:
+async def wait_shared(work: "asyncio.Future[_R]", closed: Exception) -> _R:
     """What work gives that others wait for, too. Who gives up does not end it; raises `closed` where it is ended."""
     try:
         return await asyncio.shield(work)
@@ -72,20 +72,20 @@ async def in_turns(elements: Iterable[_R]) -> AsyncIterator[_R]:
     for number, element in enumerate(elements, 1):
         yield element
         if not number % _LOOK_EVERY:
-            await give_way()
+            await yield_turn()
 
 
 async def in_chunks(elements: Sequence[_R]) -> AsyncIterator[Sequence[_R]]:
     """The elements, some at a time; others have their turns in between."""
     for at in range(0, len(elements), _CHUNK):
         if at:
-            await give_way()
+            await yield_turn()
         yield elements[at : at + _CHUNK]
 
 
-async def give_way() -> None:
+async def yield_turn() -> None:
     """Let others go first whose turn it is."""
-    await turns().give_way(LOOP_SHARE.get())
+    await loop_scheduler().yield_turn(LOOP_SHARE.get())
 
 
 async def gathered(works: Iterable[Coroutine[Any, Any, _R]]) -> list[_R]:
@@ -112,11 +112,11 @@ async def gathered_for(keys: Iterable[_K], ask: Callable[[_K], Coroutine[Any, An
 async def _gathered_many(works: Iterable[Coroutine[Any, Any, _R]], at_once: int) -> list[_R]:
     found: dict[int, _R] = {}
     numbered = enumerate(works)
-    loop_turns, share = turns(), LOOP_SHARE.get()
+    scheduler, share = loop_scheduler(), LOOP_SHARE.get()
 
     async def work_off() -> None:
         while True:
-            await loop_turns.give_way(share)
+            await scheduler.yield_turn(share)
             number, work = next(numbered, (-1, None))
             if work is None:
                 return
@@ -126,7 +126,7 @@ async def _gathered_many(works: Iterable[Coroutine[Any, Any, _R]], at_once: int)
     return [found[number] for number in range(len(found))]
 
 
-class SharedLook(Generic[_R]):
+class SharedQuery(Generic[_R]):
     """Looks at something that changes, for many who ask: who asks gets a look begun no earlier than that.
 
     Two are enough at any time: the one under way, and the next, for all who came since that began.
@@ -141,7 +141,7 @@ class SharedLook(Generic[_R]):
         """What a look begun from now on has seen; raises what it raised."""
         if self._next is None:
             self._next = asyncio.get_running_loop().create_task(self._run(self._running))
-            self._next.add_done_callback(seen)
+            self._next.add_done_callback(retrieve_exception)
         return await asyncio.shield(self._next)
 
     async def _run(self, before: "asyncio.Task[_R] | None") -> _R:
@@ -166,7 +166,7 @@ class Cached(Generic[_R]):
         answer = self._answer
         if answer is None or (answer.done() and (loop.time() > self._until or failed(answer))):
             answer = self._answer = loop.create_task(self._fetch())
-            answer.add_done_callback(seen)
+            answer.add_done_callback(retrieve_exception)
         return await asyncio.shield(answer)
 
     def forget(self) -> None:
@@ -190,5 +190,5 @@ async def within(timeout_ms: int, work: Coroutine[Any, Any, _R]) -> _R:
     task = asyncio.ensure_future(work)
     _going_on.add(task)  # the loop itself would let go of it
     task.add_done_callback(_going_on.discard)
-    task.add_done_callback(seen)
+    task.add_done_callback(retrieve_exception)
     return await asyncio.wait_for(asyncio.shield(task), max(timeout_ms, 1) / 1000)

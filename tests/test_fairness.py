@@ -10,17 +10,17 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.fairness import ASKER, FairLimit
+from bridge.fairness import REQUESTER, FairSemaphore
 
 
 def asked_by(asker: object, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
     context = contextvars.copy_context()
-    context.run(ASKER.set, asker)
+    context.run(REQUESTER.set, asker)
     return asyncio.get_running_loop().create_task(work, context=context)
 
 
 async def test_no_more_than_the_places_are_taken() -> None:
-    limit, inside, most = FairLimit(3), 0, 0
+    limit, inside, most = FairSemaphore(3), 0, 0
 
     async def work() -> None:
         nonlocal inside, most
@@ -35,7 +35,7 @@ async def test_no_more_than_the_places_are_taken() -> None:
 
 
 async def test_one_question_does_not_wait_behind_somebody_s_thousand() -> None:
-    limit = FairLimit(2)
+    limit = FairSemaphore(2)
     order: list[str] = []
 
     async def work(name: str) -> None:
@@ -51,7 +51,7 @@ async def test_one_question_does_not_wait_behind_somebody_s_thousand() -> None:
 
 
 async def test_who_gives_up_takes_no_place() -> None:
-    limit = FairLimit(1)
+    limit = FairSemaphore(1)
     ran: list[int] = []
 
     async def work(number: int) -> None:
@@ -70,7 +70,7 @@ async def test_who_gives_up_takes_no_place() -> None:
 
 
 async def test_a_place_given_to_who_gives_up_in_that_moment_is_given_on() -> None:
-    limit = FairLimit(1)
+    limit = FairSemaphore(1)
     await limit.__aenter__()
     first, second = (asyncio.ensure_future(limit.__aenter__()) for _ in range(2))
     await asyncio.sleep(0)
@@ -83,7 +83,7 @@ async def test_a_place_given_to_who_gives_up_in_that_moment_is_given_on() -> Non
 @given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=40), st.integers(1, 3))
 def test_whatever_happens_all_places_come_back(steps: list[tuple[int, bool]], places: int) -> None:
     async def run() -> None:
-        limit = FairLimit(places)
+        limit = FairSemaphore(places)
 
         async def work() -> None:
             async with limit:

@@ -3,7 +3,7 @@ from contextlib import suppress
 
 import pytest
 
-from bridge.futures import Cached, SharedLook, following, gathered, within
+from bridge.futures import Cached, SharedQuery, following, gathered, within
 
 
 def doubled(answer: "asyncio.Future[int]", value: int) -> None:
@@ -61,7 +61,7 @@ async def test_who_asks_gets_a_look_that_began_later_and_two_are_enough() -> Non
         begun.append(asyncio.get_running_loop().create_future())
         await begun[-1]
 
-    shared = SharedLook(look)
+    shared = SharedQuery(look)
     first = asyncio.ensure_future(shared.look())
     await turns()
     later = [asyncio.ensure_future(shared.look()) for _ in range(10)]
@@ -85,7 +85,7 @@ async def test_a_look_that_fails_fails_for_all_who_shared_it_and_for_nobody_else
         if error is not None:
             raise error
 
-    shared = SharedLook(look)
+    shared = SharedQuery(look)
     outcomes = await asyncio.gather(*(shared.look() for _ in range(3)), return_exceptions=True)
     assert [str(one) for one in outcomes] == ["first"] * 3
     await shared.look()

@@ -11,7 +11,7 @@ def test_the_table_is_the_codes() -> None:
 
 
 def test_every_setting_named_is_one() -> None:
-    named = [one.most for api in apis.load().values() for one in api.limits if isinstance(one.most, str)]
+    named = [one.maximum for api in apis.load().values() for one in api.limits if isinstance(one.maximum, str)]
     assert named
     assert all(default(name) for name in named)
 

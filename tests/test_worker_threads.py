@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from bridge.fairness import ASKER
+from bridge.fairness import REQUESTER
 from bridge.worker_threads import WorkerThreads
 
 
@@ -44,7 +44,7 @@ class Held:
 
 def asked_by(asker: str, threads: WorkerThreads, held: Held) -> "asyncio.Task[str]":
     context = contextvars.copy_context()
-    context.run(ASKER.set, asker)
+    context.run(REQUESTER.set, asker)
     return asyncio.get_running_loop().create_task(threads.run(held, asker), context=context)
 
 

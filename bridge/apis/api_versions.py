@@ -71,7 +71,7 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
-    reads=True,
+    read_only=True,
 )
 
 REFUSAL = Api(

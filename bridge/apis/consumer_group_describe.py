@@ -147,6 +147,6 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
-    reads=True,
+    read_only=True,
     limits=(RequestLimit("members of an answer", MOST_MEMBERS, ErrorCode.INVALID_REQUEST),),
 )

@@ -102,5 +102,5 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
-    reads=True,
+    read_only=True,
 )

@@ -9,7 +9,7 @@ from typing import Annotated
 from bridge.api import Api, Broker, Session
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
-from bridge.kafka.message import ZERO_UUID, Int16, Int32, Int64, Uint16, Uuid, blank, message, since
+from bridge.kafka.message import ZERO_UUID, Int16, Int32, Int64, Uint16, Uuid, message, since, with_defaults
 
 CLUSTER_METADATA = "__cluster_metadata"
 
@@ -113,7 +113,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
 
 def _unknown(index: int) -> ResponsePartition:
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return blank(ResponsePartition, partition_index=index, error_code=error, error_message=error.text)
+    return with_defaults(ResponsePartition, partition_index=index, error_code=error, error_message=error.text)
 
 
 API = Api(
@@ -125,6 +125,6 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
-    reads=True,
+    read_only=True,
     pure=True,
 )

@@ -151,6 +151,6 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
-    reads=True,
+    read_only=True,
     limits=(RequestLimit("partitions of an answer", MOST_PARTITIONS, "a cursor to go on from"),),
 )

@@ -2,7 +2,7 @@
 
 from bridge.api import Api, Broker, Session
 from bridge.kafka.error_codes import ErrorCode
-from bridge.kafka.message import Int16, Int32, Int64, blank, message
+from bridge.kafka.message import Int16, Int32, Int64, message, with_defaults
 
 
 @message
@@ -49,7 +49,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
 
 def _unknown(transactional_id: str) -> State:
     error = ErrorCode.TRANSACTIONAL_ID_NOT_FOUND if transactional_id else ErrorCode.INVALID_REQUEST
-    return blank(State, error_code=error, transactional_id=transactional_id)
+    return with_defaults(State, error_code=error, transactional_id=transactional_id)
 
 
 API = Api(
@@ -61,6 +61,6 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
-    reads=True,
+    read_only=True,
     pure=True,
 )

@@ -73,6 +73,6 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
-    reads=True,
+    read_only=True,
     pure=True,
 )

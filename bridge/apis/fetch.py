@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from bridge import codec
-from bridge.api import MOST_WAITING, Api, Broker, RequestLimit, Session
+from bridge.api import MAX_WAITING_PARTITIONS, Api, Broker, RequestLimit, Session
 from bridge.cluster import check_epoch
 from bridge.codec import message_sets
 from bridge.codec.compression import KafkaCodec
@@ -66,14 +66,14 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     loop = asyncio.get_running_loop()
     parts = await _parts(request, broker)
     session.pending_reads.keep_only({part.place for part in parts})
-    patient = broker.waiting_fetches.take(len(parts))
+    patient = broker.waiting_fetches.acquire(len(parts))
     wait = max(request.max_wait_ms, 0) / 1000 if patient else 0.0
     poll = _Poll(request, broker, session, parts, loop.time() + wait)
     try:
         answer = await _wait(poll, parts, session)
     finally:
         if patient:
-            broker.waiting_fetches.give(len(parts))
+            broker.waiting_fetches.release(len(parts))
     if not patient and isinstance(answer, Response):
         answer.throttle_time_ms = _PAUSE_MS
     return answer
@@ -145,7 +145,7 @@ class _Poll:
         request, parts, reads = self._request, self._parts, self._session.pending_reads
         max_bytes = self._most
         if self._version >= _WHOLE_MESSAGE:  # an old client takes a cut message for one that it can never have
-            max_bytes = min(max_bytes, self._session.room() + reads.reserved)
+            max_bytes = min(max_bytes, self._session.remaining_response_bytes() + reads.reserved)
         key = _key(request, parts, max_bytes, self._version) if self._waited else None
         shared = None if key is None else self._shared.get(key, max(request.min_bytes, 1))
         if shared is not None:
@@ -334,11 +334,11 @@ API = Api(
     response=Response,
     read=fetch_wire.read,
     write=fetch_wire.write,
-    reads=True,
-    polls=True,
+    read_only=True,
+    long_poll=True,
     waits=True,
     limits=(
         RequestLimit("bytes of an answer", "kafka.max_fetch_bytes", "fewer records"),
-        RequestLimit("partitions that all clients wait for", MOST_WAITING, "answered at once, with a time to wait"),
+        RequestLimit("partitions that all clients wait for", MAX_WAITING_PARTITIONS, "answered at once, throttled"),
     ),
 )

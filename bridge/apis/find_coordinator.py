@@ -84,6 +84,6 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
-    reads=True,
+    read_only=True,
     pure=True,
 )

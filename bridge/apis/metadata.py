@@ -179,8 +179,8 @@ API = Api(
     request=Request,
     response=Response,
     read=read,
-    closes=True,  # Kafka has one error there, REBOOTSTRAP_REQUIRED (KIP-1102), and the Java client looks for no other
-    reads=True,
+    closes_on_error=True,  # Kafka has one error there, REBOOTSTRAP_REQUIRED (KIP-1102); the Java client knows no other
+    read_only=True,
     limits=(
         RequestLimit(
             "partitions of all topics, with those created", "kafka.max_partitions", ErrorCode.POLICY_VIOLATION

@@ -105,7 +105,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     except KafkaError as error:
         errors, otherwise = {}, ErrorCode(error.code)
     if many:
-        return await broker.aside.run(_answer, request, by_id, errors, otherwise)
+        return await broker.cpu_thread.run(_answer, request, by_id, errors, otherwise)
     return _answer(request, by_id, errors, otherwise)
 
 

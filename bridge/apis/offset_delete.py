@@ -54,7 +54,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         errors = await broker.offsets.delete(request.group_id, unwanted)
     except KafkaError as error:
         return Response(error_code=error.code)
-    return Response(error_code=ErrorCode.NONE, topics=await broker.aside.run(told, asked, errors))
+    return Response(error_code=ErrorCode.NONE, topics=await broker.cpu_thread.run(told, asked, errors))
 
 
 API = Api(

@@ -11,7 +11,7 @@ from functools import partial
 from bridge.api import Api, Broker, DeferredResponse, RequestLimit, Session
 from bridge.codec import HEADER_SIZE, NO_PRODUCER, message_sets
 from bridge.errors import KafkaError
-from bridge.futures import TURN, give_way, in_turns
+from bridge.futures import TURN, in_turns, yield_turn
 from bridge.kafka import produce_wire
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import Buffer
@@ -93,7 +93,7 @@ async def _prepare_quick(
         if append.error is None and not _prepare_nowait(append, preparation, broker, session, first_turn):
             slow.append(append)
         if clock() > until:
-            await give_way()
+            await yield_turn()
             until = clock() + TURN
             first_turn = False
     return slow
@@ -233,7 +233,7 @@ API = Api(
     write=produce_wire.write,
     max_request_bytes=MAX_REQUEST_BYTES,
     limits=(
-        RequestLimit("topics and partitions", produce_wire.MOST_ELEMENTS, "the connection is closed"),
+        RequestLimit("topics and partitions", produce_wire.MAX_ELEMENTS, "the connection is closed"),
         RequestLimit("batches of a partition, from v3 on", 1, ErrorCode.INVALID_RECORD),
         RequestLimit("bytes that a batch opens to, in entries of Pulsar", MAX_ENTRIES, ErrorCode.MESSAGE_TOO_LARGE),
         RequestLimit("bytes by which the entries exceed the request", MAX_EXCESS_BYTES, ErrorCode.MESSAGE_TOO_LARGE),

@@ -73,7 +73,11 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._intake.received_at = self._loop.time()
         peer = address_of(transport.get_extra_info("peername"))
         self._session = Session(
-            id=self._number, peer=peer, listener=self._listener.name, room=pending.room, reserve=pending.add
+            id=self._number,
+            peer=peer,
+            listener=self._listener.name,
+            remaining_response_bytes=pending.remaining,
+            reserve_response_bytes=pending.add,
         )
         self._runner = RequestRunner(self, self._listener, self._session, self._state, self._intake, self._writer)
         _log.debug("= connected", extra=self.log_fields())
@@ -129,7 +133,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._intake.drop_partial()
         self._runner.cancel_reads()
         self._runner.flush()  # what was held
-        self._session.gone()
+        self._session.closed()
         self._listener.closed(self)
         self.wake()
 

@@ -95,7 +95,7 @@ class Intake:
         self._receiver.grow(more)
         return True
 
-    def give_back(self, count: int) -> None:
+    def release(self, count: int) -> None:
         """The memory of a request that is answered."""
         self._budget.give(self._lease, count)
 

@@ -11,7 +11,7 @@ from bridge.connection.client import ClientConnection
 from bridge.connection.requests import LargeRequestThreads
 from bridge.connection.responses import PendingResponseBytes
 from bridge.kafka.frames import SCRATCH_BYTES
-from bridge.turns import turns
+from bridge.loop_scheduler import loop_scheduler
 
 _log = log.get(__name__)
 
@@ -28,7 +28,7 @@ class Listener:
         self.pending_bytes = PendingResponseBytes(
             broker.settings.kafka.memory_budget_bytes, broker.metrics.waiting_answer_bytes
         )
-        self.turns = turns()
+        self.scheduler = loop_scheduler()
         self.large = LargeRequestThreads()
         self.name = name
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))

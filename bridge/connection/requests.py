@@ -10,7 +10,7 @@ from bridge.apis import api_versions
 from bridge.connection.parts import Refused
 from bridge.connection.responses import InFlightRequest
 from bridge.errors import KafkaError
-from bridge.fairness import FairLimit
+from bridge.fairness import FairSemaphore
 from bridge.kafka import frames
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import DecodeError, TooManyElements
@@ -29,11 +29,11 @@ class LargeRequestThreads:
     """
 
     def __init__(self) -> None:
-        self._of: dict[int, FairLimit] = {}
+        self._of: dict[int, FairSemaphore] = {}
 
-    def of(self, api: Api) -> FairLimit:
+    def of(self, api: Api) -> FairSemaphore:
         """Those of one API: what takes long keeps up nothing else."""
-        return self._of.setdefault(api.key, FairLimit(AT_ONCE))
+        return self._of.setdefault(api.key, FairSemaphore(AT_ONCE))
 
 
 def identify(request: InFlightRequest, broker: Broker, session: Session) -> None:
@@ -71,11 +71,11 @@ async def perform(
     broker: Broker,
     session: Session,
     large_requests: LargeRequestThreads,
-    give_back: Callable[[int], None],
+    release: Callable[[int], None],
 ) -> Any:
     """What the API's handler makes of the request; raises what it raises, Refused where the body is none.
 
-    `give_back` takes the bytes of a request that is to wait: others need them.
+    `release` takes the bytes of a request that is to wait: others need them.
     """
     api = request.api
     if request.size <= LARGE_BYTES or api.max_request_bytes > MAX_CONTROL_BYTES:
@@ -83,13 +83,13 @@ async def perform(
     else:
         async with large_requests.of(api):
             if api.pure:
-                return await broker.aside.run(_perform, request, broker, session)
-            body = await broker.aside.run(_decode, request)
+                return await broker.cpu_thread.run(_perform, request, broker, session)
+            body = await broker.cpu_thread.run(_decode, request)
             if not api.waits:
                 return await api.handle(body, broker, session)
     if api.waits:
         size, request.size = request.size, 0
-        give_back(size)
+        release(size)
     return await api.handle(body, broker, session)
 
 

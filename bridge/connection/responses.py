@@ -55,7 +55,7 @@ def encode(request: InFlightRequest, response: Any, *, pausing: bool) -> Encoded
         response.throttle_time_ms = THROTTLE_MS
     api, version = request.api, request.version
     body = api.encode(response, version)
-    answer = frames.answer(api.key, request.correlation_id, api.is_flexible(version), body)
+    answer = frames.response(api.key, request.correlation_id, api.is_flexible(version), body)
     return EncodedResponse(answer, list(error_codes(response)))
 
 
@@ -90,7 +90,7 @@ class PendingResponseBytes:
         self._gauge = gauge
         self._held = 0
 
-    def room(self) -> int:
+    def remaining(self) -> int:
         """Bytes that an answer may have now, if it can have fewer."""
         return max(self._limit - self._held, 0)
 

@@ -1,9 +1,9 @@
 """Runs the requests of one connection, one after another, and hands their responses over in the order of the requests.
 
-A request goes from `intake` to its turn on the event loop (`turns`), to its handler, to its place among `in_flight`,
-and to the writer. There is one task for a connection, and only while there is something to run. A handler that returns
-a `DeferredResponse` lets the next request start. A handler that fails unforeseen closes the connection: a client must
-never wait for a response that will not come.
+A request goes from `intake` to its turn on the event loop (`loop_scheduler`), to its handler, to its place among
+`in_flight`, and to the writer. There is one task for a connection, and only while there is something to run. A
+handler that returns a `DeferredResponse` lets the next request start. A handler that fails unforeseen closes the
+connection: a client must never wait for a response that will not come.
 """
 
 import asyncio
@@ -22,9 +22,9 @@ from bridge.connection.requests import LargeRequestThreads, identify, perform
 from bridge.connection.responses import EncodedResponse, InFlightRequest, ResponseWriter, encode, is_long
 from bridge.connection.state import ConnectionState
 from bridge.errors import KafkaError
-from bridge.fairness import ASKER
+from bridge.fairness import REQUESTER
 from bridge.kafka import message
-from bridge.turns import LOOP_SHARE, LoopShare, Metered, Turns
+from bridge.loop_scheduler import LOOP_SHARE, LoopScheduler, LoopShare, Metered
 
 _log = log.get("bridge.connection.client")
 
@@ -33,7 +33,7 @@ class Environment(Protocol):
     """What the connections of a listener share."""
 
     broker: Broker
-    turns: Turns
+    scheduler: LoopScheduler
     large: LargeRequestThreads
 
 
@@ -121,9 +121,8 @@ class RequestRunner:
     def only_polls(self) -> bool:
         """Whether everything is answered but perhaps the long poll that runs."""
         running = self._running
-        return not any(
-            request.response is None and not (request is running and request.api.polls) for request in self.in_flight
-        )
+        polling = running if running is not None and running.api.long_poll else None
+        return not any(request.response is None and request is not polling for request in self.in_flight)
 
     def start(self) -> None:
         """Run what is received, if it may be."""
@@ -133,15 +132,15 @@ class RequestRunner:
     def cut_poll_short(self) -> None:
         """Answer the long poll that runs, if one does: others wait behind it, or the end."""
         running = self._running
-        if running is not None and running.api.polls and not self._cut_short and self.worker is not None:
+        if running is not None and running.api.long_poll and not self._cut_short and self.worker is not None:
             self._cut_short = self.worker.cancel()
 
     def cancel_reads(self) -> None:
         """Give up what changes nothing: the client that asked for it is gone. All else goes on, as in Kafka."""
         for request in list(self.in_flight):
-            if request.future is not None and request.api.reads:
+            if request.future is not None and request.api.read_only:
                 request.future.cancel()
-        if self.worker is not None and self._running is not None and self._running.api.reads:
+        if self.worker is not None and self._running is not None and self._running.api.read_only:
             self.worker.cancel()
 
     def flush(self) -> None:
@@ -161,7 +160,7 @@ class RequestRunner:
                 self._writer.put(request.response)
                 if _log.isEnabledFor(DEBUG):
                     _log.debug("> response", extra={"conn": self._session.id, "correlation_id": request.correlation_id})
-            self._intake.give_back(request.size)
+            self._intake.release(request.size)
         self._writer.write()
 
     # ---- one request after another -----------------------------------------------------------------------------------
@@ -171,13 +170,13 @@ class RequestRunner:
 
     async def _work(self) -> None:
         """Run the received requests one after another."""
-        ASKER.set(self._session.id)
+        REQUESTER.set(self._session.id)
         LOOP_SHARE.set(self._share)
-        turns, share = self._environment.turns, self._share
+        scheduler, share = self._environment.scheduler, self._share
         try:
             while self._may_start():
-                if not turns.free(share):
-                    await turns.turn(share)
+                if not scheduler.may_run(share):
+                    await scheduler.wait_turn(share)
                     if not self._may_start():
                         break
                 await Metered(self._serve(InFlightRequest(*self._intake.next())), share)
@@ -215,14 +214,14 @@ class RequestRunner:
 
     async def _run(self, request: InFlightRequest) -> None:
         identify(request, self._broker, self._session)
-        if request.api.reads and self._state.lost:
+        if request.api.read_only and self._state.lost:
             return self._finish(request, None)
-        if request.api.polls and self._state.draining and self._intake.frames:
+        if request.api.long_poll and self._state.draining and self._intake.frames:
             return self._answer_emptily(request)
-        result = await perform(request, self._broker, self._session, self._environment.large, self._intake.give_back)
+        result = await perform(request, self._broker, self._session, self._environment.large, self._intake.release)
         if isinstance(result, DeferredResponse):
             return self._follow(request, result.future, result.make)
-        self._finish(request, await self._encode_aside(request, result) if is_long(result) else result)
+        self._finish(request, await self._encode_in_thread(request, result) if is_long(result) else result)
 
     def _follow(self, request: InFlightRequest, future: Awaitable[Any], make: Callable[[Any], Any] | None) -> None:
         request.future, request.make = asyncio.ensure_future(future), make
@@ -235,7 +234,7 @@ class RequestRunner:
             result = None if lost else future.result()
             response = result if lost or request.make is None else request.make(result)
             if is_long(response):
-                return self._follow(request, self._encode_aside(request, response), None)
+                return self._follow(request, self._encode_in_thread(request, response), None)
             self._finish(request, response)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - answered and logged by _fail
             self._fail(request, error)
@@ -245,7 +244,7 @@ class RequestRunner:
 
     def _answer_emptily(self, request: InFlightRequest) -> None:
         """Answer a long poll that cannot go on: nothing yet, and a time to wait (KIP-219)."""
-        self._finish(request, message.blank(request.api.response))
+        self._finish(request, message.with_defaults(request.api.response))
 
     def _fail(self, request: InFlightRequest, error: BaseException) -> None:
         """Answer with the error if the API has a place for it, else close."""
@@ -277,5 +276,5 @@ class RequestRunner:
                 self._metrics.api(request.api.key).error(code)
         self.flush()
 
-    def _encode_aside(self, request: InFlightRequest, response: Any) -> Awaitable[EncodedResponse]:
-        return self._broker.aside.run(encode, request, response, pausing=self._state.draining)
+    def _encode_in_thread(self, request: InFlightRequest, response: Any) -> Awaitable[EncodedResponse]:
+        return self._broker.cpu_thread.run(encode, request, response, pausing=self._state.draining)

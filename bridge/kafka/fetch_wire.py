@@ -23,8 +23,8 @@ from bridge.kafka.message import (
 from bridge.kafka.primitives import (
     Buffer,
     DecodeError,
+    ElementLimit,
     ReadSize,
-    Room,
     check_count,
     check_null,
     read_compact_size,
@@ -163,38 +163,38 @@ _head_v7 = struct.Struct(">iiiibii")
 def read(data: memoryview, version: int) -> Request:
     """The request that fills the view; DecodeError when it is not one."""
     try:
-        return _request(data, version, Room())
+        return _request(data, version, ElementLimit())
     except (struct.error, IndexError):
         raise DecodeError(f"Fetch request v{version} is cut off") from None
 
 
-def _request(data: memoryview, version: int, room: Room) -> Request:
+def _request(data: memoryview, version: int, elements: ElementLimit) -> Request:
     flexible = version >= FLEXIBLE
     head = _head_v7 if version >= 7 else _heads[version]
     values = dict(zip(_HEAD_FIELDS, head.unpack_from(data), strict=False))
-    topics, at = _topics(data, head.size, version, room)
+    topics, at = _topics(data, head.size, version, elements)
     request = Request(**values, topics=topics)
     if version >= 7:
-        request.forgotten_topics_data, at = _forgotten(data, at, flexible, room)
+        request.forgotten_topics_data, at = _forgotten(data, at, flexible, elements)
     if version >= 11:
         request.rack_id, at = _name(data, at, read_compact_size if flexible else read_int16_size)
     if flexible:
-        request.cluster_id, at = _cluster_id(data, at, room)
+        request.cluster_id, at = _cluster_id(data, at, elements)
     if at != len(data):
         raise DecodeError(f"Fetch request v{version}: {len(data) - at} bytes left over")
     return request
 
 
-def _topics(data: memoryview, at: int, version: int, room: Room) -> tuple[list[RequestTopic], int]:
+def _topics(data: memoryview, at: int, version: int, elements: ElementLimit) -> tuple[list[RequestTopic], int]:
     flexible = version >= FLEXIBLE
     read_length = read_compact_size if flexible else read_int16_size
-    count, at = _count(data, at, 3 if flexible else 6, flexible, room)
+    count, at = _count(data, at, 3 if flexible else 6, flexible, elements)
     topics = []
     for _ in range(count):
         topic, at = _name(data, at, read_length)
-        partitions, at = _partitions(data, at, version, room)
+        partitions, at = _partitions(data, at, version, elements)
         if flexible:
-            at = skip_tags(data, at, room)
+            at = skip_tags(data, at, elements)
         topics.append(RequestTopic(topic=topic, partitions=partitions))
     return topics, at
 
@@ -232,7 +232,7 @@ def _partition_v12(
     )
 
 
-def _partitions(data: memoryview, at: int, version: int, room: Room) -> tuple[list[RequestPartition], int]:
+def _partitions(data: memoryview, at: int, version: int, elements: ElementLimit) -> tuple[list[RequestPartition], int]:
     flexible = version >= FLEXIBLE
     make: Callable[..., RequestPartition]
     if flexible:
@@ -243,13 +243,13 @@ def _partitions(data: memoryview, at: int, version: int, room: Room) -> tuple[li
         layout, make = _layout_v5, _partition_v5
     else:
         layout, make = _layout_v4, _partition_v4
-    count, at = _count(data, at, layout.size + flexible, flexible, room)
+    count, at = _count(data, at, layout.size + flexible, flexible, elements)
     partitions = []
     for _ in range(count):
         partitions.append(make(*layout.unpack_from(data, at)))
         at += layout.size
         if flexible:
-            at = skip_tags(data, at, room)
+            at = skip_tags(data, at, elements)
     return partitions, at
 
 
@@ -259,16 +259,16 @@ _layout_v9 = struct.Struct(">iiqqi")
 _layout_v12 = struct.Struct(">iiqiqi")
 
 
-def _forgotten(data: memoryview, at: int, flexible: bool, room: Room) -> tuple[list[ForgottenTopic], int]:
-    count, at = _count(data, at, 3 if flexible else 6, flexible, room)
+def _forgotten(data: memoryview, at: int, flexible: bool, elements: ElementLimit) -> tuple[list[ForgottenTopic], int]:
+    count, at = _count(data, at, 3 if flexible else 6, flexible, elements)
     topics = []
     for _ in range(count):
         topic, at = _name(data, at, read_compact_size if flexible else read_int16_size)
-        size, at = _count(data, at, 4, flexible, room)
+        size, at = _count(data, at, 4, flexible, elements)
         topics.append(ForgottenTopic(topic=topic, partitions=list(struct.unpack_from(f">{size}i", data, at))))
         at += 4 * size
         if flexible:
-            at = skip_tags(data, at, room)
+            at = skip_tags(data, at, elements)
     return topics, at
 
 
@@ -279,20 +279,20 @@ def _name(data: memoryview, at: int, read_length: ReadSize) -> tuple[str, int]:
     return read_text(data, at, size), at + size
 
 
-def _count(data: memoryview, at: int, least: int, flexible: bool, room: Room) -> tuple[int, int]:
+def _count(data: memoryview, at: int, least: int, flexible: bool, elements: ElementLimit) -> tuple[int, int]:
     count, at = (read_compact_size if flexible else read_int32_size)(data, at)
     if count < 0:
         check_null(count, False)
-    check_count(data, at, count, least, room)
+    check_count(data, at, count, least, elements)
     return count, at
 
 
-def _cluster_id(data: memoryview, at: int, room: Room) -> tuple[str | None, int]:
+def _cluster_id(data: memoryview, at: int, elements: ElementLimit) -> tuple[str | None, int]:
     """The tags that close the request."""
     if data[at] == 0:
         return None, at + 1
     cluster_id = None
-    tags, at = read_tags(data, at, room)
+    tags, at = read_tags(data, at, elements)
     for number, start, end in tags:
         if number == 0:
             size, start = read_compact_size(data, start)

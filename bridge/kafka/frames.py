@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from bridge.errors import BridgeError
-from bridge.kafka.primitives import Buffer, DecodeError, Room, read_text, skip_tags
+from bridge.kafka.primitives import Buffer, DecodeError, ElementLimit, read_text, skip_tags
 
 SCRATCH_BYTES = 64 * 1024
 """What one read brings at most when no frame is begun; a frame that fits is copied out of it once."""
@@ -156,13 +156,13 @@ def parse_header(frame: memoryview, flexible: bool) -> RequestHeader:
         client_id = read_text(frame, 10, size) if size > 0 else ""
         at = 10 + max(size, 0)
         if flexible:  # client_id itself is never compact (KIP-482)
-            at = skip_tags(frame, at, Room())
+            at = skip_tags(frame, at, ElementLimit())
     except (struct.error, IndexError):
         raise DecodeError("the request header is cut off") from None
     return RequestHeader(api_key, api_version, correlation_id, client_id, at)
 
 
-def answer(api_key: int, correlation_id: int, flexible: bool, body: Sequence[Buffer]) -> list[Buffer]:
+def response(api_key: int, correlation_id: int, flexible: bool, body: Sequence[Buffer]) -> list[Buffer]:
     """A whole answer as the buffers to write: length, header (v1 when flexible, else v0), body.
 
     The header of ApiVersions' answer is always v0: a client reads it before it knows what the server speaks (KIP-511).

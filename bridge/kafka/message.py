@@ -12,7 +12,7 @@ The codecs of a (class, version) are put together at its first use and kept.
 import struct
 from typing import Any, TypeVar, cast
 
-from bridge.kafka.primitives import Buffer, DecodeError, EncodeError, Room
+from bridge.kafka.primitives import Buffer, DecodeError, ElementLimit, EncodeError
 from bridge.kafka.reading import struct_reader
 from bridge.kafka.schema import (
     ZERO_UUID,
@@ -27,13 +27,13 @@ from bridge.kafka.schema import (
     Uint32,
     Uuid,
     arrays_of,
-    blank,
     fields_of,
     message,
     nullable_since,
     since,
     tag,
     until,
+    with_defaults,
 )
 from bridge.kafka.writing import struct_writer
 
@@ -53,7 +53,6 @@ __all__ = [
     "Uint32",
     "Uuid",
     "arrays_of",
-    "blank",
     "decode",
     "decode_prefix",
     "encode",
@@ -64,6 +63,7 @@ __all__ = [
     "since",
     "tag",
     "until",
+    "with_defaults",
 ]
 
 _T = TypeVar("_T")
@@ -81,7 +81,7 @@ def decode_prefix(cls: type[_T], buffer: Buffer, version: int, flexible: bool) -
     """The message that the buffer begins with, and where it ends."""
     read = struct_reader(cast(type, cls), version, flexible)
     try:
-        result, at = read(memoryview(buffer), 0, Room())
+        result, at = read(memoryview(buffer), 0, ElementLimit())
     except (struct.error, IndexError):
         raise DecodeError(f"{cls.__qualname__} v{version} is cut off") from None
     return cast(_T, result), at

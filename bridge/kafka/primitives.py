@@ -32,7 +32,7 @@ class EncodeError(BridgeError):
     """The message cannot be written in this version."""
 
 
-class Room:
+class ElementLimit:
     """How many more elements one message may bring."""
 
     __slots__ = ("left", "most")
@@ -128,20 +128,20 @@ def read_text(data: memoryview, at: int, size: int) -> str:
     return str(read_slice(data, at, size), "utf-8", "replace")
 
 
-def check_count(data: memoryview, at: int, count: int, least: int, room: Room) -> None:
+def check_count(data: memoryview, at: int, count: int, least: int, elements: ElementLimit) -> None:
     """Refuse an array of `count` elements of at least so many bytes that cannot be there."""
     if count * least > len(data) - at:
         raise DecodeError(f"{count} elements claimed, {len(data) - at} bytes there")
-    room.take(count)
+    elements.take(count)
 
 
 # ---- tags (KIP-482) --------------------------------------------------------------------------------------------------
 
 
-def read_tags(data: memoryview, at: int, room: Room) -> tuple[list[tuple[int, int, int]], int]:
+def read_tags(data: memoryview, at: int, elements: ElementLimit) -> tuple[list[tuple[int, int, int]], int]:
     """The tag section that closes every struct of a flexible version: (tag, start, end) of each."""
     count, at = read_uvarint(data, at)
-    room.take(count)
+    elements.take(count)
     tags = []
     for _ in range(count):
         tag, at = read_uvarint(data, at)
@@ -153,6 +153,6 @@ def read_tags(data: memoryview, at: int, room: Room) -> tuple[list[tuple[int, in
     return tags, at
 
 
-def skip_tags(data: memoryview, at: int, room: Room) -> int:
+def skip_tags(data: memoryview, at: int, elements: ElementLimit) -> int:
     """The end of a tag section of which nothing is wanted."""
-    return at + 1 if data[at] == 0 else read_tags(data, at, room)[1]
+    return at + 1 if data[at] == 0 else read_tags(data, at, elements)[1]

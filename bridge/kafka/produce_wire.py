@@ -12,8 +12,8 @@ from bridge.kafka.message import Int16, Int32, Int64, Records, encode_into, mess
 from bridge.kafka.primitives import (
     Buffer,
     DecodeError,
+    ElementLimit,
     ReadSize,
-    Room,
     check_count,
     check_null,
     read_compact_size,
@@ -93,7 +93,7 @@ class Response:
 
 # ---- reading ---------------------------------------------------------------------------------------------------------
 
-MOST_ELEMENTS = 10_000
+MAX_ELEMENTS = 10_000
 """Topics and partitions of one request, which is read on the event loop: that takes up to 7 ms."""
 _acks_and_timeout = struct.Struct(">hi").unpack_from
 _int32 = struct.Struct(">i").unpack_from
@@ -102,12 +102,12 @@ _int32 = struct.Struct(">i").unpack_from
 def read(data: memoryview, version: int) -> Request:
     """The request that fills the view; DecodeError when it is not one."""
     try:
-        return _request(data, version, Room(MOST_ELEMENTS))
+        return _request(data, version, ElementLimit(MAX_ELEMENTS))
     except (struct.error, IndexError):
         raise DecodeError(f"Produce request v{version} is cut off") from None
 
 
-def _request(data: memoryview, version: int, room: Room) -> Request:
+def _request(data: memoryview, version: int, elements: ElementLimit) -> Request:
     flexible = version >= FLEXIBLE
     read_length = read_compact_size if flexible else read_int16_size
     read_size = read_compact_size if flexible else read_int32_size
@@ -123,30 +123,30 @@ def _request(data: memoryview, version: int, room: Room) -> Request:
     count, at = read_size(data, at + 6)
     if count < 0:
         check_null(count, False)
-    check_count(data, at, count, 3 if flexible else 6, room)
+    check_count(data, at, count, 3 if flexible else 6, elements)
     topics = []
     for _ in range(count):
         size, at = read_length(data, at)
         if size < 0:
             check_null(size, False)
         name = read_text(data, at, size)
-        partitions, at = _partitions(data, at + size, read_size, flexible, room)
+        partitions, at = _partitions(data, at + size, read_size, flexible, elements)
         topics.append(RequestTopic(name=name, partition_data=partitions))
     if flexible:
-        at = skip_tags(data, at, room)
+        at = skip_tags(data, at, elements)
     if at != len(data):
         raise DecodeError(f"Produce request v{version}: {len(data) - at} bytes left over")
     return Request(transactional_id=transactional_id, acks=acks, timeout_ms=timeout_ms, topic_data=topics)
 
 
 def _partitions(
-    data: memoryview, at: int, read_size: ReadSize, flexible: bool, room: Room
+    data: memoryview, at: int, read_size: ReadSize, flexible: bool, elements: ElementLimit
 ) -> tuple[list[RequestPartition], int]:
     """A topic's partitions, and the tags that close the topic."""
     count, at = read_size(data, at)
     if count < 0:
         check_null(count, False)
-    check_count(data, at, count, 6 if flexible else 8, room)
+    check_count(data, at, count, 6 if flexible else 8, elements)
     partitions = []
     for _ in range(count):
         (index,) = _int32(data, at)
@@ -158,9 +158,9 @@ def _partitions(
         else:
             check_null(size, True)
         if flexible:
-            at = skip_tags(data, at, room)
+            at = skip_tags(data, at, elements)
         partitions.append(RequestPartition(index=index, records=records))
-    return partitions, skip_tags(data, at, room) if flexible else at
+    return partitions, skip_tags(data, at, elements) if flexible else at
 
 
 # ---- writing ---------------------------------------------------------------------------------------------------------

@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 
 from bridge.kafka.primitives import (
     DecodeError,
+    ElementLimit,
     ReadSize,
-    Room,
     check_count,
     check_null,
     read_compact_size,
@@ -25,8 +25,8 @@ from bridge.kafka.primitives import (
 )
 from bridge.kafka.schema import Field, Type, fields_of, runs
 
-Read: TypeAlias = Callable[[memoryview, int, Room], tuple[Any, int]]
-_Step: TypeAlias = Callable[[Any, memoryview, int, Room], int]
+Read: TypeAlias = Callable[[memoryview, int, ElementLimit], tuple[Any, int]]
+_Step: TypeAlias = Callable[[Any, memoryview, int, ElementLimit], int]
 
 _new = object.__new__
 
@@ -44,12 +44,12 @@ def struct_reader(cls: type, version: int, flexible: bool) -> Read:
     if flexible:
         steps.append(_tags({number: (f.name, _field_reader(f, version, True)) for number, f in tagged.items()}))
 
-    def read(data: memoryview, at: int, room: Room) -> tuple[Any, int]:
+    def read(data: memoryview, at: int, elements: ElementLimit) -> tuple[Any, int]:
         result: Any = _new(cls)
         for name, default in unread:
             setattr(result, name, default())
         for step in steps:
-            at = step(result, data, at, room)
+            at = step(result, data, at, elements)
         return result, at
 
     return read
@@ -59,7 +59,7 @@ def _numbers(run: list[Field]) -> _Step:
     layout = struct.Struct(">" + "".join(field.type.code for field in run))
     names, unpack, size = [field.name for field in run], layout.unpack_from, layout.size
 
-    def step(result: Any, data: memoryview, at: int, room: Room) -> int:
+    def step(result: Any, data: memoryview, at: int, elements: ElementLimit) -> int:
         for name, value in zip(names, unpack(data, at), strict=True):
             setattr(result, name, value)
         return at + size
@@ -70,8 +70,8 @@ def _numbers(run: list[Field]) -> _Step:
 def _single(field: Field, version: int, flexible: bool) -> _Step:
     name, read = field.name, _field_reader(field, version, flexible)
 
-    def step(result: Any, data: memoryview, at: int, room: Room) -> int:
-        value, at = read(data, at, room)
+    def step(result: Any, data: memoryview, at: int, elements: ElementLimit) -> int:
+        value, at = read(data, at, elements)
         setattr(result, name, value)
         return at
 
@@ -81,14 +81,14 @@ def _single(field: Field, version: int, flexible: bool) -> _Step:
 def _tags(readers: dict[int, tuple[str, Read]]) -> _Step:
     """Read the tags we know, skip the others."""
 
-    def step(result: Any, data: memoryview, at: int, room: Room) -> int:
+    def step(result: Any, data: memoryview, at: int, elements: ElementLimit) -> int:
         if data[at] == 0:
             return at + 1
-        tags, at = read_tags(data, at, room)
+        tags, at = read_tags(data, at, elements)
         for number, start, end in tags:
             if number in readers:
                 name, read = readers[number]
-                value, stop = read(data, start, room)
+                value, stop = read(data, start, elements)
                 if stop != end:
                     raise DecodeError(f"tag {number} has the wrong length")
                 setattr(result, name, value)
@@ -122,18 +122,18 @@ def _reader(wire_type: Type, version: int, flexible: bool, nullable: bool = Fals
 def _number(code: str) -> Read:
     layout = struct.Struct(">" + code)
     unpack, size = layout.unpack_from, layout.size
-    return lambda data, at, room: (unpack(data, at)[0], at + size)
+    return lambda data, at, elements: (unpack(data, at)[0], at + size)
 
 
-def _uuid(data: memoryview, at: int, room: Room) -> tuple[uuid.UUID, int]:
+def _uuid(data: memoryview, at: int, elements: ElementLimit) -> tuple[uuid.UUID, int]:
     return uuid.UUID(bytes=bytes(read_slice(data, at, 16))), at + 16
 
 
 def _nullable_struct(read: Read) -> Read:
-    def read_nullable(data: memoryview, at: int, room: Room) -> tuple[Any, int]:
+    def read_nullable(data: memoryview, at: int, elements: ElementLimit) -> tuple[Any, int]:
         if data[at] > 0x7F:  # a negative int8 means null
             return None, at + 1
-        return read(data, at + 1, room)
+        return read(data, at + 1, elements)
 
     return read_nullable
 
@@ -145,7 +145,7 @@ def _text(nullable: bool) -> Read:
     unpack = struct.Struct(">h").unpack_from
 
     # `read_int16_size` and `read_text` in one: old versions' heartbeats and commits are mostly names
-    def read(data: memoryview, at: int, room: Room) -> tuple[Any, int]:
+    def read(data: memoryview, at: int, elements: ElementLimit) -> tuple[Any, int]:
         (size,) = unpack(data, at)
         at += 2
         if size < 0:
@@ -160,7 +160,7 @@ def _text(nullable: bool) -> Read:
 
 
 def _compact_text(nullable: bool) -> Read:
-    def read(data: memoryview, at: int, room: Room) -> tuple[Any, int]:
+    def read(data: memoryview, at: int, elements: ElementLimit) -> tuple[Any, int]:
         size, at = read_compact_size(data, at)
         if size < 0:
             check_null(size, nullable)
@@ -178,7 +178,7 @@ _CONVERT: dict[str, Callable[[memoryview], Any]] = {
 
 
 def _blob(read_size: ReadSize, convert: Callable[[memoryview], Any], nullable: bool) -> Read:
-    def read(data: memoryview, at: int, room: Room) -> tuple[Any, int]:
+    def read(data: memoryview, at: int, elements: ElementLimit) -> tuple[Any, int]:
         size, at = read_size(data, at)
         if size < 0:
             check_null(size, nullable)
@@ -195,34 +195,34 @@ def _array(element: Type, version: int, flexible: bool, read_size: ReadSize, nul
     read_all = _number_elements(element.code) if element.code else _elements(_reader(element, version, flexible))
     least = min_size(element, version, flexible)
 
-    def read(data: memoryview, at: int, room: Room) -> tuple[Any, int]:
+    def read(data: memoryview, at: int, elements: ElementLimit) -> tuple[Any, int]:
         count, at = read_size(data, at)
         if count < 0:
             check_null(count, nullable)
             return None, at
-        check_count(data, at, count, least, room)
-        return read_all(data, at, room, count)
+        check_count(data, at, count, least, elements)
+        return read_all(data, at, elements, count)
 
     return read
 
 
-_ReadAll: TypeAlias = Callable[[memoryview, int, Room, int], tuple[list[Any], int]]
+_ReadAll: TypeAlias = Callable[[memoryview, int, ElementLimit, int], tuple[list[Any], int]]
 
 
 def _number_elements(code: str) -> _ReadAll:
     width = struct.calcsize(">" + code)
 
-    def read_all(data: memoryview, at: int, room: Room, count: int) -> tuple[list[Any], int]:
+    def read_all(data: memoryview, at: int, elements: ElementLimit, count: int) -> tuple[list[Any], int]:
         return list(struct.unpack_from(f">{count}{code}", data, at)), at + count * width
 
     return read_all
 
 
 def _elements(read: Read) -> _ReadAll:
-    def read_all(data: memoryview, at: int, room: Room, count: int) -> tuple[list[Any], int]:
+    def read_all(data: memoryview, at: int, elements: ElementLimit, count: int) -> tuple[list[Any], int]:
         result = []
         for _ in range(count):
-            value, at = read(data, at, room)
+            value, at = read(data, at, elements)
             result.append(value)
         return result, at
 

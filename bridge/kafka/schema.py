@@ -231,7 +231,7 @@ def _type(hint: Any) -> Type:
 _ZERO: dict[str, Callable[[], Any]] = {"string": str, "bytes": bytes, "records": bytes, "uuid": lambda: ZERO_UUID}
 
 
-def blank(cls: type[_T], **values: Any) -> _T:
+def with_defaults(cls: type[_T], **values: Any) -> _T:
     """A message with Kafka's implicit defaults (0, "", empty) in every field not given."""
     for field in fields_of(cls):
         if field.name not in values and field.default is None:
@@ -243,5 +243,5 @@ def _zero(field: Field) -> Any:
     if field.type.name == "array":
         return []
     if field.type.name == "struct" and field.type.message is not None:
-        return blank(field.type.message)
+        return with_defaults(field.type.message)
     return _ZERO.get(field.type.name, int)()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from bridge.futures import seen
+from bridge.futures import retrieve_exception
 from bridge.owned_log.batch import OVERHEAD, Record, pack
 from bridge.owned_log.dependencies import SlotDependencies
 from bridge.owned_log.errors import OwnedLogError, WriteTimedOut, error_of_send
@@ -69,7 +69,7 @@ class Journal:
     def write(self, records: Sequence[Record]) -> "asyncio.Future[None]":
         """Take a place in the order. Cancelling the future takes nothing back."""
         future: asyncio.Future[None] = self._loop.create_future()
-        future.add_done_callback(seen)
+        future.add_done_callback(retrieve_exception)
         if not records:
             future.set_result(None)
             return future

@@ -48,7 +48,7 @@ class Offsets:
 
 
 def broker(refusal: ErrorCode | None = None) -> Broker:
-    return cast(Broker, SimpleNamespace(offsets=Offsets(refusal), aside=WorkerThreads(1)))
+    return cast(Broker, SimpleNamespace(offsets=Offsets(refusal), cpu_thread=WorkerThreads(1)))
 
 
 def asked(*partitions: int) -> list[offset_fetch.Topic]:

@@ -165,7 +165,15 @@ def test_answers_that_are_made_at_the_same_time_share_the_room(
 
     async def together() -> list[Response]:
         sessions = [
-            Session(1, "", "", api_version=12, room=waiting.room, reserve=waiting.add) for _ in range(consumers)
+            Session(
+                1,
+                "",
+                "",
+                api_version=12,
+                remaining_response_bytes=waiting.remaining,
+                reserve_response_bytes=waiting.add,
+            )
+            for _ in range(consumers)
         ]
         return list(map(whole, await asyncio.gather(*(fetch.handle(much, broker, session) for session in sessions))))
 
@@ -173,7 +181,7 @@ def test_answers_that_are_made_at_the_same_time_share_the_room(
     assert limits[:3] == [3_000_000, 1_000_000, 1], "what the others leave, or one batch"
     assert sum(limits) == 4_000_000 + consumers - 2
     assert all(answer.error_code == ErrorCode.NONE and answer.records for answer in answers)
-    assert waiting.room() == 4_000_000
+    assert waiting.remaining() == 4_000_000
 
 
 def test_while_answers_wait_for_slow_consumers_others_are_short(bridge_with: Callable[..., BridgeThread]) -> None:
@@ -203,7 +211,7 @@ def test_while_answers_wait_for_slow_consumers_others_are_short(bridge_with: Cal
         assert time.monotonic() < until
 
     broker = broker_of(bridge)
-    session = Session(1, "peer", "listener", api_version=12, room=lambda: 0)
+    session = Session(1, "peer", "listener", api_version=12, remaining_response_bytes=lambda: 0)
     (answer,) = whole(bridge.call(fetch.handle(much, broker, session))).responses[0].partitions
     assert answer.error_code == ErrorCode.NONE
     assert len(answer.records or []) == 1

@@ -63,8 +63,8 @@ class Bench:
                 request=Request,
                 response=Response,
                 max_request_bytes=2**31 - 1,
-                reads=key == POLL,
-                polls=key == POLL,
+                read_only=key == POLL,
+                long_poll=key == POLL,
             )
             for key, handle in handles.items()
         ]

@@ -260,18 +260,18 @@ async def test_a_client_that_does_not_read_stops_its_own_requests_only() -> None
 @pytest.mark.parametrize("leaves", [False, True])
 async def test_an_answer_counts_as_waiting_until_it_is_taken_or_nobody_is_there(leaves: bool) -> None:
     async with serving() as bench:
-        room = bench.listener.pending_bytes.room()
+        room = bench.listener.pending_bytes.remaining()
         stuck = socket.create_connection(("127.0.0.1", bench.port))
         stuck.setblocking(False)
         loop = asyncio.get_running_loop()
         await loop.sock_sendall(stuck, request(ECHO, 1, bytes(20_000_000)))
-        await until(lambda: bench.listener.pending_bytes.room() <= room - 10_000_000)
-        assert bench.metrics.waiting_answer_bytes.value == room - bench.listener.pending_bytes.room()
+        await until(lambda: bench.listener.pending_bytes.remaining() <= room - 10_000_000)
+        assert bench.metrics.waiting_answer_bytes.value == room - bench.listener.pending_bytes.remaining()
         received = 0
         while not leaves and received < 20_000_018:
             received += len(await loop.sock_recv(stuck, 1_000_000))
         stuck.close()
-        await until(lambda: bench.listener.pending_bytes.room() == room)
+        await until(lambda: bench.listener.pending_bytes.remaining() == room)
 
 
 # ---- ends ------------------------------------------------------------------------------------------------------------

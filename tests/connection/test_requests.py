@@ -59,7 +59,7 @@ class Site:
     async def ask(self, body: bytes, large_requests: LargeRequestThreads | None = None) -> Any:
         started = InFlightRequest(memoryview(body), 0.0)
         started.api = self.api
-        broker = cast(Broker, SimpleNamespace(aside=ASIDE))
+        broker = cast(Broker, SimpleNamespace(cpu_thread=CPU_THREAD))
         session = Session(id=1, peer="", listener="")
         return await perform(started, broker, session, large_requests or LargeRequestThreads(), self.given_back.append)
 
@@ -70,7 +70,7 @@ async def running(site: Site, count: int) -> None:
             await asyncio.sleep(0)
 
 
-ASIDE = WorkerThreads(1)
+CPU_THREAD = WorkerThreads(1)
 HERE = threading.get_ident
 
 

@@ -24,7 +24,7 @@ from bridge.codec import Rebuild, Record, build_batch
 from bridge.codec.compression import KafkaCodec
 from bridge.codec.packing import pack
 from bridge.kafka import fetch_wire
-from bridge.kafka.message import blank
+from bridge.kafka.message import with_defaults
 from bridge.kafka.produce_wire import Request as Produced
 from bridge.kafka.produce_wire import RequestPartition, RequestTopic
 from tests.hostile.clients import Load, frame
@@ -55,19 +55,19 @@ def _hung_up(each: bytes, count: int) -> Load:
 
 
 def _metadata(name: str | None) -> bytes:
-    topics = None if name is None else [blank(metadata.RequestTopic, name=name)]
-    return frame(metadata.API, 8, blank(metadata.Request, topics=topics, allow_auto_topic_creation=False))
+    topics = None if name is None else [with_defaults(metadata.RequestTopic, name=name)]
+    return frame(metadata.API, 8, with_defaults(metadata.Request, topics=topics, allow_auto_topic_creation=False))
 
 
 def _offsets(topic: str, timestamp: int) -> bytes:
-    partition = blank(list_offsets.RequestPartition, partition_index=0, timestamp=timestamp)
-    wanted = blank(list_offsets.RequestTopic, name=topic, partitions=[partition])
-    return frame(list_offsets.API, 5, blank(list_offsets.Request, replica_id=-1, topics=[wanted]))
+    partition = with_defaults(list_offsets.RequestPartition, partition_index=0, timestamp=timestamp)
+    wanted = with_defaults(list_offsets.RequestTopic, name=topic, partitions=[partition])
+    return frame(list_offsets.API, 5, with_defaults(list_offsets.Request, replica_id=-1, topics=[wanted]))
 
 
 def _join(group: str, metadata_bytes: int = 30) -> bytes:
-    protocols = [blank(join_group.Protocol, name="range", metadata=bytes(metadata_bytes))]
-    request = blank(join_group.Request,
+    protocols = [with_defaults(join_group.Protocol, name="range", metadata=bytes(metadata_bytes))]
+    request = with_defaults(join_group.Request,
         group_id=group, session_timeout_ms=10_000, rebalance_timeout_ms=60_000, member_id="",
         protocol_type="consumer", protocols=protocols,
     )  # fmt: skip
@@ -76,15 +76,15 @@ def _join(group: str, metadata_bytes: int = 30) -> bytes:
 
 def _produce(topic: str, size: int, acks: int) -> bytes:
     records = bytes(build_batch([Record(0, 1_700_000_000_000, b"k", bytes(size), [])], Rebuild(0, 1, 0, own=True)))
-    partition = blank(RequestPartition, index=0, records=records)
+    partition = with_defaults(RequestPartition, index=0, records=records)
     return frame(
         produce.API,
         3,
-        blank(
+        with_defaults(
             Produced,
             acks=acks,
             timeout_ms=5000,
-            topic_data=[blank(RequestTopic, name=topic, partition_data=[partition])],
+            topic_data=[with_defaults(RequestTopic, name=topic, partition_data=[partition])],
         ),
     )
 
@@ -93,32 +93,33 @@ def _bomb(topic: str, codec: KafkaCodec) -> bytes:
     """A sound record of zeros, which pack well; a few such records to a batch, each within Pulsar's limit."""
     records = [Record(number, -1, b"k", bytes(4 << 20), []) for number in range(4)]
     batch = bytes(pack(bytes(build_batch(records, Rebuild(0, 4, 0, own=True))), codec))
-    partition = blank(RequestPartition, index=0, records=batch)
-    topics = [blank(RequestTopic, name=topic, partition_data=[partition])]
-    return frame(produce.API, 7, blank(Produced, acks=1, timeout_ms=30_000, topic_data=topics))
+    partition = with_defaults(RequestPartition, index=0, records=batch)
+    topics = [with_defaults(RequestTopic, name=topic, partition_data=[partition])]
+    return frame(produce.API, 7, with_defaults(Produced, acks=1, timeout_ms=30_000, topic_data=topics))
 
 
 def _fetch(topic: str, offset: int, wait_ms: int) -> bytes:
-    partition = blank(fetch_wire.RequestPartition, partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
-    request = blank(fetch_wire.Request,
+    one = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": 1 << 20}
+    partition = with_defaults(fetch_wire.RequestPartition, **one)
+    request = with_defaults(fetch_wire.Request,
         replica_id=-1, max_wait_ms=wait_ms, min_bytes=1, max_bytes=50 << 20,
-        topics=[blank(fetch_wire.RequestTopic, topic=topic, partitions=[partition])],
+        topics=[with_defaults(fetch_wire.RequestTopic, topic=topic, partitions=[partition])],
     )  # fmt: skip
     return frame(fetch.API, 4, request)
 
 
 def _create(partitions: int, count: int = 1) -> bytes:
     topics = [
-        blank(create_topics.RequestTopic, name=f"huge-{n}", num_partitions=partitions, replication_factor=1)
+        with_defaults(create_topics.RequestTopic, name=f"huge-{n}", num_partitions=partitions, replication_factor=1)
         for n in range(count)
     ]
-    return frame(create_topics.API, 4, blank(create_topics.Request, topics=topics, timeout_ms=30_000))
+    return frame(create_topics.API, 4, with_defaults(create_topics.Request, topics=topics, timeout_ms=30_000))
 
 
 def _grow(topic: str, partitions: int) -> bytes:
-    request = blank(
+    request = with_defaults(
         create_partitions.Request,
-        topics=[blank(create_partitions.RequestTopic, name=topic, count=partitions)],
+        topics=[with_defaults(create_partitions.RequestTopic, name=topic, count=partitions)],
         timeout_ms=30_000,
         validate_only=False,
     )
@@ -126,14 +127,14 @@ def _grow(topic: str, partitions: int) -> bytes:
 
 
 def _configs(kind: int, name: str) -> bytes:
-    resource = blank(describe_configs.RequestResource, resource_type=kind, resource_name=name)
-    return frame(describe_configs.API, 1, blank(describe_configs.Request, resources=[resource]))
+    resource = with_defaults(describe_configs.RequestResource, resource_type=kind, resource_name=name)
+    return frame(describe_configs.API, 1, with_defaults(describe_configs.Request, resources=[resource]))
 
 
 def _commit(topic: str, group: str) -> bytes:
-    partition = blank(offset_commit.RequestPartition, partition_index=0, committed_offset=0)
-    wanted = blank(offset_commit.RequestTopic, name=topic, partitions=[partition])
-    return frame(offset_commit.API, 2, blank(offset_commit.Request, group_id=group, topics=[wanted]))
+    partition = with_defaults(offset_commit.RequestPartition, partition_index=0, committed_offset=0)
+    wanted = with_defaults(offset_commit.RequestTopic, name=topic, partitions=[partition])
+    return frame(offset_commit.API, 2, with_defaults(offset_commit.Request, group_id=group, topics=[wanted]))
 
 
 def every() -> Iterator[Attack]:
@@ -151,7 +152,7 @@ def every() -> Iterator[Attack]:
     yield Attack("members with 1 MB each", lambda topic: _hung_up(_join("large", 1_000_000), 20), REQUESTS + MEMBERS)
     yield Attack(
         "pipelined ListGroups",
-        lambda topic: _pipelined(frame(list_groups.API, 2, blank(list_groups.Request)), 500),
+        lambda topic: _pipelined(frame(list_groups.API, 2, with_defaults(list_groups.Request)), 500),
         answered=False,
     )
     yield Attack("pipelined Metadata, a topic", lambda topic: _pipelined(_metadata(topic), 500))
@@ -162,7 +163,7 @@ def every() -> Iterator[Attack]:
     yield Attack(
         "pipelined FindCoordinator",
         lambda topic: _pipelined(
-            frame(find_coordinator.API, 2, blank(find_coordinator.Request, key="g", key_type=0)), 500
+            frame(find_coordinator.API, 2, with_defaults(find_coordinator.Request, key="g", key_type=0)), 500
         ),
     )
     yield Attack("pipelined ListOffsets by time", lambda topic: _pipelined(_offsets(topic, 1_600_000_000_000), 300))
@@ -171,7 +172,9 @@ def every() -> Iterator[Attack]:
     yield Attack("pipelined DescribeConfigs, broker", lambda topic: _pipelined(_configs(4, "0"), 50))
     yield Attack(
         "pipelined DescribeLogDirs, all",
-        lambda topic: _pipelined(frame(describe_log_dirs.API, 1, blank(describe_log_dirs.Request, topics=None)), 50),
+        lambda topic: _pipelined(
+            frame(describe_log_dirs.API, 1, with_defaults(describe_log_dirs.Request, topics=None)), 50
+        ),
     )
     yield Attack(
         "pipelined InitProducerId",
@@ -179,7 +182,7 @@ def every() -> Iterator[Attack]:
             frame(
                 init_producer_id.API,
                 1,
-                blank(init_producer_id.Request, transactional_id=None, transaction_timeout_ms=1000),
+                with_defaults(init_producer_id.Request, transactional_id=None, transaction_timeout_ms=1000),
             ),
             100,
         ),

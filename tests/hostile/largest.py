@@ -63,7 +63,7 @@ class _Maker:
         for one in message.fields_of(cls):
             if one.exists(self._version):
                 values[one.name] = self._value(one, path, count)
-        return message.blank(cls, **values)
+        return message.with_defaults(cls, **values)
 
     def _value(self, one: Field, path: tuple[str, ...], count: int) -> Any:
         if one.name in SAFE:

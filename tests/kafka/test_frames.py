@@ -10,9 +10,9 @@ from bridge.kafka.frames import (
     SCRATCH_BYTES,
     FrameError,
     FrameReceiver,
-    answer,
     parse_header,
     parse_start,
+    response,
 )
 from bridge.kafka.primitives import DecodeError
 
@@ -104,11 +104,11 @@ def test_headers_that_lie_are_refused(end: bytes) -> None:
 
 
 def test_answers() -> None:
-    assert b"".join(answer(3, 7, False, [b"body"])) == b"\0\0\0\x08\0\0\0\7body"
-    assert b"".join(answer(3, 7, True, [b"bo", b"dy"])) == b"\0\0\0\x09\0\0\0\7\0body"
-    assert b"".join(answer(18, 7, True, [b"body"])) == b"\0\0\0\x08\0\0\0\7body"
+    assert b"".join(response(3, 7, False, [b"body"])) == b"\0\0\0\x08\0\0\0\7body"
+    assert b"".join(response(3, 7, True, [b"bo", b"dy"])) == b"\0\0\0\x09\0\0\0\7\0body"
+    assert b"".join(response(18, 7, True, [b"body"])) == b"\0\0\0\x08\0\0\0\7body"
 
 
 def test_a_large_body_is_not_copied() -> None:
     body = bytes(200_000)
-    assert answer(1, 7, False, [body])[1] is body
+    assert response(1, 7, False, [body])[1] is body

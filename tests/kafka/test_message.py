@@ -18,7 +18,6 @@ from bridge.kafka.message import (
     Int32,
     Uint16,
     Uint32,
-    blank,
     decode,
     encode,
     message,
@@ -26,6 +25,7 @@ from bridge.kafka.message import (
     since,
     tag,
     until,
+    with_defaults,
 )
 from bridge.kafka.primitives import MAX_ELEMENTS, read_uvarint, uvarint
 from tests.kafka.strategies import messages, plain
@@ -170,7 +170,7 @@ def test_a_blank_message_has_kafkas_implicit_values() -> None:
         name: str
         size: Int32
 
-    assert blank(Outer, size=3) == Outer(inner=Inner(), inners=[], name="", size=3)
+    assert with_defaults(Outer, size=3) == Outer(inner=Inner(), inners=[], name="", size=3)
 
 
 @given(value=st.integers(0, 2**31 - 1))

@@ -83,7 +83,7 @@ class Client:
         closed = self._closed()
         if not closed.done():
             closed.set_result(None)
-            self._session.gone()
+            self._session.closed()
 
     def _closed(self) -> "asyncio.Future[None]":
         if self._hung_up is None:
@@ -104,7 +104,7 @@ class Client:
             return handled.result()
         self.world.trace(self.name, "! no answer to %s, hangs up", api.name)
         self.world.after_all(handled, api.name)
-        if api.reads:
+        if api.read_only:
             handled.cancel()
         return None
 

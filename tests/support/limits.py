@@ -32,10 +32,10 @@ def table() -> str:
     return "\n".join([*rows, "", *_without_a_place()])
 
 
-def _row(name: str, bound: RequestLimit) -> str:
-    most = f"`{bound.most}` ({default(bound.most):,})" if isinstance(bound.most, str) else f"{bound.most:,}"
-    beyond = bound.beyond.name if isinstance(bound.beyond, ErrorCode) else bound.beyond
-    return f"| {name} | {bound.of} | {most} | {beyond} |"
+def _row(name: str, limit: RequestLimit) -> str:
+    most = f"`{limit.maximum}` ({default(limit.maximum):,})" if isinstance(limit.maximum, str) else f"{limit.maximum:,}"
+    beyond = limit.exceeded.name if isinstance(limit.exceeded, ErrorCode) else limit.exceeded
+    return f"| {name} | {limit.what} | {most} | {beyond} |"
 
 
 def _without_a_place() -> Iterator[str]:

@@ -9,7 +9,7 @@ from urllib.parse import quote, urlsplit
 
 from bridge.config import PulsarSettings
 from bridge.errors import BridgeError
-from bridge.fairness import FairLimit
+from bridge.fairness import FairSemaphore
 from bridge.http1 import HttpError
 from bridge.pulsar.admin.http_client import HttpClient, Response
 from bridge.pulsar.auth import Token, tls_context
@@ -65,7 +65,7 @@ class RestClient:
         self._token = Token(settings)
         self._tls = tls_context(settings) if self._url.startswith("https:") else None
         self._http: HttpClient | None = None
-        self._reads, self._writes = FairLimit(_MAX_CONCURRENT_REQUESTS), FairLimit(_MAX_CONCURRENT_REQUESTS)
+        self._reads, self._writes = FairSemaphore(_MAX_CONCURRENT_REQUESTS), FairSemaphore(_MAX_CONCURRENT_REQUESTS)
 
     async def start(self) -> None:
         """Be ready to ask; nothing is asked yet."""

@@ -7,7 +7,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from bridge.config import PulsarSettings
-from bridge.futures import seen, shared
+from bridge.futures import retrieve_exception, wait_shared
 from bridge.metrics import PulsarMetrics
 from bridge.pulsar.auth import tls_context
 from bridge.pulsar.connection.broker_connection import Address, BrokerConnection
@@ -88,10 +88,10 @@ class ConnectionPool:
         attempt = self._attempts.get(key)
         if attempt is None:
             attempt = asyncio.create_task(self._open(key), name=f"connect {address}")
-            attempt.add_done_callback(seen)
+            attempt.add_done_callback(retrieve_exception)
             self._attempts[key] = attempt
         # One waiter's cancellation is not the others'.
-        return await shared(attempt, ClientClosed("the Pulsar client"))
+        return await wait_shared(attempt, ClientClosed("the Pulsar client"))
 
     async def pause(self, seconds: float) -> bool:
         """Wait before another attempt: so long, or until `retry_now`; True then.

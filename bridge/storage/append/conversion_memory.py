@@ -6,7 +6,7 @@ The memory of requests counts the bytes received; so far entries are about as la
 
 import asyncio
 
-from bridge.fairness import FairLimit
+from bridge.fairness import FairSemaphore
 
 MAX_BYTES = 128 << 20
 """Bytes of all clients together."""
@@ -20,7 +20,7 @@ class ConversionMemory:
     def __init__(self, limit: int = MAX_BYTES) -> None:
         self.held = 0
         self._limit = limit
-        self._head = FairLimit(1)  # who waits for room; the others behind it take turns
+        self._head = FairSemaphore(1)  # who waits for room; the others behind it take turns
         self._waiting = 0
         self._released = asyncio.Event()
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol, TypeAlias
 
-from bridge.futures import failed, loop_time, seen, shared
+from bridge.futures import failed, loop_time, retrieve_exception, wait_shared
 from bridge.pulsar.client import PulsarClient
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.producer import Producer
@@ -33,7 +33,7 @@ class User(Protocol):
     def id(self) -> int:
         """Its number."""
 
-    def when_gone(self, key: object, action: Callable[[], None]) -> bool:
+    def on_close(self, key: object, action: Callable[[], None]) -> bool:
         """Call this when the connection is lost, once for each key; False where it is already."""
 
 
@@ -126,7 +126,7 @@ class Writers:
             writer.used_at = loop_time()
             if user is not None and user.id not in writer.users:
                 release = partial(self.release, producer_id, user.id)
-                if user.when_gone((self._topic, producer_id), release):
+                if user.on_close((self._topic, producer_id), release):
                     writer.users.add(user.id)
         return writer
 
@@ -152,13 +152,13 @@ class Writers:
             if opening is None:
                 opening = self._opening[producer_id] = asyncio.ensure_future(self._open(producer_id))
                 opening.add_done_callback(partial(self._opened, producer_id))
-            writer = await shared(opening, ClientClosed("the partition"))
+            writer = await wait_shared(opening, ClientClosed("the partition"))
             self.use(producer_id, user)
         return writer
 
     def _opened(self, producer_id: int, opening: "asyncio.Future[Writer]") -> None:
         self._opening.pop(producer_id, None)
-        seen(opening)
+        retrieve_exception(opening)
 
     def is_taken(self, producer_id: int) -> bool:
         """Whether the writer cannot be opened because somebody else writes as this producer."""

@@ -5,7 +5,7 @@ import asyncio
 from bridge import codec
 from bridge.codec import NO_TIMESTAMP
 from bridge.errors import CorruptEntry
-from bridge.futures import give_way
+from bridge.futures import yield_turn
 from bridge.pulsar.types import Entry, Position
 from bridge.storage import entries
 from bridge.storage.entries import NO_PROMISE, TimeMark
@@ -88,7 +88,7 @@ class Batch:
     async def convert(self, threads: WorkerThreads) -> None:
         """Convert the entry, in a thread if that takes long; once, however many callers wait for it."""
         if not self.is_slow:
-            await give_way()
+            await yield_turn()
             self.kafka()
             return
         if self._converting is None:

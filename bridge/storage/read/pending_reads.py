@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Collection, Coroutine
 from typing import Any, Final, NamedTuple, Protocol
 
-from bridge.futures import seen
+from bridge.futures import retrieve_exception
 
 _MAX_READS: Final = 64  # of one client; what they read stays in memory until its next Fetch
 
@@ -83,6 +83,6 @@ class PendingReads:
         self._reserve(count)
 
     def _done(self, read: "asyncio.Task[list[bytes]]") -> None:
-        seen(read)
+        retrieve_exception(read)
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)

@@ -7,7 +7,7 @@ from contextlib import suppress
 from bridge.codec import NO_TIMESTAMP
 from bridge.config import Settings
 from bridge.errors import BridgeError, KafkaError
-from bridge.futures import SharedLook, loop_time
+from bridge.futures import SharedQuery, loop_time
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.consumer import Reader
 from bridge.pulsar.types import EARLIEST, LATEST, Entry, Position
@@ -54,7 +54,7 @@ class TailOwner:
         self._on_failure = on_failure
         self._tail: Tail | None = None
         self._opening = asyncio.Lock()
-        self._shared_refresh = SharedLook(self._refresh_end)
+        self._shared_refresh = SharedQuery(self._refresh_end)
         self._opening_task: asyncio.Task[None] | None = None
         self._used_at = loop_time()
         self._refreshed_at = float("-inf")

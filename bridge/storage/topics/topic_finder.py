@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 
 from bridge.errors import KafkaError
-from bridge.futures import loop_time, seen, shared
+from bridge.futures import loop_time, retrieve_exception, wait_shared
 from bridge.kafka.error_codes import ErrorCode
 from bridge.storage.topics.negative_cache import NegativeCache
 from bridge.storage.topics.topic import Topic
@@ -37,7 +37,7 @@ class TopicFinder:
             finding = asyncio.ensure_future(self._find(name))
             self._finding[name] = finding
             finding.add_done_callback(partial(self._done, name))
-        return await shared(finding, KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this node stops"))
+        return await wait_shared(finding, KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this node stops"))
 
     def may_exist(self, name: str | None) -> None:
         """A topic of this name may exist from now on."""
@@ -66,7 +66,7 @@ class TopicFinder:
 
     def _done(self, name: str, finding: "asyncio.Future[Topic | None]") -> None:
         self._finding.pop(name, None)
-        seen(finding)
+        retrieve_exception(finding)
 
     async def _find(self, name: str) -> Topic | None:
         """Ask Pulsar, and again where the topic was created or deleted here meanwhile."""

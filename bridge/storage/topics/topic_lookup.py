@@ -4,8 +4,8 @@ import asyncio
 import uuid
 
 from bridge import log
-from bridge.fairness import FairLimit
-from bridge.futures import Cached, SharedLook
+from bridge.fairness import FairSemaphore
+from bridge.futures import Cached, SharedQuery
 from bridge.pulsar.admin import AdminError, NotFound
 from bridge.storage.error_mapping import translated
 from bridge.storage.names import Names
@@ -25,10 +25,10 @@ class TopicLookup:
         self._client = storage.client
         self._admin = storage.admin
         self._names = names
-        self._asking = FairLimit(_MAX_LOOKUPS)
-        self._stored = SharedLook(self._ask_stored)
-        self._partitioned = SharedLook(lambda: self._admin.partitioned_topics(names.namespace))
-        self._shown = SharedLook(self._ask_shown)
+        self._asking = FairSemaphore(_MAX_LOOKUPS)
+        self._stored = SharedQuery(self._ask_stored)
+        self._partitioned = SharedQuery(lambda: self._admin.partitioned_topics(names.namespace))
+        self._shown = SharedQuery(self._ask_shown)
         self._recent = Cached(self._shown.look, _RECENT_SECONDS)
 
     async def find(self, name: str) -> tuple[int, dict[str, str]] | None:

@@ -7,8 +7,8 @@ from contextlib import suppress
 
 from bridge import log
 from bridge.errors import KafkaError
-from bridge.fairness import FairLimit
-from bridge.futures import SharedLook, gathered, loop_time
+from bridge.fairness import FairSemaphore
+from bridge.futures import SharedQuery, gathered, loop_time
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.admin import AdminError
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
@@ -45,11 +45,11 @@ class Topics:
         self._known: dict[str, Topic] = {}
         self._ids: dict[uuid.UUID, Topic] = {}  # of `_known`
         self._missing_ids = NegativeCache()
-        self._everything = SharedLook(self.all)
+        self._everything = SharedQuery(self.all)
         self._lookup = TopicLookup(storage, self._names)
         self._finder = TopicFinder(self._lookup, self._register)
         self.partition_limit = PartitionLimit(storage.settings.kafka, self._lookup.count)
-        self._opening = FairLimit(_MAX_OPENING_PARTITIONS)
+        self._opening = FairSemaphore(_MAX_OPENING_PARTITIONS)
         self._sweeper: asyncio.Task[None] | None = None
         self._logs = PartitionLogs(storage, self._names, self.forget)
         self.on_removed: list[Callable[[str], None]] = []

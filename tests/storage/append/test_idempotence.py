@@ -186,19 +186,19 @@ async def test_a_producer_s_name_is_free_when_its_last_connection_has_gone(bench
     one, two = Session(1, "", ""), Session(2, "", "")
     for sequence, client in enumerate((one, two)):
         await append(bench, here, sequence, user=client)
-    one.gone()
+    one.closed()
     assert here.is_ready({(PID, 0, 0)}, two)
     with pytest.raises(KafkaError) as raised:
         await there.make_ready({(PID, 0, 0)}, two, asyncio.get_running_loop().time() + 0.3)
     assert raised.value.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    two.gone()
+    two.closed()
     assert await append(bench, there, 2) == 2
 
 
 async def test_nobody_is_remembered_who_has_gone_already(bench: Bench) -> None:
     log = bench.log(await bench.topic())
     gone = Session(1, "", "")
-    gone.gone()
+    gone.closed()
     assert await append(bench, log, 0, user=gone) == 0
     await log.sweep(asyncio.get_running_loop().time())
     assert not log.is_ready({(PID, 0, 0)})

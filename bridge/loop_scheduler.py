@@ -37,7 +37,7 @@ LOOP_SHARE: ContextVar[LoopShare] = ContextVar("share", default=LoopShare())  # 
 """Whose time is used; tasks made on behalf of somebody inherit it."""
 
 
-class Turns:
+class LoopScheduler:
     """Who goes next on one event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -48,8 +48,8 @@ class Turns:
         self._waiting: list[tuple[float, int, asyncio.Future[None]]] = []
         self._came = 0
 
-    def free(self, share: LoopShare) -> bool:
-        """Whether one may go on now; if not, `turn` tells when."""
+    def may_run(self, share: LoopShare) -> bool:
+        """Whether one may go on now; if not, `wait_turn` tells when."""
         if not self._slicing:
             self._begin()
         elif self._waiting or _clock() > self._until:
@@ -57,7 +57,7 @@ class Turns:
         self._serve(share)
         return True
 
-    async def turn(self, share: LoopShare) -> None:
+    async def wait_turn(self, share: LoopShare) -> None:
         """Wait until it is one's turn."""
         share.used = max(share.used, self._now)
         while True:
@@ -70,10 +70,10 @@ class Turns:
             if _clock() <= self._until:
                 return self._serve(share)
 
-    async def give_way(self, share: LoopShare) -> None:
+    async def yield_turn(self, share: LoopShare) -> None:
         """Wait only if others should go first."""
-        if not self.free(share):
-            await self.turn(share)
+        if not self.may_run(share):
+            await self.wait_turn(share)
 
     def _serve(self, share: LoopShare) -> None:
         self._now = share.used = max(share.used, self._now)
@@ -96,15 +96,15 @@ class Turns:
         self._loop.call_soon(self._loop.call_soon, self._next_slice)  # those woken run in the next turn of the loop
 
 
-_of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, Turns] = WeakKeyDictionary()
+_of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, LoopScheduler] = WeakKeyDictionary()
 
 
-def turns() -> Turns:
+def loop_scheduler() -> LoopScheduler:
     """Those of the running event loop."""
     loop = asyncio.get_running_loop()
     found = _of_loops.get(loop)
     if found is None:
-        found = _of_loops[loop] = Turns(loop)
+        found = _of_loops[loop] = LoopScheduler(loop)
     return found
 
 

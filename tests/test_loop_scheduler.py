@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from bridge.turns import SLICE_SECONDS, LoopShare, Metered, Turns, turns
+from bridge.loop_scheduler import SLICE_SECONDS, LoopScheduler, LoopShare, Metered, loop_scheduler
 
 
 def use_up_the_slice() -> None:
@@ -16,53 +16,53 @@ def use_up_the_slice() -> None:
 
 
 async def test_nobody_waits_where_there_is_time() -> None:
-    mine, share = turns(), LoopShare()
-    assert all(mine.free(share) for _ in range(10))
+    mine, share = loop_scheduler(), LoopShare()
+    assert all(mine.may_run(share) for _ in range(10))
 
 
 async def test_when_the_slice_is_over_others_go_first() -> None:
-    mine = turns()
+    mine = loop_scheduler()
     seen: list[str] = []
-    assert mine.free(LoopShare())
+    assert mine.may_run(LoopShare())
     use_up_the_slice()
-    assert not mine.free(LoopShare())
+    assert not mine.may_run(LoopShare())
     asyncio.get_running_loop().call_soon(seen.append, "the loop")
-    await mine.turn(LoopShare())
+    await mine.wait_turn(LoopShare())
     assert seen == ["the loop"]
 
 
 async def test_who_has_used_little_goes_before_who_has_used_much() -> None:
-    mine = turns()
+    mine = loop_scheduler()
     order: list[str] = []
 
     async def served(name: str, used: float) -> None:
         share = LoopShare()
         share.used = used
-        await mine.turn(share)
+        await mine.wait_turn(share)
         order.append(name)
         use_up_the_slice()
 
-    mine.free(LoopShare())
+    mine.may_run(LoopShare())
     use_up_the_slice()
     await asyncio.gather(served("greedy", 3.0), served("busy", 2.0), served("quiet", 0.0))
     assert order == ["quiet", "busy", "greedy"]
 
 
 async def test_nothing_is_saved_up_by_being_quiet() -> None:
-    mine, old, new = turns(), LoopShare(), LoopShare()
+    mine, old, new = loop_scheduler(), LoopShare(), LoopShare()
     old.used = 100.0
-    mine.free(old)
-    mine.free(new)
+    mine.may_run(old)
+    mine.may_run(new)
     assert new.used == old.used
 
 
 async def test_all_get_their_turn_however_many_they_are() -> None:
-    mine = turns()
+    mine = loop_scheduler()
     served = 0
 
     async def one() -> None:
         nonlocal served
-        await mine.turn(LoopShare())
+        await mine.wait_turn(LoopShare())
         served += 1
 
     await asyncio.gather(*(one() for _ in range(500)))
@@ -70,10 +70,10 @@ async def test_all_get_their_turn_however_many_they_are() -> None:
 
 
 async def test_who_gives_up_waiting_keeps_nobody_waiting() -> None:
-    mine = turns()
-    mine.free(LoopShare())
+    mine = loop_scheduler()
+    mine.may_run(LoopShare())
     use_up_the_slice()
-    waiting = [asyncio.ensure_future(mine.turn(LoopShare())) for _ in range(40)]
+    waiting = [asyncio.ensure_future(mine.wait_turn(LoopShare())) for _ in range(40)]
     await asyncio.sleep(0)
     for one in waiting[:-1]:
         one.cancel()
@@ -129,14 +129,14 @@ async def _awaited(work: Metered[None]) -> None:
 
 
 async def test_each_loop_has_its_own() -> None:
-    assert turns() is turns()
-    assert isinstance(turns(), Turns)
+    assert loop_scheduler() is loop_scheduler()
+    assert isinstance(loop_scheduler(), LoopScheduler)
     other = asyncio.new_event_loop()
     try:
-        assert await asyncio.to_thread(other.run_until_complete, _mine()) is not turns()
+        assert await asyncio.to_thread(other.run_until_complete, _mine()) is not loop_scheduler()
     finally:
         other.close()
 
 
-async def _mine() -> Turns:
-    return turns()
+async def _mine() -> LoopScheduler:
+    return loop_scheduler()
