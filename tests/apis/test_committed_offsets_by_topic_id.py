@@ -58,7 +58,7 @@ def test_an_offset_is_committed_and_fetched_by_id(bridge: BridgeThread) -> None:
     assert fetched(bridge, group) == [(topic_id, 7, 0)]
 
 
-def test_nobody_commits_to_a_topic_that_took_the_place_of_another(bridge: BridgeThread) -> None:
+def test_no_client_commits_to_a_topic_that_took_the_place_of_another(bridge: BridgeThread) -> None:
     group, name = unique("ids"), unique("ids")
     old = created(bridge, name)
     assert commit(bridge, group, (old, 7)) == [(old, 0)]

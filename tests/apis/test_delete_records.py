@@ -1,4 +1,4 @@
-"""Deleted records: nobody reads them any more, whoever asks, and nothing above them is lost."""
+"""Deleted records: no client reads them any more, and nothing above them is lost."""
 
 from collections.abc import Callable
 

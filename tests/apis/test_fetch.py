@@ -70,7 +70,7 @@ def test_topics_of_zstd_take_fetch_v10(bridge: BridgeThread, kept_as: str, entry
 
 
 def next_record(bridge: BridgeThread, topic: str, offset: int) -> int:
-    """The size of what is at an offset; for ever waited for by the fetch, half a minute by the socket."""
+    """The size of what is at an offset; the fetch waits for it forever, half a minute by the socket."""
     partition = RequestPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
     request = Request(max_wait_ms=600_000, min_bytes=1, topics=[RequestTopic(topic=topic, partitions=[partition])])
     (answer,) = ask(bridge, fetch.API, request).responses[0].partitions
@@ -156,10 +156,10 @@ def test_answers_that_are_made_at_the_same_time_share_the_room(
     all_there = asyncio.Barrier(consumers)
     read = PartitionLog.read
 
-    async def when_all_are_there(log: PartitionLog, offset: int, max_bytes: int, patience: float) -> list[bytes]:
+    async def when_all_are_there(log: PartitionLog, offset: int, max_bytes: int, seconds: float) -> list[bytes]:
         limits.append(max_bytes)
         await all_there.wait()
-        return await read(log, offset, max_bytes, patience)
+        return await read(log, offset, max_bytes, seconds)
 
     monkeypatch.setattr(PartitionLog, "read", when_all_are_there)
 

@@ -158,7 +158,7 @@ async def test_a_heartbeat_is_believed_while_its_group_is_being_read() -> None:
         await bench.call(heartbeat, 4, **fields)
 
 
-async def test_a_sync_of_nobody_is_refused() -> None:
+async def test_a_sync_of_an_unknown_member_is_refused() -> None:
     with pytest.raises(KafkaError) as raised:
         await Bench().call(sync_group, 4, group_id="g", generation_id=1, member_id="m", assignments=[])
     assert raised.value.code == ErrorCode.UNKNOWN_MEMBER_ID
@@ -213,12 +213,12 @@ async def test_groups_are_described() -> None:
         assert nothing.group_state == "Dead"
         unknown = (ErrorCode.GROUP_ID_NOT_FOUND, "Group nothing not found.") if version == 6 else (0, None)
         assert (nothing.error_code, nothing.error_message) == unknown
-    newcomer = await bench.join(3)
+    joining = await bench.join(3)
     (group,) = (await bench.call(describe_groups, 5, groups=["g"])).groups
     assert (group.group_state, group.protocol_data) == ("PreparingRebalance", "")
     assert [one.member_metadata for one in group.members] == [b"", b""]
     await settle()
-    newcomer.cancel()
+    joining.cancel()
     bench.store.refuses = KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     (group,) = (await bench.call(describe_groups, 5, groups=["other"])).groups
     assert group.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

@@ -118,7 +118,7 @@ def test_a_group_may_be_given_what_it_has(bridge: BridgeThread) -> None:
     assert same in refused.error_message and "groups.consumer_session_timeout_ms" in refused.error_message
 
 
-def test_what_nobody_has_set_for_a_broker_can_be_taken_away(bridge: BridgeThread) -> None:
+def test_what_is_not_set_for_a_broker_can_be_taken_away(bridge: BridgeThread) -> None:
     # kafka-reassign-partitions --verify does so with its throttles
     node, throttle = str(bridge.settings.kafka.node_id), "leader.replication.throttled.rate"
     assert (

@@ -9,7 +9,7 @@ from tests.clients.model import CODECS, Codec, Draft
 PARTITIONS = 3
 BINARY = bytes(range(256))
 BIG = random.Random(900).randbytes(900_000)
-MORNING = 1_600_000_000_123  # a time far from now: nobody may replace it
+MORNING = 1_600_000_000_123  # a time far from now: no server may replace it
 
 
 def _number(drafts: list[Draft]) -> list[Draft]:

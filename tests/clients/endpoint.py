@@ -27,7 +27,7 @@ _JAVA = {"java", "java-3.9"}
 # what a client has a way to do, beyond producing and consuming by assignment
 ABILITIES = {
     "join": _ALL,
-    # kcat commits when it ends, and nobody can ask it to
+    # kcat commits when it ends, and cannot be asked to
     "commit": _ALL - {"kcat"},
     "static": _ALL - {"kafka-python-2"},
     "cooperative": {"kafka-python", "confluent"} | _JAVA,
@@ -50,7 +50,7 @@ def able(ability: str) -> list[str]:
 
 
 def unique(prefix: str) -> str:
-    """Return a topic name that nobody has used."""
+    """Return a fresh topic name."""
     return f"{prefix}-{uuid4().hex[:12]}"
 
 

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from tests.clients.model import PATIENCE
+from tests.clients.model import TIMEOUT_SECONDS
 
 Event = dict[str, Any]
 Seen = tuple[int, int, str]
@@ -86,7 +86,7 @@ class Member(ABC):
         """Close the consumer and wait until it is closed."""
 
 
-def until(what: str, condition: Callable[[], bool], *members: Member, seconds: float = PATIENCE) -> None:
+def until(what: str, condition: Callable[[], bool], *members: Member, seconds: float = TIMEOUT_SECONDS) -> None:
     """Wait for a condition on what members have seen; one that fails ends the wait."""
 
     def failures() -> list[str]:
@@ -151,11 +151,11 @@ class ThreadMember(Member):
     def commit(self) -> None:
         done: Future[None] = Future()
         self._orders.put((self.commit_now, done))
-        done.result(PATIENCE)
+        done.result(TIMEOUT_SECONDS)
 
     def leave(self) -> None:
         self._leaving = True
-        self._thread.join(PATIENCE)
+        self._thread.join(TIMEOUT_SECONDS)
         assert not self._thread.is_alive(), "the member does not come to its end"
 
     def _obey(self, order: Callable[[], None], done: Future[None]) -> None:

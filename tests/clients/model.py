@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 Headers = tuple[tuple[str, bytes | None], ...]
 Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 CODECS: tuple[Codec, ...] = ("gzip", "snappy", "lz4", "zstd")
-PATIENCE = 60.0
+TIMEOUT_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ class Admin(Protocol):
 
 def attempts(what: str) -> Iterator[float]:
     """Yield the seconds left for `what`, until there are none; the caller waits inside the client, never here."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while (left := deadline - time.monotonic()) > 0:
         yield left
-    raise AssertionError(f"{what} took more than {PATIENCE:.0f} s")
+    raise AssertionError(f"{what} took more than {TIMEOUT_SECONDS:.0f} s")

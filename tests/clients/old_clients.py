@@ -15,7 +15,7 @@ from typing import Any
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from tests.clients.families.remote import decode, encode
-from tests.clients.model import PATIENCE
+from tests.clients.model import TIMEOUT_SECONDS
 
 
 class OldClients:
@@ -44,8 +44,8 @@ class OldClients:
                 producer.send(topic, decode(value), decode(key), partition=partition, timestamp_ms=timestamp)
                 for partition, timestamp, key, value in records
             ]
-            producer.flush(PATIENCE)
-            results = [future.get(PATIENCE) for future in futures]
+            producer.flush(TIMEOUT_SECONDS)
+            results = [future.get(TIMEOUT_SECONDS) for future in futures]
         return [(result.partition, result.offset) for result in results]
 
     def do_read(self, release: list[int], topic: str, again: int | None, most: int = 1 << 20) -> list[Any]:
@@ -62,7 +62,7 @@ class OldClients:
             consumer.assign([partition])
             consumer.seek_to_end(partition)
             end = None
-            while end is None:  # without polls in between 2.x asks for a position in vain, for ever
+            while end is None:  # without polls in between 2.x asks for a position in vain, forever
                 consumer.poll(timeout_ms=100)
                 end = consumer.position(partition, timeout_ms=100)
             consumer.seek_to_beginning(partition)
@@ -94,9 +94,9 @@ class OldClients:
 
     def _poll(self, consumer: Any, count: int) -> list[Any]:
         found: list[Any] = []
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while len(found) < count:
-            assert time.monotonic() < deadline, f"{len(found)} of {count} records in {PATIENCE:.0f} s"
+            assert time.monotonic() < deadline, f"{len(found)} of {count} records in {TIMEOUT_SECONDS:.0f} s"
             for batch in consumer.poll(timeout_ms=100).values():
                 found += [
                     (one.offset, one.timestamp, encode(one.key), encode(one.value), list(one.headers)) for one in batch

@@ -101,7 +101,7 @@ def test_an_unknown_group_is_said_to_be_unknown(endpoint: Endpoint) -> None:
     assert "Error: " in printed and ("does not exist" in printed or f"{group} not found" in printed)
 
 
-def test_where_nobody_logs_in_nothing_is_granted(endpoint: Endpoint, tmp_path: Path) -> None:
+def test_without_logins_nothing_is_granted(endpoint: Endpoint, tmp_path: Path) -> None:
     grant = ["--allow-principal", "User:x", "--operation", "read", "--topic", "t"]
     for arguments in (["--add", *grant], ["--remove", "--force", *grant], ["--list"]):
         with pytest.raises(AssertionError, match="SecurityDisabledException: No Authorizer is configured"):

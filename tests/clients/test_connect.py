@@ -14,7 +14,7 @@ from tests.clients.endpoint import Clients, Endpoint, unique
 from tests.clients.members import Joining, until
 from tests.support.java import CONNECT, java_command
 
-PATIENCE = 60.0
+TIMEOUT_SECONDS = 60.0
 
 
 def write_properties(path: Path, **properties: str) -> str:
@@ -68,16 +68,16 @@ def connect(work: Path, files: list[str]) -> Iterator[None]:
 
 @contextmanager
 def followed(file: Path) -> Iterator[IO[bytes]]:
-    """The lines of a file as they come; the wait for them ends with the patience."""
+    """The lines of a file as they come; the wait for them ends with the timeout."""
     file.touch()
     tail = subprocess.Popen(["tail", "-n", "+1", "-F", str(file)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    patience = Timer(2 * PATIENCE, tail.kill)
-    patience.start()
+    timeout = Timer(2 * TIMEOUT_SECONDS, tail.kill)
+    timeout.start()
     assert tail.stdout is not None
     try:
         yield tail.stdout
     finally:
-        patience.cancel()
+        timeout.cancel()
         tail.kill()
         tail.wait()
         tail.stdout.close()

@@ -6,7 +6,7 @@ import pytest
 
 from tests.clients.endpoint import Clients, Endpoint
 from tests.clients.members import until, until_read, until_shared
-from tests.clients.model import PATIENCE
+from tests.clients.model import TIMEOUT_SECONDS
 from tests.clients.scene import Scene, come_back, share
 from tests.support.java import run_tool
 
@@ -64,7 +64,7 @@ def test_a_pattern_takes_in_topics_that_come_later(scene: Scene, clients: Client
     later = f"{scene.topic}-later"
     clients["confluent"].create_topic(later, scene.partitions + 2)
     # the partitions of both topics are noted by their numbers alone
-    until("the new topic", lambda: member.held == set(range(scene.partitions + 2)), member, seconds=PATIENCE)
+    until("the new topic", lambda: member.held == set(range(scene.partitions + 2)), member, seconds=TIMEOUT_SECONDS)
 
 
 def test_partitions_that_are_added_are_read(scene: Scene, clients: Clients) -> None:

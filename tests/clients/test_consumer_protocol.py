@@ -52,8 +52,8 @@ def test_a_member_joins_stays_and_leaves(group: Group) -> None:
 
 def test_a_rebalance_step_by_step(group: Group) -> None:
     group.join("m")
-    newcomer = group.join("n")
-    assert (newcomer.member_epoch, newcomer.assignment.topic_partitions) == (2, [])
+    joined = group.join("n")
+    assert (joined.member_epoch, joined.assignment.topic_partitions) == (2, [])
     assert group.describe().group_state == "Reconciling"
     revoke = group.silent("m")
     assert (revoke.member_epoch, len(group.held["m"][group.topics[0]])) == (1, 2)

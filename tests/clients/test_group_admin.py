@@ -18,7 +18,7 @@ ALL = tuple(range(PARTITIONS))
 
 @pytest.fixture(scope="module")
 def topic(clients: Clients) -> str:
-    """A topic whose records matter to nobody."""
+    """A topic whose records do not matter."""
     scene = Scene(clients)
     scene.write(30)
     return scene.topic
@@ -59,7 +59,7 @@ def test_groups_are_listed_and_described(scene: Scene, clients: Clients, family:
 
 
 @pytest.mark.parametrize("family", able("delete-groups"))
-def test_a_group_is_deleted_when_nobody_is_in_it(scene: Scene, clients: Clients, family: str) -> None:
+def test_a_group_is_deleted_when_it_is_empty(scene: Scene, clients: Clients, family: str) -> None:
     client = clients.groups(family)
     client.commit_alone(scene.group, scene.topic, {0: 0})
     member = scene.join(family)
@@ -77,7 +77,7 @@ def test_a_group_is_deleted_when_nobody_is_in_it(scene: Scene, clients: Clients,
 
 
 @pytest.mark.parametrize("family", able("alter-group-offsets"))
-def test_offsets_are_set_when_nobody_is_in_the_group(scene: Scene, clients: Clients, family: str) -> None:
+def test_offsets_are_set_when_the_group_is_empty(scene: Scene, clients: Clients, family: str) -> None:
     client = clients.groups(family)
     values = scene.write(30)
     client.alter_group_offsets(scene.group, scene.topic, {0: 8, 1: 9, 2: 10})
@@ -91,7 +91,7 @@ def test_offsets_are_set_when_nobody_is_in_the_group(scene: Scene, clients: Clie
 
 
 @pytest.mark.parametrize("family", able("delete-group-offsets"))
-def test_offsets_of_a_topic_nobody_subscribes_to_are_deleted(
+def test_offsets_of_a_topic_without_subscribers_are_deleted(
     scene: Scene, clients: Clients, topic: str, family: str
 ) -> None:
     client = clients.groups(family)

@@ -10,7 +10,7 @@ from tests.clients.members import Member, until, until_read, until_shared
 from tests.clients.model import attempts
 from tests.clients.scene import Scene, come_back, share
 
-# kcat and kafka-python tell nobody; aiokafka's heartbeats are too old to name the instance
+# kcat and kafka-python do not show it; aiokafka's heartbeats are too old to name the instance
 FENCED = ["confluent", "java", "java-3.9"]
 
 

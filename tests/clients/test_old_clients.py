@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from tests.clients import drafts
 from tests.clients.endpoint import Clients, Endpoint, unique
 from tests.clients.families.remote import decode, encode
-from tests.clients.model import CODECS, PATIENCE, Codec, Draft, Record
+from tests.clients.model import CODECS, TIMEOUT_SECONDS, Codec, Draft, Record
 from tests.support.driver import Driver, DriverError
 from tests.support.old_kafka_python import ROOT, old_kafka_python
 
@@ -40,7 +40,7 @@ COMPRESSIBLE = FIELDS[-300:]
 
 @pytest.fixture(scope="module")
 def old(endpoint: Endpoint, native: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
-    """The old clients; whoever uses them has `native` too, hence no control."""
+    """The old clients; their tests use `native` too, hence no control."""
     environment = {**os.environ, "PYTHONPATH": f"{old_kafka_python()}{os.pathsep}{ROOT}"}
     command = [sys.executable, "-m", "tests.clients.old_clients", endpoint.kafka]
     driver = Driver(command, tmp_path_factory.mktemp("old") / "log", environment)
@@ -71,7 +71,7 @@ def seen_by(release: tuple[int, ...], records: Sequence[Draft | Record]) -> list
 @pytest.mark.parametrize(
     ("release", "codec"), [*((RELEASES[0], codec) for codec in OLD_CODECS), *zip(RELEASES, OLD_CODECS, strict=True)][1:]
 )
-def test_everybody_reads_what_they_write(
+def test_all_clients_read_what_they_write(
     clients: Clients, old: Driver, release: tuple[int, ...], codec: str | None
 ) -> None:
     topic = unique("old-writer")
@@ -162,13 +162,13 @@ def test_librdkafka_reads_what_it_and_others_write(
         producer = Producer({**settings, "compression.type": codec or "none", "linger.ms": 50})
         for draft in COMPRESSIBLE:
             producer.produce(topic, draft.value, draft.key, 0)
-        assert producer.flush(PATIENCE) == 0
+        assert producer.flush(TIMEOUT_SECONDS) == 0
     count = len(OLD_CODECS) * len(COMPRESSIBLE)
     clients["kafka-python"].write(topic, COMPRESSIBLE)
     consumer = Consumer({**settings, "group.id": unique("group"), "check.crcs": True})
     try:
         consumer.assign([TopicPartition(topic, 0, 0)])
-        found = [consumer.consume(1, PATIENCE)[0] for _ in range(count + len(COMPRESSIBLE))]
+        found = [consumer.consume(1, TIMEOUT_SECONDS)[0] for _ in range(count + len(COMPRESSIBLE))]
     finally:
         consumer.close()
     assert [message.error() for message in found] == [None] * len(found)

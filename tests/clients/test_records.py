@@ -74,7 +74,7 @@ def assert_read(written: Written, records: Iterable[Record]) -> None:
         assert found.setdefault((record.partition, record.offset), record) is record, f"read twice: {record.offset}"
     for draft, delivery in zip(written.drafts, written.deliveries, strict=True):
         assert_same(written, draft, delivery, found)
-    assert not found, f"nobody wrote these: {sorted(found)}"
+    assert not found, f"these were not written: {sorted(found)}"
 
 
 def assert_same(written: Written, draft: Draft, delivery: Delivery, found: dict[tuple[int, int], Record]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-PATIENCE = 30.0
+TIMEOUT_SECONDS = 30.0
 _NOT_YET = (
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -41,7 +41,7 @@ class Log:
 
     def wait_for_leaders(self, partitions: int) -> None:
         """A Kafka broker leads a new topic's partitions a moment after it has said that the topic is made."""
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + TIMEOUT_SECONDS
         for partition in range(partitions):
             while True:
                 try:
@@ -67,7 +67,7 @@ class Log:
 
         for value in values:
             producer.produce(self.topic, value, partition=partition, on_delivery=on_delivery, **fields)
-        assert producer.flush(PATIENCE) == 0
+        assert producer.flush(TIMEOUT_SECONDS) == 0
         return told
 
     def write_batches(self, sizes: Sequence[int], partition: int = 0) -> list[int]:
@@ -76,13 +76,15 @@ class Log:
 
     def ends(self, partition: int = 0) -> tuple[int, int]:
         """The earliest and the latest offset, asked of the server."""
-        low, high = self._consumer.get_watermark_offsets(TopicPartition(self.topic, partition), PATIENCE, cached=False)
+        low, high = self._consumer.get_watermark_offsets(
+            TopicPartition(self.topic, partition), TIMEOUT_SECONDS, cached=False
+        )
         return int(low), int(high)
 
     def at_time(self, timestamp: int, partition: int = 0) -> int:
         """The first offset at or after a time; −1 for none."""
         wanted = [TopicPartition(self.topic, partition, timestamp)]
-        return int(self._consumer.offsets_for_times(wanted, PATIENCE)[0].offset)
+        return int(self._consumer.offsets_for_times(wanted, TIMEOUT_SECONDS)[0].offset)
 
     def read(self, start: int, partition: int = 0, isolation: str = "read_uncommitted") -> list[Any]:
         """The messages from an offset up to the end of the partition; raises OutOfRange."""
@@ -99,10 +101,10 @@ class Log:
         reader = _consumer(self._bootstrap, isolation)
         try:
             reader.assign([TopicPartition(self.topic, partition, start)])
-            until = time.monotonic() + PATIENCE
+            until = time.monotonic() + TIMEOUT_SECONDS
             while True:
                 message = reader.poll(max(0.0, until - time.monotonic()))
-                assert message is not None, f"nothing for {PATIENCE} s at {start} of {self.topic}-{partition}"
+                assert message is not None, f"nothing for {TIMEOUT_SECONDS} s at {start} of {self.topic}-{partition}"
                 yield _checked(message)
         finally:
             reader.close()

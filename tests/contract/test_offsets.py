@@ -123,5 +123,5 @@ def test_committed_readers_come_to_the_same_end(admin: AdminClient, log: Log) ->
 
 def test_an_unknown_topic_is_named_so(admin: AdminClient) -> None:
     with pytest.raises(KafkaException) as refusal:
-        next(iter(admin.describe_topics(TopicCollection(["nobody-made-this"])).values())).result(30)
+        next(iter(admin.describe_topics(TopicCollection(["no-such-topic"])).values())).result(30)
     assert refusal.value.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART

@@ -28,7 +28,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.faults.clients import ConfluentWriter, Follower, KafkaPythonWriter, Writer, offsets_for_times, read_cold
 
-PATIENCE = 60.0
+TIMEOUT_SECONDS = 60.0
 _SOON = 20.0  # seconds, half of what the reader's fetches wait
 _LONE = 6
 _LOOK_UPS = 30
@@ -104,7 +104,7 @@ class Load:
         for writer in self.writers:
             writer.start()
 
-    def until(self, what: str, condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
+    def until(self, what: str, condition: Callable[[], bool], seconds: float = TIMEOUT_SECONDS) -> None:
         """Wait for a condition on what the clients have seen."""
         with self.changed:
             held = self.changed.wait_for(lambda: condition() or self._broken(), seconds)
@@ -112,11 +112,11 @@ class Load:
         assert held, f"{what}: not within {seconds} s; {self.progress()}"
 
     def progress(self) -> str:
-        """Where everybody is."""
+        """Where all clients are."""
         wrote = ", ".join(f"{w.name} {len(w.acks)}/{w.sent} {w.errors[-1:]}" for w in self.writers)
         return f"acked/sent: {wrote}; read: {self.follower.count()} {self.follower.errors[-1:]}"
 
-    def more(self, count: int, seconds: float = PATIENCE) -> None:
+    def more(self, count: int, seconds: float = TIMEOUT_SECONDS) -> None:
         """Wait until every writer has so many more acknowledgements and the reader has read as many more."""
         marks = [len(writer.acks) + count for writer in self.writers]
         read = self.follower.count() + count * len(self.writers)
@@ -129,7 +129,7 @@ class Load:
             seconds,
         )
 
-    def recovery(self, seconds: float = PATIENCE) -> float:
+    def recovery(self, seconds: float = TIMEOUT_SECONDS) -> float:
         """Seconds until each writer has an ack, from every partition, for a record *sent* from now on."""
         started = time.monotonic()
         writers = [writer for writer in self.writers if not writer.stopped]
@@ -145,7 +145,7 @@ class Load:
         for writer in self.writers:
             writer.finish()
         for writer in self.writers:
-            writer.join(PATIENCE)
+            writer.join(TIMEOUT_SECONDS)
             assert not writer.is_alive(), f"writer {writer.name} does not come to its end: {self.progress()}"
         last = [
             max((a[1] for w in self.writers for a in w.acks if a[0] == p), default=-1) for p in range(self.partitions)
@@ -169,7 +169,7 @@ class Load:
                 where = number % self.partitions
                 value = b"l:%d" % number
                 lone.send(where, value, time.monotonic())
-                until = time.monotonic() + PATIENCE
+                until = time.monotonic() + TIMEOUT_SECONDS
                 while len(lone.acks) <= number:
                     assert time.monotonic() < until, f"a lone record is not acknowledged: {lone.errors}"
                     lone.serve(0.02)
@@ -244,7 +244,7 @@ def judge(writers: Iterable[Writer], follower: Follower, cold: list[dict[int, by
 def _judge_partition(number: int, followed: dict[int, bytes], cold: dict[int, bytes], verdict: Verdict) -> None:
     verdict.stored += len(followed)
     for offset, value in cold.items():
-        # what came after the follower ended was not acknowledged to anybody
+        # what came after the follower ended was not acknowledged to any client
         if followed.get(offset, value) != value:
             verdict.conflicts.append(f"{number}/{offset} was {followed[offset]!r} and is {value!r}")
     if set(followed) - set(cold):

@@ -290,7 +290,7 @@ class Cold:
 
 
 def read_cold(bootstrap: str, topic: str, last: list[int], seconds: float = 60.0) -> list[Cold]:
-    """Everything up to these offsets, by a consumer that comes anew."""
+    """Everything up to these offsets, by a consumer that starts afresh."""
     found = [Cold() for _ in last]
     open_partitions = {partition for partition, offset in enumerate(last) if offset >= 0}
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "none", "enable.auto.commit": False})

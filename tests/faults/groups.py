@@ -10,7 +10,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-PATIENCE = 60.0
+TIMEOUT_SECONDS = 60.0
 _ASK_AGAIN = (KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.NOT_COORDINATOR)
 _SETTINGS: dict[str, Any] = {
     "enable.auto.commit": False,
@@ -19,7 +19,7 @@ _SETTINGS: dict[str, Any] = {
     "session.timeout.ms": 8000,
     "reconnect.backoff.max.ms": 500,
     "socket.timeout.ms": 10_000,
-    # a librdkafka consumer that is made while nobody listens waits in `wait-metadata` for its next regular refresh,
+    # a librdkafka consumer created while no broker listens waits in `wait-metadata` for its next regular refresh,
     # five minutes by default, although it has the metadata by then
     "topic.metadata.refresh.interval.ms": 2000,
     "log_level": 0,
@@ -70,7 +70,7 @@ class Group:
             self.changed.notify_all()
 
     def rebalanced(self) -> None:
-        """A member that stays was assigned partitions anew."""
+        """A member that stays was assigned partitions again."""
         with self.changed:
             self.rebalances += 1
             self.changed.notify_all()
@@ -97,10 +97,10 @@ class Group:
 
     def _committed(self, consumer: Any) -> dict[int, int]:
         wanted = [TopicPartition(self.topic, partition) for partition in range(self.partitions)]
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while True:
             try:
-                return {each.partition: each.offset for each in consumer.committed(wanted, timeout=PATIENCE)}
+                return {each.partition: each.offset for each in consumer.committed(wanted, timeout=TIMEOUT_SECONDS)}
             except KafkaException as error:
                 # a Pulsar that has just come back may lose its bookie once more: the client is told to ask again
                 if not error.args[0].retriable() and error.args[0].code() not in _ASK_AGAIN:
@@ -134,7 +134,7 @@ class Worker(threading.Thread, ABC):
     def finish(self) -> None:
         """End, in order."""
         self._ended.set()
-        self.join(PATIENCE)
+        self.join(TIMEOUT_SECONDS)
 
     def consumer(self) -> Any:
         """A consumer of the group."""

@@ -22,7 +22,7 @@ from tests.support.driver import Driver
 from tests.support.java import KAFKA, java_driver
 from tests.support.servers import KafkaServer
 
-PATIENCE = 60.0
+TIMEOUT_SECONDS = 60.0
 ANSWERS_LOST = {"kafka-python"}
 """Clients that tell a failure though the answer came: 3.0 throws away what it reads together with the end."""
 KINDS = ("librdkafka", "kafka-python", "java", "raw-5", "raw-50", "raw-idempotent")
@@ -118,7 +118,7 @@ class Senders:
     def progress(self, count: int) -> None:
         """Wait until every client has so many more acknowledgements."""
         marks = [len(sender.acked) + count for sender in self.senders]
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + TIMEOUT_SECONDS
         while not all(len(sender.acked) >= mark for sender, mark in zip(self.senders, marks, strict=True)):
             told = ", ".join(f"{one.name} {len(one.acked)} {one.broken}" for one in self.senders)
             over = time.monotonic() > until or any(one.broken for one in self.senders)
@@ -179,7 +179,7 @@ def read_all(bootstrap: str, topic: str, partitions: int) -> list[dict[int, byte
     consumer = Consumer(settings | {"enable.partition.eof": True, "log_level": 0})
     consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
     ended: set[int] = set()
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + TIMEOUT_SECONDS
     while len(ended) < partitions:
         assert time.monotonic() < until, "the log cannot be read to its end"
         for one in consumer.consume(1000, 1.0):

@@ -35,7 +35,7 @@ LINGER_MS = 5
 _TURN = 0.005
 _TOLD_EVERY = 0.02
 _MOST_OPEN = 20_000
-_PATIENCE = 60.0
+_TIMEOUT_SECONDS = 60.0
 _print_lock = threading.Lock()
 
 
@@ -84,7 +84,7 @@ class Sender(threading.Thread, ABC):
     def end(self) -> int:
         """Send no more and wait for every outcome; how many were sent."""
         self._ending.set()
-        self.join(_PATIENCE)
+        self.join(_TIMEOUT_SECONDS)
         return self.sent
 
     def stored(self, number: int, where: int, offset: int) -> None:
@@ -92,7 +92,7 @@ class Sender(threading.Thread, ABC):
         self._outcome([number, where, offset, None])
 
     def lost(self, number: int, error: object) -> None:
-        """One record has failed, for ever."""
+        """One record has failed, forever."""
         self._outcome([number, -1, -1, str(error)])
 
     def _outcome(self, outcome: list[object]) -> None:
@@ -145,7 +145,7 @@ class Confluent(Sender):
             self._producer.poll(left)
 
     def finish(self) -> None:
-        self._producer.flush(_PATIENCE)
+        self._producer.flush(_TIMEOUT_SECONDS)
 
 
 class KafkaPython(Sender):
@@ -169,7 +169,7 @@ class KafkaPython(Sender):
         self._ending.wait(seconds)
 
     def finish(self) -> None:
-        self._producer.flush(_PATIENCE)
+        self._producer.flush(_TIMEOUT_SECONDS)
         self._producer.close(timeout=5)
 
 
@@ -213,7 +213,7 @@ class Raw(Sender):
             self._receive()
 
     def finish(self) -> None:
-        until = time.monotonic() + _PATIENCE
+        until = time.monotonic() + _TIMEOUT_SECONDS
         while (self._on_their_way or any(self._collected)) and time.monotonic() < until:
             self.serve(_TURN)
         if self._socket is not None:

@@ -72,7 +72,7 @@ def test_an_answer_lost_with_the_bridge_is_given_again(group: Group, kill: Calla
     group.join("m")
     group.join("n")
     group.silent("m")
-    group.send("m", 1, topic_partitions=group.owned("m"))  # stored, and nobody has heard the answer
+    group.send("m", 1, topic_partitions=group.owned("m"))  # stored, and no client has heard the answer
     kill()
     again = group.send("m", 1, topic_partitions=group.owned("m"))
     assert (again.error_code, again.member_epoch) == (0, 2)
@@ -96,7 +96,7 @@ def client(request: pytest.FixtureRequest, bridge_child: BridgeChild, tmp_path: 
 
 
 def committed(bridge: BridgeChild, name: str) -> dict[int, int]:
-    """The offsets of a group in the topic of its name, asked for anew: an old connection may be in its back-off."""
+    """The offsets of a group in the topic of its name, asked for again: an old connection may be in its back-off."""
     asked = offset_fetch.RequestGroup(group_id=name)
     (group,) = ask_at(bridge.kafka, offset_fetch.API, offset_fetch.Request(groups=[asked])).groups
     return {one.partition_index: one.committed_offset for topic in group.topics for one in topic.partitions}

@@ -13,7 +13,7 @@ from tests.support.bridges import BridgeChild
 
 LISTING = 4
 TOPICS = 40
-PATIENCE = 30
+TIMEOUT_SECONDS = 30
 
 
 @contextmanager
@@ -26,10 +26,10 @@ def listing(bootstrap: str) -> Iterator[list[int]]:
         admin = AdminClient({"bootstrap.servers": bootstrap})
         try:
             while not over.is_set():
-                topics = list(admin.list_topics(timeout=PATIENCE).topics)[:20]
+                topics = list(admin.list_topics(timeout=TIMEOUT_SECONDS).topics)[:20]
                 wanted = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
-                for found in admin.describe_configs(wanted, request_timeout=PATIENCE).values() if wanted else ():
-                    found.exception(PATIENCE)  # it may be gone since
+                for found in admin.describe_configs(wanted, request_timeout=TIMEOUT_SECONDS).values() if wanted else ():
+                    found.exception(TIMEOUT_SECONDS)  # it may be gone since
                 counts[number] += 1
         except Exception as error:  # noqa: BLE001 — told below
             failed.append(error)
@@ -42,7 +42,7 @@ def listing(bootstrap: str) -> Iterator[list[int]]:
     finally:
         over.set()
         for thread in threads:
-            thread.join(PATIENCE)
+            thread.join(TIMEOUT_SECONDS)
     assert not failed, failed
 
 
@@ -58,10 +58,10 @@ def write(bootstrap: str, topics: list[str]) -> dict[str, str]:
         if error is not None:
             refused[topic] = str(error)
 
-    producer = Producer({"bootstrap.servers": bootstrap, "message.timeout.ms": PATIENCE * 1000, "log_level": 0})
+    producer = Producer({"bootstrap.servers": bootstrap, "message.timeout.ms": TIMEOUT_SECONDS * 1000, "log_level": 0})
     for topic in topics:
         producer.produce(topic, b"value", on_delivery=done)
-    producer.flush(2 * PATIENCE)
+    producer.flush(2 * TIMEOUT_SECONDS)
     return refused | dict.fromkeys(left, "no outcome")
 
 
@@ -71,10 +71,10 @@ def test_every_topic_that_is_created_can_be_written_while_others_list(bridge_chi
     with listing(bridge_child.kafka) as counts:
         for number in range(TOPICS):
             topic = f"made-{number}"
-            admin.create_topics([NewTopic(topic, 1 + number % 3, 1)])[topic].result(PATIENCE)
+            admin.create_topics([NewTopic(topic, 1 + number % 3, 1)])[topic].result(TIMEOUT_SECONDS)
             assert not write(bridge_child.kafka, [topic])
             if number % 4 == 3:  # and some go again
-                admin.delete_topics([topic])[topic].result(PATIENCE)
+                admin.delete_topics([topic])[topic].result(TIMEOUT_SECONDS)
             else:
                 kept.append(topic)
         before = list(counts)

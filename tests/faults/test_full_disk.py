@@ -31,7 +31,7 @@ pytestmark = [
 
 PARTITIONS = 3
 SIZE = "400m"
-PATIENCE = 120.0
+TIMEOUT_SECONDS = 120.0
 
 
 class Disk:
@@ -96,9 +96,9 @@ def writes(child: BridgeChild) -> str:
 
 
 def wait_until(what: str, holds: Callable[[], bool]) -> None:
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + TIMEOUT_SECONDS
     while not holds():
-        assert time.monotonic() < until, f"not within {PATIENCE:.0f} s: {what}"
+        assert time.monotonic() < until, f"not within {TIMEOUT_SECONDS:.0f} s: {what}"
         time.sleep(0.5)
 
 

@@ -111,7 +111,7 @@ class Scene:
             worker.finish()
 
     def progress(self) -> list[object]:
-        """Where everybody is."""
+        """Where all members are."""
         groups = [(group.name, group.commits, group.rebalances, group.refused[-1:]) for group in self.groups]
         return [*groups, *((worker.name, worker.doing) for worker in self.workers if worker.doing)]
 

@@ -1,4 +1,4 @@
-"""A topic is deleted and made anew behind the bridge's back, under load: nothing of the old one shows in the new."""
+"""A topic is deleted and recreated behind the bridge's back, under load: nothing of the old one shows in the new."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_a_topic_deleted_and_recreated_under_load_is_another_topic(
         assert new.get(offset) == value, f"{value!r} acked at {offset}, where there is {new.get(offset)!r}"
     old = {value for offset, value, sent in running.acked if sent < deleted and new.get(offset) != value}
     assert old and not old & set(new.values()), "records acknowledged in the old topic are in the new one"
-    # Their order is the client's affair: what is refused while there is no topic, librdkafka queues anew.
+    # Their order is the client's affair: what is refused while there is no topic, librdkafka queues again.
 
 
 def test_a_recreated_topic_that_only_a_writer_uses_starts_at_0(

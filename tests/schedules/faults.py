@@ -52,7 +52,7 @@ async def some(world: World, topic: str, most: int = 4, seconds: float = 10.0, k
 
 
 async def heal(world: World) -> None:
-    """Let the broker be well again, and everybody come back."""
+    """Let the broker be well again, and all clients come back."""
     world.broker.thaw()
     await asyncio.sleep(100.0)
     world.broker.thaw()

@@ -210,7 +210,7 @@ class Client:
 
 
 class _NoTurn:
-    """For requests that wait for nobody."""
+    """For requests that wait for nothing."""
 
     async def __aenter__(self) -> None: ...
 

@@ -22,7 +22,7 @@ between rounds, this is what differs between two runs of a real process.
 `Order.ANY` runs the ready callbacks of a round, and those that they register, in any order at all, except that the
 callbacks of one future keep theirs and a connection's events theirs. A real loop does not show these orders: a task
 that overtakes another here would need an `await` less there. What fails only so relies on how many turns of the loop
-something takes. That breaks with the next `await` somebody puts in, so it is worth knowing and is no fault yet.
+something takes. That breaks with the next `await` that is put in, so it is worth knowing and is no fault yet.
 
 Other promises of the loop: when nothing is ready the clock jumps to the next timer or outside event; when there is none
 of these either, nothing will ever happen, and `Deadlock` says who waits. Threads (`asyncio.to_thread`) run inline, at a
@@ -151,7 +151,7 @@ class ScheduleLoop(asyncio.BaseEventLoop):
         return _Task(self._chance.getrandbits(60), coro, loop=loop, **options)
 
     def _write_to_self(self) -> None:
-        """Nobody sleeps who has to be woken."""
+        """No sleeper that has to be woken is left."""
 
     def _run_once(self) -> None:
         self._meet_outside()

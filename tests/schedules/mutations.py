@@ -41,7 +41,7 @@ class Mutation:
 
 MUTATIONS = (
     Mutation(
-        "the end grows and nobody is woken", "storage/read/log_end.py",
+        "the end grows and no waiter is woken", "storage/read/log_end.py",
         "            self.offset = offset\n            self.wake_waiters()\n", "            self.offset = offset\n",
         "test_waiting_fetch", "test_entries_of_native_writers_wake_a_waiting_fetch",
     ),
@@ -78,7 +78,7 @@ MUTATIONS = (
         "pending sends are sent again in another order", "pulsar/producer.py",
         "        for send in sends:\n            if self._write",
         "        for send in reversed(sends):\n            if self._write",
-        "test_faults", "test_idempotent_producers_with_patience",
+        "test_faults", "test_idempotent_producers_with_long_timeouts",
     ),
     Mutation(
         "a later batch succeeds before an earlier one that failed", "storage/append/pending_append.py",
@@ -89,7 +89,7 @@ MUTATIONS = (
     Mutation(
         "a repetition is not told from what is next", "storage/append/sequences.py",
         "        if sequence == expected.sequence:\n", "        if True:\n",
-        "test_faults", "test_idempotent_producers_with_patience",
+        "test_faults", "test_idempotent_producers_with_long_timeouts",
     ),
     Mutation(
         "a producer brings a deleted topic back", "storage/append/appender.py",
@@ -99,7 +99,7 @@ MUTATIONS = (
     Mutation(
         "a deleted and recreated topic is not noticed", "storage/topics/topics.py",
         "        if shrunk or topic.id not in (known, _ZERO):\n", "        if shrunk:\n",
-        "test_topics_come_and_go", "test_a_topic_deleted_and_made_anew_past_the_bridge",
+        "test_topics_come_and_go", "test_a_topic_deleted_and_recreated_past_the_bridge",
     ),
     Mutation(
         "a cancelled opening leaves the producer's name taken", "pulsar/producer.py",
@@ -117,7 +117,7 @@ MUTATIONS = (
     Mutation(
         "one waiter's cancellation is that of all who wait for a connection", "pulsar/pool.py",
         "        return await asyncio.shield(attempt)\n", "        return await attempt\n",
-        "test_closing", "test_who_gives_up_waiting_for_a_connection_harms_nobody_else",
+        "test_closing", "test_who_gives_up_waiting_for_a_connection_harms_no_other",
     ),
     Mutation(
         "idle readers stay open", "storage/read/catch_up.py",

@@ -90,7 +90,7 @@ class Network:
         self.open.pop(endpoint.number, None)
 
     def _hang_up(self, endpoint: Endpoint) -> None:
-        """Nobody wants the connection any more that has just come about."""
+        """The connection that was just made is no longer wanted."""
         self.forget(endpoint)
         self.loop.after(self.chance.delay("to broker"), endpoint.arrived, END)
 

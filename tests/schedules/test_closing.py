@@ -1,6 +1,6 @@
 """Whatever opens may be closed meanwhile: then all who wait are told, and nothing opens, or stays open, behind it.
 
-Each run closes at a moment of its own. What is left then, on the broker, in tasks or in errors that nobody has read, is
+Each run closes at a moment of its own. What is left then, on the broker, in tasks or in unread errors, is
 looked for at the end of every run.
 """
 
@@ -19,7 +19,7 @@ from tests.schedules.world import Bridge, World, full
 from tests.storage.conftest import prepared
 
 SOON = 35.0
-"""Seconds until everybody is told: the operation timeout, 30 s, and some."""
+"""Seconds until all callers are told: the operation timeout, 30 s, and some."""
 
 
 async def told(world: World, work: Awaitable[Any], what: str, seconds: float = SOON) -> Any:
@@ -43,7 +43,7 @@ async def append(log: PartitionLog, producer_id: int, count: int = 3) -> None:
 
 
 async def earliest_again(log: PartitionLog) -> int:
-    """After a while the log start is asked for anew, in the background."""
+    """After a while the log start is asked for again, in the background."""
     await log.earliest()
     await asyncio.sleep(10.5)
     return await log.earliest()
@@ -65,7 +65,7 @@ USES: dict[str, Callable[[PartitionLog], Awaitable[Any]]] = {
 
 
 async def filled(world: World, bridge: Bridge) -> Topic:
-    """A topic with some records, which nobody here knows yet."""
+    """A topic with some records, which this bridge does not know yet."""
     native = await world.native()
     producer = native.producer(full("t"))
     await bridge.admin.create_partitioned(f"persistent://{bridge.settings.pulsar.full_namespace}/t", 1)
@@ -170,7 +170,7 @@ async def test_a_client_is_closed_while_everything_opens(world: World) -> None:
 
 
 @schedules(150)
-async def test_who_gives_up_waiting_for_a_connection_harms_nobody_else(world: World) -> None:
+async def test_who_gives_up_waiting_for_a_connection_harms_no_other(world: World) -> None:
     """All who want the first connection wait for the same attempt to make it."""
     bridge = world.bridge()
     asked = [asyncio.ensure_future(bridge.client.topics_of_namespace("public/default")) for _ in range(3)]
@@ -233,7 +233,7 @@ async def test_the_groups_slot_is_closed_while_it_is_taken(world: World) -> None
 
 @schedules(150)
 async def test_everything_is_closed_while_pulsar_is_away(world: World) -> None:
-    """Stopped, killed or cut off: closing waits for its answers, but not for ever."""
+    """Stopped, killed or cut off: closing waits for its answers, but not forever."""
     bridge = await world.started(groups=world.chance.often(0.3))
     topic = await filled(world, bridge)
     using = asyncio.ensure_future(some_uses(world, bridge.topics.log(topic, 0), seconds=300))

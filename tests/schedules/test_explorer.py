@@ -131,7 +131,7 @@ async def leaves_a_task(world: World) -> None:
 
 async def leaves_an_error(world: World) -> None:
     async def fails() -> None:
-        raise ValueError("nobody reads this")
+        raise ValueError("an unread error")
 
     task = asyncio.ensure_future(fails())
     await asyncio.sleep(1)
@@ -153,7 +153,7 @@ async def leaves_a_session(world: World) -> None:
     ("scene", "text"),
     [
         (leaves_a_task, "tasks are left"),
-        (leaves_an_error, "nobody reads this"),
+        (leaves_an_error, "an unread error"),
         (leaves_a_session, "left on the broker"),
     ],
 )
@@ -186,7 +186,7 @@ def test_turning_round_and_round_is_noticed() -> None:
 
 
 async def a_lost_wake_up(world: World) -> None:
-    """A fault as it is in books: it looks, gives way, and then waits for what has happened meanwhile."""
+    """A fault as it is in books: it looks, yields, and then waits for what has happened meanwhile."""
     ready, wakes = False, world.loop.create_future()
 
     async def waits() -> None:

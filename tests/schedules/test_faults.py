@@ -1,7 +1,7 @@
 """Producers that retry and raise their epochs, under unloads, crashes, freezes, resets and silence.
 
-Nothing acknowledged is lost, doubled or misplaced, nobody is refused for an error of ours, the end never goes back, and
-every request is answered.
+Nothing acknowledged is lost, doubled or misplaced. No client is refused for an error of ours. The end never goes back,
+and every request is answered.
 """
 
 import asyncio
@@ -82,7 +82,7 @@ async def scene(world: World, bridge: Bridge, producers: list[RetryingProducer],
 
 
 @schedules(180)
-async def test_idempotent_producers_with_patience(world: World) -> None:
+async def test_idempotent_producers_with_long_timeouts(world: World) -> None:
     bridge = await world.started()
     await bridge.topics.create("t", 1)
     producers = [

@@ -1,4 +1,4 @@
-"""Topics are created, deleted and made anew while others list, describe and write: what is there stays writable.
+"""Topics are created, deleted and recreated while others list, describe and write: what is there stays writable.
 
 "At once" is a handful of the model's delays. Nothing of a topic that went may be left open on the broker, which the end
 of each run looks at.
@@ -108,7 +108,7 @@ async def test_a_topic_is_made_once_however_many_ask_for_it(world: World) -> Non
 
 
 @schedules(120)
-async def test_a_topic_made_anew_is_empty_and_writable(world: World) -> None:
+async def test_a_topic_recreated_is_empty_and_writable(world: World) -> None:
     bridge = await world.started(groups=True)
     client = Client(world, bridge, "admin")
 
@@ -168,7 +168,7 @@ async def test_a_topic_deleted_under_writers_and_readers_stays_deleted(world: Wo
 
 
 @schedules(150)
-async def test_a_topic_is_made_anew_under_writers_and_readers(world: World) -> None:
+async def test_a_topic_is_recreated_under_writers_and_readers(world: World) -> None:
     bridge = await world.started(groups=True)
     client = Client(world, bridge, "admin")
 
@@ -182,7 +182,7 @@ async def test_a_topic_is_made_anew_under_writers_and_readers(world: World) -> N
 
 
 @schedules(150)
-async def test_a_topic_deleted_and_made_anew_past_the_bridge(world: World) -> None:
+async def test_a_topic_deleted_and_recreated_past_the_bridge(world: World) -> None:
     """By `pulsar-admin`, say: the bridge hears of it late, and then serves the new topic."""
     bridge, native = await world.started(), world.bridge()
     client, name = Client(world, bridge), f"persistent://{NAMESPACE}/t"
@@ -250,6 +250,6 @@ async def test_idle_partitions_keep_nothing_but_their_producers(world: World) ->
         bridge.topics.forget(topic)
     await world.sleep(60)
     left = [one for one in world.broker.sessions() if one.startswith("consumer")]
-    assert not left, f"readers of partitions that nobody uses: {left}"
+    assert not left, f"readers of unused partitions: {left}"
     for name in ("one", "two"):
         assert len(world.broker.topic(full(name)).producers) <= 1

@@ -1,6 +1,6 @@
 """Two bridges serve one partition, and clients go from one to the other: what any node may do must be right.
 
-Nobody coordinates the nodes here: order, deduplication and names are Pulsar's, and each node has to ask it where its
+Nothing coordinates the nodes here: order, deduplication and names are Pulsar's, and each node has to ask it where its
 own memory may be old.
 """
 

@@ -1,6 +1,6 @@
-"""A record that is acknowledged is there for everybody, at once: permutes receipt, entry and waiting Fetch.
+"""A record that is acknowledged is there for all clients, at once: permutes receipt, entry and waiting Fetch.
 
-No fault here, and no delay of the model is longer than a quarter of a second: whoever waits for longer than a few
+No fault here, and no delay of the model is longer than a quarter of a second: a client that waits for longer than a few
 seconds has been forgotten.
 """
 
@@ -127,7 +127,7 @@ async def test_a_fetch_waits_on_while_the_idle_tail_is_closed(world: World) -> N
 
 @schedules(100)
 async def test_a_reader_is_told_what_pulsar_has_deleted(world: World) -> None:
-    """Retention deletes ledgers under readers: who is too far behind is told so, and nobody gets what is not there."""
+    """Retention deletes ledgers under readers: a client too far behind is told so, and none gets what is not there."""
     bridge = await world.started()
     await bridge.topics.create("t", 1)
     await produce(world, bridge, 12)

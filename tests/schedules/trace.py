@@ -1,4 +1,4 @@
-"""What happened in a run, event by event, for whoever reads a failure."""
+"""What happened in a run, event by event, for readers of a failure."""
 
 import logging
 from collections import deque

@@ -44,7 +44,7 @@ class MemoryTransport(asyncio.Transport):
             self.reset_by_peer()
 
     def start(self, connected: Callable[[], None]) -> None:
-        """As asyncio does: the protocol is told first, then reading begins, then whoever connects."""
+        """As asyncio does: the protocol is told first, then reading begins, then the caller that connects."""
         self._loop.call_soon(self._protocol.connection_made, self)
         self._loop.call_soon(self._start_reading)
         self._loop.call_soon(connected)
@@ -115,7 +115,7 @@ class MemoryTransport(asyncio.Transport):
         return not self._paused and not self._closing
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        """Not offered: nobody here changes it."""
+        """Not supported: no code here changes it."""
         raise NotImplementedError
 
     def get_protocol(self) -> asyncio.BaseProtocol:

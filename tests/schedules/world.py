@@ -173,7 +173,7 @@ class World:
         return task.result()
 
     def after_all(self, handled: "asyncio.Future[Any]", what: str) -> None:
-        """Nobody waits for this request any more; it must come to an end all the same."""
+        """No client waits for this request any more; it must come to an end all the same."""
         self._hung_up.append((handled, what))
 
     # --- the end ----------------------------------------------------------------------------------------------------

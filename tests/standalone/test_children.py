@@ -33,7 +33,7 @@ def gone(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return True
-    # nobody may have collected it yet
+    # it may not have been collected yet
     status = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
     return status.stdout.startswith("Z") or not status.stdout.strip()
 

@@ -1,4 +1,4 @@
-"""The jar cache: fetched once, checked, mended, shared by processes."""
+"""The jar cache: fetched once, checked, repaired, shared by processes."""
 
 import fcntl
 import hashlib
@@ -50,7 +50,7 @@ def test_a_second_start_reads_and_fetches_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["cut", "gone"])
-def test_a_damaged_jar_alone_is_fetched_anew(damage: str, tmp_path: Path) -> None:
+def test_a_damaged_jar_alone_is_fetched_again(damage: str, tmp_path: Path) -> None:
     said: list[str] = []
     shelf = Shelf(right())
     jars = JarCache(tmp_path, said.append, JARS, shelf).ensure()

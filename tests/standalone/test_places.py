@@ -69,7 +69,7 @@ os.kill(os.getpid(), 9)
         assert said == ["waiting for the Pulsar of an earlier, killed run to stop"]
 
 
-def test_somebody_elses_directory_is_refused(tmp_path: Path) -> None:
+def test_another_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
     with pytest.raises(StartupError, match="holds files that are not ours"):
         DataDir(tmp_path, print)

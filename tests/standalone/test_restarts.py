@@ -23,7 +23,7 @@ def test_after_a_time_of_health_there_is_no_pause_again() -> None:
     assert [pauses.next(0.0), pauses.next(5.0), pauses.next(5.0 + 1 + 601)] == [0, 1, 0]
 
 
-def test_what_is_sick_for_long_will_not_mend() -> None:
+def test_what_is_sick_for_long_will_not_recover() -> None:
     health = Health(0.0)
     assert not health.due(9.9)
     found = []

@@ -81,7 +81,7 @@ def jars_directory(jars: Jars) -> Path:
         command = [maven, "-B", "-q", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={fetched}"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=900)
         assert done.returncode == 0, f"Maven could not resolve {jars.name}:\n{done.stdout[-2000:]}"
-        # the directory appears whole or not at all; whoever came second keeps the first one's
+        # the directory appears whole or not at all; the second process keeps the first one's
         if not target.is_dir():
             fetched.rename(target)
     return target

@@ -1,4 +1,4 @@
-"""The tables of docs/limits.md, made from the code: `python -m tests.support.limits` writes them anew."""
+"""The tables of docs/limits.md, made from the code: `python -m tests.support.limits` writes them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BEGIN, END = "<!-- limits: begin, written by `python -m tests.support.limits` --
 
 
 def default(name: str) -> Any:
-    """What a setting is if nobody sets it."""
+    """A setting's default."""
     section, _, setting = name.partition(".")
     return getattr(getattr(Settings(), section), setting)
 

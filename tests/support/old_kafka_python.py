@@ -17,7 +17,7 @@ LOCK = ROOT / "requirements" / "kafka-python-2.lock"
 
 
 def old_kafka_python() -> Path:
-    """Return the directory to put first on the path; made anew when the lock changes."""
+    """Return the directory to put first on the path; made again when the lock changes."""
     version = hashlib.sha256(LOCK.read_bytes()).hexdigest()[:12]
     target = cache_directory() / f"kafka-python-2-{version}"
     if target.is_dir():
@@ -29,7 +29,7 @@ def old_kafka_python() -> Path:
         command += ["--require-hashes", "--only-binary", ":all:", "-r", str(LOCK), "--target", str(installed)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, f"pip could not install {LOCK.name}:\n{done.stderr[-2000:]}"
-        # the directory appears whole or not at all; whoever came second keeps the first one's
+        # the directory appears whole or not at all; the second process keeps the first one's
         if not target.is_dir():
             installed.rename(target)
     return target

@@ -12,7 +12,7 @@ from bridge.apis import api_versions
 from bridge.errors import StartupError
 from bridge.standalone.child import Child
 
-_PATIENCE = 60.0
+_TIMEOUT_SECONDS = 60.0
 _EVERY = 0.002
 _REQUEST = struct.pack(">ihhih", 10, api_versions.KEY, 0, 1, 0)
 
@@ -31,7 +31,7 @@ class KafkaServer:
         begin = time.monotonic()
         self.launch()
         while not answers(self.address):
-            if not self.child.running or time.monotonic() - begin > _PATIENCE:
+            if not self.child.running or time.monotonic() - begin > _TIMEOUT_SECONDS:
                 ended = self.child.exit_description()
                 raise StartupError(f"{self.child.name} does not answer: it {ended}\n{self.child.last_lines()}")
             time.sleep(_EVERY)
@@ -40,7 +40,9 @@ class KafkaServer:
     def stop(self) -> float:
         """SIGTERM, and wait for its end; the seconds that took."""
         begin = time.monotonic()
-        assert self.child.stop(_PATIENCE), f"{self.child.name} did not stop in time:\n{self.child.last_lines(40)}"
+        assert self.child.stop(_TIMEOUT_SECONDS), (
+            f"{self.child.name} did not stop in time:\n{self.child.last_lines(40)}"
+        )
         return time.monotonic() - begin
 
 
@@ -48,7 +50,7 @@ def answers(address: str) -> bool:
     """Whether an ApiVersions request is answered; waits where the port is open already."""
     host, _, port = address.rpartition(":")
     try:
-        with socket.create_connection((host, int(port)), timeout=_PATIENCE) as connection:
+        with socket.create_connection((host, int(port)), timeout=_TIMEOUT_SECONDS) as connection:
             connection.sendall(_REQUEST)
             return len(connection.recv(4)) == 4
     except OSError:

@@ -76,7 +76,7 @@ class KafkaPython(KafkaPythonGroups):
                 _seek(consumer, partition, start)
             ends = consumer.end_offsets(list(partitions))
             for left in attempts(f"reading {topic}"):
-                # it polls first: 2.x asks for a position in vain, for ever, where nothing was polled before
+                # it polls first: 2.x asks for a position in vain, forever, where nothing was polled before
                 polled = consumer.poll(timeout_ms=min(left, 0.1) * 1000)
                 records += [_record(message) for batch in polled.values() for message in batch]
                 if all(consumer.position(partition) >= end for partition, end in ends.items()):

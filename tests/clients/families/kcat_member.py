@@ -9,7 +9,7 @@ import subprocess
 import threading
 
 from tests.clients.members import Joining, Member
-from tests.clients.model import PATIENCE
+from tests.clients.model import TIMEOUT_SECONDS
 from tests.support.java import require
 
 _REBALANCED = re.compile(r"% Group .* rebalanced .*: (assigned|revoked): (.*)$")
@@ -40,23 +40,23 @@ class KcatMember(Member):
             thread.start()
 
     def commit(self) -> None:
-        """Nobody can ask it to."""
+        """kcat cannot be asked to."""
         raise NotImplementedError
 
     def leave(self) -> None:
         self._process.send_signal(signal.SIGINT)
-        assert self._process.wait(PATIENCE) == 0
+        assert self._process.wait(TIMEOUT_SECONDS) == 0
         self._let_go()
 
     def kill(self) -> None:
         """End without a word to the group."""
         self._process.kill()
-        self._process.wait(PATIENCE)
+        self._process.wait(TIMEOUT_SECONDS)
         self._let_go()
 
     def _let_go(self) -> None:
         for thread in self._threads:
-            thread.join(PATIENCE)
+            thread.join(TIMEOUT_SECONDS)
         for stream in (self._process.stdout, self._process.stderr):
             assert stream is not None
             stream.close()

@@ -34,7 +34,7 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 /** Produces and consumes on command: one JSON line in, one JSON line out, bytes as base64. */
 public final class Driver {
     private static final ObjectMapper JSON = new ObjectMapper();
-    private static final Duration PATIENCE = Duration.ofSeconds(60);
+    private static final Duration TIMEOUT = Duration.ofSeconds(60);
     private final String bootstrap;
     private static final PrintStream OUTPUT = new PrintStream(System.out, true, StandardCharsets.UTF_8);
     private final Admin admin;
@@ -71,7 +71,7 @@ public final class Driver {
             print(answer);
         }
         driver.members.close();
-        driver.admin.close(PATIENCE);
+        driver.admin.close(TIMEOUT);
     }
 
     private JsonNode run(JsonNode command) throws Exception {
@@ -142,7 +142,7 @@ public final class Driver {
                 seek(consumer, partition, starts.get(String.valueOf(partition.partition())));
             }
             Map<TopicPartition, Long> ends = consumer.endOffsets(partitions);
-            long deadline = System.nanoTime() + PATIENCE.toNanos();
+            long deadline = System.nanoTime() + TIMEOUT.toNanos();
             while (partitions.stream().anyMatch(each -> consumer.position(each) < ends.get(each))) {
                 if (System.nanoTime() > deadline) {
                     throw new IllegalStateException("reading " + topic + " took too long");

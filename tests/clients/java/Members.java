@@ -22,7 +22,7 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 
 /** Members of consumer groups, each in a thread of its own; what happens to them is printed as events. */
 final class Members {
-    private static final long PATIENCE = 60;
+    private static final long TIMEOUT = 60;
     private final String bootstrap;
     private final Map<String, Member> running = new HashMap<>();
 
@@ -39,7 +39,7 @@ final class Members {
             case "member-commit":
                 CompletableFuture<Void> done = new CompletableFuture<>();
                 running.get(name).commits.add(done);
-                done.get(PATIENCE, TimeUnit.SECONDS);
+                done.get(TIMEOUT, TimeUnit.SECONDS);
                 break;
             case "member-leave":
                 running.remove(name).leave();
@@ -106,7 +106,7 @@ final class Members {
 
         void leave() throws InterruptedException {
             leaving = true;
-            thread.join(TimeUnit.SECONDS.toMillis(PATIENCE));
+            thread.join(TimeUnit.SECONDS.toMillis(TIMEOUT));
         }
 
         @Override

@@ -33,7 +33,7 @@ class World:
     node: int
     directory: str
     made: dict[str, str] = field(default_factory=dict)
-    """What a request has made anew, and how the pinned texts call it."""
+    """What a request has created, and how the pinned texts call it."""
 
     def ask(self, api: Api, request: Any, version: int | None = None) -> Any:
         """What the server answers."""

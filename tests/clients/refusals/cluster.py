@@ -152,8 +152,8 @@ CASES = [
          "INVALID_REQUEST: x y is not a valid IP or resolvable host.",
          ours="INVALID_REQUEST: There are no client quotas here: the bridge limits connections and memory by its own "
          "settings.", why="there are no quotas, right or wrong"),
-    Case("removed", LIMIT, lambda w: limit("user", "nobody", "producer_byte_rate", 0, remove=True), "NONE"),
-    Case("unknown key, removed", LIMIT, lambda w: limit("user", "nobody", "no_such", 0, remove=True), "NONE"),
+    Case("removed", LIMIT, lambda w: limit("user", "unknown", "producer_byte_rate", 0, remove=True), "NONE"),
+    Case("unknown key, removed", LIMIT, lambda w: limit("user", "unknown", "no_such", 0, remove=True), "NONE"),
     Case("no entity", LIMIT, lambda w: alter_client_quotas.Request(entries=[alter_client_quotas.RequestEntry(entity=[],
          ops=[])], validate_only=True), "INVALID_REQUEST: Invalid empty client quota entity"),
     Case("user without a name", LIMIT, lambda w: limit("user", "", "producer_byte_rate", 1),
@@ -161,7 +161,7 @@ CASES = [
          ours="INVALID_REQUEST: There are no client quotas here: the bridge limits connections and memory by its own "
          "settings.", why="there are no quotas, right or wrong"),
     #
-    Case("of a user", LIMITS, lambda w: limits("user", "nobody"), "NONE"),
+    Case("of a user", LIMITS, lambda w: limits("user", "unknown"), "NONE"),
     Case("unknown entity", LIMITS, lambda w: limits("planet", "x"),
          "UNSUPPORTED_VERSION: Unsupported entity type planet"),
     Case("no entity", LIMITS, lambda w: limits("", "x"), "INVALID_REQUEST: Invalid empty entity type."),

@@ -1,4 +1,4 @@
-"""Who is who and may do what: where nobody logs in."""
+"""Principals and what they may do, without logins."""
 
 from __future__ import annotations
 
@@ -83,31 +83,31 @@ CASES = [
     Case("all", describe_acls.API, lambda w: granted(None),
          "SECURITY_DISABLED: No Authorizer is configured on the broker"),
     #
-    Case("unknown user", USERS, lambda w: users("nobody"),
-         "RESOURCE_NOT_FOUND: Attempt to describe a user credential that does not exist: nobody"),
-    Case("user named twice", USERS, lambda w: users("nobody", "nobody"),
-         "DUPLICATE_RESOURCE: Cannot describe SCRAM credentials for the same user twice in a single request: nobody"),
+    Case("unknown user", USERS, lambda w: users("unknown"),
+         "RESOURCE_NOT_FOUND: Attempt to describe a user credential that does not exist: unknown"),
+    Case("user named twice", USERS, lambda w: users("unknown", "unknown"),
+         "DUPLICATE_RESOURCE: Cannot describe SCRAM credentials for the same user twice in a single request: unknown"),
     Case("user without a name", USERS, lambda w: users(""),
          "RESOURCE_NOT_FOUND: Attempt to describe a user credential that does not exist: "),
     Case("all", USERS, lambda w: users(), "NONE"),
-    Case("unknown user", CREDENTIALS, lambda w: credentials(drop=("nobody",)),
+    Case("unknown user", CREDENTIALS, lambda w: credentials(drop=("unknown",)),
          "RESOURCE_NOT_FOUND: Attempt to delete a user credential that does not exist"),
-    Case("unknown user, twice", CREDENTIALS, lambda w: credentials(drop=("nobody", "nobody")),
+    Case("unknown user, twice", CREDENTIALS, lambda w: credentials(drop=("unknown", "unknown")),
          "RESOURCE_NOT_FOUND: Attempt to delete a user credential that does not exist"),
     Case("user without a name", CREDENTIALS, lambda w: credentials(drop=("",)),
          "UNACCEPTABLE_CREDENTIAL: Username must not be empty"),
-    Case("unknown mechanism, deleted", CREDENTIALS, lambda w: credentials(drop=("nobody",), mechanism=9),
+    Case("unknown mechanism, deleted", CREDENTIALS, lambda w: credentials(drop=("unknown",), mechanism=9),
          "UNSUPPORTED_SASL_MECHANISM: Unknown SCRAM mechanism"),
     Case("unknown mechanism", CREDENTIALS, lambda w: credentials(put=(w.missing,), mechanism=9),
          "UNSUPPORTED_SASL_MECHANISM: Unknown SCRAM mechanism"),
     Case("too few iterations", CREDENTIALS, lambda w: credentials(put=(w.missing,), iterations=1),
          "UNACCEPTABLE_CREDENTIAL: Too few iterations",
          ours="UNSUPPORTED_SASL_MECHANISM: Kafka clients do not log in here: there is no SASL mechanism that would use "
-         "the credential.", why="nobody logs in"),
+         "the credential.", why="there are no logins"),
     Case("too many iterations", CREDENTIALS, lambda w: credentials(put=(w.missing,), iterations=1 << 30),
          "UNACCEPTABLE_CREDENTIAL: Too many iterations",
          ours="UNSUPPORTED_SASL_MECHANISM: Kafka clients do not log in here: there is no SASL mechanism that would use "
-         "the credential.", why="nobody logs in"),
+         "the credential.", why="there are no logins"),
     Case("new user without a name", CREDENTIALS, lambda w: credentials(put=("",)),
          "UNACCEPTABLE_CREDENTIAL: Username must not be empty"),
     Case("deleted and put", CREDENTIALS, lambda w: credentials(drop=(w.missing,), put=(w.missing,)),
@@ -116,7 +116,7 @@ CASES = [
          "DUPLICATE_RESOURCE: A user credential cannot be altered twice in the same request"),
     Case("new user", CREDENTIALS, lambda w: credentials(put=(w.missing,)), "NONE",
          ours="UNSUPPORTED_SASL_MECHANISM: Kafka clients do not log in here: there is no SASL mechanism that would use "
-         "the credential.", why="nobody logs in"),
+         "the credential.", why="there are no logins"),
     #
     Case("any", create_delegation_token.API, lambda w: create_delegation_token.Request(renewers=[], max_lifetime_ms=-1),
          "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED"),

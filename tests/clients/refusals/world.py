@@ -1,4 +1,4 @@
-"""What the bad requests are about: a topic, two groups and their members, made anew on a server."""
+"""What the bad requests are about: a topic, two groups and their members, created on a server."""
 
 from __future__ import annotations
 

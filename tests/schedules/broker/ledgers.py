@@ -5,7 +5,7 @@ The rules are Pulsar 4.0's (`ManagedLedgerImpl`, `ManagedLedgerInterceptorImpl`,
 * Each load of a topic and each full ledger begins a new ledger. Ledger ids are the cluster's and grow.
 * The index counts messages when an entry is on its way to the ledger. It is written down when a ledger is listed, and
   read back from the last entry of the last ledger, or from what was written down where that ledger has none: indices
-  that were counted and never stored are left out for ever then, and used again otherwise.
+  that were counted and never stored are left out forever then, and used again otherwise.
 * Deduplication goes by producer name. `pushed` is what is on its way, `persisted` what is stored; after a load both are
   what is stored.
 """

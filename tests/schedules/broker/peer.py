@@ -136,7 +136,7 @@ class Peer:
             self.send(type=Type.CLOSE_PRODUCER, close_producer=close)
 
     def forget_producer(self, producer: Producer) -> None:
-        """A producer has been fenced out, which nobody is told: its next send ends the connection."""
+        """A producer has been fenced out and is not told: its next send ends the connection."""
         if self.producers.get(producer.id) is producer:
             del self.producers[producer.id]
 

@@ -1,7 +1,7 @@
 """The model's admin API: `bridge.pulsar.admin.Admin` whose calls are answered by the model broker instead of HTTP.
 
-A request takes a while to arrive, to be carried out, and to be answered; it is carried out although nobody waits for it
-any more. Questions are answered from how things stood at some moment in between. Changes of partitioned topics
+A request takes a while to arrive, to be carried out, and to be answered; it is carried out even if no client waits
+for it any more. Questions are answered from how things stood at some moment in between. Changes of partitioned topics
 take several steps, which others see: the metadata of a new one is there before its partitions, that of one that goes
 stays until all its partitions are gone.
 """
