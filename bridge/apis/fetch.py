@@ -229,7 +229,7 @@ def _read(parts: Sequence[_Part], max_bytes: int, patience: float, reads: Pendin
                 part.records = found
             if found is not None:
                 continue
-            if part.read and log.is_followed and not log.is_unopened(part.wanted.fetch_offset):
+            if part.read and log.is_followed and not log.needs_conversion(part.wanted.fetch_offset):
                 continue
             if not reads.can_start:
                 under_way = True

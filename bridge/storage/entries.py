@@ -1,8 +1,8 @@
-"""One stored entry: what stands in it beside the records, and how any writer's entry is read as a Kafka batch.
+"""One stored entry: what it holds beside the records, and how any writer's entry is read as a Kafka batch.
 
 Format `pulsar`: the entry is an ordinary Pulsar batch, a message for each record. Format `kafka`: the payload is the
-Kafka batch as it came, and the property `entry.format` says so, as KoP's entries have it. What messages cannot say, and
-what is wanted without a look at the payload, is in one more property, which native consumers of batches do not see:
+Kafka batch as received, and the property `entry.format` says so, as in KoP's entries. What messages cannot say, and
+what is needed without reading the payload, is in one more property, which native consumers of batches do not see:
 
     kafka.batch = {"v":1,"t":1700000000000,"b":4711,"e":1,"p":[id,epoch,sequence]}
 
@@ -45,7 +45,7 @@ ATTRIBUTES_AT = 22
 
 
 def split(records: memoryview) -> list[memoryview]:
-    """The batches of one partition's produce data, told apart by their lengths; raises KafkaError."""
+    """The batches of one partition's produce data, split by their lengths; raises KafkaError."""
     batches = []
     rest = records
     while len(rest):
@@ -70,7 +70,7 @@ _PRODUCER_AT, _PRODUCER = 43, struct.Struct(">qhi")
 
 
 def producer_in(records: Buffer) -> tuple[int, int, int]:
-    """The producer of the first batch of one partition's produce data, whatever else is in there."""
+    """The producer of the first batch of one partition's produce data, whatever follows it."""
     if len(records) < HEADER_SIZE or records[16] != 2:
         return NO_PRODUCER
     number, epoch, sequence = _PRODUCER.unpack_from(records, _PRODUCER_AT)
@@ -78,13 +78,13 @@ def producer_in(records: Buffer) -> tuple[int, int, int]:
 
 
 def message_count(metadata: MessageMetadata) -> int:
-    """How many offsets an entry takes: what its writer told the broker, 1 unless it is a batch."""
+    """How many offsets an entry takes: as its writer told the broker, 1 unless it is a batch."""
     return metadata.num_messages_in_batch
 
 
 def producer_of(metadata: MessageMetadata) -> tuple[int, int, int]:
     """The idempotent producer of an entry that the bridge wrote: id, epoch, base sequence."""
-    mark = _own_mark(metadata)
+    mark = _bridge_mark(metadata)
     return NO_PRODUCER if mark is None else _producer(mark)
 
 
@@ -98,34 +98,34 @@ class TimeMark(NamedTuple):
 
 
 NO_PROMISE, UNSAID = -1, -2
-"""Nothing is promised of other entries; nothing is said of them, by an older version of the bridge."""
+"""Nothing is promised of other entries; nothing is stated, by an older version of the bridge."""
 
 
 def time_mark(metadata: MessageMetadata) -> TimeMark | None:
     """The time mark of an entry that the bridge wrote."""
-    mark = _own_mark(metadata)
+    mark = _bridge_mark(metadata)
     return None if mark is None else TimeMark(int(mark["t"]), int(mark.get("b", UNSAID)))
 
 
-_ENOUGH = 1 << 27
-_LISTED = 10_000  # records; all at once they take many times the memory of their bytes, one by one five times as long
+_MAX_RECORD_BYTES = 1 << 27
+_MAX_LISTED_RECORDS = 10_000  # as a list, records take many times the memory of their bytes; one by one is slower
 
 
-def each_record(batches: bytes, limit: int = _ENOUGH) -> Iterator[Record]:
+def each_record(batches: bytes, limit: int = _MAX_RECORD_BYTES) -> Iterator[Record]:
     """The records in what `to_kafka` returned, which may be several batches and compressed ones, to `limit` bytes."""
     rest = memoryview(batches)
     while len(rest):
         size = int.from_bytes(rest[8:12], "big") + 12
         header = codec.read_header(rest[:size])
         plain = decompress_kafka(header.attributes, rest[HEADER_SIZE:size], limit)
-        if header.record_count > _LISTED:
+        if header.record_count > _MAX_LISTED_RECORDS:
             yield from message_sets.each_record(header, bytes(plain))
         else:
             yield from codec.read_records(rest[:size], bytes(plain))
         rest = rest[size:]
 
 
-def records_of(batches: bytes, limit: int = _ENOUGH) -> list[Record]:
+def records_of(batches: bytes, limit: int = _MAX_RECORD_BYTES) -> list[Record]:
     """The same, all of them."""
     return list(each_record(batches, limit))
 
@@ -152,20 +152,20 @@ def is_one_batch(payload: bytes | memoryview) -> bool:
 def to_kafka(entry: Entry, base: int, payload: bytes | memoryview, limit: int, *, compress: bool = False) -> bytes:
     """An entry as Kafka batches from offset `base` on; raises CorruptEntry.
 
-    `payload` stands apart because a chunked message's is put together from several entries. `compress`: what Pulsar
-    holds compressed becomes a compressed batch again.
+    `payload` is an argument of its own because a chunked message's comes from several entries. `compress`: what Pulsar
+    stores compressed becomes a compressed batch again.
     """
     metadata = entry.metadata
     count = message_count(metadata)
     if is_kafka(metadata):
         return _verbatim(payload, base, count, limit)
-    mark = _own_mark(metadata)
+    mark = _bridge_mark(metadata)
     rebuild = Rebuild(base, count, metadata.publish_time)
     if mark is not None:
         producer = _producer(mark)
         rebuild = Rebuild(base, count, metadata.publish_time, True, "e" in mark, producer)
     if metadata.encryption_keys:
-        # only the writer's key holders can read it: they get what they get from Pulsar, the bytes as they are
+        # only holders of the writer's key can read it: they get the bytes as they are, as from Pulsar
         return codec.build_batch([_single(metadata, bytes(payload), rebuild)], rebuild)
     plain = decompress_pulsar(metadata.compression, payload, metadata.uncompressed_size, limit)
     if metadata.HasField("num_messages_in_batch"):
@@ -183,7 +183,7 @@ def _producer(mark: dict[str, Any]) -> tuple[int, int, int]:
         raise CorruptEntry(f"the property {PROPERTY} names no producer: {mark}") from error
 
 
-def _own_mark(metadata: MessageMetadata) -> dict[str, Any] | None:
+def _bridge_mark(metadata: MessageMetadata) -> dict[str, Any] | None:
     for item in metadata.properties:
         if item.key == PROPERTY:
             try:
@@ -197,21 +197,21 @@ def _own_mark(metadata: MessageMetadata) -> dict[str, Any] | None:
 
 
 def _single(metadata: MessageMetadata, value: bytes, rebuild: Rebuild) -> Record:
-    """The record of an entry that is one message; the bridge itself writes batches only, so another writer's."""
+    """The record of an entry that is one message: of another writer, as the bridge writes batches only."""
     key = None
     if metadata.HasField("partition_key"):
-        key = _raw(metadata.partition_key)
+        key = _utf8_bytes(metadata.partition_key)
         if metadata.partition_key_b64_encoded:
             key = from_base64(key)
     elif metadata.HasField("ordering_key"):
         key = metadata.ordering_key
-    headers: list[Header] = [(_raw(item.key), _raw(item.value)) for item in metadata.properties]
+    headers: list[Header] = [(_utf8_bytes(item.key), _utf8_bytes(item.value)) for item in metadata.properties]
     timestamp = timestamp_of(metadata.event_time, rebuild)
     return Record(rebuild.base_offset, timestamp, key, None if metadata.null_value else value, headers)
 
 
-def _raw(text: str | bytes) -> bytes:
-    """A string field's bytes; protobuf hands over what is not UTF-8 as bytes (other languages' clients may send it)."""
+def _utf8_bytes(text: str | bytes) -> bytes:
+    """A string field's bytes; protobuf returns what is not UTF-8 as bytes (other languages' clients may send it)."""
     return text.encode() if isinstance(text, str) else text
 
 
@@ -220,7 +220,7 @@ def _verbatim(payload: bytes | memoryview, base: int, count: int, limit: int) ->
     parts: list[bytes | memoryview] = []
     end = base + count
     try:
-        for batch in split(memoryview(_modern(payload, limit))):
+        for batch in split(memoryview(_as_batches(payload, limit))):
             header = codec.read_header(batch)
             # the leader epoch, too, is what the bridge reports everywhere
             parts += (base.to_bytes(8, "big"), batch[8:12], bytes(4), batch[16:])
@@ -234,7 +234,7 @@ def _verbatim(payload: bytes | memoryview, base: int, count: int, limit: int) ->
     return b"".join(parts)
 
 
-def _modern(payload: bytes | memoryview, limit: int) -> bytes | memoryview:
+def _as_batches(payload: bytes | memoryview, limit: int) -> bytes | memoryview:
     """As batches v2: KoP stored the message sets of old clients as they were."""
     if len(payload) > message_sets.MAGIC_AT and payload[message_sets.MAGIC_AT] < 2:
         return message_sets.to_batches(payload, limit)

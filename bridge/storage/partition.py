@@ -14,7 +14,7 @@ from bridge.storage.append.appender import Appender
 from bridge.storage.append.duplicates import DuplicateFinder
 from bridge.storage.append.preparation import Plan, PreparedEntry
 from bridge.storage.append.sequences import SequencePosition
-from bridge.storage.append.writers import ProducerSequence, User
+from bridge.storage.append.writers import ClientSession, ProducerSequence
 from bridge.storage.error_mapping import translated
 from bridge.storage.offsets import OffsetIndex
 from bridge.storage.read.log_end import LogEnd
@@ -34,11 +34,11 @@ class PartitionLog:
     is closed when nobody has read for `storage.tail_idle_seconds`.
     """
 
-    def __init__(self, topic: str, storage: Storage, gone: Callable[[], None]) -> None:
+    def __init__(self, topic: str, storage: Storage, on_gone: Callable[[], None]) -> None:
         self.topic = topic
         self.end = LogEnd()
         self._storage = storage
-        self._gone = gone
+        self._on_gone = on_gone
         self._index = OffsetIndex()
         self._search = Search(
             topic, storage.client, storage.admin, storage.metrics, storage.maker(), self._index, storage.threads
@@ -67,7 +67,7 @@ class PartitionLog:
 
     # --- what is kept with the topic ---
 
-    def learn(self, configs: Mapping[str, str]) -> None:
+    def apply_configs(self, configs: Mapping[str, str]) -> None:
         """Go by these configs of the topic from now on."""
         self.plan = Plan(
             self._storage.largest_entry,
@@ -88,36 +88,39 @@ class PartitionLog:
 
     # --- appending ---
 
-    def is_ready(self, batches: Collection[ProducerSequence], user: User | None = None) -> bool:
+    def is_ready(self, batches: Collection[ProducerSequence], session: ClientSession | None = None) -> bool:
         """Whether `make_ready` has nothing to wait for."""
-        return self._tails.end_loaded and all(self._appender.is_ready(batch, user) for batch in batches)
+        return self._tails.end_loaded and all(self._appender.is_ready(batch, session) for batch in batches)
 
     async def make_ready(
-        self, batches: Collection[ProducerSequence] = (), user: User | None = None, deadline: float | None = None
+        self,
+        batches: Collection[ProducerSequence] = (),
+        session: ClientSession | None = None,
+        deadline: float | None = None,
     ) -> None:
-        """Learn where the log ends and wait until there is room, so that `append_all` can be called.
+        """Learn where the log ends and wait until producers take more, so that `append_all` can be called.
 
-        `batches`: the first of each producer among them, whose past must be known; `user`: who sends them; `deadline`:
-        the loop time at which a KafkaError says what there is to wait for.
+        `batches`: the first of each producer among them, whose past must be known; `session`: of the client that sends
+        them; `deadline`: the loop time at which a KafkaError says what there is to wait for.
         """
         try:
             async with asyncio.timeout_at(deadline):
-                await self._make_ready(batches, user)
+                await self._make_ready(batches, session)
         except TimeoutError:
-            if any(map(self._appender.is_taken, batches)):
+            if any(map(self._appender.is_taken_elsewhere, batches)):
                 text = "another node writes for this producer, or has not let go of it yet"
                 raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, text) from None
             text = "Pulsar takes no more for this partition at present"
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, text) from None
 
-    async def _make_ready(self, batches: Collection[ProducerSequence], user: User | None) -> None:
+    async def _make_ready(self, batches: Collection[ProducerSequence], session: ClientSession | None) -> None:
         with translated():
             self._check_open()
             await self._tails.load_end()
             for batch in batches:
                 if batch[0] >= 0:
                     await self._storage.deduplication.ensure(self.topic)
-                await self._appender.make_ready(batch, user)
+                await self._appender.make_ready(batch, session)
 
     def append_all(self, batches: list[PreparedEntry]) -> list[asyncio.Future[int]]:
         """Send batches: each one's base offset once Pulsar holds it, or a KafkaError.
@@ -166,7 +169,7 @@ class PartitionLog:
         """Kafka batches from the one that holds `offset` on, as `LogReader.read`."""
         return self._log_reader.read(offset, max_bytes, timeout_seconds)
 
-    def is_unopened(self, offset: int) -> bool:
+    def needs_conversion(self, offset: int) -> bool:
         """Whether what is at the offset is in memory, and `read_nowait` leaves it to `read` for the time it takes."""
         tail = self._tails.running
         batches = None if tail is None else tail.slice(offset, 1)
@@ -275,8 +278,8 @@ class PartitionLog:
 
     def on_recreated(self) -> None:
         """What is known here is of another topic."""
-        self._gone()
+        self._on_gone()
 
     def _tail_failed(self, error: BridgeError) -> None:
         if isinstance(error, TopicRecreated) or (isinstance(error, PulsarError) and not error.retriable):
-            self._gone()
+            self._on_gone()

@@ -16,7 +16,7 @@ from bridge.pulsar import Admin, PulsarClient
 from bridge.storage.append import preparation
 from bridge.storage.append.deduplication import Deduplication
 from bridge.storage.append.preparation import Plan, PreparedEntry
-from bridge.storage.append.writers import User
+from bridge.storage.append.writers import ClientSession
 from bridge.storage.partition import PartitionLog
 from bridge.storage.read.cache import Cache
 from bridge.storage.read.catch_up import CatchUpReaders
@@ -85,10 +85,12 @@ class Bench:
         await self.admin.create_non_partitioned(name)
         return name
 
-    async def append(self, log: PartitionLog, *batches: PreparedEntry, user: User | None = None) -> list[int]:
+    async def append(
+        self, log: PartitionLog, *batches: PreparedEntry, session: ClientSession | None = None
+    ) -> list[int]:
         """Append and wait: the base offsets."""
         first = {batch.producer[0]: batch.producer for batch in reversed(batches)}
-        await log.make_ready(first.values(), user)
+        await log.make_ready(first.values(), session)
         return [await offset for offset in log.append_all(list(batches))]
 
 

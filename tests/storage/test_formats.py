@@ -81,7 +81,7 @@ async def test_formats_may_alternate_in_one_topic(bench: Bench) -> None:
     log = bench.log(topic)
     ways = [(entry_format, one) for entry_format in FORMATS for one in KafkaCodec]
     for entry_format, one in ways:
-        log.learn({"entry.format": entry_format})
+        log.apply_configs({"entry.format": entry_format})
         await bench.append(log, *prepare_entries(batch(compressed=one), log.plan, NOW))
     assert len(await stored(bench, topic)) == len(ways)
     records = await read_all(bench.log(topic))

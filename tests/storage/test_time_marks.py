@@ -21,54 +21,54 @@ def loaded(newest: int = NO_TIMESTAMP, complete: int = 0, base: int = 0, end: in
 
 def test_an_append_promises_for_what_is_stored_and_not_for_what_is_on_its_way() -> None:
     marks = loaded()
-    assert marks.place(50) == (50, 0)
-    assert marks.place(30) == (50, 0)
-    marks.stored(50, 0, 10)
-    assert marks.place(20) == (50, 10)
-    marks.stored(30, 10, 11)
-    assert marks.place(60) == (60, 11)
+    assert marks.start_append(50) == (50, 0)
+    assert marks.start_append(30) == (50, 0)
+    marks.note_stored(50, 0, 10)
+    assert marks.start_append(20) == (50, 10)
+    marks.note_stored(30, 10, 11)
+    assert marks.start_append(60) == (60, 11)
 
 
 def test_what_has_surely_failed_does_not_count_any_more() -> None:
     marks = loaded()
-    marks.place(10)
-    marks.place(99)
-    marks.place(20)
-    marks.failed(99, maybe_stored=False)
-    assert marks.place(5).newest == 20
-    marks.place(77)
-    marks.failed(77, maybe_stored=True)
-    assert marks.place(5).newest == 77
+    marks.start_append(10)
+    marks.start_append(99)
+    marks.start_append(20)
+    marks.note_failed(99, maybe_stored=False)
+    assert marks.start_append(5).newest == 20
+    marks.start_append(77)
+    marks.note_failed(77, maybe_stored=True)
+    assert marks.start_append(5).newest == 77
 
 
 def test_a_hole_holds_the_promise_back_until_it_is_read() -> None:
     marks = loaded()
-    marks.place(10)
-    marks.stored(10, 5, 6)
+    marks.start_append(10)
+    marks.note_stored(10, 5, 6)
     assert marks.hole == (0, 5)
-    assert marks.place(1) == (10, 0)
+    assert marks.start_append(1) == (10, 0)
     marks.fill(80, 0, 3)
     assert marks.hole == (3, 5)
     marks.fill(NO_TIMESTAMP, 3, 5)
     assert marks.hole is None
-    assert marks.place(1) == (80, 6)
+    assert marks.start_append(1) == (80, 6)
 
 
 def test_too_large_a_hole_ends_all_promises() -> None:
     marks = loaded()
-    marks.place(10)
-    marks.stored(10, 1_000_000, 1_000_001)
+    marks.start_append(10)
+    marks.note_stored(10, 1_000_000, 1_000_001)
     assert marks.hole is None
-    assert marks.place(1).complete == NO_PROMISE
-    marks.stored(1, 1_000_001, 1_000_002)
-    assert marks.place(1).complete == NO_PROMISE
+    assert marks.start_append(1).complete == NO_PROMISE
+    marks.note_stored(1, 1_000_001, 1_000_002)
+    assert marks.start_append(1).complete == NO_PROMISE
 
 
 def test_a_log_goes_on_with_what_its_last_entry_promises() -> None:
     assert loaded(70, 100, 103, 105).hole == (100, 103)
-    assert loaded(70, 103, 103, 105).place(1) == (70, 105)
-    assert loaded(70, UNSAID, 103, 105).place(1) == (70, 105)  # of an older version, which went by its order
-    assert loaded(70, NO_PROMISE, 103, 105).place(1) == (70, NO_PROMISE)
+    assert loaded(70, 103, 103, 105).start_append(1) == (70, 105)
+    assert loaded(70, UNSAID, 103, 105).start_append(1) == (70, 105)  # of an older version, which went by its order
+    assert loaded(70, NO_PROMISE, 103, 105).start_append(1) == (70, NO_PROMISE)
 
 
 @dataclass
@@ -112,7 +112,7 @@ def test_promises_hold(steps: list[tuple[str, int, int]]) -> None:
     lost: list[tuple[int, int, TimeMark]] = []
     for what, number, records in steps:
         if what == "place":
-            under_way.append((number, records, marks.place(number)))
+            under_way.append((number, records, marks.start_append(number)))
         elif what == "other":
             log.store(number, records, None)
         elif what == "fill" and marks.hole is not None:
@@ -123,9 +123,9 @@ def test_promises_hold(steps: list[tuple[str, int, int]]) -> None:
             newest, count, mark = under_way.pop(number % len(under_way))
             if what == "store":
                 base = log.store(newest, count, mark)
-                marks.stored(newest, base, base + count)
+                marks.note_stored(newest, base, base + count)
             else:
-                marks.failed(newest, maybe_stored=what == "lose")
+                marks.note_failed(newest, maybe_stored=what == "lose")
                 if what == "lose":
                     lost.append((newest, count, mark))
         log.check()

@@ -23,7 +23,7 @@ from bridge.storage.append.missing_batches import MissingBatches
 from bridge.storage.append.pending_append import PendingAppend, complete_in_order
 from bridge.storage.append.preparation import METADATA_BYTES, PreparedEntry
 from bridge.storage.append.sequences import SequencePosition, SequenceRange
-from bridge.storage.append.writers import ProducerSequence, User, Writer, Writers
+from bridge.storage.append.writers import ClientSession, ProducerSequence, Writer, Writers
 from bridge.storage.error_mapping import translate
 from bridge.storage.offsets import span
 from bridge.storage.read.log_end import LogEnd
@@ -77,7 +77,7 @@ class Appender:
         self._listener = listener
         self._writers = Writers(topic, client)
         self._last = (EARLIEST, 0)  # the position of the last append, and the offset after it
-        self._under_way: set[asyncio.Future[int]] = set()
+        self._in_flight: set[asyncio.Future[int]] = set()
         self._read_back_at = float("-inf")
         self._producer: Producer | None = None
         self._closed = False
@@ -102,35 +102,35 @@ class Appender:
         writer = self._writers.get(producer_id)
         if writer is None:  # dropped since `make_ready`, for its sends failed
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "an earlier batch of this producer has failed")
-        if self._missing.is_before(self._topic, prepared.producer, writer.sequences.last):
+        if self._missing.is_any_before(self._topic, prepared.producer, writer.sequences.last):
             text = "an earlier batch was not stored, and must come again first"
             raise KafkaError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, text)
         batch = writer.sequences.check(epoch, sequence, prepared.record_count)
-        if not batch.repeated:
+        if not batch.is_duplicate:
             return self._append_next(prepared, batch, writer)
-        before = writer.before(again=True)
+        before = writer.previous_answer(is_retry=True)
         known = writer.offset_of(batch)
         if known is None:
             known = self._background(self._find_repeated(prepared, batch, writer))
         known.add_done_callback(lambda _: prepared.release())
-        writer.answer = following(known, lambda answer, base: complete_in_order(answer, base, before))
-        return writer.answer
+        writer.last_answer = following(known, lambda answer, base: complete_in_order(answer, base, before))
+        return writer.last_answer
 
     def _append_next(self, prepared: PreparedEntry, batch: SequenceRange, writer: Writer) -> "asyncio.Future[int]":
         writer.begin_epoch(batch.first.epoch)
-        before = writer.before(again=False)
+        before = writer.previous_answer(is_retry=False)
         # what a client gives up waiting for is sent all the same: a gap in its sequences would stop it for good
         pending = self._pending_append(prepared, writer.producer, own_client_future=True, before=before)
         self._send(pending, writer.producer, self._metadata(prepared, batch))
-        writer.remember(batch, pending.offset)
+        writer.note_sent(batch, pending.offset)
         pending.offset.add_done_callback(partial(self._drop_failed, prepared.producer, writer))
-        writer.answer = pending.client_future
+        writer.last_answer = pending.client_future
         if before is not None and before.done():
             pending.client_future.cancel()
         return pending.client_future
 
     def _metadata(self, prepared: PreparedEntry, batch: SequenceRange | None = None) -> MessageMetadata:
-        metadata = prepared.metadata(self._end.time_marks.place(prepared.max_timestamp))
+        metadata = prepared.metadata(self._end.time_marks.start_append(prepared.max_timestamp))
         if batch is not None:
             metadata.sequence_id, metadata.highest_sequence_id = batch.first.to_pulsar(), batch.last.to_pulsar()
         return metadata
@@ -151,8 +151,8 @@ class Appender:
         )
 
     def _send(self, pending: PendingAppend, producer: Producer, metadata: MessageMetadata) -> None:
-        self._under_way.add(pending.offset)
-        pending.offset.add_done_callback(self._under_way.discard)
+        self._in_flight.add(pending.offset)
+        pending.offset.add_done_callback(self._in_flight.discard)
         prepared = pending.entry
         pending.send = producer.enqueue(
             metadata, prepared.data, prepared.record_count, partial(self._on_outcome, pending)
@@ -177,32 +177,32 @@ class Appender:
                 text = f"an entry of {size} bytes is above Pulsar's maximum message size of {limit}"
                 raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, text)
 
-    def is_ready(self, batch: ProducerSequence, user: User | None) -> bool:
+    def is_ready(self, batch: ProducerSequence, session: ClientSession | None) -> bool:
         """Whether `make_ready` has nothing to wait for."""
         producer = self._producer
         producer_id, epoch, sequence = batch
         if producer_id >= 0:
-            writer = self._writers.use(producer_id, user)
+            writer = self._writers.use(producer_id, session)
             if writer is None or writer.sequences.is_gap(epoch, sequence):
                 return False
             producer = writer.producer
         return producer is None or producer.has_capacity
 
-    async def make_ready(self, batch: ProducerSequence, user: User | None) -> None:
+    async def make_ready(self, batch: ProducerSequence, session: ClientSession | None) -> None:
         """Wait until a batch can be appended: there is room, and its producer's past is known."""
         producer = self._producer
         if batch[0] >= 0:
-            producer = (await self._writers.open(batch, user)).producer
+            producer = (await self._writers.open(batch, session)).producer
         if producer is not None:
             await producer.writable()
 
-    def is_taken(self, batch: ProducerSequence) -> bool:
+    def is_taken_elsewhere(self, batch: ProducerSequence) -> bool:
         """Whether somebody else writes as its producer."""
-        return self._writers.is_taken(batch[0])
+        return self._writers.is_taken_elsewhere(batch[0])
 
     def producers(self) -> list[tuple[int, SequencePosition]]:
         """The idempotent producers that write here, and the last place of each."""
-        return self._writers.last()
+        return self._writers.last_positions()
 
     def sweep(self, now: float) -> None:
         """Close the writers that nobody uses; `now`: loop time."""
@@ -215,8 +215,8 @@ class Appender:
     async def close(self, timeout_seconds: float = 0) -> None:
         """Give the producer back; appends under way fail unless they have their outcome within `timeout_seconds`."""
         self._closed = True
-        if self._under_way and timeout_seconds:
-            await asyncio.wait(self._under_way, timeout=timeout_seconds)
+        if self._in_flight and timeout_seconds:
+            await asyncio.wait(self._in_flight, timeout=timeout_seconds)
         if self._producer is not None:
             await self._producer.close(flush=False)
         await self._writers.close()
@@ -241,7 +241,7 @@ class Appender:
         if error is not None:
             if self._producer is not None and self._producer.closing:
                 self._producer = None  # it is refused for good; the next append asks anew
-            self._end.time_marks.failed(pending.entry.max_timestamp, maybe_stored=send.maybe_stored)
+            self._end.time_marks.note_failed(pending.entry.max_timestamp, maybe_stored=send.maybe_stored)
             self._fail(pending, error)
             return
         pending.receipt = receipt = send.future.result()
@@ -273,7 +273,7 @@ class Appender:
             if not self._finish_nowait(pending):
                 self._finish(pending, await self._look_up_offset(pending))
         except Exception as error:  # noqa: BLE001 — whatever it is, this append's client must be told
-            self._end.time_marks.failed(pending.entry.max_timestamp, maybe_stored=True)
+            self._end.time_marks.note_failed(pending.entry.max_timestamp, maybe_stored=True)
             self._fail(pending, error)
 
     def _finish(self, pending: PendingAppend, base: int) -> None:
@@ -285,12 +285,12 @@ class Appender:
             entry = Entry(stored, end - 1, None, pending.send.metadata, memoryview(prepared.data), size)
             self._listener.on_appended(base, entry)
         self._end.advance(end)
-        self._end.time_marks.stored(prepared.max_timestamp, base, end)
+        self._end.time_marks.note_stored(prepared.max_timestamp, base, end)
         if prepared.producer != NO_PRODUCER:
-            self._missing.stored(self._topic, *prepared.producer)
+            self._missing.note_stored(self._topic, *prepared.producer)
         if not pending.offset.done():
             pending.offset.set_result(base)
-        complete_in_order(pending.client_future, base, pending.before)
+        complete_in_order(pending.client_future, base, pending.previous_answer)
         if stored is None:  # a duplicate's offset was told long ago
             return
         position, next_offset = self._last
@@ -306,7 +306,7 @@ class Appender:
     def _fail(self, pending: PendingAppend, error: BaseException) -> None:
         if pending.entry.producer != NO_PRODUCER:
             refused = isinstance(error, MessageTooLarge) or (type(error) is PulsarError and error.code in REFUSALS)
-            self._missing.note(self._topic, *pending.entry.producer, refused=refused)
+            self._missing.note_missing(self._topic, *pending.entry.producer, refused=refused)
         for offset in (pending.offset, pending.client_future):
             if not offset.done():
                 offset.set_exception(translate(error))
@@ -318,7 +318,7 @@ class Appender:
         self._metrics.reanchors.inc()
         if receipt.duplicate:
             return await self._duplicates.find_duplicate(
-                pending.entry, pending.after, pending.producer, receipt.sequence_id
+                pending.entry, pending.last_known, pending.producer, receipt.sequence_id
             )
         now = asyncio.get_running_loop().time()
         if now - self._read_back_at < _READ_BACK_INTERVAL_SECONDS:
@@ -345,7 +345,7 @@ class Appender:
         """
         near = await self._duplicates.find_near(prepared)
         if near is not None:
-            self._missing.stored(self._topic, *prepared.producer)
+            self._missing.note_stored(self._topic, *prepared.producer)
             return near
         pending = self._pending_append(prepared, writer.producer)
         self._send(pending, writer.producer, self._metadata(prepared, batch))

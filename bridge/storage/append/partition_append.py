@@ -25,7 +25,7 @@ from bridge.storage.append.preparation import (
     prepare_records_nowait,
     with_reservations,
 )
-from bridge.storage.append.writers import ProducerSequence, User
+from bridge.storage.append.writers import ClientSession, ProducerSequence
 from bridge.worker_threads import WorkerThreads
 
 
@@ -41,7 +41,10 @@ class AppendLog(Protocol):
         """The log start as last asked of Pulsar."""
 
     async def make_ready(
-        self, batches: Collection[ProducerSequence] = (), user: User | None = None, deadline: float | None = None
+        self,
+        batches: Collection[ProducerSequence] = (),
+        session: ClientSession | None = None,
+        deadline: float | None = None,
     ) -> None:
         """Wait until `append_all` can be called."""
 

@@ -15,10 +15,10 @@ class PendingAppend:
 
     entry: PreparedEntry
     producer: str  # the Pulsar producer's name
-    after: Position  # the last position known when it was sent
+    last_known: Position  # the last position known when it was sent
     offset: asyncio.Future[int]
     client_future: asyncio.Future[int]  # what the client waits for: `offset`, or another that it alone may cancel
-    before: asyncio.Future[int] | None  # the client's future of the batch before, unless that has its offset
+    previous_answer: asyncio.Future[int] | None  # the client's future of the batch before, unless that has its offset
     send: Send = field(init=False)
     receipt: Receipt | None = None
 

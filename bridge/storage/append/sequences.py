@@ -1,13 +1,13 @@
-"""What one idempotent producer has appended to one partition: which batch is next, which is a repetition (KIP-98).
+"""What one idempotent producer has appended to one partition: which batch is next, which is a duplicate (KIP-98).
 
     batch                                     verdict
     ───────────────────────────────────────   ─────────────────────────────────────────────
     epoch older than the producer's           INVALID_PRODUCER_EPOCH
-    epoch newer, sequence 0                   next; the producer begins anew
+    epoch newer, sequence 0                   next; the producer begins again
     epoch newer, another sequence             OUT_OF_ORDER_SEQUENCE_NUMBER
     nothing known of the producer             next, whatever its sequence (its past has expired)
     sequence follows the last                 next
-    begins and ends at or before the last     repetition
+    begins and ends at or before the last     duplicate
     begins before the last and ends beyond    OUT_OF_ORDER_SEQUENCE_NUMBER
     sequence beyond                           OUT_OF_ORDER_SEQUENCE_NUMBER: one was lost in between
 
@@ -20,44 +20,44 @@ from dataclasses import dataclass
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 
-_SEQUENCES = 1 << 31  # Kafka's go round after 2³¹ − 1
-_ERA_BITS, _SEQUENCE_BITS = 16, 31
-_ERAS = 1 << _ERA_BITS
+_SEQUENCES = 1 << 31  # Kafka's wrap after 2³¹ − 1
+_WRAP_BITS, _SEQUENCE_BITS = 16, 31
+_WRAPS = 1 << _WRAP_BITS
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class SequencePosition:
-    """A record's place in a producer's life: its epoch, how often the sequence has gone round, the sequence."""
+    """Where a record is among all of its producer: the epoch, how often the sequence has wrapped, the sequence."""
 
     epoch: int
-    era: int
+    wraps: int
     sequence: int
 
     def to_pulsar(self) -> int:
-        """The Pulsar sequence id: it grows as places do, and fits in 62 bits."""
-        return (self.epoch << _ERA_BITS | self.era) << _SEQUENCE_BITS | self.sequence
+        """The Pulsar sequence id: it grows with the position, and fits in 62 bits."""
+        return (self.epoch << _WRAP_BITS | self.wraps) << _SEQUENCE_BITS | self.sequence
 
     @classmethod
     def of_pulsar(cls, sequence_id: int) -> "SequencePosition | None":
-        """The place a Pulsar sequence id stands for; −1 stands for none."""
+        """The position a Pulsar sequence id stands for; −1 stands for none."""
         if sequence_id < 0:
             return None
-        era, sequence = sequence_id >> _SEQUENCE_BITS, sequence_id & (_SEQUENCES - 1)
-        return cls(era >> _ERA_BITS, era & (_ERAS - 1), sequence)
+        wraps, sequence = sequence_id >> _SEQUENCE_BITS, sequence_id & (_SEQUENCES - 1)
+        return cls(wraps >> _WRAP_BITS, wraps & (_WRAPS - 1), sequence)
 
     def after(self, count: int) -> "SequencePosition":
-        """The place `count` records further on."""
+        """The position `count` records further on."""
         sequence = self.sequence + count
-        return SequencePosition(self.epoch, self.era + sequence // _SEQUENCES, sequence % _SEQUENCES)
+        return SequencePosition(self.epoch, self.wraps + sequence // _SEQUENCES, sequence % _SEQUENCES)
 
 
 @dataclass(frozen=True, slots=True)
 class SequenceRange:
-    """The places of one batch, both ends included; `repeated`: they have been appended before."""
+    """The positions of one batch, both ends included; `is_duplicate`: they have been appended before."""
 
     first: SequencePosition
     last: SequencePosition
-    repeated: bool
+    is_duplicate: bool
 
 
 class Sequences:
@@ -71,16 +71,16 @@ class Sequences:
 
     @property
     def last(self) -> SequencePosition | None:
-        """The last place that is taken."""
+        """The last position that is appended."""
         return self._last
 
     @property
     def epoch(self) -> int:
-        """The producer's present epoch; −1 where nothing is known of it."""
+        """The producer's epoch; −1 where nothing is known of it."""
         return -1 if self._last is None else self._last.epoch
 
     def is_gap(self, epoch: int, sequence: int) -> bool:
-        """Whether something is missing before a batch that begins here, as far as is known."""
+        """Whether a batch is missing before one that begins here, as far as is known."""
         last = self._last
         if last is None or epoch < last.epoch:
             return False
@@ -89,34 +89,34 @@ class Sequences:
         return (last.sequence + 1 - sequence) % _SEQUENCES > _SEQUENCES // 2
 
     def check(self, epoch: int, sequence: int, count: int) -> SequenceRange:
-        """Judge a batch of `count` records; KafkaError as in the table above. Says nothing is appended yet."""
+        """Judge a batch of `count` records; KafkaError as in the table above. Nothing changes before `append`."""
         last = self._last
         if last is None or epoch > last.epoch:
             if last is not None and sequence != 0:
                 text = f"epoch {epoch} begins with sequence {sequence}, not 0"
                 raise KafkaError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, text)
-            return _sequence_range(SequencePosition(epoch, 0, sequence), count, repeated=False)
+            return _sequence_range(SequencePosition(epoch, 0, sequence), count, is_duplicate=False)
         if epoch < last.epoch:
             text = f"epoch {epoch} is older than {last.epoch}"
             raise KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH, text)
         expected = last.after(1)
         if sequence == expected.sequence:
-            return _sequence_range(expected, count, repeated=False)
-        # behind or ahead is told by the shorter way round
+            return _sequence_range(expected, count, is_duplicate=False)
+        # behind or ahead: whichever is nearer, as sequences wrap
         if self.is_gap(epoch, sequence):
             text = f"sequence {sequence} where {expected.sequence} is next"
             raise KafkaError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, text)
-        era = expected.era if sequence < expected.sequence else expected.era - 1
-        repeated = _sequence_range(SequencePosition(epoch, max(era, 0), sequence), count, repeated=True)
-        if repeated.last > last:
+        wraps = expected.wraps if sequence < expected.sequence else expected.wraps - 1
+        duplicate = _sequence_range(SequencePosition(epoch, max(wraps, 0), sequence), count, is_duplicate=True)
+        if duplicate.last > last:
             text = f"a batch of {count} from sequence {sequence} on, of which those up to {last.sequence} are stored"
             raise KafkaError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, text)
-        return repeated
+        return duplicate
 
     def append(self, batch: SequenceRange) -> None:
-        """Take note that a batch judged to be next is appended."""
+        """A batch judged to be next is appended."""
         self._last = batch.last
 
 
-def _sequence_range(first: SequencePosition, count: int, *, repeated: bool) -> SequenceRange:
-    return SequenceRange(first, first.after(count - 1), repeated)
+def _sequence_range(first: SequencePosition, count: int, *, is_duplicate: bool) -> SequenceRange:
+    return SequenceRange(first, first.after(count - 1), is_duplicate)

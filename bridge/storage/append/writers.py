@@ -1,7 +1,7 @@
-"""Idempotent producers' ways into one partition: each writes through a Pulsar producer named after its id.
+"""The writers of one partition's idempotent producers: each is a Pulsar producer named after the producer id.
 
-Pulsar's deduplication keeps, by that name, the last sequence id it has stored: nothing of a producer's past is lost
-with this process or a broker. In memory stand only the last batches, as in Kafka, for the offsets of repetitions.
+Pulsar's deduplication keeps the last sequence id stored under that name, so a producer's past outlives this process and
+any broker. Memory holds the last batches only, as in Kafka, for the offsets of duplicates.
 """
 
 import asyncio
@@ -17,21 +17,21 @@ from bridge.pulsar.producer import Producer
 from bridge.pulsar.types import ClientClosed
 from bridge.storage.append.sequences import SequencePosition, SequenceRange, Sequences
 
-_REMEMBERED = 5  # batches of a producer; Kafka's clients have no more under way
-_MOST_WRITERS = 1000
+_MAX_REMEMBERED_BATCHES = 5  # of a producer; Kafka's clients have no more in flight
+_MAX_WRITERS = 1000
 _IDLE_SECONDS = 600.0
 
 
 ProducerSequence: TypeAlias = tuple[int, int, int]
-"""Where a batch of an idempotent producer begins: id, epoch, sequence; an id of −1: it is no such producer's."""
+"""Where a batch of an idempotent producer begins: id, epoch, sequence; −1 as the id of any other batch."""
 
 
-class User(Protocol):
-    """Who sends a producer's batches: a client's connection."""
+class ClientSession(Protocol):
+    """The client's connection that sends a producer's batches."""
 
     @property
     def id(self) -> int:
-        """Its number."""
+        """The connection's number."""
 
     def on_close(self, key: object, action: Callable[[], None]) -> bool:
         """Call this when the connection is lost, once for each key; False where it is already."""
@@ -44,11 +44,11 @@ class Writer:
         self.producer = producer
         self.sequences = Sequences(producer.last_sequence_id)
         self.opened_at = self.used_at = loop_time()
-        self.users: set[int] = set()
-        """The clients' connections that have sent batches of it and are still there."""
-        self.answer: asyncio.Future[int] | None = None
-        """The client's, to its newest batch."""
-        self._recent: deque[tuple[SequenceRange, asyncio.Future[int]]] = deque(maxlen=_REMEMBERED)
+        self.session_ids: set[int] = set()
+        """The open client connections that have sent its batches."""
+        self.last_answer: asyncio.Future[int] | None = None
+        """The client's future of its newest batch."""
+        self._recent: deque[tuple[SequenceRange, asyncio.Future[int]]] = deque(maxlen=_MAX_REMEMBERED_BATCHES)
 
     @property
     def epoch(self) -> int:
@@ -56,50 +56,50 @@ class Writer:
         return self.sequences.epoch
 
     def begin_epoch(self, epoch: int) -> None:
-        """A batch of this epoch comes.
+        """A batch of this epoch was received.
 
-        With a new one its client has given up what it sent before: that need not be stored any more, and what becomes
-        of it is nothing to this batch.
+        With a new epoch the client has given up what it sent before. That need not be stored any more, and its outcome
+        does not matter to this batch.
         """
         if epoch > self.epoch:
-            self.answer = None
+            self.last_answer = None
             self._recent.clear()
             self.producer.supersede()
 
-    async def settled(self) -> None:
+    async def wait_for_outcomes(self) -> None:
         """Wait until all that was sent has its outcome."""
         under_way = [offset for _, offset in self._recent if not offset.done()]
         if under_way:
             await asyncio.wait(under_way)
 
-    def remember(self, batch: SequenceRange, offset: "asyncio.Future[int]") -> None:
-        """Take note of a batch that is sent; `offset` is its base offset, once known."""
+    def note_sent(self, batch: SequenceRange, offset: "asyncio.Future[int]") -> None:
+        """A batch is sent; `offset` becomes its base offset."""
         self.sequences.append(batch)
         self._recent.append((batch, offset))
 
-    def before(self, *, again: bool) -> "asyncio.Future[int] | None":
-        """The answer that one to the next batch depends on: that to the newest, unless it was an offset. A batch that
-        comes again, as all do that had none, depends only on one that is still to be given."""
-        answer = self.answer
+    def previous_answer(self, *, is_retry: bool) -> "asyncio.Future[int] | None":
+        """The future that the next batch's depends on: that of the newest batch, unless it has its offset. A batch that
+        is sent again, as all without an offset are, depends on a pending one only."""
+        answer = self.last_answer
         if answer is None or not answer.done():
             return answer
-        return answer if failed(answer) and not again else None
+        return answer if failed(answer) and not is_retry else None
 
     def offset_of(self, batch: SequenceRange) -> "asyncio.Future[int] | None":
-        """The base offset of a repeated batch, where it is among the last ones."""
+        """The base offset of a duplicate, if it is among the last batches."""
         for known, offset in self._recent:
             if (known.first, known.last) == (batch.first, batch.last):
                 return offset
         return None
 
     @property
-    def busy(self) -> bool:
-        """Whether something it sent has no outcome yet."""
+    def has_pending(self) -> bool:
+        """Whether any of its batches has no outcome yet."""
         return any(not offset.done() for _, offset in self._recent)
 
 
 class Writers:
-    """The writers of one partition, opened when first needed."""
+    """The writers of one partition, opened when first used."""
 
     def __init__(self, topic: str, client: PulsarClient) -> None:
         self._topic = topic
@@ -111,75 +111,75 @@ class Writers:
         self._closed = False
 
     def get(self, producer_id: int) -> Writer | None:
-        """The writer, if it is open: not one whose name Pulsar has given to somebody else since."""
+        """The writer, if it is open: not one whose name another client of Pulsar has taken since."""
         writer = self._writers.get(producer_id)
         if writer is not None and writer.producer.closing:
             self.drop(producer_id, writer)
             return None
         return writer
 
-    def use(self, producer_id: int, user: User | None) -> Writer | None:
-        """The writer, if it is open, which it stays for some time now, and no longer than its users."""
+    def use(self, producer_id: int, session: ClientSession | None) -> Writer | None:
+        """The writer, if it is open. It stays open for some time, at most as long as its clients' connections."""
         writer = self.get(producer_id)
         if writer is not None:
             self._writers.move_to_end(producer_id)
             writer.used_at = loop_time()
-            if user is not None and user.id not in writer.users:
-                release = partial(self.release, producer_id, user.id)
-                if user.on_close((self._topic, producer_id), release):
-                    writer.users.add(user.id)
+            if session is not None and session.id not in writer.session_ids:
+                release = partial(self.release, producer_id, session.id)
+                if session.on_close((self._topic, producer_id), release):
+                    writer.session_ids.add(session.id)
         return writer
 
-    async def open(self, batch: ProducerSequence, user: User | None) -> Writer:
-        """The writer, opened if need be: what Pulsar knows of the producer is known then.
+    async def open(self, batch: ProducerSequence, session: ClientSession | None) -> Writer:
+        """The writer, opened if need be: then what Pulsar knows of the producer is known.
 
-        A gap before the batch is not believed before Pulsar was asked since the batch came: the name may have been lost
-        without our knowing, and another bridge have written what is missing.
+        A gap before the batch is not trusted before Pulsar was asked after the batch was received: the name may have
+        been lost unnoticed, and another bridge may have written what is missing.
         """
         producer_id, epoch, sequence = batch
         came = loop_time()
-        writer = self.use(producer_id, user)
+        writer = self.use(producer_id, session)
         if writer is not None and writer.sequences.is_gap(epoch, sequence):
-            await writer.settled()
+            await writer.wait_for_outcomes()
             if writer.opened_at < came and writer.sequences.is_gap(epoch, sequence):
                 self.drop(producer_id, writer)
-            writer = self.use(producer_id, user)
+            writer = self.use(producer_id, session)
         if writer is None:
             if self._closed:
                 raise ClientClosed("the partition")
-            # opened once however many ask; all go on in the order they came
+            # opened once for all callers, which continue in their order
             opening = self._opening.get(producer_id)
             if opening is None:
                 opening = self._opening[producer_id] = asyncio.ensure_future(self._open(producer_id))
                 opening.add_done_callback(partial(self._opened, producer_id))
             writer = await wait_shared(opening, ClientClosed("the partition"))
-            self.use(producer_id, user)
+            self.use(producer_id, session)
         return writer
 
     def _opened(self, producer_id: int, opening: "asyncio.Future[Writer]") -> None:
         self._opening.pop(producer_id, None)
         retrieve_exception(opening)
 
-    def is_taken(self, producer_id: int) -> bool:
-        """Whether the writer cannot be opened because somebody else writes as this producer."""
+    def is_taken_elsewhere(self, producer_id: int) -> bool:
+        """Whether the writer cannot be opened because another client of Pulsar holds the producer's name."""
         producer = self._producers.get(producer_id)
         return producer is not None and producer.last_error is not None and producer.last_error.code == pb.ProducerBusy
 
-    def release(self, producer_id: int, user: int) -> None:
-        """A client's connection is gone. Without any, the name is free for another bridge that its client turns to."""
+    def release(self, producer_id: int, session_id: int) -> None:
+        """A client's connection is lost. Without any, the name is released: the client may use another bridge."""
         writer = self._writers.get(producer_id)
         if writer is not None:
-            writer.users.discard(user)
-            if not writer.users and not writer.busy:
+            writer.session_ids.discard(session_id)
+            if not writer.session_ids and not writer.has_pending:
                 self.drop(producer_id, writer)
 
-    def last(self) -> list[tuple[int, SequencePosition]]:
-        """The producers whose writers are open, and the last place that each has taken."""
+    def last_positions(self) -> list[tuple[int, SequencePosition]]:
+        """The producers whose writers are open, and the last position of each."""
         found = ((producer_id, writer.sequences.last) for producer_id, writer in self._writers.items())
-        return [(producer_id, place) for producer_id, place in found if place is not None]
+        return [(producer_id, last) for producer_id, last in found if last is not None]
 
     def drop(self, producer_id: int, writer: Writer) -> None:
-        """Close a writer whose sends fail, or that is idle: the next batch asks Pulsar anew what is stored."""
+        """Close a writer whose sends fail, or that is idle: for the next batch Pulsar is asked again what is stored."""
         if self._writers.get(producer_id) is writer:
             del self._writers[producer_id]
             task = asyncio.get_running_loop().create_task(writer.producer.close(flush=False))
@@ -187,15 +187,15 @@ class Writers:
             task.add_done_callback(lambda _: self._closing.pop(producer_id, None))
 
     def sweep(self, now: float) -> None:
-        """Close those that nobody uses, or has used for long, and the oldest of too many; `now`: loop time."""
+        """Close the idle ones, those without connections, and the oldest of too many; `now`: loop time."""
         before = now - _IDLE_SECONDS
         for producer_id, writer in list(self._writers.items()):
-            unused = not writer.users or writer.used_at < before or len(self._writers) > _MOST_WRITERS
-            if unused and not writer.busy:
+            unused = not writer.session_ids or writer.used_at < before or len(self._writers) > _MAX_WRITERS
+            if unused and not writer.has_pending:
                 self.drop(producer_id, writer)
 
     async def close(self) -> None:
-        """Close all; none is opened any more."""
+        """Close all; none is opened afterwards."""
         self._closed = True
         for producer_id, writer in list(self._writers.items()):
             self.drop(producer_id, writer)
@@ -208,7 +208,7 @@ class Writers:
 
     async def _open(self, producer_id: int) -> Writer:
         closing = self._closing.get(producer_id)
-        if closing is not None:  # Pulsar takes a name once at a time
+        if closing is not None:  # Pulsar accepts a name once at a time
             await asyncio.wait((closing,))
         producer = self._client.producer(self._topic, name=f"kafka-producer-{producer_id}", must_exist=True)
         self._producers[producer_id] = producer

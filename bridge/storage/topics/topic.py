@@ -49,7 +49,7 @@ class Topic:
     def configure(self, partition: int, partition_log: PartitionLog) -> None:
         """Apply the topic's properties to one log."""
         partition_log.raise_start(topic_properties.log_start(self.properties, partition))
-        partition_log.learn(topic_properties.configs(self.properties))
+        partition_log.apply_configs(topic_properties.configs(self.properties))
 
 
 def topic_id(properties: Mapping[str, str]) -> uuid.UUID | None:

@@ -148,7 +148,9 @@ class Topics:
     def note_missing_batch(self, name: str, partition: int, producer: tuple[int, int, int]) -> None:
         """A batch of an idempotent producer (id, epoch, sequence) was received and not appended."""
         for partitioned in (True, False):  # Pulsar may have been unable to say which
-            self._storage.missing.note(self._names.partition(name, partition, partitioned=partitioned), *producer)
+            self._storage.missing.note_missing(
+                self._names.partition(name, partition, partitioned=partitioned), *producer
+            )
 
     def opened(self, name: str, partition: int) -> PartitionLog | None:
         """A partition's log if it is open already; asks Pulsar nothing."""

@@ -16,9 +16,9 @@ PID = 4711
 
 
 async def append(
-    bench: Bench, log: PartitionLog, sequence: int, count: int = 1, epoch: int = 0, user: Session | None = None
+    bench: Bench, log: PartitionLog, sequence: int, count: int = 1, epoch: int = 0, session: Session | None = None
 ) -> int:
-    (base,) = await bench.append(log, prepared(count, producer=(PID, epoch, sequence)), user=user)
+    (base,) = await bench.append(log, prepared(count, producer=(PID, epoch, sequence)), session=session)
     return base
 
 
@@ -172,12 +172,12 @@ async def test_many_producers_share_a_partition(bench: Bench) -> None:
 async def test_a_writer_stays_for_as_long_as_a_connection_uses_it(bench: Bench) -> None:
     log = bench.log(await bench.topic())
     client = Session(1, "", "")
-    await append(bench, log, 0, user=client)
+    await append(bench, log, 0, session=client)
     await log.sweep(asyncio.get_running_loop().time() + 60)
     assert log.is_ready({(PID, 0, 0)}, client)
     await log.sweep(asyncio.get_running_loop().time() + 10_000)
     assert not log.is_ready({(PID, 0, 0)}, client)
-    assert [await append(bench, log, 1, user=client), await append(bench, log, 0, user=client)] == [1, 0]
+    assert [await append(bench, log, 1, session=client), await append(bench, log, 0, session=client)] == [1, 0]
 
 
 async def test_a_producer_s_name_is_free_when_its_last_connection_has_gone(bench: Bench) -> None:
@@ -185,7 +185,7 @@ async def test_a_producer_s_name_is_free_when_its_last_connection_has_gone(bench
     here, there = bench.log(topic), (await bench.another()).log(topic)
     one, two = Session(1, "", ""), Session(2, "", "")
     for sequence, client in enumerate((one, two)):
-        await append(bench, here, sequence, user=client)
+        await append(bench, here, sequence, session=client)
     one.closed()
     assert here.is_ready({(PID, 0, 0)}, two)
     with pytest.raises(KafkaError) as raised:
@@ -199,7 +199,7 @@ async def test_nobody_is_remembered_who_has_gone_already(bench: Bench) -> None:
     log = bench.log(await bench.topic())
     gone = Session(1, "", "")
     gone.closed()
-    assert await append(bench, log, 0, user=gone) == 0
+    assert await append(bench, log, 0, session=gone) == 0
     await log.sweep(asyncio.get_running_loop().time())
     assert not log.is_ready({(PID, 0, 0)})
 

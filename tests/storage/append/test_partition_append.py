@@ -12,7 +12,7 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.storage.append.conversion_memory import ConversionMemory
 from bridge.storage.append.partition_append import PartitionAppend, RequestPreparation, for_each
 from bridge.storage.append.preparation import Plan, PreparedEntry
-from bridge.storage.append.writers import ProducerSequence, User
+from bridge.storage.append.writers import ClientSession, ProducerSequence
 from bridge.worker_threads import WorkerThreads
 
 NOW = 1_700_000_000_000
@@ -29,7 +29,10 @@ class Log:
         self._refusal = refusal
 
     async def make_ready(
-        self, batches: Collection[ProducerSequence] = (), user: User | None = None, deadline: float | None = None
+        self,
+        batches: Collection[ProducerSequence] = (),
+        session: ClientSession | None = None,
+        deadline: float | None = None,
     ) -> None:
         """It is."""
 

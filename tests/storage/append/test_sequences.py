@@ -26,12 +26,12 @@ def refused(sequences: Sequences, epoch: int, sequence: int, count: int = 1) -> 
 
 @pytest.mark.parametrize("sequence", [0, 7, LAST])
 def test_an_unknown_producer_may_begin_anywhere(sequence: int) -> None:
-    assert not Sequences().check(3, sequence, 1).repeated
+    assert not Sequences().check(3, sequence, 1).is_duplicate
 
 
 def test_batches_follow_one_another() -> None:
     sequences = appended((0, 0, 3), (0, 3, 1))
-    assert not sequences.check(0, 4, 10).repeated
+    assert not sequences.check(0, 4, 10).is_duplicate
     assert refused(sequences, 0, 5) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
@@ -39,7 +39,7 @@ def test_what_was_appended_is_a_repetition() -> None:
     sequences = appended((0, 0, 3), (0, 3, 1))
     for sequence, count in ((0, 3), (3, 1), (1, 1)):
         again = sequences.check(0, sequence, count)
-        assert again.repeated
+        assert again.is_duplicate
         assert again.first == SequencePosition(0, 0, sequence)
 
 
@@ -49,8 +49,8 @@ def test_what_is_repeated_in_part_is_neither_stored_nor_next() -> None:
 
 def test_nothing_is_appended_by_being_judged() -> None:
     sequences = appended((0, 0, 3))
-    assert not sequences.check(0, 3, 1).repeated
-    assert not sequences.check(0, 3, 1).repeated
+    assert not sequences.check(0, 3, 1).is_duplicate
+    assert not sequences.check(0, 3, 1).is_duplicate
 
 
 def test_a_newer_epoch_begins_with_0_and_fences_the_older() -> None:
@@ -62,9 +62,9 @@ def test_a_newer_epoch_begins_with_0_and_fences_the_older() -> None:
 
 def test_sequences_go_round() -> None:
     sequences = appended((0, LAST - 1, 3))
-    assert not sequences.check(0, 1, 1).repeated
+    assert not sequences.check(0, 1, 1).is_duplicate
     for sequence in (LAST - 1, 0):
-        assert sequences.check(0, sequence, 1).repeated
+        assert sequences.check(0, sequence, 1).is_duplicate
     assert sequences.check(0, LAST - 1, 3).first == SequencePosition(0, 0, LAST - 1)
     assert sequences.check(0, 0, 1).first == SequencePosition(0, 1, 0)
     assert refused(sequences, 0, 2) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -74,8 +74,8 @@ def test_pulsar_remembers_for_us() -> None:
     sequences = appended((4, LAST, 2))
     known = sequences.check(4, 0, 1).last.to_pulsar()
     after_restart = Sequences(known)
-    assert not after_restart.check(4, 1, 1).repeated
-    assert after_restart.check(4, LAST, 1).repeated
+    assert not after_restart.check(4, 1, 1).is_duplicate
+    assert after_restart.check(4, LAST, 1).is_duplicate
     assert refused(after_restart, 3, 5) == ErrorCode.INVALID_PRODUCER_EPOCH
 
 
@@ -97,10 +97,10 @@ def test_a_life_of_batches_is_in_order_and_every_repetition_is_known(counts: lis
     sent, sequence = [], start
     for count in counts:
         batch = sequences.check(0, sequence, count)
-        assert not batch.repeated
+        assert not batch.is_duplicate
         sequences.append(batch)
         sent.append((sequence, count, batch))
         sequence = (sequence + count) % (LAST + 1)
     for first, count, batch in sent:
         again = sequences.check(0, first, count)
-        assert (again.repeated, again.first, again.last) == (True, batch.first, batch.last)
+        assert (again.is_duplicate, again.first, again.last) == (True, batch.first, batch.last)

@@ -155,7 +155,7 @@ async def test_the_newest_record_is_found_though_the_newest_append_failed(bench:
     topic = await bench.topic()
     log = bench.log(topic)
     await bench.append(log, prepared(1, NOW), prepared(1, NOW + 70), prepared(1, NOW + 20))
-    mark = log.end.time_marks.place(NOW + 1_000_000)  # on its way
+    mark = log.end.time_marks.start_append(NOW + 1_000_000)  # on its way
     await bench.append(log, prepared(1, NOW + 30))
     assert mark.newest == NOW + 1_000_000
     assert await log.newest() == TimeOffset(1, NOW + 70)
