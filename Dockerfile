@@ -7,6 +7,7 @@ COPY requirements/build.lock requirements/build.lock
 RUN python3 -m venv /opt/build && /opt/build/bin/pip install --no-cache-dir --require-hashes -r requirements/build.lock
 COPY pyproject.toml setup.cfg README.md ./
 COPY native native
+COPY maven_jars maven_jars
 COPY bridge bridge
 RUN /opt/build/bin/pip wheel --no-cache-dir --no-index --no-deps --no-build-isolation --wheel-dir /wheel .
 

@@ -100,8 +100,8 @@ $(VENV)/.dev: requirements/dev.lock pyproject.toml $(NATIVE) | $(BIN)/python
 	@touch $@ $(VENV)/.run
 
 # A start without bytecode takes three times as long. If PYTHONDONTWRITEBYTECODE is set, a start writes none.
-$(VENV)/.compiled: $(shell find bridge -name "*.py") | $(BIN)/python
-	$(BIN)/python -m compileall -q bridge
+$(VENV)/.compiled: $(shell find bridge maven_jars -name "*.py") | $(BIN)/python
+	$(BIN)/python -m compileall -q bridge maven_jars
 	@touch $@
 
 $(VENV)/.bench: requirements/bench.lock | $(VENV)/.dev

@@ -12,7 +12,7 @@ from bridge.config import Settings
 from bridge.errors import StartupError
 from bridge.standalone.bridge_process import BridgeProcess
 from bridge.standalone.guard import Guard
-from bridge.standalone.jars import JarCache, default_cache
+from bridge.standalone.jars import ensure_pulsar_jars
 from bridge.standalone.ports import HOST, any_free
 from bridge.standalone.process import PulsarPlan, PulsarProcess
 from bridge.standalone.tools import find_java
@@ -69,7 +69,7 @@ class Stack:
 def running(directory: Path) -> Iterator[Stack]:
     """Start everything on free ports; whatever happens, nothing is left running."""
     java = find_java()
-    jars = JarCache(default_cache(), print).ensure()
+    jars = ensure_pulsar_jars(print)
     taken: set[int] = set()
     for _ in range(4):
         taken.add(any_free(taken))

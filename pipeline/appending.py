@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from maven_jars import cache_directory
 from pipeline import provenance
 from pipeline.context import Context
 from pipeline.endpoint import KafkaEndpoint
 from pipeline.errors import DataLoss, Usage
 from pipeline.files import alone
 from pipeline.frames import kafka_frame
-from pipeline.jars import cache_directory
 from pipeline.options import EndpointOptions
 from pipeline.plan import Bounds, chunks, pause
 from pipeline.ranges import Partition, TopicRange, total

@@ -14,7 +14,7 @@ import pytest
 from bridge.codec import TWIN, choose
 from bridge.errors import StartupError
 from bridge.standalone.guard import Guard
-from bridge.standalone.jars import JarCache, default_cache
+from bridge.standalone.jars import ensure_pulsar_jars
 from tests.support import effort, needs, offline
 from tests.support.bridges import BridgeChild, BridgeThread, settings_for
 from tests.support.kafka_broker import KafkaBroker, NewKafka
@@ -70,7 +70,7 @@ def guard() -> Iterator[Guard]:
 @pytest.fixture(scope="session")
 def pulsar_jars() -> None:
     """Fetch Pulsar's jars before the time limit of a test that starts Pulsar by a command."""
-    JarCache(default_cache(), print).ensure()
+    ensure_pulsar_jars(print)
 
 
 @pytest.fixture(scope="session")

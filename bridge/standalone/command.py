@@ -21,7 +21,7 @@ from bridge.standalone import demo
 from bridge.standalone.bridge_process import BridgeProcess
 from bridge.standalone.datadir import DataDir, default_data_dir
 from bridge.standalone.guard import Guard
-from bridge.standalone.jars import PULSAR_VERSION, JarCache, default_cache
+from bridge.standalone.jars import PULSAR_VERSION, ensure_pulsar_jars
 from bridge.standalone.ports import HOST, PortOption, choose
 from bridge.standalone.process import PulsarPlan, PulsarProcess
 from bridge.standalone.restarts import Health, RestartBackoff, full_disk
@@ -95,7 +95,7 @@ class Standalone:
             _unlink(self._options.ready_file)  # one of an earlier run would be believed
         ports = self._choose_ports()
         java = find_java()
-        jars = JarCache(default_cache(), say).ensure(verify=self._options.verify_jars)
+        jars = ensure_pulsar_jars(say, verify=self._options.verify_jars)
         data = self._stack.enter_context(DataDir(self._data_dir(), say))
         guard = self._stack.enter_context(Guard())
         plan = PulsarPlan(data.path, ports.pulsar, ports.pulsar_http)

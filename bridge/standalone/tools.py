@@ -1,4 +1,4 @@
-"""Find Java and Maven, or say in one line how to install them."""
+"""Find Java, or say in one line how to install it."""
 
 import os
 import re
@@ -17,10 +17,6 @@ _INSTALL_JAVA = {
     "linux": "install it with `sudo apt-get install openjdk-17-jre-headless` or your system's like",
     "darwin": "install it with `brew install openjdk@17` and set JAVA_HOME as brew says",
 }
-_INSTALL_MAVEN = {
-    "linux": "install it with `sudo apt-get install maven` or your system's like",
-    "darwin": "install it with `brew install maven`",
-}
 
 
 def find_java(environ: Mapping[str, str] = os.environ) -> Path:
@@ -36,16 +32,6 @@ def find_java(environ: Mapping[str, str] = os.environ) -> Path:
         raise StartupError(f"Java {OLDEST_JAVA} or newer is needed and {found} does not run: {how}")
     if version < OLDEST_JAVA:
         raise StartupError(f"Java {OLDEST_JAVA} or newer is needed and {found} is Java {version}: {how}")
-    return Path(found)
-
-
-def find_maven(environ: Mapping[str, str] = os.environ) -> Path:
-    """The mvn of PATH."""
-    found = shutil.which("mvn", path=environ.get("PATH"))
-    if not found:
-        raise StartupError(
-            f"Maven is needed once, to fetch Pulsar, and there is no `mvn` on the PATH: {_hint(_INSTALL_MAVEN)}"
-        )
     return Path(found)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import tempfile
@@ -10,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from maven_jars import MavenFetch, cache_directory
 from tests.support.driver import Driver
 
 KAFKA_VERSION = "4.1.1"
@@ -61,41 +61,19 @@ def require(program: str, how: str) -> str:
     return found
 
 
-def cache_directory() -> Path:
-    """Return the user cache in which what is fetched stays between runs."""
-    root = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(root) / "pulsar-kafka-bridge"
-
-
 def jars_directory(jars: Jars) -> Path:
     """Return the directory with a class path's jars, resolved by Maven at the first use."""
     target = cache_directory() / jars.name
     if target.is_dir():
         return target
-    maven = require("mvn", "apt-get install -y maven")
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as work:
-        pom = Path(work) / "pom.xml"
-        pom.write_text(_pom(jars), encoding="utf-8")
         fetched = Path(work) / "jars"
-        command = [maven, "-B", "-q", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={fetched}"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=900)
-        assert done.returncode == 0, f"Maven could not resolve {jars.name}:\n{done.stdout[-2000:]}"
+        MavenFetch(print, jars.name).run([":".join(one) for one in jars.artifacts], fetched, transitive=True)
         # the directory appears whole or not at all; the second process keeps the first one's
         if not target.is_dir():
             fetched.rename(target)
     return target
-
-
-def _pom(jars: Jars) -> str:
-    dependencies = "".join(
-        f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version></dependency>"
-        for group, name, version in jars.artifacts
-    )
-    return (
-        "<project><modelVersion>4.0.0</modelVersion><groupId>tests</groupId><artifactId>jars</artifactId>"
-        f"<version>1</version><packaging>pom</packaging><dependencies>{dependencies}</dependencies></project>"
-    )
 
 
 def java_command(

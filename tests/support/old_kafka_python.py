@@ -9,8 +9,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from maven_jars import cache_directory
 from tests.support.driver import Driver
-from tests.support.java import cache_directory
 
 ROOT = Path(__file__).parent.parent.parent
 LOCK = ROOT / "requirements" / "kafka-python-2.lock"

@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from bridge.standalone.guard import Guard
-from bridge.standalone.jars import JarCache, default_cache
+from bridge.standalone.jars import ensure_pulsar_jars
 from bridge.standalone.ports import any_free
 from bridge.standalone.process import PulsarPlan, PulsarProcess
 from bridge.standalone.tools import find_java
@@ -76,7 +76,7 @@ NewPulsar = Callable[..., PrivatePulsar]
 
 def make_pulsar(directory: Path, guard: Guard, settings: Mapping[str, str] | None = None) -> PrivatePulsar:
     """One on free ports, not yet started; `settings` go over ours in its configuration."""
-    jars = JarCache(default_cache(), print).ensure()
+    jars = ensure_pulsar_jars(print)
     port = any_free()
     # half of what a user's gets: several run beside each other in a test session, most of them not for long
     plan = PulsarPlan(directory, port, any_free({port}), 512, 512, settings or {}, ("-XX:TieredStopAtLevel=1",))

@@ -1,17 +1,16 @@
-"""Let Maven fetch a list of jars into a directory, with its progress told in a line."""
+"""Has Maven fetch a list of jars into a directory, and tells its progress."""
 
 import os
 import re
+import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
-
-from bridge.errors import StartupError
-from bridge.standalone.tools import find_maven
 
 _GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 _ATTEMPTS = 3
@@ -27,18 +26,35 @@ _UNITS = {"": 1e-6, "k": 1e-3, "M": 1.0, "G": 1e3}  # in MB
 _COLOURS = re.compile(r"\x1b\[[\d;]*m")
 
 
-class Fetch:
+class JarsError(Exception):
+    """The jars cannot be had; the message says what to do."""
+
+
+Say = Callable[[str], None]
+"""Tell the user a line."""
+
+
+class MavenFetch:
     """One Maven run, repeated when the network fails: Maven goes on where it stopped."""
 
-    def __init__(self, say: Callable[[str], None]) -> None:
+    def __init__(self, say: Say, product: str, size: str = "") -> None:
+        """`product` and `size`, of all its jars, are what the user is told."""
         self._say = say
+        self._product = product
+        self._size = size
 
-    def run(self, coordinates: Sequence[str], target: Path, repository: Path | None = None) -> None:
-        """Fetch the jars into `target`, by way of the user's Maven repository or a given one."""
-        maven = find_maven()
-        self._say(f"fetching {len(coordinates)} jars of Apache Pulsar with Maven (once; about 235 MB for all)")
+    def run(
+        self, coordinates: Sequence[str], target: Path, repository: Path | None = None, *, transitive: bool = False
+    ) -> None:
+        """Fetch the jars into `target`, by way of the user's Maven repository or a given one.
+
+        `transitive`: with all that they depend on, in the versions that Maven chooses.
+        """
+        maven = find_maven(self._product)
+        size = f"; about {self._size} for all" if self._size else ""
+        self._say(f"fetching {len(coordinates)} jars of {self._product} with Maven (once{size})")
         with tempfile.TemporaryDirectory(prefix="bridge-pom-") as work:
-            Path(work, "pom.xml").write_text(make_pom(coordinates), encoding="utf-8")
+            Path(work, "pom.xml").write_text(make_pom(coordinates, transitive=transitive), encoding="utf-8")
             command = [
                 str(maven),
                 "-B",
@@ -57,7 +73,7 @@ class Fetch:
                 if failure is None:
                     return
                 self._say(f"Maven failed, attempt {attempt} of {_ATTEMPTS}")
-        raise StartupError("Maven cannot fetch Pulsar's jars; it said:\n" + "\n".join(failure or []))
+        raise JarsError(f"Maven cannot fetch the jars of {self._product}; it said:\n" + "\n".join(failure or []))
 
     def _run_once(self, command: list[str]) -> list[str] | None:
         """None when Maven succeeded, else its last words."""
@@ -101,14 +117,15 @@ class _Progress:
             self._say(f"  {self._files} files, {self._megabytes:.0f} MB")
 
 
-def make_pom(coordinates: Sequence[str]) -> str:
-    """A pom that names exactly these jars and nothing they depend on."""
+def make_pom(coordinates: Sequence[str], *, transitive: bool = False) -> str:
+    """A pom that names exactly these jars, and what they depend on only if asked to: version ranges end here."""
     dependencies: list[str] = []
+    exclusions = "" if transitive else _NOTHING_ELSE
     for line in coordinates:
         group, artifact, version, *classifier = map(escape, line.split(":"))
         named = f"<groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version>"
         named += "".join(f"<classifier>{text}</classifier>" for text in classifier)
-        dependencies.append(f"<dependency>{named}{_NOTHING_ELSE}</dependency>")
+        dependencies.append(f"<dependency>{named}{exclusions}</dependency>")
     return _POM.format(dependencies="\n".join(dependencies))
 
 
@@ -120,3 +137,18 @@ _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 </dependencies>
 </project>
 """
+
+
+def find_maven(product: str) -> Path:
+    """The mvn of PATH."""
+    found = shutil.which("mvn")
+    if not found:
+        how = _INSTALL.get(sys.platform, _INSTALL["linux"])
+        raise JarsError(f"Maven is needed once, to fetch {product}, and there is no `mvn` on the PATH: {how}")
+    return Path(found)
+
+
+_INSTALL = {
+    "linux": "install it with `sudo apt-get install maven` or your system's like",
+    "darwin": "install it with `brew install maven`",
+}

@@ -1,0 +1,6 @@
+"""Jars from Maven, for the bridge, the pipeline and the tests: it imports none of them."""
+
+from maven_jars.cache import Jar, JarCache, cache_directory, wrong_jars
+from maven_jars.maven import JarsError, MavenFetch, Say
+
+__all__ = ["Jar", "JarCache", "JarsError", "MavenFetch", "Say", "cache_directory", "wrong_jars"]
