@@ -1,4 +1,4 @@
-"""Every Kafka API that the bridge serves, one module each; the table is found by listing them."""
+"""Every Kafka API that the bridge serves, one module each; the table of APIs is made by listing them."""
 
 import importlib
 import pkgutil

@@ -1,4 +1,4 @@
-"""AddOffsetsToTxn: say that a transaction commits a group's offsets (KIP-98); refused, for nobody has a transaction.
+"""AddOffsetsToTxn: say that a transaction commits a group's offsets (KIP-98); refused, as there are no transactions.
 
 v3 is flexible; v4 may answer TRANSACTION_ABORTABLE (KIP-890).
 """
@@ -20,7 +20,7 @@ class Request:
 
 @message
 class Response:
-    """How it went."""
+    """The result."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16

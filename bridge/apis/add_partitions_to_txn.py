@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn: say which partitions a transaction writes to (KIP-98); refused, for nobody has a transaction.
+"""AddPartitionsToTxn: say which partitions a transaction writes to (KIP-98); refused, as there are no transactions.
 
 v3 is flexible; v4 takes several transactions and may only ask whether a partition is in one (KIP-890): brokers send it;
 v5 may answer TRANSACTION_ABORTABLE.
@@ -45,7 +45,7 @@ class Request:
 
 @message
 class ResponsePartition:
-    """How one went."""
+    """One partition's result."""
 
     partition_index: Int32
     partition_error_code: Int16

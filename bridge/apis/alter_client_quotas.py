@@ -1,4 +1,4 @@
-"""AlterClientQuotas: set limits for users, clients and addresses (KIP-546); refused, for nobody would keep them.
+"""AlterClientQuotas: set limits for users, clients and addresses (KIP-546); refused, as there are no client quotas.
 
 v1 is flexible.
 """
@@ -36,7 +36,7 @@ class Request:
 
 @message
 class ResponseEntry:
-    """What became of one entity."""
+    """One entity's result."""
 
     error_code: Int16
     error_message: str | None
@@ -45,14 +45,14 @@ class ResponseEntry:
 
 @message
 class Response:
-    """What became of each entity."""
+    """The results."""
 
     throttle_time_ms: Int32 = 0
     entries: list[ResponseEntry]
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Refuse what sets a limit; where there is none, removing one changes nothing."""
+    """Refuse to set limits; removing one changes nothing, as there is none."""
     return Response(entries=[_answer(entry) for entry in request.entries])
 
 

@@ -1,7 +1,7 @@
-"""AlterConfigs: set all configs of a topic anew (KIP-133); those not named fall back to their defaults.
+"""AlterConfigs: replace all configs of a topic (KIP-133); those not named return to their defaults.
 
-v2 is flexible. IncrementalAlterConfigs has taken its place; older clients know only this one. Only topics have configs
-that can be changed: what holds for brokers and groups is in the bridge's settings.
+v2 is flexible. IncrementalAlterConfigs replaces it; older clients know only this one. Only topics have configs that can
+be changed: those of brokers and groups are the bridge's settings.
 """
 
 from collections import Counter
@@ -31,7 +31,7 @@ class Config:
 
 @message
 class Resource:
-    """All configs that a topic should have of its own."""
+    """All configs that the topic is to have of its own."""
 
     resource_type: Int8
     resource_name: str
@@ -48,7 +48,7 @@ class Request:
 
 @message
 class Result:
-    """What became of one resource."""
+    """One resource's result."""
 
     error_code: Int16
     error_message: str | None
@@ -58,14 +58,14 @@ class Result:
 
 @message
 class Response:
-    """What became of each resource."""
+    """The results."""
 
     throttle_time_ms: Int32 = 0
     responses: list[Result]
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Change each topic; the answer comes when Pulsar goes by it."""
+    """Change each topic; the answer is sent when Pulsar applies it."""
     times = Counter((one.resource_type, one.resource_name) for one in request.resources)
 
     async def alter(resource: Resource) -> Result:
@@ -83,18 +83,18 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
 
 
 class Changes(NamedTuple):
-    """What is to become of one resource's configs."""
+    """The changes to one resource's configs."""
 
     type: int
     name: str
     asked: Sequence[tuple[str, int, str | None]]
     """Names, operations and values, in the order asked for."""
     of_topic: ConfigChange
-    """What that makes of a topic's configs."""
+    """The changes as a function of a topic's configs."""
 
 
 async def change_configs(changes: Changes, once: bool, validate_only: bool, broker: Broker) -> Result:
-    """Change the configs of one resource, all or none; `once`: nothing else in the request is about it."""
+    """Change the configs of one resource, all or none; `once`: the request names it only once."""
     code, text = int(ErrorCode.NONE), None
     try:
         _check(changes, once)
@@ -109,7 +109,7 @@ async def change_configs(changes: Changes, once: bool, validate_only: bool, brok
 
 
 def _check(changes: Changes, once: bool) -> None:
-    """What Kafka's ConfigAdminManager looks at first."""
+    """The checks that Kafka's ConfigAdminManager makes first."""
     if not once:
         raise _invalid("Each resource must appear at most once.")
     keys = [name for name, _, _ in changes.asked]
@@ -131,7 +131,7 @@ async def _topic(name: str, broker: Broker) -> Topic:
 
 
 def _check_fixed(changes: Changes, broker: Broker) -> None:
-    """Refuse what would change something; taking away what nobody has set changes nothing."""
+    """Refuse every change; to delete a config that is not set is none."""
     wanted = [(name, value or "") for name, operation, value in changes.asked if operation != Operation.DELETE]
     if changes.type == ResourceType.BROKER:
         _check_node(changes.name, "Unexpected broker id, expected {}, but received {}", broker)

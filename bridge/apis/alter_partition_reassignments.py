@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments: move partitions to other brokers (KIP-455); each is where its leader is, and stays.
+"""AlterPartitionReassignments: move partitions to other brokers (KIP-455); each stays where its leader is.
 
 v1 may refuse to change the number of replicas (KIP-860).
 """
@@ -14,7 +14,7 @@ from bridge.kafka.message import Int16, Int32, message, since
 
 @message
 class RequestPartition:
-    """The brokers that are to hold it; null: give up moving it."""
+    """The brokers that are to hold it; null: cancel its move."""
 
     partition_index: Int32
     replicas: list[Int32] | None = None
@@ -30,7 +30,7 @@ class RequestTopic:
 
 @message
 class Request:
-    """Where partitions are to be."""
+    """The wanted brokers of partitions."""
 
     timeout_ms: Int32 = 60_000
     allow_replication_factor_change: Annotated[bool, since(1)] = True
@@ -39,7 +39,7 @@ class Request:
 
 @message
 class ResponsePartition:
-    """How one went."""
+    """One partition's result."""
 
     partition_index: Int32
     error_code: Int16
@@ -56,7 +56,7 @@ class ResponseTopic:
 
 @message
 class Response:
-    """How each went."""
+    """The results."""
 
     throttle_time_ms: Int32 = 0
     allow_replication_factor_change: Annotated[bool, since(1)] = True
@@ -66,7 +66,7 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Agree to where a partition is already; Pulsar places its data itself."""
+    """Accept the present placement, and refuse any other: Pulsar places the data itself."""
 
     async def topic(wanted: RequestTopic) -> ResponseTopic:
         found = (_partition(wanted.name, one, broker) for one in wanted.partitions)

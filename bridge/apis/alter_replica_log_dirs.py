@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs: move partitions between a broker's directories (KIP-113); here is one, the namespace.
+"""AlterReplicaLogDirs: move partitions between a broker's directories (KIP-113); there is only one, the namespace.
 
 v2 is flexible.
 """
@@ -21,7 +21,7 @@ class RequestTopic:
 
 @message
 class Directory:
-    """What is to be in a directory."""
+    """The partitions that are to be in a directory."""
 
     path: str
     topics: list[RequestTopic]
@@ -29,14 +29,14 @@ class Directory:
 
 @message
 class Request:
-    """Where partitions are to be."""
+    """The wanted directories of partitions."""
 
     dirs: list[Directory]
 
 
 @message
 class ResponsePartition:
-    """How one went."""
+    """One partition's result."""
 
     partition_index: Int32
     error_code: Int16
@@ -52,14 +52,14 @@ class ResponseTopic:
 
 @message
 class Response:
-    """How each went."""
+    """The results."""
 
     throttle_time_ms: Int32 = 0
     results: list[ResponseTopic]
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Agree to the directory where everything is; there is no other."""
+    """Accept the only directory, and refuse any other."""
     here = directory_of(broker)
 
     async def topic(wanted: RequestTopic, path: str) -> ResponseTopic:

@@ -1,4 +1,4 @@
-"""AlterUserScramCredentials: let users log in by SCRAM, or no more (KIP-554); here nobody logs in."""
+"""AlterUserScramCredentials: change users' SCRAM credentials (KIP-554); refused, as clients are not authenticated."""
 
 from collections import Counter
 
@@ -10,7 +10,7 @@ from bridge.kafka.message import Int8, Int16, Int32, message
 
 @message
 class Deletion:
-    """A user's way to log in that is to go."""
+    """A credential to delete."""
 
     name: str
     mechanism: Int8
@@ -18,7 +18,7 @@ class Deletion:
 
 @message
 class Upsertion:
-    """A user's way to log in that is to be."""
+    """A credential to create or change."""
 
     name: str
     mechanism: Int8
@@ -37,7 +37,7 @@ class Request:
 
 @message
 class Result:
-    """What became of one user."""
+    """One user's result."""
 
     user: str
     error_code: Int16
@@ -46,7 +46,7 @@ class Result:
 
 @message
 class Response:
-    """What became of each user."""
+    """The results."""
 
     throttle_time_ms: Int32 = 0
     results: list[Result]
@@ -57,7 +57,7 @@ MECHANISMS = (1, 2)
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Keep no password that would never be asked for; what is to be deleted does not exist."""
+    """Refuse to store credentials that would never be used; those to delete do not exist."""
     changes = [(one, _delete) for one in request.deletions] + [(one, _put) for one in request.upsertions]
     times = Counter(upsertion.name for upsertion in request.upsertions)
     results: dict[str, Result] = {}
@@ -68,7 +68,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
 
 
 def _judge(change: Deletion | Upsertion, twice: bool) -> KafkaError | None:
-    """What Kafka's ScramControlManager looks at first."""
+    """The checks that Kafka's ScramControlManager makes first."""
     if not change.name:
         return KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
     if change.mechanism not in MECHANISMS:

@@ -1,9 +1,8 @@
 """ApiVersions: which APIs and versions this bridge serves.
 
-v1 adds throttle_time_ms; v3 is flexible, and the client says what software it is (KIP-511); v4 may tell features whose
-lowest version is 0. The answer's header never
-has tags, so that clients of every age can read it. No finalized features are told: with `transaction.version` clients
-would skip AddPartitionsToTxn (KIP-890).
+v1 adds throttle_time_ms; v3 is flexible, and the client names its software (KIP-511); v4 may list features whose lowest
+version is 0. The answer's header never has tags, so that clients of any age can read it. No finalized features are
+listed: with `transaction.version` clients would skip AddPartitionsToTxn (KIP-890).
 """
 
 from collections.abc import Mapping
@@ -18,7 +17,7 @@ KEY = 18
 
 @message
 class Request:
-    """Who asks."""
+    """The client's software."""
 
     client_software_name: Annotated[str, since(3)] = ""
     client_software_version: Annotated[str, since(3)] = ""
@@ -43,21 +42,21 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Answer with the whole table; the software's name only serves our log (any name is welcome)."""
+    """Answer with the whole table; the software's name is only logged, and any name is accepted."""
     session.client_software = (request.client_software_name, request.client_software_version)
     return table(broker.apis, ErrorCode.NONE)
 
 
 async def refuse_version(request: None, broker: Broker, session: Session) -> Response:
-    """Answer a version that we do not serve, in v0: the client reads our range there and asks again (KIP-511).
+    """Answer a version that is not served, in v0: the client finds the range there and asks again (KIP-511).
 
-    With the whole table, since some clients (franz-go before May 2025) take even this array for it.
+    The whole table is sent, as some clients (franz-go before May 2025) take this array for it.
     """
     return table(broker.apis, ErrorCode.UNSUPPORTED_VERSION)
 
 
 def table(apis: Mapping[int, Api], error: ErrorCode) -> Response:
-    """What `apis/` has, and nothing else."""
+    """The table of `apis/`."""
     keys = [ApiVersion(api_key=a.key, min_version=a.min_version, max_version=a.max_version) for a in apis.values()]
     return Response(error_code=error, api_keys=keys)
 
@@ -83,6 +82,6 @@ REFUSAL = Api(
     handle=refuse_version,
     request=type(None),
     response=Response,
-    read=lambda body, version: None,  # a later version's body is not ours to read
+    read=lambda body, version: None,  # the body is of an unknown version
 )
-"""What serves every version that `API` does not."""
+"""Serves every version that `API` does not."""

@@ -1,4 +1,4 @@
-"""CreateAcls: grant or forbid something (KIP-140); SECURITY_DISABLED, as a Kafka without an authorizer answers.
+"""CreateAcls: create access control entries (KIP-140); SECURITY_DISABLED, as a Kafka without an authorizer answers.
 
 v1 has the pattern type (KIP-290); v2 is flexible; v3 knows user resources (KIP-373).
 """
@@ -11,7 +11,7 @@ from bridge.kafka.message import Int8, Int16, Int32, message
 
 @message
 class Creation:
-    """A permission or prohibition to create."""
+    """An entry to create."""
 
     resource_type: Int8
     resource_name: str
@@ -31,7 +31,7 @@ class Request:
 
 @message
 class Result:
-    """What became of one."""
+    """The result of one creation."""
 
     error_code: Int16
     error_message: str | None
@@ -39,14 +39,14 @@ class Result:
 
 @message
 class Response:
-    """What became of each."""
+    """The results."""
 
     throttle_time_ms: Int32 = 0
     results: list[Result]
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Say of each that there are no access controls here."""
+    """Answer each with SECURITY_DISABLED."""
     refused = Result(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
     return Response(results=[refused] * len(request.creations))
 

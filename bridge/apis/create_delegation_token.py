@@ -1,4 +1,4 @@
-"""CreateDelegationToken: a short-lived secret to log in with (KIP-48); refused, as by a Kafka without log-in.
+"""CreateDelegationToken: a short-lived secret to log in with (KIP-48); refused, as by a Kafka without authentication.
 
 v2 is flexible; v3 may name another owner (KIP-373).
 """
@@ -13,7 +13,7 @@ from bridge.kafka.message import Int16, Int32, Int64, message, nullable_since, s
 
 @message
 class Renewer:
-    """Who may let the token live longer."""
+    """A user that may renew the token."""
 
     principal_type: str
     principal_name: str
@@ -47,7 +47,7 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Refuse: nobody logs in, so there is nobody a token could be for (`KafkaApis.allowTokenRequests`)."""
+    """Refuse: no client is authenticated, so none may have a token (`KafkaApis.allowTokenRequests`)."""
     raise KafkaError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
 
 

@@ -32,7 +32,7 @@ class RequestTopic:
 
 @message
 class Request:
-    """Topics to enlarge."""
+    """Topics that are to get partitions."""
 
     topics: list[RequestTopic]
     timeout_ms: Int32
@@ -41,7 +41,7 @@ class Request:
 
 @message
 class ResponseTopic:
-    """A topic enlarged, or why not."""
+    """One topic's result."""
 
     name: str
     error_code: Int16
@@ -50,14 +50,14 @@ class ResponseTopic:
 
 @message
 class Response:
-    """What became of each topic."""
+    """The results."""
 
     throttle_time_ms: Int32 = 0
     results: list[ResponseTopic]
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Enlarge each topic; the answer comes when a produce to the new partitions would work."""
+    """Add the partitions; the answer is sent when a produce to them would work."""
     times = Counter(topic.name for topic in request.topics)
     wanted = {topic.name: topic for topic in request.topics}.values()
     grown = [_grow(topic, times[topic.name] > 1, request, broker) for topic in wanted]
@@ -77,7 +77,7 @@ async def _grow(wanted: RequestTopic, twice: bool, request: Request, broker: Bro
         if not request.validate_only:
             await within(request.timeout_ms, broker.topics.add_partitions(topic, wanted.count))
     except TimeoutError:
-        text = "Pulsar has not finished making the partitions in time"
+        text = "Pulsar has not created the partitions in time"
         return ResponseTopic(name=wanted.name, error_code=ErrorCode.REQUEST_TIMED_OUT, error_message=text)
     except KafkaError as error:
         return ResponseTopic(name=wanted.name, error_code=error.code, error_message=error.message or None)
@@ -85,7 +85,7 @@ async def _grow(wanted: RequestTopic, twice: bool, request: Request, broker: Bro
 
 
 def _check(topic: Topic, wanted: RequestTopic, broker: Broker) -> None:
-    """As Kafka's ReplicationControlManager does, and what Pulsar cannot."""
+    """The checks of Kafka's ReplicationControlManager, and that Pulsar can add partitions to the topic."""
     more = wanted.count - topic.partitions
     if more == 0:
         text = f"Topic already has {topic.partitions} partition(s)."
@@ -96,7 +96,7 @@ def _check(topic: Topic, wanted: RequestTopic, broker: Broker) -> None:
     if more > MOST_PARTITIONS:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
     if not topic.partitioned:
-        text = "Pulsar holds this topic without partitions and cannot give it any: make it anew through Kafka"
+        text = "Pulsar holds this topic without partitions and cannot add any: delete and create it through Kafka"
         raise KafkaError(ErrorCode.INVALID_PARTITIONS, text)
     if wanted.assignments is None:
         return

@@ -1,4 +1,4 @@
-"""CreateTopics: make topics with their partitions and configuration.
+"""CreateTopics: create topics with their partitions and configs.
 
 v4 allows -1 for the default number of partitions and replicas (KIP-464); v5 is flexible and answers with the
 configuration (KIP-525); v6 may answer THROTTLING_QUOTA_EXCEEDED (KIP-599); v7 answers with the topic id (KIP-516).
@@ -27,7 +27,7 @@ class Assignment:
 
 @message
 class RequestConfig:
-    """One setting of the topic."""
+    """A config of the topic."""
 
     name: str
     value: str | None
@@ -55,7 +55,7 @@ class Request:
 
 @message
 class ResponseConfig:
-    """One setting of the new topic."""
+    """A config of the new topic."""
 
     name: str
     value: str | None
@@ -66,7 +66,7 @@ class ResponseConfig:
 
 @message
 class ResponseTopic:
-    """A topic created, or why not."""
+    """One topic's result."""
 
     name: str
     topic_id: Annotated[Uuid, since(7)] = ZERO_UUID
@@ -80,20 +80,20 @@ class ResponseTopic:
 
 @message
 class Response:
-    """What became of each topic."""
+    """The results."""
 
     throttle_time_ms: Int32 = 0
     topics: list[ResponseTopic]
 
 
 DEFAULT = -1
-"""Partitions or replicas as the server likes."""
+"""As many partitions or replicas as the server's default."""
 MOST_PARTITIONS = 10_000
 """Of all topics in one request (`ReplicationControlManager`)."""
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Create each topic; the answer comes when a produce to all its partitions would work."""
+    """Create each topic; the answer is sent when a produce to all its partitions would work."""
     times = Counter(topic.name for topic in request.topics)
     wanted = {topic.name: topic for topic in request.topics}.values()
     too_many = sum(_asked_for(topic, broker) for topic in wanted) > MOST_PARTITIONS
@@ -118,7 +118,7 @@ async def _create(wanted: RequestTopic, twice: bool, too_many: bool, request: Re
             creating = broker.topics.create(wanted.name, partitions, asked, is_new=True)
             topic_id = (await within(request.timeout_ms, creating)).id
     except TimeoutError:
-        return _refused(wanted, ErrorCode.REQUEST_TIMED_OUT, "Pulsar has not finished creating the topic in time")
+        return _refused(wanted, ErrorCode.REQUEST_TIMED_OUT, "Pulsar has not created the topic in time")
     except KafkaError as error:
         return _refused(wanted, error.code, error.message)
     return ResponseTopic(
@@ -146,7 +146,7 @@ def _refused(wanted: RequestTopic, code: int, text: str) -> ResponseTopic:
 
 
 def _asked_for(wanted: RequestTopic, broker: Broker) -> int:
-    """The partitions of one topic, as far as one can tell before looking closer."""
+    """The partitions of one topic, before they are checked."""
     if wanted.assignments:
         return len(wanted.assignments)
     return (
@@ -155,9 +155,9 @@ def _asked_for(wanted: RequestTopic, broker: Broker) -> int:
 
 
 def _partitions(wanted: RequestTopic, broker: Broker) -> int:
-    """How many there are to be, judged as by ReplicationControlManager.
+    """The number of partitions, checked as by ReplicationControlManager.
 
-    But for the number of replicas, which may be any: copies are Pulsar's business, set by its own quorums.
+    The number of replicas may be any, as Pulsar's quorums decide it.
     """
     if wanted.assignments:
         return _assigned(wanted, broker)

@@ -1,4 +1,4 @@
-"""DeleteAcls: take permissions and prohibitions back (KIP-140); SECURITY_DISABLED, as a Kafka without an authorizer.
+"""DeleteAcls: delete access control entries (KIP-140); SECURITY_DISABLED, as a Kafka without an authorizer.
 
 v1 has the pattern type (KIP-290); v2 is flexible; v3 knows user resources (KIP-373).
 """
@@ -31,7 +31,7 @@ class Request:
 
 @message
 class Match:
-    """An entry that a filter has met."""
+    """An entry that a filter matches."""
 
     error_code: Int16
     error_message: str | None
@@ -46,7 +46,7 @@ class Match:
 
 @message
 class Result:
-    """What one filter has met."""
+    """What one filter matches."""
 
     error_code: Int16
     error_message: str | None
@@ -55,14 +55,14 @@ class Result:
 
 @message
 class Response:
-    """What each filter has met."""
+    """What each filter matches."""
 
     throttle_time_ms: Int32 = 0
     filter_results: list[Result]
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Say of each filter that there are no access controls here."""
+    """Answer each filter with SECURITY_DISABLED."""
     refused = Result(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER, matching_acls=[])
     return Response(filter_results=[refused] * len(request.filters))
 

@@ -1,7 +1,7 @@
-"""DeleteRecords: move a partition's log start up (KIP-107), so that nobody reads what is before.
+"""DeleteRecords: raise a partition's log start offset, so that no client reads the records before it (KIP-107).
 
-v2 is flexible. Pulsar deletes whole ledgers, by its retention only; the log start is therefore kept with the topic and
-holds from the moment of the answer, whichever bridge is asked.
+v2 is flexible. Pulsar deletes only whole ledgers, by its retention. The log start is therefore kept with the topic, and
+applies on every bridge from the moment of the answer.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from bridge.kafka.message import Int16, Int32, Int64, message
 
 @message
 class RequestPartition:
-    """The first offset to keep; -1: none of those there are now."""
+    """The first offset to keep; -1: the high watermark."""
 
     partition_index: Int32
     offset: Int64
@@ -56,18 +56,20 @@ class ResponseTopic:
 
 @message
 class Response:
-    """Where each log starts now."""
+    """The new log starts."""
 
     throttle_time_ms: Int32 = 0
     topics: list[ResponseTopic]
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Move each log start; the answer comes when it is kept."""
+    """Raise each log start; the answer is sent when it is stored."""
     seconds = max(request.timeout_ms, 1) / 1000
 
     async def topic(wanted: RequestTopic) -> ResponseTopic:
-        partitions = {one.partition_index: one for one in wanted.partitions}.values()  # of two the last, as in Kafka
+        partitions = {
+            one.partition_index: one for one in wanted.partitions
+        }.values()  # of duplicates the last, as in Kafka
         moved = (_partition(wanted.name, partition, seconds, broker) for partition in partitions)
         return ResponseTopic(name=wanted.name, partitions=await gathered(moved))
 

@@ -36,7 +36,7 @@ class Request:
 
 @message
 class ResponseTopic:
-    """A topic deleted, or why not."""
+    """One topic's result."""
 
     name: Annotated[str | None, nullable_since(6)]
     topic_id: Annotated[Uuid, since(6)] = ZERO_UUID
@@ -46,14 +46,14 @@ class ResponseTopic:
 
 @message
 class Response:
-    """What became of each topic."""
+    """The results."""
 
     throttle_time_ms: Int32 = 0
     responses: list[ResponseTopic]
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Delete each topic; the answer comes when Pulsar has."""
+    """Delete each topic; the answer is sent when Pulsar has deleted it."""
     wanted = request.topics or [RequestTopic(name=name) for name in request.topic_names]
     times = Counter[tuple[str | None, UUID]]()
     async for one in in_turns(wanted):
@@ -106,7 +106,7 @@ async def _delete(topic: Topic, timeout_ms: int, broker: Broker) -> ResponseTopi
     try:
         await within(timeout_ms, delete())
     except TimeoutError:
-        text = "Pulsar has not finished deleting the topic in time"
+        text = "Pulsar has not deleted the topic in time"
         return _refused(topic.name, topic.id, ErrorCode.REQUEST_TIMED_OUT, text)
     except KafkaError as error:
         return _refused(topic.name, topic.id, error.code, error.message)

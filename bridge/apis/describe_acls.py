@@ -1,4 +1,4 @@
-"""DescribeAcls: who may do what (KIP-140); SECURITY_DISABLED, as a Kafka without an authorizer answers.
+"""DescribeAcls: list access control entries (KIP-140); SECURITY_DISABLED, as a Kafka without an authorizer answers.
 
 v1 adds the pattern type (KIP-290); v2 is flexible; v3 knows user resources (KIP-373).
 """
@@ -12,12 +12,12 @@ from bridge.kafka.message import Int8, Int16, Int32, message, since
 
 LITERAL = 3
 NO_AUTHORIZER = "No Authorizer is configured."
-"""What CreateAcls and DeleteAcls say; tools look for it."""
+"""The text of CreateAcls and DeleteAcls as well; tools look for it."""
 
 
 @message
 class Request:
-    """Which entries to tell."""
+    """The entries to list."""
 
     resource_type_filter: Int8
     resource_name_filter: str | None
@@ -30,7 +30,7 @@ class Request:
 
 @message
 class Acl:
-    """One permission or prohibition."""
+    """One entry."""
 
     principal: str
     host: str
@@ -40,7 +40,7 @@ class Acl:
 
 @message
 class Resource:
-    """What the permissions are for."""
+    """A resource and its entries."""
 
     resource_type: Int8
     resource_name: str
@@ -59,7 +59,7 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Say that there are no access controls here: Pulsar's own hold for the bridge's login as a whole."""
+    """Answer SECURITY_DISABLED: Pulsar's own permissions apply to the bridge's login as a whole."""
     return Response(
         error_code=ErrorCode.SECURITY_DISABLED,
         error_message="No Authorizer is configured on the broker",

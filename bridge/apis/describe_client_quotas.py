@@ -1,4 +1,4 @@
-"""DescribeClientQuotas: the limits set for users, clients and addresses (KIP-546); here there are never any.
+"""DescribeClientQuotas: the limits set for users, clients and addresses (KIP-546); there are none.
 
 v1 is flexible.
 """
@@ -18,7 +18,7 @@ _MATCHES = {1: "MATCH_TYPE_DEFAULT", 2: "MATCH_TYPE_SPECIFIED"}
 
 @message
 class Component:
-    """Which entities of a type to tell."""
+    """The entities of one type to list."""
 
     entity_type: str
     match_type: Int8
@@ -27,7 +27,7 @@ class Component:
 
 @message
 class Request:
-    """Which entities to tell; `strict`: only those of exactly these types."""
+    """The entities to list; `strict`: only those of exactly these types."""
 
     components: list[Component]
     strict: bool
@@ -68,7 +68,7 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """There are none."""
+    """Answer that there are none."""
     for component in request.components:
         _check(component)
     types = [component.entity_type for component in request.components]

@@ -1,7 +1,7 @@
 """DescribeCluster: the cluster's id, controller and brokers (KIP-700).
 
-v1 adds the type of the endpoints, brokers or controllers (KIP-919); v2 may tell brokers that are not in service yet or
-any more (KIP-1073): here there are never any.
+v1 adds the type of the endpoints, brokers or controllers (KIP-919); v2 may list fenced
+brokers (KIP-1073), of which there are none.
 """
 
 from typing import Annotated
@@ -14,12 +14,12 @@ from bridge.kafka.message import Int8, Int16, Int32, message, since
 BROKERS, CONTROLLERS = 1, 2
 """Types of endpoints; there are no controllers here."""
 NO_OPERATIONS = -(2**31)
-"""Authorized operations that were not asked for."""
+"""The authorized operations, if they were not asked for."""
 
 
 @message
 class Request:
-    """What to tell."""
+    """What to describe."""
 
     include_cluster_authorized_operations: bool
     endpoint_type: Annotated[Int8, since(1)] = BROKERS

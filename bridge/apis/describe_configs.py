@@ -1,4 +1,4 @@
-"""DescribeConfigs: the settings of topics, brokers and groups (KIP-133).
+"""DescribeConfigs: the configs of topics, brokers and groups (KIP-133).
 
 v1 adds synonyms and sources, v3 documentation and types (KIP-569); v4 is flexible.
 """
@@ -22,7 +22,7 @@ from bridge.storage.topics.resources import ResourceType, is_number
 
 @message
 class RequestResource:
-    """A topic, broker or group, and which of its configs; null or none: all."""
+    """A topic, broker or group, and the configs to show; null or empty: all."""
 
     resource_type: Int8
     resource_name: str
@@ -31,7 +31,7 @@ class RequestResource:
 
 @message
 class Request:
-    """What to tell."""
+    """What to describe."""
 
     resources: list[RequestResource]
     include_synonyms: Annotated[bool, since(1)] = False
@@ -40,7 +40,7 @@ class Request:
 
 @message
 class Synonym:
-    """A value that holds where those before it are not set."""
+    """A value that applies if those before it are not set."""
 
     name: str
     value: str | None
@@ -81,8 +81,7 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Tell each config with its true value."""
-    # one that is asked for twice is told once
+    """Describe each resource once."""
     wanted = {(one.resource_type, one.resource_name): one for one in request.resources}.values()
     found = (_describe(resource, request, broker) for resource in wanted)
     return Response(results=await gathered(found))
@@ -120,7 +119,7 @@ async def _topic(name: str, broker: Broker) -> Sequence[ConfigEntry]:
 
 
 async def _broker(name: str, broker: Broker) -> Sequence[ConfigEntry]:
-    if name == "":  # what is set for all brokers at once: nothing ever
+    if name == "":  # dynamic configs of all brokers: there are none
         return ()
     node = broker.cluster.node
     _check_node(name, f"Unexpected broker id, expected {node.id} or empty string, but received {name}", broker)
@@ -141,7 +140,7 @@ async def _logger(name: str, broker: Broker) -> Sequence[ConfigEntry]:
 async def _client_metrics(name: str, broker: Broker) -> Sequence[ConfigEntry]:
     if name == "":
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
-    return ()  # nobody subscribes here to what clients measure (KIP-714)
+    return ()  # there are no subscriptions (KIP-714)
 
 
 async def _group(name: str, broker: Broker) -> Sequence[ConfigEntry]:

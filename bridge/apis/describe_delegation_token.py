@@ -1,6 +1,6 @@
-"""DescribeDelegationToken: the tokens there are (KIP-48); refused, as by a Kafka without log-in.
+"""DescribeDelegationToken: the tokens there are (KIP-48); refused, as by a Kafka without authentication.
 
-v2 is flexible; v3 tells who asked for a token (KIP-373).
+v2 is flexible; v3 adds the user that asked for a token (KIP-373).
 """
 
 from typing import Annotated
@@ -21,7 +21,7 @@ class Principal:
 
 @message
 class Request:
-    """Whose tokens to tell, null for all."""
+    """Whose tokens to list, null for all."""
 
     owners: list[Principal] | None
 

@@ -1,7 +1,7 @@
-"""DescribeLogDirs: how much each partition takes on disk (KIP-113).
+"""DescribeLogDirs: the size of each partition on disk (KIP-113).
 
-v2 is flexible; v3 adds an error code; v4 the sizes of the volume (KIP-827), which Pulsar's bookies keep to themselves.
-The one directory there is stands for the namespace: the data are spread over bookies.
+v2 is flexible; v3 adds an error code; v4 the sizes of the volume (KIP-827), which are unknown here.
+The only directory stands for the namespace, as the data are spread over bookies.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ class Topic:
 
 @message
 class Directory:
-    """A place for logs and what is in it."""
+    """A directory and what is in it."""
 
     error_code: Int16
     log_dir: str
@@ -62,7 +62,7 @@ class Directory:
 
 @message
 class Response:
-    """All places for logs."""
+    """All directories."""
 
     throttle_time_ms: Int32 = 0
     error_code: Annotated[Int16, since(3)] = 0
@@ -70,7 +70,7 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Tell each partition's stored bytes; as in Kafka, what does not exist is left out."""
+    """List each partition's stored bytes; as in Kafka, what does not exist is left out."""
     directory = directory_of(broker)
     wanted: dict[str, set[int] | None]
     try:
@@ -88,7 +88,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
 
 
 def directory_of(broker: Broker) -> str:
-    """The one directory there is: the namespace."""
+    """The only directory: the namespace."""
     return f"persistent://{broker.settings.pulsar.full_namespace}"
 
 

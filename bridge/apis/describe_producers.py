@@ -1,6 +1,6 @@
 """DescribeProducers: the idempotent producers that write to partitions (KIP-664).
 
-Told are those that write through this bridge and were seen in the last ten minutes; Pulsar keeps no list of them.
+Those that have written through this bridge in the last ten minutes are listed, as Pulsar has no list of them.
 """
 
 from bridge.api import Api, Broker, Session
@@ -21,14 +21,14 @@ class RequestTopic:
 
 @message
 class Request:
-    """The partitions whose producers to tell."""
+    """The partitions whose producers to list."""
 
     topics: list[RequestTopic]
 
 
 @message
 class Producer:
-    """A producer; −1 for what is not known of it, and for transactions."""
+    """A producer; −1 for what is unknown, and for transactions."""
 
     producer_id: Int64
     producer_epoch: Int32
@@ -65,7 +65,7 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Tell the producers of each partition."""
+    """List the producers of each partition."""
 
     async def topic(wanted: RequestTopic) -> ResponseTopic:
         found = (_partition(wanted.name, index, broker) for index in wanted.partition_indexes)

@@ -1,6 +1,6 @@
 """DescribeQuorum: the controllers that hold Kafka's metadata (KIP-595); there are none, Pulsar holds it.
 
-v1 adds when replicas were last in touch (KIP-836); v2 error texts, directories and listeners (KIP-853).
+v1 adds the times of replicas' last fetches (KIP-836); v2 error texts, directories and listeners (KIP-853).
 """
 
 from dataclasses import field
@@ -31,7 +31,7 @@ class RequestTopic:
 
 @message
 class Request:
-    """The partitions whose quorum to tell."""
+    """The partitions whose quorum to describe."""
 
     topics: list[RequestTopic]
 
@@ -97,7 +97,7 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Say that there is no quorum, by an error after which clients do not try again; no other topic ever has one."""
+    """Answer that there is no quorum, with an error that clients do not retry."""
     if any(topic.topic_name == CLUSTER_METADATA for topic in request.topics):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "There is no KRaft quorum here: Pulsar holds the metadata.")
     return Response(

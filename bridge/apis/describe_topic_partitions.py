@@ -13,7 +13,7 @@ from bridge.storage.topics.topic import Topic
 
 NO_OPERATIONS = -(2**31)
 MOST_PARTITIONS = 2000
-"""Of one answer, whatever the client asks (Kafka's max.request.partition.size.limit)."""
+"""The most in one answer, whatever the client asks for (Kafka's max.request.partition.size.limit)."""
 
 
 @message
@@ -25,7 +25,7 @@ class RequestTopic:
 
 @message
 class Cursor:
-    """A topic and the partition of it to begin with."""
+    """A topic, and its partition to begin with."""
 
     topic_name: str
     partition_index: Int32
@@ -33,7 +33,7 @@ class Cursor:
 
 @message
 class Request:
-    """The topics to tell, none for all, and from where on."""
+    """The topics to describe, none for all, and where to begin."""
 
     topics: list[RequestTopic]
     response_partition_limit: Int32 = 2000
@@ -77,7 +77,7 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Tell topics in the order of their names, until the page is full (`DescribeTopicPartitionsRequestHandler`)."""
+    """Describe topics in the order of their names until the page is full (`DescribeTopicPartitionsRequestHandler`)."""
     names = {topic.name for topic in request.topics} or set(await broker.topics.names())
     cursor = request.cursor
     if cursor is not None and (cursor.partition_index < 0 or (request.topics and cursor.topic_name not in names)):
@@ -91,7 +91,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         if isinstance(found, ErrorCode):
             if request.topics:
                 topics.append(_refused(name, found))
-            elif found is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # of all there are none may be left out
+            elif found is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # a topic that was just deleted is left out
                 raise KafkaError(found)
             continue
         first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
@@ -104,7 +104,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
 
 
 async def _found(names: list[str], broker: Broker) -> AsyncIterator[tuple[str, Topic | ErrorCode]]:
-    """Some are looked for at a time: most pages are full before the end."""
+    """The topics by name, found in chunks: most pages are full before the last."""
     async for some in in_chunks(names):
         for name, found in zip(some, await gathered(_find(name, broker) for name in some), strict=True):
             yield name, found
@@ -134,7 +134,7 @@ def _page(topic: Topic, indexes: range, broker: Broker) -> ResponseTopic:
                 leader_epoch=LEADER_EPOCH,
                 replica_nodes=[leader],
                 isr_nodes=[leader],
-                eligible_leader_replicas=[],  # not null, which the Java client stumbles over
+                eligible_leader_replicas=[],  # not null, on which the Java client fails
                 last_known_elr=[],
                 offline_replicas=[],
             )

@@ -43,7 +43,7 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Say of each that it is not known."""
+    """Answer for each that it is not known."""
     return Response(transaction_states=[_unknown(one) for one in request.transactional_ids])
 
 

@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials: which users can log in by SCRAM (KIP-554); here there are never any."""
+"""DescribeUserScramCredentials: users' SCRAM credentials (KIP-554); there are none."""
 
 from collections import Counter
 
@@ -16,14 +16,14 @@ class User:
 
 @message
 class Request:
-    """The users to tell, null or none for all."""
+    """The users to describe, null or none for all."""
 
     users: list[User] | None
 
 
 @message
 class Credential:
-    """A way in which a user can log in."""
+    """A credential."""
 
     mechanism: Int8
     iterations: Int32
@@ -31,7 +31,7 @@ class Credential:
 
 @message
 class Result:
-    """One user's ways, or why there are none."""
+    """One user's credentials, or why there are none."""
 
     user: str
     error_code: Int16
@@ -50,7 +50,7 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """There are none; of one asked for by name that is an error, as in Kafka."""
+    """Answer that there are none; for a user asked for by name that is an error, as in Kafka."""
     times = Counter(user.name for user in request.users or ())
     results = [_none(name, count) for name, count in times.items()]
     return Response(error_code=ErrorCode.NONE, error_message=None, results=results)

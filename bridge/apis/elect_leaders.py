@@ -25,7 +25,7 @@ class RequestTopic:
 
 @message
 class Request:
-    """Where to elect, null for everywhere."""
+    """The partitions, null for all."""
 
     election_type: Annotated[Int8, since(1)] = PREFERRED
     topic_partitions: list[RequestTopic] | None
@@ -34,7 +34,7 @@ class Request:
 
 @message
 class ResponsePartition:
-    """How one election went."""
+    """One partition's result."""
 
     partition_id: Int32
     error_code: Int16
@@ -59,7 +59,7 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Say that no election is needed, as Kafka does where the preferred replica leads."""
+    """Answer that no election is needed, as Kafka does where the preferred replica leads."""
     known = request.election_type in (PREFERRED, UNCLEAN)
 
     async def topic(wanted: RequestTopic) -> ResponseTopic:

@@ -1,4 +1,4 @@
-"""EndTxn: commit or abort a transaction (KIP-98); refused, for nobody has one.
+"""EndTxn: commit or abort a transaction (KIP-98); refused, as there are no transactions.
 
 v3 is flexible; v4 may answer TRANSACTION_ABORTABLE; v5 gives the producer its next epoch (both KIP-890).
 """
@@ -22,7 +22,7 @@ class Request:
 
 @message
 class Response:
-    """How it went, and the producer's id and epoch for its next transaction."""
+    """The result, and the producer's id and epoch for its next transaction."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16

@@ -1,4 +1,4 @@
-"""ExpireDelegationToken: let a token end sooner (KIP-48); refused, as by a Kafka without log-in.
+"""ExpireDelegationToken: let a token expire sooner (KIP-48); refused, as by a Kafka without authentication.
 
 v2 is flexible.
 """
@@ -19,7 +19,7 @@ class Request:
 
 @message
 class Response:
-    """Until when it lives."""
+    """When it expires."""
 
     error_code: Int16
     expiry_timestamp_ms: Int64

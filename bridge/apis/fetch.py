@@ -29,20 +29,21 @@ from bridge.storage.read.pending_reads import PendingReads, ReadRequest
 from bridge.worker_threads import WorkerThreads
 
 _READ_COMMITTED = 1
-_WITHOUT_SESSION = (0, -1)  # a full fetch: the first of a session that is wanted, or the end of any (KIP-227)
-_MOST_BYTES = 1 << 27  # of one batch, uncompressed
-_WHOLE_MESSAGE, _BATCHES, _ZSTD = 3, 4, 10
-"""The versions from which on the first message is whole whatever its size, records come in batches, and may be zstd."""
+_NO_SESSION_EPOCHS = (0, -1)  # a full fetch: it asks for a new session, or ends one (KIP-227)
+_MAX_BATCH_BYTES = 1 << 27  # of one uncompressed batch
+_WHOLE_MESSAGE_VERSION, _BATCHES_VERSION, _ZSTD_VERSION = 3, 4, 10
+"""The first versions in which the first message is never cut, records are in batches, and may be compressed by zstd."""
 
-
-_MOST_SHARED = 32 * 1024  # bytes of records in an answer that may be the same for others who waited for it
-_PAUSE_MS = 100  # that a client is asked to make where too many are waiting
-_LONG_LOOK, _RESTS = 0.001, 4  # seconds, and how often its own time a poll rests after a longer look
-_COLD_SECONDS = 2.0  # beyond `max_wait_ms`, for the first records from where they are not in memory
+_MAX_SHARED_BYTES = 32 * 1024
+"""The records in an answer that is kept for other clients that waited for the same records."""
+_THROTTLE_MS = 100  # throttle_time_ms, where too many Fetches wait
+_LONG_LOOK_SECONDS, _PAUSE_FACTOR = 0.001, 4
+"""After a look at its partitions that took longer, a Fetch pauses for this many times as long."""
+_COLD_SECONDS = 2.0  # beyond `max_wait_ms`, for the first records that are not in memory
 
 
 @dataclass(slots=True)
-class _Part:
+class _FetchPartition:
     """One partition of a request and what was found for it."""
 
     topic: str
@@ -51,42 +52,42 @@ class _Part:
     error: KafkaError | None = None
     records: list[bytes] = field(default_factory=list)
     read: bool = False
-    """Whether it was read where that takes time; what comes then comes to memory, while the log is followed."""
+    """Whether it was read by `PendingReads`; later records come to memory as long as the log is followed."""
 
     @property
-    def place(self) -> ReadRequest:
+    def position(self) -> ReadRequest:
         """Where to read."""
         return ReadRequest(self.topic, self.wanted.partition, self.wanted.fetch_offset)
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response | Encoded:
-    """Answer when there are `min_bytes`, an error, or `max_wait_ms` are over; waiting costs a future, not a poll."""
-    if request.session_epoch not in _WITHOUT_SESSION:  # none was ever given out
+    """Answer when there are `min_bytes`, an error, or `max_wait_ms` are over; waiting costs one future."""
+    if request.session_epoch not in _NO_SESSION_EPOCHS:  # no session was ever created
         return Response(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=[])
     loop = asyncio.get_running_loop()
     parts = await _parts(request, broker)
-    session.pending_reads.keep_only({part.place for part in parts})
-    patient = broker.waiting_fetches.acquire(len(parts))
-    wait = max(request.max_wait_ms, 0) / 1000 if patient else 0.0
-    poll = _Poll(request, broker, session, parts, loop.time() + wait)
+    session.pending_reads.keep_only({part.position for part in parts})
+    may_wait = broker.waiting_fetches.acquire(len(parts))
+    wait = max(request.max_wait_ms, 0) / 1000 if may_wait else 0.0
+    fetch = _PendingFetch(request, broker, session, parts, loop.time() + wait)
     try:
-        answer = await _wait(poll, parts, session)
+        answer = await _wait(fetch, parts, session)
     finally:
-        if patient:
+        if may_wait:
             broker.waiting_fetches.release(len(parts))
-    if not patient and isinstance(answer, Response):
-        answer.throttle_time_ms = _PAUSE_MS
+    if not may_wait and isinstance(answer, Response):
+        answer.throttle_time_ms = _THROTTLE_MS
     return answer
 
 
-async def _parts(request: Request, broker: Broker) -> list[_Part]:
-    """The partitions asked for, of two the last one, as in Kafka (`FullFetchContext`); opened, or with an error."""
+async def _parts(request: Request, broker: Broker) -> list[_FetchPartition]:
+    """The partitions asked for, opened or with an error; of duplicates the last, as in Kafka (`FullFetchContext`)."""
     wanted = {(topic.topic, one.partition): one for topic in request.topics for one in topic.partitions}
-    parts: list[_Part] = []
-    slow: list[_Part] = []
+    parts: list[_FetchPartition] = []
+    slow: list[_FetchPartition] = []
     async for chunk in in_chunks(list(wanted.items())):
         for (topic, _), one in chunk:
-            part = _Part(topic, one)
+            part = _FetchPartition(topic, one)
             parts.append(part)
             if not _open_nowait(part, broker):
                 slow.append(part)
@@ -95,20 +96,20 @@ async def _parts(request: Request, broker: Broker) -> list[_Part]:
     return parts
 
 
-async def _wait(poll: "_Poll", parts: list[_Part], session: Session) -> Response | Encoded:
+async def _wait(fetch: "_PendingFetch", parts: list[_FetchPartition], session: Session) -> Response | Encoded:
     loop = asyncio.get_running_loop()
     while True:
         grown: asyncio.Future[None] = loop.create_future()
         logs = [part.log for part in parts if part.log is not None]
-        # asked to be told before looking: nothing that comes in between is missed
+        # the waiter is added before looking, so that no record in between is missed
         for log in logs:
             log.end.add_waiter(grown)
         session.pending_reads.set_waiter(grown)
         try:
-            answer = await poll.look(loop.time())
+            answer = await fetch.try_answer(loop.time())
             if answer is not None:
                 return answer
-            timer = loop.call_at(poll.until, _wake, grown)
+            timer = loop.call_at(fetch.until, _wake, grown)
             try:
                 await grown
             finally:
@@ -116,13 +117,15 @@ async def _wait(poll: "_Poll", parts: list[_Part], session: Session) -> Response
         finally:
             for log in logs:
                 log.end.remove_waiter(grown)
-        await poll.rest()
+        await fetch.pause()
 
 
-class _Poll:
-    """One request until it has its answer; `until`: when it gets it whatever has been found."""
+class _PendingFetch:
+    """One request until it has its answer; `until`: when it is answered with what there is."""
 
-    def __init__(self, request: Request, broker: Broker, session: Session, parts: list[_Part], deadline: float) -> None:
+    def __init__(
+        self, request: Request, broker: Broker, session: Session, parts: list[_FetchPartition], deadline: float
+    ) -> None:
         self.until = deadline
         self._request = request
         self._shared = broker.shared_answers
@@ -131,20 +134,20 @@ class _Poll:
         self._parts = parts
         self._deadline = deadline
         self._version = session.api_version
-        self._most = min(request.max_bytes, broker.settings.kafka.max_fetch_bytes)
+        self._max_bytes = min(request.max_bytes, broker.settings.kafka.max_fetch_bytes)
         self._waited = False
-        self._rest = 0.0
+        self._pause_seconds = 0.0
 
-    async def rest(self) -> None:
-        """Wait until it may look again: who asks for many partitions may not look at all whenever one of them grows."""
-        if self._rest > _LONG_LOOK:
-            await asyncio.sleep(self._rest)
+    async def pause(self) -> None:
+        """Wait before the next look: a Fetch of many partitions does not look at all of them whenever one grows."""
+        if self._pause_seconds > _LONG_LOOK_SECONDS:
+            await asyncio.sleep(self._pause_seconds)
 
-    async def look(self, now: float) -> Response | Encoded | None:
-        """The answer, if it is due."""
+    async def try_answer(self, now: float) -> Response | Encoded | None:
+        """The answer, or None if it is not due yet."""
         request, parts, reads = self._request, self._parts, self._session.pending_reads
-        max_bytes = self._most
-        if self._version >= _WHOLE_MESSAGE:  # an old client takes a cut message for one that it can never have
+        max_bytes = self._max_bytes
+        if self._version >= _WHOLE_MESSAGE_VERSION:  # for older clients a cut message is one that is too large
             max_bytes = min(max_bytes, self._session.remaining_response_bytes() + reads.reserved)
         key = _key(request, parts, max_bytes, self._version) if self._waited else None
         shared = None if key is None else self._shared.get(key, max(request.min_bytes, 1))
@@ -154,19 +157,19 @@ class _Poll:
         began, under_way = time.perf_counter(), False
         async for chunk in in_chunks(parts):
             under_way |= _read(chunk, max_bytes, max(self._deadline - now, _COLD_SECONDS), reads)
-        self._rest = _RESTS * (time.perf_counter() - began)
+        self._pause_seconds = _PAUSE_FACTOR * (time.perf_counter() - began)
         found = sum(len(batch) for part in parts for batch in part.records)
         enough, self.until = min(request.min_bytes, max_bytes), self._deadline
         if under_way and not found:
             enough, self.until = max(enough, 1), self._deadline + _COLD_SECONDS
-        if found < enough and not _settled(parts) and now < self.until:
+        if found < enough and not _must_answer(parts) and now < self.until:
             return None
-        if self._version < _BATCHES:
+        if self._version < _BATCHES_VERSION:
             await gathered(_to_messages(part, self._version, max_bytes, self._threads) for part in parts)
-        elif self._version < _ZSTD:
+        elif self._version < _ZSTD_VERSION:
             _refuse_zstd(parts)
         response = await _response(request, parts, max_bytes)
-        if key is not None and 0 < found <= _MOST_SHARED and parts[0].error is None:
+        if key is not None and 0 < found <= _MAX_SHARED_BYTES and parts[0].error is None:
             return self._shared.put(key, found, fetch_wire.write(response, self._version))
         return response
 
@@ -176,9 +179,9 @@ def _wake(waiter: "asyncio.Future[None]") -> None:
         waiter.set_result(None)
 
 
-def _key(request: Request, parts: list[_Part], max_bytes: int, version: int) -> Hashable | None:
-    """All that the answer to a Fetch of one partition depends on; None for any other."""
-    if len(parts) != 1 or version < _BATCHES:
+def _key(request: Request, parts: list[_FetchPartition], max_bytes: int, version: int) -> Hashable | None:
+    """All that the answer to a Fetch of one partition depends on; None if the answer cannot be shared."""
+    if len(parts) != 1 or version < _BATCHES_VERSION:
         return None
     topic, wanted, log = parts[0].topic, parts[0].wanted, parts[0].log
     if log is None or wanted.fetch_offset >= log.end.offset:
@@ -188,13 +191,13 @@ def _key(request: Request, parts: list[_Part], max_bytes: int, version: int) -> 
     return log, log.end.offset, log.known_start, *place, limit, max_bytes, version, request.isolation_level
 
 
-def _settled(parts: list[_Part]) -> bool:
-    """Whether waiting is of no use: an error must be told at once, and without partitions nothing comes."""
+def _must_answer(parts: list[_FetchPartition]) -> bool:
+    """Whether to answer at once: there is an error, or there are no partitions."""
     return not parts or any(part.error is not None for part in parts)
 
 
-def _open_nowait(part: _Part, broker: Broker) -> bool:
-    """Open a partition of a topic that is known already; False where it has to be asked for."""
+def _open_nowait(part: _FetchPartition, broker: Broker) -> bool:
+    """Open a partition of a topic that is known already; False if Pulsar has to be asked."""
     topic = broker.topics.cached(part.topic)
     if topic is None:
         return False
@@ -206,7 +209,7 @@ def _open_nowait(part: _Part, broker: Broker) -> bool:
     return True
 
 
-async def _open(part: _Part, broker: Broker) -> None:
+async def _open(part: _FetchPartition, broker: Broker) -> None:
     try:
         part.log = await broker.topics.partition(part.topic, part.wanted.partition)
         check_epoch(part.wanted.current_leader_epoch)
@@ -214,15 +217,15 @@ async def _open(part: _Part, broker: Broker) -> None:
         part.error = error.bare()
 
 
-def _read(parts: Sequence[_Part], max_bytes: int, patience: float, reads: PendingReads) -> bool:
-    """Read every partition: those in memory at once, the others side by side; whether any read is under way."""
+def _read(parts: Sequence[_FetchPartition], max_bytes: int, first_timeout: float, reads: PendingReads) -> bool:
+    """Read every partition, those not in memory concurrently; whether any read is under way."""
     under_way = False
-    until = asyncio.get_running_loop().time() + TURN  # what takes longer is read as what is not in memory is
+    until = asyncio.get_running_loop().time() + TURN  # what takes longer is read like what is not in memory
     for part in parts:
-        log, place = part.log, part.place
+        log, position = part.log, part.position
         if log is None or part.error is not None:
             continue
-        if place not in reads:
+        if position not in reads:
             limit = max(min(part.wanted.partition_max_bytes, max_bytes), 1)  # at least one batch (KIP-74)
             found = log.read_nowait(part.wanted.fetch_offset, limit, until)
             if found is not None:
@@ -234,15 +237,15 @@ def _read(parts: Sequence[_Part], max_bytes: int, patience: float, reads: Pendin
             if not reads.can_start:
                 under_way = True
                 continue
-            reads.start(place, log, limit, patience, max_bytes)
+            reads.start(position, log, limit, first_timeout, max_bytes)
         under_way |= _take(part, reads)
     return under_way
 
 
-def _take(part: _Part, reads: PendingReads) -> bool:
-    """Take over what a read has found; True where it has not yet."""
+def _take(part: _FetchPartition, reads: PendingReads) -> bool:
+    """Take the result of a read; True if it is still under way."""
     try:
-        found = reads.take(part.place)
+        found = reads.take(part.position)
     except KafkaError as error:
         part.error = error.bare()
         return False
@@ -253,8 +256,8 @@ def _take(part: _Part, reads: PendingReads) -> bool:
     return False
 
 
-async def _to_messages(part: _Part, version: int, max_bytes: int, threads: WorkerThreads) -> None:
-    """Turn what was found into messages that the version knows, the last one cut where the limit is, as by Kafka."""
+async def _to_messages(part: _FetchPartition, version: int, max_bytes: int, threads: WorkerThreads) -> None:
+    """Convert what was found to messages of the version's magic, the last one cut at the limit, as Kafka does."""
     limit = max(min(part.wanted.partition_max_bytes, max_bytes), 0)
     offset = part.wanted.fetch_offset
     try:
@@ -262,11 +265,11 @@ async def _to_messages(part: _Part, version: int, max_bytes: int, threads: Worke
             with translated():
                 data = await threads.run(_messages, part.records, version, offset, limit)
                 if data:
-                    if version >= _WHOLE_MESSAGE:
+                    if version >= _WHOLE_MESSAGE_VERSION:
                         limit = max(limit, message_sets.size_of_first(data))
                     part.records = [data[:limit]]
                     return
-                # nothing from the offset on is left in these batches (compaction): old clients do not see them pass
+                # these batches have no record from the offset on (compaction): old clients cannot skip them
                 last = codec.read_header(entries.split(memoryview(part.records[-1]))[-1])
             offset = last.base_offset + last.last_offset_delta + 1
             part.records = await part.log.read(offset, limit, 0.0)
@@ -274,10 +277,10 @@ async def _to_messages(part: _Part, version: int, max_bytes: int, threads: Worke
         part.error = error.bare()
 
 
-def _refuse_zstd(parts: list[_Part]) -> None:
-    """Topics whose own compression.type is zstd are not for clients of these versions (KIP-110).
+def _refuse_zstd(parts: list[_FetchPartition]) -> None:
+    """Refuse topics whose own compression.type is zstd to clients of these versions (KIP-110).
 
-    What producers have compressed so of their own accord they get, as from Kafka: they may know it all the same.
+    Batches that producers have compressed by zstd are sent, as Kafka does: the client may support it all the same.
     """
     for part in parts:
         if part.log is not None and part.log.plan.codec is KafkaCodec.ZSTD:
@@ -286,11 +289,11 @@ def _refuse_zstd(parts: list[_Part]) -> None:
 
 def _messages(batches: list[bytes], version: int, offset: int, limit: int) -> bytes:
     magic = 0 if version < 2 else 1
-    return message_sets.from_batches(b"".join(batches), magic, offset, max(limit, 1), _MOST_BYTES)
+    return message_sets.from_batches(b"".join(batches), magic, offset, max(limit, 1), _MAX_BATCH_BYTES)
 
 
-async def _response(request: Request, parts: list[_Part], max_bytes: int) -> Response:
-    """The answer within `max_bytes`; the first batch found goes out whatever its size (KIP-74)."""
+async def _response(request: Request, parts: list[_FetchPartition], max_bytes: int) -> Response:
+    """The answer within `max_bytes`; the first batch is sent whatever its size (KIP-74)."""
     left = max_bytes
     nothing_yet = True
     answers: dict[str, list[ResponsePartition]] = {topic.topic: [] for topic in request.topics}
@@ -306,7 +309,7 @@ async def _response(request: Request, parts: list[_Part], max_bytes: int) -> Res
     return Response(responses=[ResponseTopic(topic=name, partitions=found) for name, found in answers.items()])
 
 
-def _answer(part: _Part, records: Iterable[bytes], isolation_level: int) -> ResponsePartition:
+def _answer(part: _FetchPartition, records: Iterable[bytes], isolation_level: int) -> ResponsePartition:
     index = part.wanted.partition
     if part.error is not None or part.log is None:
         code = ErrorCode.UNKNOWN_SERVER_ERROR if part.error is None else part.error.code

@@ -2,7 +2,7 @@
 
 v1 adds transactions' coordinators (key type 1); v3 is flexible; v4 takes and answers several keys (KIP-699); v5 may
 answer TRANSACTION_ABORTABLE (KIP-890); v6 adds the state of share groups (key type 2, KIP-932).
-librdkafka takes a server without this API for one that knows no lz4, and stops compressing without a word.
+librdkafka takes a server without this API for one without lz4, and silently stops compressing.
 """
 
 from dataclasses import field
@@ -53,8 +53,8 @@ class Response:
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Name this node for every group and transactional id.
 
-    Transactions are refused by InitProducerId alone: clients look for their coordinator again and again, or say no more
-    than that there is none.
+    Transactions are refused only by InitProducerId: if they were refused here, clients would look for their coordinator
+    again and again, or report only that there is none.
     """
     found = [_find(key, request.key_type, broker) for key in request.coordinator_keys or [request.key]]
     if request.coordinator_keys:
@@ -67,7 +67,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
 
 def _find(key: str, key_type: int, broker: Broker) -> Coordinator:
     if key_type not in (GROUP, TRANSACTION):
-        # share groups are not served: as a Kafka without them answers
+        # share groups are not supported: the answer is that of a Kafka without them
         error = ErrorCode.INVALID_REQUEST
         text = None if key_type == SHARE else error.text
         return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error, error_message=text)

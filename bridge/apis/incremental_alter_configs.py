@@ -1,6 +1,6 @@
 """IncrementalAlterConfigs: change single configs of a topic (KIP-339).
 
-v1 is flexible. Either all changes of a resource are made or none.
+v1 is flexible. All changes of a resource are made, or none.
 """
 
 from collections import Counter
@@ -39,7 +39,7 @@ class Request:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Change each topic; the answer comes when Pulsar goes by it."""
+    """Change each topic; the answer is sent when Pulsar applies it."""
     times = Counter((one.resource_type, one.resource_name) for one in request.resources)
 
     async def alter(resource: Resource) -> Result:

@@ -1,6 +1,6 @@
 """InitProducerId: give an idempotent or transactional producer its id and epoch.
 
-v2 is flexible; v3 lets a producer bring its id and epoch along to go on with them (KIP-360); v4 may answer
+v2 is flexible; v3 lets a producer send its id and epoch to continue with them (KIP-360); v4 may answer
 PRODUCER_FENCED, v5 TRANSACTION_ABORTABLE (KIP-890).
 """
 
@@ -15,12 +15,13 @@ from bridge.kafka.message import Int16, Int32, Int64, message, since
 
 _log = log.get(__name__)
 
-_PATIENCE = 10.0  # seconds; whatever keeps Pulsar from answering, clients are to ask again, as code 14 has them do
+_TIMEOUT_SECONDS = 10.0
+"""After it clients are told to ask again (COORDINATOR_LOAD_IN_PROGRESS)."""
 
 
 @message
 class Request:
-    """A producer that wants an id, or goes on with the one it has."""
+    """A producer that needs an id, or continues with the one it has."""
 
     transactional_id: str | None
     transaction_timeout_ms: Int32
@@ -39,17 +40,17 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Give out an id; transactions are refused.
+    """Assign an id; transactions are refused.
 
-    A producer that brings its id along (KIP-360: it has met an error it cannot order its records after) gets a new one,
-    as from a broker that forgot it.
+    A producer that sends its id (KIP-360: after an error its records may be out of order) gets a new one, as from a
+    broker that has forgotten it.
     """
     if request.transactional_id == "" or (request.producer_id < 0) != (request.producer_epoch < 0):
         return Response(error_code=ErrorCode.INVALID_REQUEST, producer_epoch=-1)
     if request.transactional_id is not None:
         return Response(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, producer_epoch=-1)
     try:
-        async with asyncio.timeout(_PATIENCE):
+        async with asyncio.timeout(_TIMEOUT_SECONDS):
             producer_id = await broker.topics.producer_ids.next()
     except (KafkaError, TimeoutError) as error:
         _log.warning("! no producer id", extra={"error": str(error) or "Pulsar does not answer"})

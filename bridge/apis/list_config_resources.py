@@ -1,6 +1,6 @@
 """ListConfigResources: what has configs, by name (KIP-1142).
 
-v0 lists the subscriptions to clients' metrics alone (KIP-1000), of which there are none; v1 every type.
+v0 lists only subscriptions to clients' metrics (KIP-1000), of which there are none; v1 lists every type.
 """
 
 from dataclasses import field
@@ -22,7 +22,7 @@ class Request:
 
 @message
 class Resource:
-    """Something that has configs."""
+    """A resource that has configs."""
 
     resource_name: str
     resource_type: Annotated[Int8, since(1)] = ResourceType.CLIENT_METRICS
@@ -30,7 +30,7 @@ class Resource:
 
 @message
 class Response:
-    """All that have."""
+    """All resources that have configs."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16
@@ -38,7 +38,7 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """List them; subscriptions and groups have no configs of their own here, and are not there."""
+    """List them; subscriptions and groups have no configs of their own here, and are not listed."""
     node = str(broker.cluster.node.id)
     types = request.resource_types or (list(ResourceType) if session.api_version else [ResourceType.CLIENT_METRICS])
     found: list[Resource] = []

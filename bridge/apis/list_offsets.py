@@ -1,9 +1,9 @@
 """ListOffsets: the offset of a partition's first or last record, or of the first one at or after a time.
 
-v0 gives a list of offsets, at which log segments begin; v1 one offset and its timestamp; v2 adds the isolation level
+v0 returns a list of offsets at which log segments begin; v1 one offset and its timestamp; v2 adds the isolation level
 and throttle_time_ms; v4 leader epochs; v6 is flexible; v7 allows the timestamp -3, the record with the highest
-timestamp (KIP-734), v8 -4, the first record on the broker's own disk (KIP-405), v9 -5, the last record elsewhere
-(KIP-1005); v10 adds a time-out for what is elsewhere (KIP-1075), of which there is nothing.
+timestamp (KIP-734), v8 -4, the first record on the broker's own disk (KIP-405), v9 -5, the last record in
+remote storage (KIP-1005); v10 adds a timeout for remote storage (KIP-1075), of which there is none.
 """
 
 from collections import Counter
@@ -25,7 +25,7 @@ MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 _SINCE = {LATEST: 0, EARLIEST: 0, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
-"""The versions from which on these mean something."""
+"""The first versions that have these."""
 _NEVER = 1 << 15
 
 
@@ -86,7 +86,7 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Look each partition's offset up; the ends come from memory, times are searched for in Pulsar."""
+    """Look up each partition's offset; times are searched for in Pulsar."""
 
     version = session.api_version
     times = Counter[tuple[str, int]]()
@@ -132,7 +132,7 @@ async def _find(log: PartitionLog, timestamp: int) -> TimeOffset | None:
     """Without transactions the last stable offset is the high watermark, whatever the isolation level."""
     if timestamp == LATEST:
         return TimeOffset(await log.latest(), -1)
-    if timestamp in (EARLIEST, EARLIEST_LOCAL):  # what Pulsar has offloaded is read as what it has not
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):  # what Pulsar has offloaded is read like the rest
         return TimeOffset(await log.earliest(), -1)
     if timestamp == LATEST_TIERED:  # as a Kafka without remote storage
         return None
@@ -153,9 +153,9 @@ async def _partition_v0(name: str, wanted: RequestPartition, broker: Broker) -> 
 
 
 async def _find_before(log: PartitionLog, timestamp: int) -> list[int]:
-    """The beginnings of the segments that were full at that time and the log's end, newest first.
+    """The first offsets of the segments that were full at that time, and the log end, newest first.
 
-    As `UnifiedLog.legacyFetchOffsetsBefore` for a log of two segments, the second one beginning with the first record
+    As `UnifiedLog.legacyFetchOffsetsBefore` for a log of two segments, of which the second begins with the first record
     at or after the time.
     """
     start = await log.earliest()

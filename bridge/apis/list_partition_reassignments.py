@@ -1,6 +1,6 @@
-"""ListPartitionReassignments: partitions that are being moved between brokers (KIP-455); here there are never any.
+"""ListPartitionReassignments: partitions that are being moved between brokers (KIP-455); there are none.
 
-Pulsar places data itself, bookie by bookie, and clients have no part in it.
+Pulsar places data itself, and clients have no influence on it.
 """
 
 from dataclasses import field
@@ -28,7 +28,7 @@ class Request:
 
 @message
 class ResponsePartition:
-    """A partition on the move."""
+    """A partition that is being moved."""
 
     partition_index: Int32
     replicas: list[Int32]
@@ -38,7 +38,7 @@ class ResponsePartition:
 
 @message
 class ResponseTopic:
-    """A topic's partitions on the move."""
+    """A topic's partitions that are being moved."""
 
     name: str
     partitions: list[ResponsePartition]
@@ -46,7 +46,7 @@ class ResponseTopic:
 
 @message
 class Response:
-    """Everything on the move."""
+    """All partitions that are being moved."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16
@@ -55,7 +55,7 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Nothing is on the move."""
+    """Answer that there are none."""
     return Response(error_code=ErrorCode.NONE)
 
 

@@ -1,6 +1,6 @@
 """ListTransactions: the transactional ids that this node coordinates (KIP-664); there are none.
 
-v1 chooses by duration (KIP-994), v2 by a pattern (KIP-1152).
+v1 adds a filter by duration (KIP-994), v2 one by a pattern (KIP-1152).
 """
 
 import re
@@ -47,7 +47,7 @@ class State:
 
 @message
 class Response:
-    """The transactional ids, and the states asked for that are none."""
+    """The transactional ids, and those of the states asked for that do not exist."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16
@@ -56,7 +56,7 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """There are none."""
+    """Answer that there are none."""
     if request.transactional_id_pattern:
         try:
             re.compile(request.transactional_id_pattern)

@@ -24,7 +24,7 @@ from bridge.storage.topics.topic import Topic
 FLEXIBLE = 9
 BY_ID = 12
 NO_OPERATIONS = -(2**31)
-"""Authorized operations that were not asked for."""
+"""The authorized operations, if they were not asked for."""
 
 
 @message
@@ -94,7 +94,7 @@ class Response:
 
 
 def read(body: memoryview, version: int) -> Request:
-    """As described above; in v0, which knows no null, an empty list asks for all topics."""
+    """Decode a request; in v0, which has no null, an empty list asks for all topics."""
     request, _ = messages.decode_prefix(Request, body, version, version >= FLEXIBLE)
     if version == 0 and not request.topics:
         request.topics = None
@@ -102,18 +102,17 @@ def read(body: memoryview, version: int) -> Request:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Describe the topics asked for, creating those that the client and the settings let be created."""
+    """Describe the topics asked for, and create missing ones if the client and the settings allow it."""
     found: Sequence[Topic | ResponseTopic]
     if request.topics is None:
         found = await broker.topics.all()
     else:
         create = request.allow_auto_topic_creation and broker.settings.kafka.auto_create_topics
         version = session.api_version
-        # one that is asked for twice is told once, as by Kafka
+        # duplicates are answered once, as by Kafka
         wanted = {(one.topic_id, one.name): one async for one in in_turns(request.topics)}.values()
         found = await gathered(_find(one, version, create, broker) for one in wanted)
-    # Leaders and brokers are of one view of the cluster: kafka-python 3.0 hangs when it is told of a leader that is no
-    # broker.
+    # Leaders and brokers are of one view of the cluster: kafka-python 3.0 hangs if a leader is not among the brokers.
     cluster = broker.cluster
     topics = [_describe(one, cluster) if isinstance(one, Topic) else one async for one in in_turns(found)]
     return Response(
@@ -129,7 +128,7 @@ async def _find(wanted: RequestTopic, version: int, create: bool, broker: Broker
         return await _find_by_id(wanted.topic_id, broker)
     name = wanted.name or ""
     try:
-        if wanted.topic_id != ZERO_UUID:  # the request has a place for it already, but no version before means it
+        if wanted.topic_id != ZERO_UUID:  # the field exists before v12, but has no meaning
             raise KafkaError(ErrorCode.INVALID_REQUEST)
         names.check(name)
         topic = await broker.topics.get(name)
@@ -179,7 +178,7 @@ API = Api(
     request=Request,
     response=Response,
     read=read,
-    closes_on_error=True,  # Kafka has one error there, REBOOTSTRAP_REQUIRED (KIP-1102); the Java client knows no other
+    closes_on_error=True,  # the only error there is REBOOTSTRAP_REQUIRED (KIP-1102); the Java client looks for no other
     read_only=True,
     limits=(
         RequestLimit(

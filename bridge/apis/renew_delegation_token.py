@@ -1,4 +1,4 @@
-"""RenewDelegationToken: let a token live longer (KIP-48); refused, as by a Kafka without log-in.
+"""RenewDelegationToken: let a token expire later (KIP-48); refused, as by a Kafka without authentication.
 
 v2 is flexible.
 """
@@ -19,7 +19,7 @@ class Request:
 
 @message
 class Response:
-    """Until when it lives."""
+    """When it expires."""
 
     error_code: Int16
     expiry_timestamp_ms: Int64

@@ -1,4 +1,4 @@
-"""SaslAuthenticate: log in (KIP-152); ILLEGAL_SASL_STATE, as Kafka answers where nobody has to.
+"""SaslAuthenticate: authenticate (KIP-152); ILLEGAL_SASL_STATE, as from a Kafka without authentication.
 
 v1 adds the lifetime of the session (KIP-368); v2 is flexible.
 """
@@ -29,7 +29,7 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Say that nobody has to log in (`KafkaApis.handleSaslAuthenticateRequest`)."""
+    """Refuse, as there is no authentication (`KafkaApis.handleSaslAuthenticateRequest`)."""
     text = "SaslAuthenticate request received after successful authentication"
     raise KafkaError(ErrorCode.ILLEGAL_SASL_STATE, text)
 

@@ -1,7 +1,7 @@
-"""SaslHandshake: choose a mechanism to log in with; ILLEGAL_SASL_STATE, as Kafka answers where nobody has to log in.
+"""SaslHandshake: choose a mechanism; ILLEGAL_SASL_STATE, as from a Kafka without authentication.
 
-A client that is set up to log in is told so at once. Without this API librdkafka takes the bridge for a broker older
-than 0.10.
+A client that is configured to authenticate gets the error at once. Without this API librdkafka takes the bridge for a
+broker older than 0.10.
 """
 
 from bridge.api import Api, Broker, Session
@@ -18,14 +18,14 @@ class Request:
 
 @message
 class Response:
-    """Whether it may, and the mechanisms there are."""
+    """Whether it is enabled, and those that are."""
 
     error_code: Int16
     mechanisms: list[str]
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Say that this listener has no log-in (`KafkaApis.handleSaslHandshakeRequest`)."""
+    """Refuse, as this listener has no authentication (`KafkaApis.handleSaslHandshakeRequest`)."""
     return Response(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=[])
 
 

@@ -1,4 +1,4 @@
-"""TxnOffsetCommit: commit a group's offsets in a transaction (KIP-98); refused, for nobody has one.
+"""TxnOffsetCommit: commit a group's offsets in a transaction (KIP-98); refused, as there are no transactions.
 
 v2 adds committed_leader_epoch; v3 is flexible and names the member (KIP-447); v4 may answer TRANSACTION_ABORTABLE, and
 v5 adds the group to the transaction (both KIP-890).
@@ -45,7 +45,7 @@ class Request:
 
 @message
 class ResponsePartition:
-    """How one went."""
+    """One partition's result."""
 
     partition_index: Int32
     error_code: Int16
@@ -61,7 +61,7 @@ class ResponseTopic:
 
 @message
 class Response:
-    """How each went."""
+    """The results."""
 
     throttle_time_ms: Int32 = 0
     topics: list[ResponseTopic]

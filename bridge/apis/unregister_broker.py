@@ -1,4 +1,4 @@
-"""UnregisterBroker: forget a broker that is gone for good (KIP-500); a bridge that is gone is forgotten by itself."""
+"""UnregisterBroker: remove a broker that was stopped permanently (KIP-500); refused, as bridges are not registered."""
 
 from bridge.api import Api, Broker, Session
 from bridge.errors import KafkaError
@@ -15,7 +15,7 @@ class Request:
 
 @message
 class Response:
-    """How it went."""
+    """The result."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16
@@ -23,10 +23,12 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Refuse: a broker that is there cannot be forgotten, another one is not known."""
+    """Refuse: this node is running, and any other is not known."""
     node = request.broker_id
     if any(one.id == node for one in broker.cluster.nodes):
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Broker ID {node} is running: it is gone when it is stopped.")
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"Broker ID {node} is running: it is unregistered when it is stopped."
+        )
     raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {node} is not currently registered")
 
 

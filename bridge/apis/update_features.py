@@ -1,4 +1,4 @@
-"""UpdateFeatures: switch a cluster's features to other versions (KIP-584); there are none to switch.
+"""UpdateFeatures: change the versions of a cluster's features (KIP-584); there are none.
 
 v1 adds upgrade types and validate_only (KIP-778); v2 has one error for the whole request.
 """
@@ -16,7 +16,7 @@ UPGRADE_TYPES = (1, 2, 3)
 
 @message
 class Update:
-    """A feature and its version to be."""
+    """A feature and its wanted version."""
 
     feature: str
     max_version_level: Int16
@@ -26,7 +26,7 @@ class Update:
 
 @message
 class Request:
-    """What to switch."""
+    """What to change."""
 
     timeout_ms: Int32 = 60_000
     feature_updates: list[Update]
@@ -35,7 +35,7 @@ class Request:
 
 @message
 class Result:
-    """What became of one feature."""
+    """One feature's result."""
 
     feature: str
     error_code: Int16
@@ -44,7 +44,7 @@ class Result:
 
 @message
 class Response:
-    """What became of the request and, up to v1, of each feature."""
+    """The result of the request and, up to v1, of each feature."""
 
     throttle_time_ms: Int32 = 0
     error_code: Int16
@@ -53,7 +53,7 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Say of the first feature that it is not known, as Kafka's FeatureControlManager does of those that are not."""
+    """Refuse the first feature as unknown, as Kafka's FeatureControlManager does with unknown ones."""
     for update in request.feature_updates:
         text = f"Invalid update version {update.max_version_level} for feature {update.feature}. {_why(update, broker)}"
         first = "The update failed for all features since the following feature had an error: "

@@ -1,6 +1,6 @@
 """WriteTxnMarkers: end a transaction in the partitions that it has written to (KIP-98); there are no transactions.
 
-Brokers send it to each other, and `kafka-transactions abort` for a transaction that its coordinator has forgotten
+Brokers send it to each other. `kafka-transactions abort` sends it for a transaction that its coordinator has forgotten
 (KIP-664). v1 is flexible.
 """
 
@@ -39,7 +39,7 @@ class Request:
 
 @message
 class ResponsePartition:
-    """How one went."""
+    """One partition's result."""
 
     partition_index: Int32
     error_code: Int16
@@ -63,13 +63,13 @@ class ResponseMarker:
 
 @message
 class Response:
-    """How each went."""
+    """The results."""
 
     markers: list[ResponseMarker]
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Say of each partition that there is none such, or nothing in it to end."""
+    """Refuse each partition: it does not exist, or has no transaction."""
 
     async def marker(wanted: RequestMarker) -> ResponseMarker:
         topics = await gathered(_topic(one, broker) for one in wanted.topics)

@@ -14,7 +14,7 @@ from tests.support.bridges import BridgeThread
 from tests.support.pulsar import PulsarAddress
 
 
-def test_all_at_once_replaces_what_is_not_named(bridge: BridgeThread, pulsar: PulsarAddress) -> None:
+def test_configs_that_are_not_named_return_to_their_defaults(bridge: BridgeThread, pulsar: PulsarAddress) -> None:
     topic, _ = create(bridge, {"retention.ms": "60000", "segment.ms": "5"})
     config = alter_configs.Config(name="segment.ms", value="6")
     resource = alter_configs.Resource(resource_type=ResourceType.TOPIC, resource_name=topic, configs=[config])

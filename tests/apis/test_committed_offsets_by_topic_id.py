@@ -58,7 +58,7 @@ def test_an_offset_is_committed_and_fetched_by_id(bridge: BridgeThread) -> None:
     assert fetched(bridge, group) == [(topic_id, 7, 0)]
 
 
-def test_no_client_commits_to_a_topic_that_took_the_place_of_another(bridge: BridgeThread) -> None:
+def test_commits_to_a_deleted_topic_do_not_reach_a_new_one_of_its_name(bridge: BridgeThread) -> None:
     group, name = unique("ids"), unique("ids")
     old = created(bridge, name)
     assert commit(bridge, group, (old, 7)) == [(old, 0)]
@@ -69,7 +69,7 @@ def test_no_client_commits_to_a_topic_that_took_the_place_of_another(bridge: Bri
     assert fetched(bridge, group, old, new) == [(old, -1, ErrorCode.UNKNOWN_TOPIC_ID), (new, -1, 0)]
 
 
-def test_of_all_topics_those_that_are_gone_are_left_out(bridge: BridgeThread) -> None:
+def test_deleted_topics_are_left_out_of_all_topics(bridge: BridgeThread) -> None:
     group, stays, goes = unique("ids"), created(bridge, unique("stays")), created(bridge, unique("goes"))
     commit(bridge, group, (stays, 1), (goes, 2))
     assert sorted(fetched(bridge, group)) == sorted([(stays, 1, 0), (goes, 2, 0)])

@@ -1,4 +1,4 @@
-"""More partitions for a topic: usable when the answer comes, seen by those who are there already."""
+"""CreatePartitions: new partitions can be used when the answer comes, and present clients find them."""
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
@@ -85,14 +85,14 @@ def test_assignments_must_fit(bridge: BridgeThread) -> None:
     assert count_of(bridge, topic) == 2
 
 
-def test_trying_makes_nothing(bridge: BridgeThread) -> None:
+def test_validate_only_creates_nothing(bridge: BridgeThread) -> None:
     topic = make(bridge)
     assert grow(bridge, topic, 2, validate_only=True) == ErrorCode.NONE
     assert grow(bridge, topic, 1, validate_only=True) == ErrorCode.INVALID_PARTITIONS
     assert count_of(bridge, topic) == 1
 
 
-def test_a_topic_without_partitions_stays_so(bridge: BridgeThread, pulsar: PulsarAddress) -> None:
+def test_a_topic_without_partitions_gets_none(bridge: BridgeThread, pulsar: PulsarAddress) -> None:
     topic = unique("grow")
     pulsar.admin("PUT", f"persistent/{bridge.namespace}/{topic}")
     assert grow(bridge, topic, 2) == ErrorCode.INVALID_PARTITIONS

@@ -17,7 +17,7 @@ from tests.support.bridges import BridgeThread
 from tests.support.pulsar import PrivatePulsar, PulsarAddress
 
 
-def test_a_topic_made_with_configs_has_pulsar_s_policies(bridge: BridgeThread, pulsar: PulsarAddress) -> None:
+def test_a_topic_created_with_configs_has_pulsar_s_policies(bridge: BridgeThread, pulsar: PulsarAddress) -> None:
     asked: dict[str, str | None] = {
         "retention.ms": "90000",
         "retention.bytes": "1",
@@ -34,7 +34,7 @@ def test_a_topic_made_with_configs_has_pulsar_s_policies(bridge: BridgeThread, p
 
 
 @pytest.mark.parametrize("validate_only", [True, False])
-def test_a_topic_is_not_made_with_configs_that_cannot_be_had(bridge: BridgeThread, validate_only: bool) -> None:
+def test_a_topic_is_not_created_with_unsupported_configs(bridge: BridgeThread, validate_only: bool) -> None:
     topic, answer = create(bridge, {"retention.ms": "1000", "compression.type": "brotli"}, validate_only=validate_only)
     assert answer.error_code == ErrorCode.INVALID_CONFIG
     assert "compression.type" in answer.error_message

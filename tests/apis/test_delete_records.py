@@ -1,4 +1,4 @@
-"""Deleted records: no client reads them any more, and nothing above them is lost."""
+"""DeleteRecords: no client of any bridge reads deleted records, and no other record is lost."""
 
 from collections.abc import Callable
 
@@ -62,7 +62,7 @@ def read(bridge: BridgeThread, topic: str, count: int, start: int = OFFSET_BEGIN
         consumer.close()
 
 
-def test_a_log_begins_where_it_was_told_to(bridge: BridgeThread) -> None:
+def test_the_log_starts_at_the_given_offset(bridge: BridgeThread) -> None:
     topic = fill(bridge)
     assert delete(bridge, topic, 42) == (ErrorCode.NONE, 42)
     assert (offset_at(bridge, topic, -2), offset_at(bridge, topic, -1)) == (42, 100)
@@ -73,7 +73,7 @@ def test_a_log_begins_where_it_was_told_to(bridge: BridgeThread) -> None:
     assert offset_at(bridge, topic, START + 50_000) == 50
 
 
-def test_a_start_never_goes_back(bridge: BridgeThread) -> None:
+def test_the_log_start_never_decreases(bridge: BridgeThread) -> None:
     topic = fill(bridge)
     assert delete(bridge, topic, 42) == (ErrorCode.NONE, 42)
     assert delete(bridge, topic, 0) == (ErrorCode.NONE, 42)
@@ -81,7 +81,7 @@ def test_a_start_never_goes_back(bridge: BridgeThread) -> None:
     assert delete(bridge, topic, 43) == (ErrorCode.NONE, 43)
 
 
-def test_other_bridges_and_later_ones_know(bridge_with: Callable[..., BridgeThread]) -> None:
+def test_other_bridges_have_the_new_log_start(bridge_with: Callable[..., BridgeThread]) -> None:
     first = bridge_with()
     topic = fill(first)
     assert delete(first, topic, 42) == (ErrorCode.NONE, 42)
@@ -91,7 +91,7 @@ def test_other_bridges_and_later_ones_know(bridge_with: Callable[..., BridgeThre
     assert delete(later, topic, 10) == (ErrorCode.NONE, 42)
 
 
-def test_everything_goes_and_offsets_go_on(bridge: BridgeThread) -> None:
+def test_all_records_are_deleted_and_offsets_continue(bridge: BridgeThread) -> None:
     topic = fill(bridge)
     assert delete(bridge, topic, -1) == (ErrorCode.NONE, 100)
     assert (offset_at(bridge, topic, -2), offset_at(bridge, topic, -1)) == (100, 100)
@@ -100,7 +100,7 @@ def test_everything_goes_and_offsets_go_on(bridge: BridgeThread) -> None:
     assert read(bridge, topic, 3) == [(100, b"0"), (101, b"1"), (102, b"2")]
 
 
-def test_what_pulsar_still_has_below_the_start_goes_with_its_ledger(
+def test_pulsar_deletes_the_ledgers_below_the_log_start(
     bridge_with: Callable[..., BridgeThread], pulsar: PulsarAddress
 ) -> None:
     first = bridge_with()
@@ -117,7 +117,7 @@ def test_what_pulsar_still_has_below_the_start_goes_with_its_ledger(
     assert read(later, topic, 1) == [(100, b"0")]
 
 
-def test_an_empty_log_has_nothing_to_lose(bridge: BridgeThread) -> None:
+def test_deleting_from_an_empty_log_changes_nothing(bridge: BridgeThread) -> None:
     topic = fill(bridge, 0)
     assert delete(bridge, topic, -1) == (ErrorCode.NONE, 0)
     assert delete(bridge, topic, 0) == (ErrorCode.NONE, 0)

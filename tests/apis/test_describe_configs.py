@@ -61,7 +61,7 @@ def test_another_bridge_shows_the_same(
     assert values(bridge_with(), topic) == values(first, topic)
 
 
-def test_a_broker_tells_its_own_settings_and_takes_none(bridge: BridgeThread) -> None:
+def test_a_broker_shows_its_settings_and_refuses_changes(bridge: BridgeThread) -> None:
     node = str(bridge.settings.kafka.node_id)
     configs = described(bridge, node, resource_type=ResourceType.BROKER)
     assert len(configs) > 10
@@ -87,7 +87,7 @@ def test_a_broker_tells_its_own_settings_and_takes_none(bridge: BridgeThread) ->
         next(iter(admin.incremental_alter_configs([resource]).values())).result(30)
 
 
-def test_a_group_has_what_the_bridges_settings_say(bridge: BridgeThread) -> None:
+def test_a_group_shows_the_bridges_settings(bridge: BridgeThread) -> None:
     groups = bridge.settings.groups
     assert shown(bridge, ResourceType.GROUP, "any") == {
         "consumer.heartbeat.interval.ms": (str(groups.consumer_heartbeat_interval_ms), True),
@@ -95,7 +95,7 @@ def test_a_group_has_what_the_bridges_settings_say(bridge: BridgeThread) -> None
     }
 
 
-def test_the_level_of_the_log_is_shown_and_nothing_is_measured_of_clients(bridge: BridgeThread) -> None:
+def test_the_log_level_is_shown_and_client_metrics_are_empty(bridge: BridgeThread) -> None:
     node = str(bridge.settings.kafka.node_id)
     assert shown(bridge, ResourceType.BROKER_LOGGER, node) == {"root": (bridge.settings.log.level.upper(), True)}
     assert shown(bridge, ResourceType.CLIENT_METRICS, "any") == {}

@@ -27,7 +27,7 @@ def topic(bridge: BridgeThread) -> Iterator[str]:
     del producer
 
 
-def test_producers_are_told_with_their_last_sequence(bridge: BridgeThread, topic: str) -> None:
+def test_producers_are_listed_with_their_last_sequence(bridge: BridgeThread, topic: str) -> None:
     topics = [describe_producers.RequestTopic(name=topic, partition_indexes=[0, 1])]
     (answer,) = ask(bridge, describe_producers.API, describe_producers.Request(topics=topics)).topics
     written, silent = answer.partitions

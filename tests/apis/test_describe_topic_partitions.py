@@ -1,4 +1,4 @@
-"""Topics and partitions page by page."""
+"""DescribeTopicPartitions: topics and partitions, page by page."""
 
 from typing import Any
 
@@ -72,7 +72,7 @@ def test_the_next_page_may_begin_with_a_topic_that_does_not_exist(
     assert (topic.name, topic.error_code) == (missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-def test_without_names_all_topics_are_told(bridge: BridgeThread, topics: tuple[str, str, str]) -> None:
+def test_without_names_all_topics_are_described(bridge: BridgeThread, topics: tuple[str, str, str]) -> None:
     everything = listed(page(bridge))
     assert [name for name, _ in everything] == sorted(name for name, _ in everything)
     assert {(topics[0], (0,)), (topics[1], (0, 1, 2))} <= {(name, tuple(found)) for name, found in everything}

@@ -1,4 +1,4 @@
-"""What a fetch of some version gets, asked for byte by byte."""
+"""Fetch: what each version gets, when waiting fetches are answered, and the memory of answers."""
 
 import asyncio
 import socket
@@ -70,7 +70,7 @@ def test_topics_of_zstd_take_fetch_v10(bridge: BridgeThread, kept_as: str, entry
 
 
 def next_record(bridge: BridgeThread, topic: str, offset: int) -> int:
-    """The size of what is at an offset; the fetch waits for it forever, half a minute by the socket."""
+    """The size of the record at an offset; the Fetch waits ten minutes for it, the socket half a minute."""
     partition = RequestPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
     request = Request(max_wait_ms=600_000, min_bytes=1, topics=[RequestTopic(topic=topic, partitions=[partition])])
     (answer,) = ask(bridge, fetch.API, request).responses[0].partitions
@@ -118,7 +118,7 @@ def native_writer(bridge: BridgeThread, topic: str) -> Callable[[], None]:
     return lambda: bridge.call(write())
 
 
-def test_what_takes_a_thread_comes_to_who_waits_as_soon_as_it_is_there(bridge: BridgeThread) -> None:
+def test_a_batch_that_is_converted_in_a_thread_is_sent_to_a_waiting_fetch_at_once(bridge: BridgeThread) -> None:
     topic = created(bridge)
 
     async def wait_for_it() -> Response:
@@ -137,7 +137,7 @@ def test_what_takes_a_thread_comes_to_who_waits_as_soon_as_it_is_there(bridge: B
     assert sum(map(len, bridge.call(wait_for_it()).responses[0].partitions[0].records or ())) > 1 << 20
 
 
-def test_answers_that_are_made_at_the_same_time_share_the_room(
+def test_concurrent_answers_share_the_memory_of_pending_responses(
     bridge_with: Callable[..., BridgeThread], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bridge = bridge_with(storage={"cache_bytes": 0})
@@ -156,10 +156,10 @@ def test_answers_that_are_made_at_the_same_time_share_the_room(
     all_there = asyncio.Barrier(consumers)
     read = PartitionLog.read
 
-    async def when_all_are_there(log: PartitionLog, offset: int, max_bytes: int, seconds: float) -> list[bytes]:
+    async def when_all_are_there(log: PartitionLog, offset: int, max_bytes: int, first_timeout: float) -> list[bytes]:
         limits.append(max_bytes)
         await all_there.wait()
-        return await read(log, offset, max_bytes, seconds)
+        return await read(log, offset, max_bytes, first_timeout)
 
     monkeypatch.setattr(PartitionLog, "read", when_all_are_there)
 
@@ -184,7 +184,7 @@ def test_answers_that_are_made_at_the_same_time_share_the_room(
     assert waiting.remaining() == 4_000_000
 
 
-def test_while_answers_wait_for_slow_consumers_others_are_short(bridge_with: Callable[..., BridgeThread]) -> None:
+def test_answers_are_short_while_others_wait_for_slow_consumers(bridge_with: Callable[..., BridgeThread]) -> None:
     bridge = bridge_with(kafka={"max_request_bytes": 1 << 20, "memory_budget_bytes": 8 << 20})
     topic = created(bridge)
     producer = Producer({"bootstrap.servers": bridge.kafka, "batch.size": 100_000, "linger.ms": 100})

@@ -1,4 +1,4 @@
-"""IncrementalAlterConfigs: single configs are changed, and hold at once."""
+"""IncrementalAlterConfigs: single configs are changed, and apply at once."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ def test_single_changes(bridge: BridgeThread, pulsar: PulsarAddress) -> None:
     assert policy(bridge, pulsar, topic, "compactionThreshold") is None
 
 
-def test_trying_changes_nothing_and_neither_does_an_error(bridge: BridgeThread) -> None:
+def test_validate_only_and_errors_change_nothing(bridge: BridgeThread) -> None:
     topic, _ = create(bridge)
     before = values(bridge, topic)
     assert alter(bridge, topic, ("retention.ms", Operation.SET, "1"), validate_only=True).error_code == ErrorCode.NONE
@@ -107,7 +107,7 @@ def alter_group(bridge: BridgeThread, *changes: tuple[str, int, str | None]) -> 
     return alter(bridge, "g", *changes, resource_type=ResourceType.GROUP)
 
 
-def test_a_group_may_be_given_what_it_has(bridge: BridgeThread) -> None:
+def test_a_group_config_may_be_set_to_its_value(bridge: BridgeThread) -> None:
     name, same = "consumer.session.timeout.ms", str(bridge.settings.groups.consumer_session_timeout_ms)
     assert alter_group(bridge, (name, Operation.SET, same)).error_code == ErrorCode.NONE
     assert alter_group(bridge, (name, Operation.DELETE, None)).error_code == ErrorCode.NONE
@@ -118,7 +118,7 @@ def test_a_group_may_be_given_what_it_has(bridge: BridgeThread) -> None:
     assert same in refused.error_message and "groups.consumer_session_timeout_ms" in refused.error_message
 
 
-def test_what_is_not_set_for_a_broker_can_be_taken_away(bridge: BridgeThread) -> None:
+def test_a_broker_config_that_is_not_set_can_be_deleted(bridge: BridgeThread) -> None:
     # kafka-reassign-partitions --verify does so with its throttles
     node, throttle = str(bridge.settings.kafka.node_id), "leader.replication.throttled.rate"
     assert (

@@ -1,4 +1,4 @@
-"""Topics of the names under which Kafka keeps its own state are neither made nor shown."""
+"""Kafka's internal topics are neither created nor shown."""
 
 from typing import Any
 

@@ -38,7 +38,7 @@ def found(bridge: BridgeThread, topic: str, timestamp: int, version: int) -> tup
     return answer.partitions[0].error_code, answer.partitions[0].offset
 
 
-def test_all_that_is_there_is_on_the_brokers_own_disk(bridge: BridgeThread, topic: str) -> None:
+def test_all_records_are_local(bridge: BridgeThread, topic: str) -> None:
     assert found(bridge, topic, list_offsets.EARLIEST_LOCAL, 8) == (ErrorCode.NONE, 0)
     assert found(bridge, topic, list_offsets.LATEST_TIERED, 9) == (ErrorCode.NONE, -1)
     partition = delete_records.RequestPartition(partition_index=0, offset=3)
@@ -48,7 +48,7 @@ def test_all_that_is_there_is_on_the_brokers_own_disk(bridge: BridgeThread, topi
     assert found(bridge, topic, list_offsets.EARLIEST_LOCAL, 10) == (ErrorCode.NONE, 3)
 
 
-def test_a_time_means_nothing_before_its_version(bridge: BridgeThread, topic: str) -> None:
+def test_special_timestamps_are_unsupported_before_their_version(bridge: BridgeThread, topic: str) -> None:
     unsupported = (ErrorCode.UNSUPPORTED_VERSION, -1)
     for timestamp, since in (
         (list_offsets.MAX_TIMESTAMP, 7),

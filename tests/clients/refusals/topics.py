@@ -199,7 +199,7 @@ CASES = [
     Case("too many partitions", CREATE, lambda w: create(named(w, "t"), num_partitions=10_001, validate_only=True),
          "POLICY_VIOLATION: Excessively large number of partitions per request."),
     Case("timeout 0", CREATE, lambda w: create(named(w, "t"), timeout_ms=0), "REQUEST_TIMED_OUT",
-         ours="REQUEST_TIMED_OUT: Pulsar has not finished creating the topic in time",
+         ours="REQUEST_TIMED_OUT: Pulsar has not created the topic in time",
          why="Kafka says no more than the code"),
     Case("one wrong name of two", CREATE, lambda w: create(named(w, "t"), "a b", validate_only=True),
          "INVALID_TOPIC_EXCEPTION: Topic name is invalid: 'a b' contains one or more characters other than ASCII "
@@ -271,7 +271,7 @@ CASES = [
     Case("too many", GROW, lambda w: grow((w.topic, 20_000), validate_only=True), "UNKNOWN_SERVER_ERROR",
          ours="POLICY_VIOLATION: Excessively large number of partitions per request.", why="Kafka fails on it"),
     Case("timeout 0", GROW, lambda w: grow((spare(w)[0], 2), timeout_ms=0), "REQUEST_TIMED_OUT",
-         ours="REQUEST_TIMED_OUT: Pulsar has not finished making the partitions in time",
+         ours="REQUEST_TIMED_OUT: Pulsar has not created the partitions in time",
          why="Kafka says no more than the code"),
     Case("more, validated", GROW, lambda w: grow((w.topic, 3), validate_only=True), "NONE"),
     #
