@@ -17,7 +17,7 @@ from bridge.worker_threads import WorkerThreads
 
 if TYPE_CHECKING:
     from bridge.cluster import Cluster
-    from bridge.groups.classic.coordinator import Coordinator
+    from bridge.groups.coordinator import GroupCoordinator
     from bridge.groups.offsets import Offsets
     from bridge.storage.topics.topics import Topics
 
@@ -105,7 +105,7 @@ class Broker:
     cluster: "Cluster"
     metrics: Metrics
     apis: "Mapping[int, Api]"
-    groups: "Coordinator"
+    groups: "GroupCoordinator"
     offsets: "Offsets"
     shared_answers: SharedAnswers = field(default_factory=SharedAnswers)
     cpu_thread: WorkerThreads = field(default_factory=lambda: WorkerThreads(1))

@@ -15,7 +15,7 @@ from bridge.cluster import Cluster, Node, cluster_id
 from bridge.config import Address, Settings
 from bridge.connection import Acceptor, Budget, Listener
 from bridge.errors import BridgeError, StartupError
-from bridge.groups.classic.coordinator import Coordinator
+from bridge.groups.coordinator import GroupCoordinator
 from bridge.groups.lag import LagTable
 from bridge.groups.mirror import Mirror
 from bridge.groups.offsets import Offsets
@@ -69,7 +69,7 @@ class Server:
             )
         )
         self.store = GroupStore(self.client, self.admin, settings, self.metrics)
-        self._groups: Coordinator | None = None
+        self._groups: GroupCoordinator | None = None
         self._offsets: Offsets | None = None
         groups = settings.groups
         self._lag = LagTable(self.store, self.topics, self.metrics.groups, groups.max_groups_in_metrics)
@@ -118,7 +118,7 @@ class Server:
             self._pulsar_cluster(), check.ensure_fit(self.admin, self.client, settings)
         )
         self._index_checked_at = asyncio.get_running_loop().time()
-        self._groups = Coordinator(self.store, settings.groups, self.metrics.groups, self.topics)
+        self._groups = GroupCoordinator(self.store, settings.groups, self.metrics.groups, self.topics)
         self._offsets = Offsets(self.store, self._groups, self.topics, settings.groups, self.metrics.groups)
         await asyncio.gather(self.topics.start(), self.store.start())
         self._groups.start()
@@ -139,7 +139,7 @@ class Server:
             extra={"version": __version__, "kafka": Address(host, self.kafka_port), "advertised": advertised},
         )
 
-    def _make_listener(self, cluster: Cluster, groups: Coordinator, offsets: Offsets) -> Listener:
+    def _make_listener(self, cluster: Cluster, groups: GroupCoordinator, offsets: Offsets) -> Listener:
         table = apis.load()
         self.metrics.name_apis({key: api.name for key, api in table.items()})
         broker = Broker(

@@ -94,9 +94,9 @@ async def _describe(group_id: str, broker: Broker) -> Group:
     if not group_id:
         return Group(error_code=ErrorCode.INVALID_GROUP_ID, group_id=group_id, members=[])
     try:
-        group = await broker.groups.consumers.stored(group_id)
+        group = await broker.groups.consumer_snapshot(group_id)
         if group is None:
-            raise await broker.groups.consumers.not_found(group_id)
+            raise await broker.groups.consumer_group_not_found(group_id)
     except KafkaError as error:
         return Group(error_code=error.code, error_message=error.message or None, group_id=group_id, members=[])
     names = {topic.id: name for name, topic in group.view.topics.items()}

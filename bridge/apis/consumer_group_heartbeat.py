@@ -13,7 +13,7 @@ from bridge.groups.consumer.assignors import ASSIGNORS
 from bridge.groups.consumer.model import JOINING, LEAVING, LEAVING_STATIC, Assignment, assignment
 from bridge.groups.consumer.patterns import MOST_NAMES
 from bridge.groups.consumer.regex import LONGEST
-from bridge.groups.consumer.state import Beat, Heartbeat
+from bridge.groups.consumer.state import Heartbeat, HeartbeatAnswer
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Uuid, message, since
 
@@ -67,13 +67,13 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     interval = 0 if request.member_epoch < JOINING else broker.settings.groups.consumer_heartbeat_interval_ms
     try:
         _check(request, session.api_version)
-        beat = await broker.groups.consumers.heartbeat(request.group_id, _heartbeat(request, session))
+        beat = await broker.groups.consumer_heartbeat(request.group_id, _heartbeat(request, session))
     except KafkaError as error:
         return _refused(error)
     return await _answer(beat, interval) if beat.done() else DeferredResponse(_answer(beat, interval))
 
 
-async def _answer(beat: "asyncio.Future[Beat]", interval: int) -> Response:
+async def _answer(beat: "asyncio.Future[HeartbeatAnswer]", interval: int) -> Response:
     try:
         return _response(await beat, interval)
     except KafkaError as error:
@@ -122,7 +122,7 @@ def _heartbeat(request: Request, session: Session) -> Heartbeat:
     )
 
 
-def _response(beat: Beat, interval: int) -> Response:
+def _response(beat: HeartbeatAnswer, interval: int) -> Response:
     return Response(
         error_code=ErrorCode.NONE,
         member_id=beat.member_id,

@@ -10,8 +10,7 @@ from typing import Annotated, Any, Protocol, TypeVar
 from bridge.api import Api, Broker, RequestLimit, Session
 from bridge.errors import KafkaError
 from bridge.futures import gathered_for, in_turns
-from bridge.groups.classic.state import Group as GroupState
-from bridge.groups.classic.state import State
+from bridge.groups.classic.state import ClassicGroup, ClassicGroupState
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message, since
 
@@ -96,12 +95,12 @@ async def told(groups: list[str], found: dict[str, _D], most: int) -> list[_D]:
 
 async def _describe(group_id: str, tells: bool, broker: Broker) -> Group:
     try:
-        group = await broker.groups.get(group_id)
-        consumer = await broker.groups.consumers.find(group_id) if group is None and tells else None
+        group = await broker.groups.classic_group(group_id)
+        consumer = await broker.groups.consumer_group(group_id) if group is None and tells else None
     except KafkaError as error:
         return _bare(group_id, "", ErrorCode(error.code))
     if group is None:
-        described = _bare(group_id, State.DEAD.value)
+        described = _bare(group_id, ClassicGroupState.DEAD.value)
         if tells:
             described.error_code = ErrorCode.GROUP_ID_NOT_FOUND
             described.error_message = (
@@ -111,7 +110,7 @@ async def _describe(group_id: str, tells: bool, broker: Broker) -> Group:
     described = _bare(group_id, group.state.value)
     described.protocol_type = group.protocol_type or ""
     described.members = _members(group)
-    if group.state is State.STABLE:
+    if group.state is ClassicGroupState.STABLE:
         described.protocol_data = group.protocol_name or ""
     return described
 
@@ -120,8 +119,8 @@ def _bare(group_id: str, state: str, error: ErrorCode = ErrorCode.NONE) -> Group
     return Group(error_code=error, group_id=group_id, group_state=state, protocol_type="", protocol_data="", members=[])
 
 
-def _members(group: GroupState) -> list[Member]:
-    stable = group.state is State.STABLE  # before, nobody knows which protocol the metadata is for
+def _members(group: ClassicGroup) -> list[Member]:
+    stable = group.state is ClassicGroupState.STABLE  # before, nobody knows which protocol the metadata is for
     return [
         Member(
             member_id=one.id,
@@ -131,7 +130,7 @@ def _members(group: GroupState) -> list[Member]:
             member_metadata=one.metadata(group.protocol_name) if stable else b"",
             member_assignment=one.assignment,
         )
-        for one in group.roster
+        for one in group.members
     ]
 
 

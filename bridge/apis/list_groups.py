@@ -47,8 +47,10 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     """List the groups in one of these states and of one of these types."""
     states = {state.lower() for state in request.states_filter}
     types = {name.lower() for name in request.types_filter}
-    classic = [(one.id, one.protocol_type or "", one.state.value, CLASSIC_TYPE) for one in await broker.groups.all()]
-    consumer = [(name, CONSUMER, state.value, CONSUMER_TYPE) for name, state in await broker.groups.consumers.all()]
+    classic = [
+        (one.id, one.protocol_type or "", one.state.value, CLASSIC_TYPE) for one in await broker.groups.classic_groups()
+    ]
+    consumer = [(name, CONSUMER, state.value, CONSUMER_TYPE) for name, state in await broker.groups.consumer_groups()]
     return Response(
         error_code=ErrorCode.NONE,
         groups=[

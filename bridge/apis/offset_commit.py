@@ -15,7 +15,7 @@ from uuid import UUID
 from bridge.api import Api, Broker, DeferredResponse, RequestLimit, Session
 from bridge.errors import KafkaError
 from bridge.futures import gathered_for, in_turns
-from bridge.groups.offsets import Member, Where
+from bridge.groups.offsets import Committer, TopicPartition
 from bridge.groups.store.records import StoredOffset
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int16, Int32, Int64, Uuid, message, since, until
@@ -92,7 +92,7 @@ class Response:
 async def handle(request: Request, broker: Broker, session: Session) -> Response | DeferredResponse[Response]:
     """Have the offsets stored; the connection's next request need not wait for it."""
     generation = request.generation_id_or_member_epoch
-    member = Member(request.member_id, request.group_instance_id, generation, session.api_version)
+    member = Committer(request.member_id, request.group_instance_id, generation, session.api_version)
     by_id = session.api_version >= BY_ID
     if by_id:
         await name_topics(request.topics, broker)
@@ -124,7 +124,7 @@ async def name_topics(topics: Iterable[Identified], broker: Broker) -> None:
 
 
 def _answer(
-    request: Request, by_id: bool, errors: Mapping[Where, ErrorCode], otherwise: ErrorCode = ErrorCode.NONE
+    request: Request, by_id: bool, errors: Mapping[TopicPartition, ErrorCode], otherwise: ErrorCode = ErrorCode.NONE
 ) -> Response:
     asked = [(topic.name, [one.partition_index for one in topic.partitions]) for topic in request.topics]
     topics = told(asked, errors, otherwise)
@@ -136,7 +136,7 @@ def _answer(
     return Response(topics=topics)
 
 
-async def _wanted(request: Request, by_id: bool) -> dict[Where, StoredOffset]:
+async def _wanted(request: Request, by_id: bool) -> dict[TopicPartition, StoredOffset]:
     chosen = request.retention_time_ms
     expires_at = -1 if chosen < 0 else time.time_ns() // 1_000_000 + chosen
     return {
@@ -153,7 +153,9 @@ async def _wanted(request: Request, by_id: bool) -> dict[Where, StoredOffset]:
 
 
 def told(
-    asked: Iterable[tuple[str, list[int]]], errors: Mapping[Where, ErrorCode], otherwise: ErrorCode = ErrorCode.NONE
+    asked: Iterable[tuple[str, list[int]]],
+    errors: Mapping[TopicPartition, ErrorCode],
+    otherwise: ErrorCode = ErrorCode.NONE,
 ) -> list[ResponseTopic]:
     """The errors of topics and their partitions, in the order asked for."""
     return [

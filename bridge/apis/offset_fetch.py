@@ -14,7 +14,7 @@ from bridge.api import Api, Broker, Session
 from bridge.apis.offset_commit import BY_ID, name_topics
 from bridge.errors import KafkaError
 from bridge.futures import gathered, in_turns
-from bridge.groups.offsets import Where
+from bridge.groups.offsets import TopicPartition
 from bridge.groups.store.records import StoredOffset
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int16, Int32, Int64, Uuid, message, nullable_since, since, until
@@ -133,7 +133,7 @@ async def _identified(found: list[ResponseTopic], asked: Sequence[Topic] | None,
 
 
 async def _named(
-    topics: Iterable[Topic], offsets: Mapping[Where, StoredOffset], error: ErrorCode
+    topics: Iterable[Topic], offsets: Mapping[TopicPartition, StoredOffset], error: ErrorCode
 ) -> list[ResponseTopic]:
     return [
         ResponseTopic(
@@ -147,7 +147,7 @@ async def _named(
     ]
 
 
-async def _all(offsets: Mapping[Where, StoredOffset]) -> list[ResponseTopic]:
+async def _all(offsets: Mapping[TopicPartition, StoredOffset]) -> list[ResponseTopic]:
     topics: dict[str, ResponseTopic] = {}
     async for (name, index), stored in in_turns(sorted(offsets.items())):
         topic = topics.setdefault(name, ResponseTopic(name=name))

@@ -58,9 +58,9 @@ class MemberSizes:
         self._budget = budget
         self._sizes: dict[str, int] = {}
         for member in members:
-            self.told(member.id, subscription_bytes(member.topics, member.regex))
+            self.set(member.id, subscription_bytes(member.topics, member.regex))
 
-    def told(self, member_id: str, size: int) -> None:
+    def set(self, member_id: str, size: int) -> None:
         """A member's subscription takes so many bytes now; 0: it has told none, and has what it had."""
         if size:
             size += _MEMBER_BYTES

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
-from bridge.groups.offsets import Where
+from bridge.groups.offsets import TopicPartition
 from bridge.groups.store.records import Key, StoredOffset
 from bridge.metrics import GroupMetrics, Lag
 from bridge.storage.topics.topics import Topics
@@ -18,12 +18,12 @@ _REFRESH_SECONDS: Final = 5.0
 _MOST_PARTITIONS: Final = 20_000  # series in all, however many partitions the groups read
 
 
-class Keeper(Protocol):
+class CommittedOffsets(Protocol):
     """What is asked of the store."""
 
     on_stored: list[Callable[[Key, StoredOffset | None], None]]
 
-    def stored(self, group_id: str) -> Mapping[Where, StoredOffset]:
+    def stored(self, group_id: str) -> Mapping[TopicPartition, StoredOffset]:
         """The committed offsets of a group in memory."""
 
 
@@ -32,7 +32,7 @@ class LagTable:
 
     def __init__(
         self,
-        store: Keeper,
+        store: CommittedOffsets,
         topics: Topics,
         metrics: GroupMetrics,
         most_groups: int,

@@ -38,10 +38,10 @@ _MOST_TRIES: Final = 30
 _MARK: Final = {"kafka.group": "mirror"}
 """The property of our subscriptions, that others of a group's name are left alone."""
 
-_Where = tuple[str, str, int]  # group, topic, partition
+GroupTopicPartition = tuple[str, str, int]  # group, topic, partition
 
 
-class Keeper(Protocol):
+class StoredOffsets(Protocol):
     """What is asked of the store."""
 
     on_stored: list[Callable[[Key, StoredOffset | None], None]]
@@ -62,7 +62,7 @@ class Mirror:
 
     def __init__(
         self,
-        store: Keeper,
+        store: StoredOffsets,
         topics: Topics,
         client: PulsarClient,
         admin: Admin,
@@ -77,9 +77,9 @@ class Mirror:
         self._metrics = metrics
         pattern = settings.groups.mirror_pattern
         self._pattern = re.compile(pattern) if pattern else None
-        self._wanted: dict[_Where, int | None] = {}  # the offset to show; None: no subscription
-        self._shown: dict[_Where, int] = {}
-        self._failures: dict[_Where, int] = {}
+        self._wanted: dict[GroupTopicPartition, int | None] = {}  # the offset to show; None: no subscription
+        self._shown: dict[GroupTopicPartition, int] = {}
+        self._failures: dict[GroupTopicPartition, int] = {}
         self._limit = asyncio.Semaphore(_AT_ONCE)
         self._task: asyncio.Task[None] | None = None
         if self._pattern is not None:
@@ -149,7 +149,7 @@ class Mirror:
             await asyncio.sleep(_INTERVAL)
             await self.flush()
 
-    async def _bring(self, where: _Where, offset: int | None) -> None:
+    async def _bring(self, where: GroupTopicPartition, offset: int | None) -> None:
         if offset is not None and self._shown.get(where) == offset:
             return
         try:
@@ -159,7 +159,7 @@ class Mirror:
         except (BridgeError, OSError) as error:
             self._failed(where, offset, error)
 
-    def _failed(self, where: _Where, offset: int | None, error: Exception) -> None:
+    def _failed(self, where: GroupTopicPartition, offset: int | None, error: Exception) -> None:
         self._metrics.mirror_errors.inc()
         group, topic, partition = where
         fields = {"group": group, "topic": topic, "partition": partition, "reason": str(error)}
@@ -170,14 +170,14 @@ class Mirror:
         else:
             del self._failures[where]  # the next commit tries again
 
-    async def _log(self, where: _Where) -> PartitionLog | None:
+    async def _log(self, where: GroupTopicPartition) -> PartitionLog | None:
         """The partition; None if it is gone, and its subscriptions with it."""
         topic = await self._topics.get(where[1])
         if topic is None or where[2] >= topic.partitions:
             return None
         return self._topics.log(topic, where[2])
 
-    async def _show(self, where: _Where, offset: int) -> None:
+    async def _show(self, where: GroupTopicPartition, offset: int) -> None:
         partition = await self._log(where)
         if partition is None:
             return
@@ -193,7 +193,7 @@ class Mirror:
         finally:
             await consumer.close()
 
-    async def _is_beyond(self, topic: str, where: _Where, offset: int, position: Position | None) -> bool:
+    async def _is_beyond(self, topic: str, where: GroupTopicPartition, offset: int, position: Position | None) -> bool:
         """Whether the subscription is to go back: an operator has reset the group."""
         before = self._shown.get(where)
         if before is not None:
@@ -201,7 +201,7 @@ class Mirror:
         acknowledged = await self._admin.acknowledged(topic, where[0])  # wherever another process has left it
         return acknowledged is not None and (position is None or acknowledged > position)
 
-    async def _remove(self, where: _Where) -> None:
+    async def _remove(self, where: GroupTopicPartition) -> None:
         self._shown.pop(where, None)
         partition = await self._log(where)
         if partition is not None:

@@ -23,11 +23,11 @@ _CHECK_SECONDS: Final = 600.0  # Kafka's offsets.retention.check.interval.ms
 _MINUTE_MS: Final = 60_000
 _GATHERING_SECONDS: Final = 0.5
 
-Where: TypeAlias = tuple[str, int]
+TopicPartition: TypeAlias = tuple[str, int]
 """A topic's name and a partition."""
 
 
-class Hold(NamedTuple):
+class OffsetRetention(NamedTuple):
     """What keeps a group's offsets from expiring (KIP-211)."""
 
     exists: bool
@@ -41,6 +41,10 @@ class Hold(NamedTuple):
     """When its last member left; 0 while it has some, or never had."""
 
 
+UNKNOWN_GROUP: Final = OffsetRetention(exists=False, members=0, consumer=False, subscribed=None, empty_since_ms=0)
+"""Of a group that the coordinator does not know."""
+
+
 class Membership(Protocol):
     """What committed offsets ask of the coordinator."""
 
@@ -49,14 +53,14 @@ class Membership(Protocol):
     ) -> None:
         """Raise the KafkaError that a commit of this member gets, if it may not."""
 
-    async def hold(self, group_id: str) -> Hold:
+    async def retention(self, group_id: str) -> OffsetRetention:
         """How the group stands."""
 
     async def forget(self, group_id: str) -> None:
         """Delete an empty group that has no offsets left; nothing where a member has joined meanwhile."""
 
 
-class Keeper(Protocol):
+class OffsetStore(Protocol):
     """What committed offsets ask of the store (`store.GroupStore`)."""
 
     async def load(self, group_id: str) -> StoredGroup:
@@ -72,7 +76,7 @@ class Keeper(Protocol):
         """Store records, in the order of the calls."""
 
 
-class Member(NamedTuple):
+class Committer(NamedTuple):
     """Who commits: nobody in particular, with generation -1 and no id, where a group has no members."""
 
     id: str = ""
@@ -88,7 +92,7 @@ class Offsets:
 
     def __init__(
         self,
-        store: Keeper,
+        store: OffsetStore,
         membership: Membership,
         topics: Topics,
         settings: GroupSettings,
@@ -103,8 +107,8 @@ class Offsets:
         self._wall = wall
         self._pending: Counter[tuple[str, str, int]] = Counter()  # commits on their way, which must not be overtaken
         self._checker: asyncio.Task[None] | None = None
-        self._doubtful: set[str] = set()  # topics that may have been deleted
-        self._doubting: asyncio.Task[None] | None = None
+        self._maybe_deleted: set[str] = set()  # topics that may have been deleted
+        self._deletion_check: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Look for expired offsets, and for those of deleted topics, from now on."""
@@ -113,14 +117,14 @@ class Offsets:
 
     async def close(self) -> None:
         """Stop looking."""
-        for task in (self._checker, self._doubting):
+        for task in (self._checker, self._deletion_check):
             if task is not None:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
 
     async def commit(
-        self, group_id: str, member: Member, wanted: Mapping[Where, StoredOffset]
-    ) -> "asyncio.Future[dict[Where, ErrorCode]]":
+        self, group_id: str, member: Committer, wanted: Mapping[TopicPartition, StoredOffset]
+    ) -> "asyncio.Future[dict[TopicPartition, ErrorCode]]":
         """Commit offsets: they have their place in the order when this returns, are stored when its result is done.
 
         The time of the commit is filled in. Raises KafkaError for all of them.
@@ -140,11 +144,11 @@ class Offsets:
         pending = [(group_id, *where) for where in good]
         for one in pending:
             self._pending[one] += 1
-        outcome: asyncio.Future[dict[Where, ErrorCode]] = asyncio.get_running_loop().create_future()
+        outcome: asyncio.Future[dict[TopicPartition, ErrorCode]] = asyncio.get_running_loop().create_future()
         saving.add_done_callback(partial(self._saved, pending, errors, outcome))
         return outcome
 
-    async def fetch(self, group_id: str) -> dict[Where, StoredOffset]:
+    async def fetch(self, group_id: str) -> dict[TopicPartition, StoredOffset]:
         """The committed offsets of a group, none if there is no such group.
 
         Those of topics that were deleted are left out, also where nobody told us: as on Kafka they are gone.
@@ -153,17 +157,17 @@ class Offsets:
         ids = await self._ids({name for name, _ in offsets})
         return {where: stored for where, stored in offsets.items() if not _is_stale(stored, ids[where[0]])}
 
-    async def delete(self, group_id: str, unwanted: Iterable[Where]) -> dict[Where, ErrorCode]:
+    async def delete(self, group_id: str, unwanted: Iterable[TopicPartition]) -> dict[TopicPartition, ErrorCode]:
         """Forget committed offsets of topics that the group's members do not subscribe to (KIP-496)."""
-        hold = await self._membership.hold(group_id)
+        retention = await self._membership.retention(group_id)
         stored = await self._store.load(group_id)
-        if not hold.exists and not stored:
+        if not retention.exists and not stored:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id}")
-        if hold.members and not hold.consumer:
+        if retention.members and not retention.consumer:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP, f"group {group_id} has members")
         errors = await self._check(dict.fromkeys(unwanted))
         async for where, error in in_turns(errors.items()):
-            if error is ErrorCode.NONE and _subscribes(hold, where[0]):
+            if error is ErrorCode.NONE and _subscribes(retention, where[0]):
                 errors[where] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
         good = [where for where, error in errors.items() if error is ErrorCode.NONE and where in stored.offsets]
         if good:
@@ -179,14 +183,14 @@ class Offsets:
 
     def _removed(self, topic: str) -> None:
         """Something of a topic has gone, past the bridge; perhaps the topic."""
-        self._doubtful.add(topic)
-        if self._doubting is None or self._doubting.done():
-            self._doubting = asyncio.get_running_loop().create_task(self._look_at_doubtful())
+        self._maybe_deleted.add(topic)
+        if self._deletion_check is None or self._deletion_check.done():
+            self._deletion_check = asyncio.get_running_loop().create_task(self._check_maybe_deleted())
 
-    async def _look_at_doubtful(self) -> None:
-        while self._doubtful:
+    async def _check_maybe_deleted(self) -> None:
+        while self._maybe_deleted:
             await asyncio.sleep(_GATHERING_SECONDS)  # deletions seldom come alone, and all groups are looked at
-            names, self._doubtful = self._doubtful, set()
+            names, self._maybe_deleted = self._maybe_deleted, set()
             try:
                 await self._forget_stale(await self._ids(names))
             except KafkaError as error:
@@ -210,14 +214,14 @@ class Offsets:
             stored = await self._store.load(group_id)
             if stored.offsets and not any(self._is_old(one) for one in stored.offsets.values()):
                 continue  # most groups, whose members need not be asked for
-            hold = await self._membership.hold(group_id)
+            retention = await self._membership.retention(group_id)
             stored = await self._store.load(group_id)
-            gone = [where for where, one in stored.offsets.items() if self._is_expired(group_id, where, one, hold)]
+            gone = [where for where, one in stored.offsets.items() if self._is_expired(group_id, where, one, retention)]
             if gone:
                 _log.info("= offsets expired", extra={"group": group_id, "partitions": len(gone)})
                 await self._store.submit(group_id, {offset_key(group_id, *where): None for where in gone})
                 self._metrics.expired_offsets.inc(len(gone))
-            if hold.exists and not hold.members and not (await self._store.load(group_id)).offsets:
+            if retention.exists and not retention.members and not (await self._store.load(group_id)).offsets:
                 await self._membership.forget(group_id)
 
     async def _keep_checking(self) -> None:
@@ -234,18 +238,20 @@ class Offsets:
         since = max(stored.committed_at_ms, since_ms)
         return self._now() - since >= self._settings.offsets_retention_minutes * _MINUTE_MS
 
-    def _is_expired(self, group_id: str, where: Where, stored: StoredOffset, hold: Hold) -> bool:
-        if _subscribes(hold, where[0]) or (hold.members and not hold.consumer):
+    def _is_expired(
+        self, group_id: str, where: TopicPartition, stored: StoredOffset, retention: OffsetRetention
+    ) -> bool:
+        if _subscribes(retention, where[0]) or (retention.members and not retention.consumer):
             return False
-        return self._is_old(stored, hold.empty_since_ms) and not self._pending[group_id, *where]
+        return self._is_old(stored, retention.empty_since_ms) and not self._pending[group_id, *where]
 
     # --- within ---------------------------------------------------------------------------------------------------
 
     def _saved(
         self,
         pending: list[tuple[str, str, int]],
-        errors: dict[Where, ErrorCode],
-        outcome: "asyncio.Future[dict[Where, ErrorCode]]",
+        errors: dict[TopicPartition, ErrorCode],
+        outcome: "asyncio.Future[dict[TopicPartition, ErrorCode]]",
         saving: "asyncio.Future[None]",
     ) -> None:
         for one in pending:
@@ -267,14 +273,16 @@ class Offsets:
         else:
             outcome.set_exception(error)
 
-    async def _check(self, asked: Mapping[Where, StoredOffset | None]) -> dict[Where, ErrorCode]:
+    async def _check(self, asked: Mapping[TopicPartition, StoredOffset | None]) -> dict[TopicPartition, ErrorCode]:
         """What is wrong with each partition, and with what is to be committed for it."""
         names = dict.fromkeys([name async for name, _ in in_turns(asked)])
         unknown = [name for name in names if self._topics.cached(name) is None]
         found = await gathered_for(unknown, self._find)
         return {where: self._judge(where, stored, found) async for where, stored in in_turns(asked.items())}
 
-    def _judge(self, where: Where, stored: StoredOffset | None, found: Mapping[str, Topic | ErrorCode]) -> ErrorCode:
+    def _judge(
+        self, where: TopicPartition, stored: StoredOffset | None, found: Mapping[str, Topic | ErrorCode]
+    ) -> ErrorCode:
         if stored is not None and len(stored.metadata.encode()) > self._settings.max_offset_metadata_bytes:
             return ErrorCode.OFFSET_METADATA_TOO_LARGE
         name, partition = where
@@ -313,9 +321,11 @@ class Offsets:
         return int(self._wall() * 1000)
 
 
-def _subscribes(hold: Hold, topic: str) -> bool:
+def _subscribes(retention: OffsetRetention, topic: str) -> bool:
     """Whether members of a group of consumers may be reading the topic (Kafka's isSubscribedToTopic)."""
-    return hold.members > 0 and hold.consumer and (hold.subscribed is None or topic in hold.subscribed)
+    return (
+        retention.members > 0 and retention.consumer and (retention.subscribed is None or topic in retention.subscribed)
+    )
 
 
 def _is_stale(stored: StoredOffset, topic_id: str | None) -> bool:
@@ -323,7 +333,7 @@ def _is_stale(stored: StoredOffset, topic_id: str | None) -> bool:
     return topic_id is None or bool(topic_id and stored.topic_id and stored.topic_id != topic_id)
 
 
-def _done(errors: dict[Where, ErrorCode]) -> "asyncio.Future[dict[Where, ErrorCode]]":
-    future: asyncio.Future[dict[Where, ErrorCode]] = asyncio.get_running_loop().create_future()
+def _done(errors: dict[TopicPartition, ErrorCode]) -> "asyncio.Future[dict[TopicPartition, ErrorCode]]":
+    future: asyncio.Future[dict[TopicPartition, ErrorCode]] = asyncio.get_running_loop().create_future()
     future.set_result(errors)
     return future

@@ -10,7 +10,7 @@ import pytest
 from bridge.api import Broker, DeferredResponse, Session
 from bridge.apis import offset_commit, offset_delete, offset_fetch
 from bridge.errors import KafkaError
-from bridge.groups.offsets import Member, Where
+from bridge.groups.offsets import Committer, TopicPartition
 from bridge.groups.store.records import StoredOffset
 from bridge.kafka.error_codes import ErrorCode
 from bridge.worker_threads import WorkerThreads
@@ -25,24 +25,24 @@ class Offsets:
 
     def __init__(self, refusal: ErrorCode | None = None) -> None:
         self.refusal = refusal
-        self.committed: list[tuple[str, Member, Mapping[Where, StoredOffset]]] = []
+        self.committed: list[tuple[str, Committer, Mapping[TopicPartition, StoredOffset]]] = []
 
     def _refuse(self) -> None:
         if self.refusal is not None:
             raise KafkaError(self.refusal)
 
-    async def fetch(self, group_id: str) -> dict[Where, StoredOffset]:
+    async def fetch(self, group_id: str) -> dict[TopicPartition, StoredOffset]:
         self._refuse()
         return HELD if group_id == "g" else {}
 
-    async def commit(self, group_id: str, member: Member, wanted: Mapping[Where, StoredOffset]) -> Any:
+    async def commit(self, group_id: str, member: Committer, wanted: Mapping[TopicPartition, StoredOffset]) -> Any:
         self._refuse()
         self.committed.append((group_id, member, wanted))
-        done: asyncio.Future[dict[Where, ErrorCode]] = asyncio.get_running_loop().create_future()
+        done: asyncio.Future[dict[TopicPartition, ErrorCode]] = asyncio.get_running_loop().create_future()
         done.set_result({where: ErrorCode.NONE if where[0] == "t" else ErrorCode(3) for where in wanted})
         return done
 
-    async def delete(self, group_id: str, unwanted: Iterable[Where]) -> dict[Where, ErrorCode]:
+    async def delete(self, group_id: str, unwanted: Iterable[TopicPartition]) -> dict[TopicPartition, ErrorCode]:
         self._refuse()
         return {where: ErrorCode.NONE if where[0] == "t" else ErrorCode(86) for where in unwanted}
 
@@ -124,7 +124,7 @@ async def test_a_commit_is_answered_later_for_each_partition() -> None:
     errors = [(topic.name, one.error_code) for topic in (await answer_of(answer)).topics for one in topic.partitions]
     assert errors == [("t", 0), ("u", 3)]
     _, member, wanted = cast(Offsets, where.offsets).committed[0]
-    assert member == Member("m", None, 3, SESSION.api_version)
+    assert member == Committer("m", None, 3, SESSION.api_version)
     assert wanted["t", 1] == StoredOffset(5)
 
 

@@ -19,7 +19,7 @@ from bridge.apis import (
 )
 from bridge.config import Settings
 from bridge.errors import KafkaError
-from bridge.groups.classic.coordinator import Coordinator
+from bridge.groups.coordinator import GroupCoordinator
 from bridge.groups.store.records import StoredOffset, encode_offset, offset_key
 from bridge.kafka.error_codes import ErrorCode
 from bridge.metrics import Metrics
@@ -38,7 +38,9 @@ class Bench:
         self.store = FakeStore()
         self.clock = FakeClock()
         metrics = Metrics()
-        self.groups = Coordinator(self.store, Settings().groups, metrics.groups, topics or FakeTopics(), self.clock)
+        self.groups = GroupCoordinator(
+            self.store, Settings().groups, metrics.groups, topics or FakeTopics(), self.clock
+        )
         none = cast(Any, None)
         self.broker = Broker(Settings(), none, none, metrics, TABLE, self.groups, none)
 
@@ -126,9 +128,9 @@ async def test_version_0_has_no_rebalance_timeout() -> None:
     waiting = await bench.join(0, rebalance_timeout_ms=-1)
     await bench.clock.advance(1)
     await waiting
-    group = await bench.groups.get("g")
+    group = await bench.groups.classic_group("g")
     assert group is not None
-    assert group.roster.rebalance_timeout_ms() == 10_000
+    assert group.members.rebalance_timeout_ms() == 10_000
 
 
 async def test_a_static_member_is_named_after_its_instance() -> None:

@@ -24,7 +24,7 @@ from tests.support.bridges import settings_for
 from tests.support.pulsar import PulsarAddress
 
 
-class Keeper:
+class FakeOffsets:
     """Tells the mirror what was stored."""
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class Bench:
     admin: Admin
     topics: Topics
     metrics: Metrics
-    keeper: Keeper
+    offsets: FakeOffsets
     mirror: Mirror
     topic: str
 
@@ -73,15 +73,15 @@ class Bench:
             await offset
 
     async def commit(self, offset: int | None, group: str = "mirrored-1") -> None:
-        self.keeper.tell(("offset", group, self.topic, 0), offset)
+        self.offsets.tell(("offset", group, self.topic, 0), offset)
         await self.mirror.flush()
         assert self.metrics.groups.mirror_errors.value == 0
 
     def restarted(self) -> None:
         """The process is killed, and the next one knows only what is stored."""
-        self.keeper.on_stored.clear()
-        self.keeper.on_lost.clear()
-        self.mirror = Mirror(self.keeper, self.topics, self.client, self.admin, self.settings, self.metrics.groups)
+        self.offsets.on_stored.clear()
+        self.offsets.on_lost.clear()
+        self.mirror = Mirror(self.offsets, self.topics, self.client, self.admin, self.settings, self.metrics.groups)
 
     async def take_up(self) -> None:
         await self.mirror.take_up()
@@ -102,7 +102,7 @@ class Bench:
 @pytest_asyncio.fixture
 async def bench(pulsar: PulsarAddress, namespace: str) -> AsyncIterator[Bench]:
     settings = settings_for(pulsar, namespace, {"groups": {"mirror_pattern": "mirrored-.*"}})
-    metrics, keeper = Metrics(), Keeper()
+    metrics, offsets = Metrics(), FakeOffsets()
     async with AsyncExitStack() as stack:
         client, admin = PulsarClient(settings.pulsar, metrics.pulsar), Admin(settings.pulsar)
         await admin.start()
@@ -124,8 +124,8 @@ async def bench(pulsar: PulsarAddress, namespace: str) -> AsyncIterator[Bench]:
         stack.push_async_callback(topics.close)
         name = f"mirror-{uuid.uuid4().hex[:8]}"
         await topics.create(name, 1)
-        mirror = Mirror(keeper, topics, client, admin, settings, metrics.groups)
-        yield Bench(settings, client, admin, topics, metrics, keeper, mirror, name)
+        mirror = Mirror(offsets, topics, client, admin, settings, metrics.groups)
+        yield Bench(settings, client, admin, topics, metrics, offsets, mirror, name)
 
 
 async def test_the_subscription_follows_the_commits(bench: Bench) -> None:
@@ -167,7 +167,7 @@ async def test_other_groups_are_not_mirrored(bench: Bench, group: str) -> None:
 async def test_an_offset_committed_and_not_mirrored_before_a_kill_is_shown_after_it(bench: Bench) -> None:
     await bench.append(1, 1, 1)
     await bench.commit(1)
-    bench.keeper.tell(("offset", "mirrored-1", bench.topic, 0), 3)
+    bench.offsets.tell(("offset", "mirrored-1", bench.topic, 0), 3)
     bench.restarted()
     await bench.take_up()
     assert await bench.consumed() == 3
@@ -177,7 +177,7 @@ async def test_an_offset_committed_and_not_mirrored_before_a_kill_is_shown_after
 async def test_a_group_reset_before_a_kill_goes_back_after_it(bench: Bench, offset: int) -> None:
     await bench.append(1, 1, 1)
     await bench.commit(3)
-    bench.keeper.tell(("offset", "mirrored-1", bench.topic, 0), offset)
+    bench.offsets.tell(("offset", "mirrored-1", bench.topic, 0), offset)
     bench.restarted()
     await bench.take_up()
     assert await bench.consumed() == offset
@@ -204,7 +204,7 @@ async def test_an_offset_deleted_just_before_a_kill_leaves_no_subscription(bench
     await bench.append(1)
     await bench.commit(1)
     await bench.commit(1, "mirrored-2")
-    bench.keeper.tell(("offset", "mirrored-1", bench.topic, 0), None)
+    bench.offsets.tell(("offset", "mirrored-1", bench.topic, 0), None)
     bench.restarted()
     await bench.take_up()
     assert await bench.consumed() is None
@@ -227,7 +227,7 @@ async def test_where_another_node_has_left_a_subscription_is_asked_for(bench: Be
         last = (await consumer.receive()).position
     await consumer.ack_cumulative(last)
     await consumer.close()
-    for lost in bench.keeper.on_lost:
+    for lost in bench.offsets.on_lost:
         lost(lambda group: True)
     await bench.commit(2)
     assert await bench.consumed() == 2
@@ -247,7 +247,7 @@ async def test_a_topic_that_is_gone_is_no_error(bench: Bench) -> None:
 
 
 async def test_the_pattern_is_off_by_default(bench: Bench) -> None:
-    before = len(bench.keeper.on_stored)
+    before = len(bench.offsets.on_stored)
     settings = bench.settings.with_values(groups={"mirror_pattern": Settings().groups.mirror_pattern})
-    Mirror(bench.keeper, bench.topics, bench.client, bench.admin, settings, bench.metrics.groups)
-    assert len(bench.keeper.on_stored) == before
+    Mirror(bench.offsets, bench.topics, bench.client, bench.admin, settings, bench.metrics.groups)
+    assert len(bench.offsets.on_stored) == before

@@ -11,7 +11,7 @@ import pytest
 from bridge.config import GroupSettings
 from bridge.errors import KafkaError
 from bridge.groups.lag import LagTable
-from bridge.groups.offsets import Hold, Member, Offsets
+from bridge.groups.offsets import Committer, OffsetRetention, Offsets
 from bridge.groups.store.records import Key, StoredGroup, StoredOffset, decode_offset, encode_offset, offset_key
 from bridge.kafka.error_codes import ErrorCode
 from bridge.metrics import GroupMetrics, Lag
@@ -19,7 +19,7 @@ from bridge.storage.topics.topic import NO_ID
 
 MINUTE = 60.0
 WEEK = 10_080 * MINUTE
-NOBODY = Hold(exists=False, members=0, consumer=False, subscribed=None, empty_since_ms=0)
+NOBODY = OffsetRetention(exists=False, members=0, consumer=False, subscribed=None, empty_since_ms=0)
 
 
 class MemoryStore:
@@ -66,7 +66,7 @@ class Members:
     """Says of each group what the test wants."""
 
     def __init__(self) -> None:
-        self.holds: dict[str, Hold] = {}
+        self.holds: dict[str, OffsetRetention] = {}
         self.refusal: ErrorCode | None = None
         self.forgotten: list[str] = []
 
@@ -76,7 +76,7 @@ class Members:
         if self.refusal is not None:
             raise KafkaError(self.refusal)
 
-    async def hold(self, group_id: str) -> Hold:
+    async def retention(self, group_id: str) -> OffsetRetention:
         return self.holds.get(group_id, NOBODY)
 
     async def forget(self, group_id: str) -> None:
@@ -115,7 +115,7 @@ class Bench:
         self.lag = LagTable(self.store, topics, self.metrics, 2, wall=lambda: 1_004.0)
 
     async def commit(self, group: str, *where: tuple[str, int], **fields: Any) -> dict[tuple[str, int], ErrorCode]:
-        return await (await self.offsets.commit(group, Member(), {one: StoredOffset(7, **fields) for one in where}))
+        return await (await self.offsets.commit(group, Committer(), {one: StoredOffset(7, **fields) for one in where}))
 
     async def seen(self, group: str) -> dict[tuple[str, int], int]:
         return {where: stored.offset for where, stored in (await self.offsets.fetch(group)).items()}
@@ -160,7 +160,7 @@ async def test_who_may_not_commit_stores_nothing(bench: Bench) -> None:
 
 async def test_a_commit_does_not_show_before_it_is_stored(bench: Bench) -> None:
     bench.store.gate = asyncio.get_running_loop().create_future()
-    under_way = await bench.offsets.commit("g", Member(), {("t", 0): StoredOffset(7)})
+    under_way = await bench.offsets.commit("g", Committer(), {("t", 0): StoredOffset(7)})
     assert await bench.seen("g") == {}
     bench.store.gate.set_result(None)
     assert await under_way == {("t", 0): ErrorCode.NONE}
@@ -179,7 +179,7 @@ async def test_what_the_store_refuses_is_told(bench: Bench) -> None:
 
 async def test_offsets_are_deleted_unless_subscribed(bench: Bench) -> None:
     await bench.commit("g", ("t", 0), ("u", 0))
-    bench.members.holds["g"] = Hold(True, 1, True, frozenset({"t"}), 0)
+    bench.members.holds["g"] = OffsetRetention(True, 1, True, frozenset({"t"}), 0)
     errors = await bench.offsets.delete("g", [("t", 0), ("u", 0), ("u", 1), ("nope", 0)])
     assert errors == {
         ("t", 0): ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
@@ -191,11 +191,11 @@ async def test_offsets_are_deleted_unless_subscribed(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("hold", "error"),
-    [(NOBODY, ErrorCode.GROUP_ID_NOT_FOUND), (Hold(True, 1, False, None, 0), ErrorCode.NON_EMPTY_GROUP)],
+    ("retention", "error"),
+    [(NOBODY, ErrorCode.GROUP_ID_NOT_FOUND), (OffsetRetention(True, 1, False, None, 0), ErrorCode.NON_EMPTY_GROUP)],
 )
-async def test_nothing_is_deleted_of(bench: Bench, hold: Hold, error: ErrorCode) -> None:
-    bench.members.holds["g"] = hold
+async def test_nothing_is_deleted_of(bench: Bench, retention: OffsetRetention, error: ErrorCode) -> None:
+    bench.members.holds["g"] = retention
     with pytest.raises(KafkaError) as raised:
         await bench.offsets.delete("g", [("t", 0)])
     assert raised.value.code == error
@@ -244,29 +244,29 @@ async def test_offsets_of_topics_that_went_past_the_bridge_are_forgotten(bench: 
 
 # --- expiry -----------------------------------------------------------------------------------------------------------
 
-EMPTY = Hold(True, 0, True, None, 1_000_000_000 + 60_000)
+EMPTY = OffsetRetention(True, 0, True, None, 1_000_000_000 + 60_000)
 
 
 @pytest.mark.parametrize(
-    ("hold", "after", "kept"),
+    ("retention", "after", "kept"),
     [
         (NOBODY, WEEK - 1, {"t", "u"}),
         (NOBODY, WEEK, set()),
         (EMPTY, WEEK, {"t", "u"}),  # since its last member left
         (EMPTY, WEEK + MINUTE, set()),
-        (Hold(True, 1, True, frozenset({"t"}), 0), 10 * WEEK, {"t"}),
-        (Hold(True, 1, True, None, 0), 10 * WEEK, {"t", "u"}),  # nobody can tell
-        (Hold(True, 1, False, None, 0), 10 * WEEK, {"t", "u"}),  # of Connect: not ours to read
+        (OffsetRetention(True, 1, True, frozenset({"t"}), 0), 10 * WEEK, {"t"}),
+        (OffsetRetention(True, 1, True, None, 0), 10 * WEEK, {"t", "u"}),  # nobody can tell
+        (OffsetRetention(True, 1, False, None, 0), 10 * WEEK, {"t", "u"}),  # of Connect: not ours to read
     ],
 )
-async def test_offsets_expire(bench: Bench, hold: Hold, after: float, kept: set[str]) -> None:
+async def test_offsets_expire(bench: Bench, retention: OffsetRetention, after: float, kept: set[str]) -> None:
     await bench.commit("g", ("t", 0), ("u", 0))
-    bench.members.holds["g"] = hold
+    bench.members.holds["g"] = retention
     bench.now += after
     await bench.offsets.expire()
     assert {topic for topic, _ in await bench.seen("g")} == kept
     assert bench.metrics.expired_offsets.value == 2 - len(kept)
-    assert bench.members.forgotten == (["g"] if hold.exists and not kept else [])
+    assert bench.members.forgotten == (["g"] if retention.exists and not kept else [])
 
 
 async def test_old_clients_choose_when(bench: Bench) -> None:
@@ -283,7 +283,7 @@ async def test_expiry_does_not_overtake_a_commit(bench: Bench) -> None:
     await bench.commit("g", ("t", 0))
     bench.now += WEEK
     bench.store.gate = asyncio.get_running_loop().create_future()
-    under_way = await bench.offsets.commit("g", Member(), {("t", 0): StoredOffset(8)})
+    under_way = await bench.offsets.commit("g", Committer(), {("t", 0): StoredOffset(8)})
     await bench.offsets.expire()
     bench.store.gate.set_result(None)
     await under_way
@@ -298,7 +298,7 @@ async def test_lag_is_shown_as_far_as_it_is_known(bench: Bench) -> None:
     bench.lag.refresh()
     assert sorted(bench.metrics.lags) == [Lag("g", "t", 0, 7, 3, None), Lag("g", "t", 1, 7, None, None)]
     for offset, records, seconds in ((4, 6, 4.0), (10, 0, 0.0), (12, 0, 0.0)):
-        await (await bench.offsets.commit("g", Member(), {("t", 0): StoredOffset(offset)}))
+        await (await bench.offsets.commit("g", Committer(), {("t", 0): StoredOffset(offset)}))
         bench.lag.refresh()
         assert Lag("g", "t", 0, offset, records, seconds) in bench.metrics.lags
 

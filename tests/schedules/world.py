@@ -10,7 +10,7 @@ from bridge import apis
 from bridge.api import Broker as Handlers
 from bridge.cluster import Cluster, Node
 from bridge.config import Settings
-from bridge.groups.classic.coordinator import Coordinator
+from bridge.groups.coordinator import GroupCoordinator
 from bridge.groups.offsets import Offsets
 from bridge.groups.store.store import GroupStore
 from bridge.metrics import Metrics
@@ -55,7 +55,7 @@ class Bridge:
     admin: Admin
     topics: Topics
     store: GroupStore
-    coordinator: Coordinator
+    coordinator: GroupCoordinator
     offsets: Offsets
     handlers: Handlers
     closed: bool = False
@@ -128,7 +128,7 @@ class World:
             )
         )
         store = GroupStore(client, admin, settings, metrics)
-        coordinator = Coordinator(store, settings.groups, metrics.groups, topics)
+        coordinator = GroupCoordinator(store, settings.groups, metrics.groups, topics)
         offsets = Offsets(store, coordinator, topics, settings.groups, metrics.groups)
         cluster = Cluster(Node(len(self.bridges), "bridge", 9092), "cluster")
         handlers = Handlers(settings, topics, cluster, metrics, _TABLE, coordinator, offsets)

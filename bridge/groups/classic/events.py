@@ -103,7 +103,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Save:
-    """The record must be stored; `Group.saved(number, …)` must then be called."""
+    """The record must be stored; `ClassicGroup.saved(number, …)` must then be called."""
 
     number: int
     record: GroupRecord

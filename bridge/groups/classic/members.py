@@ -46,7 +46,7 @@ class Member:
         return next((metadata for name, metadata in self.protocols if name == protocol), b"")
 
 
-class Roster:
+class MemberRegistry:
     """Members by id in the order they came, the static ones also by instance id (KIP-345)."""
 
     def __init__(self) -> None:

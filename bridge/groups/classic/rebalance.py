@@ -9,13 +9,13 @@ from functools import partial
 from math import inf
 
 from bridge.groups.classic.events import Answer, Effect, GroupConfig, Joined, Save, Synced
-from bridge.groups.classic.members import Member, Roster, Ticket
+from bridge.groups.classic.members import Member, MemberRegistry, Ticket
 from bridge.groups.classic.records import GroupRecord, MemberRecord
 from bridge.groups.deadlines import Deadlines
 from bridge.kafka.error_codes import ErrorCode
 
 
-class State(StrEnum):
+class ClassicGroupState(StrEnum):
     """The states, as Kafka names them."""
 
     EMPTY = "Empty"
@@ -25,12 +25,14 @@ class State(StrEnum):
     DEAD = "Dead"
 
 
-FROM: Mapping[State, frozenset[State]] = {
-    State.EMPTY: frozenset({State.PREPARING}),
-    State.PREPARING: frozenset({State.EMPTY, State.COMPLETING, State.STABLE}),
-    State.COMPLETING: frozenset({State.PREPARING}),
-    State.STABLE: frozenset({State.COMPLETING}),
-    State.DEAD: frozenset(State),
+FROM: Mapping[ClassicGroupState, frozenset[ClassicGroupState]] = {
+    ClassicGroupState.EMPTY: frozenset({ClassicGroupState.PREPARING}),
+    ClassicGroupState.PREPARING: frozenset(
+        {ClassicGroupState.EMPTY, ClassicGroupState.COMPLETING, ClassicGroupState.STABLE}
+    ),
+    ClassicGroupState.COMPLETING: frozenset({ClassicGroupState.PREPARING}),
+    ClassicGroupState.STABLE: frozenset({ClassicGroupState.COMPLETING}),
+    ClassicGroupState.DEAD: frozenset(ClassicGroupState),
 }
 """The states that may go before each."""
 
@@ -40,11 +42,11 @@ class Rebalance:
 
     def __init__(self, group_id: str, config: GroupConfig) -> None:
         self.id = group_id
-        self.state = State.EMPTY
+        self.state = ClassicGroupState.EMPTY
         self.generation = 0
         self.protocol_type: str | None = None
         self.protocol_name: str | None = None
-        self.roster = Roster()
+        self.members = MemberRegistry()
         self.reason = ""
         """Why the last rebalance began."""
         self._config = config
@@ -69,9 +71,9 @@ class Rebalance:
         return effects
 
     @property
-    def blank(self) -> bool:
+    def has_no_state(self) -> bool:
         """Whether nothing is lost when it is forgotten and begun anew."""
-        return self.state is State.EMPTY and not (self.generation or self.awaited)
+        return self.state is ClassicGroupState.EMPTY and not (self.generation or self.awaited)
 
     @property
     def awaited(self) -> bool:
@@ -81,7 +83,7 @@ class Rebalance:
     @property
     def waits(self) -> bool:
         """Whether any request is held."""
-        return any(member.joining is not None or member.syncing is not None for member in self.roster)
+        return any(member.joining is not None or member.syncing is not None for member in self.members)
 
     def saved(self, number: int, error: ErrorCode, now: float) -> None:
         """A record has been stored, or could not be."""
@@ -89,13 +91,13 @@ class Rebalance:
 
     def kill(self, error: ErrorCode) -> None:
         """The group is deleted or another node's: every held request gets the error."""
-        for member in self.roster:
+        for member in self.members:
             self._answer_join(member, Joined(error, member.id))
             self._answer_sync(member, Synced(error))
-        self.roster = Roster()
+        self.members = MemberRegistry()
         self._pending.clear()
         self._join_deadline = self._sync_deadline = self._retry_at = inf
-        self._move(State.DEAD)
+        self._move(ClassicGroupState.DEAD)
 
     # ---- time --------------------------------------------------------------------------------------------------------
 
@@ -129,7 +131,7 @@ class Rebalance:
         if self._sync_deadline > now:
             return
         for member_id in self._unsynced.copy():
-            self._remove(self.roster[member_id])
+            self._remove(self.members[member_id])
         self._settle("members have not synced", now)
 
     def _retry(self, now: float) -> None:
@@ -139,7 +141,7 @@ class Rebalance:
     def _deadline_of(self, key: Member | str) -> float | None:
         if isinstance(key, str):
             return self._pending.get(key)
-        return key.deadline if self.roster.find(key.id) is key else None
+        return key.deadline if self.members.find(key.id) is key else None
 
     def _over(self, key: Member | str, now: float) -> None:
         if isinstance(key, str):
@@ -152,7 +154,7 @@ class Rebalance:
         self._complete_if_all_joined(now)
 
     def _session_over(self, member: Member, now: float) -> None:
-        if member.deadline > now or member.id not in self.roster:
+        if member.deadline > now or member.id not in self.members:
             return
         if not member.new and (member.joining is not None or member.syncing is not None):
             self._heard_of(member, now)  # its request is held: it cannot be expected to do anything
@@ -166,56 +168,56 @@ class Rebalance:
 
     # ---- from state to state -----------------------------------------------------------------------------------------
 
-    def _move(self, state: State) -> None:
+    def _move(self, state: ClassicGroupState) -> None:
         if self.state not in FROM[state]:
             raise RuntimeError(f"group {self.id}: from {self.state} to {state}")
         self.state = state
 
     def _settle(self, reason: str, now: float) -> None:
         """After any change of the members."""
-        if self.state is State.PREPARING:
+        if self.state is ClassicGroupState.PREPARING:
             self._complete_if_all_joined(now)
-        elif self.state is not State.EMPTY or self.roster:
+        elif self.state is not ClassicGroupState.EMPTY or self.members:
             self._prepare(reason, now)
 
     def _prepare(self, reason: str, now: float) -> None:
         self.reason = reason
-        if self.state is State.COMPLETING:
+        if self.state is ClassicGroupState.COMPLETING:
             self._give_up_assignment(ErrorCode.REBALANCE_IN_PROGRESS, now)
         self._unsynced.clear()
         self._sync_deadline = inf
-        timeout = self.roster.rebalance_timeout_ms() / 1000
-        if self.state is State.EMPTY:
+        timeout = self.members.rebalance_timeout_ms() / 1000
+        if self.state is ClassicGroupState.EMPTY:
             self._newcomers = False
             self._join_room = max(timeout - self._config.initial_delay, 0.0)
             self._join_deadline = now + self._config.initial_delay
         else:
             self._join_deadline = now + timeout
-        self._move(State.PREPARING)
+        self._move(ClassicGroupState.PREPARING)
         self._complete_if_all_joined(now)
 
     def _complete_if_all_joined(self, now: float) -> None:
         waits = self._join_room is not None or self._retry_at < inf  # an initial one always waits for its delay
-        if self.state is State.PREPARING and not waits and not self._pending and self.roster.all_joining():
+        if self.state is ClassicGroupState.PREPARING and not waits and not self._pending and self.members.all_joining():
             self._complete(now)
 
     def _complete(self, now: float) -> None:
         """Begin the next generation with those who have joined."""
         self._join_room, self._join_deadline = None, inf
-        for member in [one for one in self.roster if one.joining is None and one.instance_id is None]:
-            self.roster.remove(member.id)
-        if not self.roster.elect():
-            self._join_deadline = now + max(self.roster.rebalance_timeout_ms() / 1000, self._config.retry)
+        for member in [one for one in self.members if one.joining is None and one.instance_id is None]:
+            self.members.remove(member.id)
+        if not self.members.elect():
+            self._join_deadline = now + max(self.members.rebalance_timeout_ms() / 1000, self._config.retry)
             return
         self.generation += 1
-        self.protocol_name = self.roster.choose_protocol()
-        if not self.roster:
-            self._move(State.EMPTY)
+        self.protocol_name = self.members.choose_protocol()
+        if not self.members:
+            self._move(ClassicGroupState.EMPTY)
             self._save(lambda error, now: None, {})  # if it cannot be stored, the old generation is found and expires
             return
-        self._move(State.COMPLETING)
-        self._sync_deadline = now + self.roster.rebalance_timeout_ms() / 1000
-        for member in self.roster:
+        self._move(ClassicGroupState.COMPLETING)
+        self._sync_deadline = now + self.members.rebalance_timeout_ms() / 1000
+        for member in self.members:
             self._answer_join(member, self._generation_of(member))
             self._heard_of(member, now)
             self._unsynced.add(member.id)
@@ -224,7 +226,7 @@ class Rebalance:
     def _assignment_saved(
         self, generation: int, assignments: Mapping[str, bytes], error: ErrorCode, now: float
     ) -> None:
-        if self.state is not State.COMPLETING or self.generation != generation:
+        if self.state is not ClassicGroupState.COMPLETING or self.generation != generation:
             return
         if error:
             # members come back at once: without a pause they would go round generations as long as Pulsar is away
@@ -234,22 +236,22 @@ class Rebalance:
             self._settle(f"the assignment could not be stored: {error.name}", now)
             return
         self._unstored = 0
-        self._move(State.STABLE)
-        for member in self.roster:
-            self.roster.assign(member, assignments[member.id])
+        self._move(ClassicGroupState.STABLE)
+        for member in self.members:
+            self.members.assign(member, assignments[member.id])
             if self._answer_sync(member, self._assignment_of(member)):
                 self._heard_of(member, now)
 
     def _give_up_assignment(self, error: ErrorCode, now: float) -> None:
-        for member in self.roster:
-            self.roster.assign(member, b"")
+        for member in self.members:
+            self.members.assign(member, b"")
             if self._answer_sync(member, Synced(error)):
                 self._heard_of(member, now)
 
     def _remove(self, member: Member) -> None:
         self._answer_join(member, Joined(ErrorCode.UNKNOWN_MEMBER_ID, ""))
         self._answer_sync(member, Synced(ErrorCode.UNKNOWN_MEMBER_ID))
-        self.roster.remove(member.id)
+        self.members.remove(member.id)
         self._unsynced.discard(member.id)
 
     # ---- what comes out ----------------------------------------------------------------------------------------------
@@ -260,7 +262,7 @@ class Rebalance:
     def _answer_join(self, member: Member, answer: Joined) -> None:
         if member.joining is not None:
             self._effects.append(Answer(member.joining, answer))
-            self.roster.hold_join(member, None)
+            self.members.hold_join(member, None)
 
     def _answer_sync(self, member: Member, answer: Synced) -> bool:
         if member.syncing is None:
@@ -270,15 +272,15 @@ class Rebalance:
         return True
 
     def _generation_of(self, member: Member) -> Joined:
-        leads = member.id == self.roster.leader
+        leads = member.id == self.members.leader
         return Joined(
             error=ErrorCode.NONE,
             member_id=member.id,
             generation=self.generation,
             protocol_type=self.protocol_type,
             protocol_name=self.protocol_name,
-            leader=self.roster.leader or "",
-            members=tuple((one.id, one.instance_id, one.metadata(self.protocol_name)) for one in self.roster)
+            leader=self.members.leader or "",
+            members=tuple((one.id, one.instance_id, one.metadata(self.protocol_name)) for one in self.members)
             if leads
             else (),
         )
@@ -300,8 +302,8 @@ class Rebalance:
                 subscription=one.metadata(self.protocol_name),
                 assignment=assignments[one.id],
             )
-            for one in self.roster
+            for one in self.members
         )
-        leader = self.roster.leader
+        leader = self.members.leader
         record = GroupRecord(self.generation, self.protocol_type, self.protocol_name, leader, members=members)
         self._effects.append(Save(self._save_number, record))

@@ -34,55 +34,57 @@ from dataclasses import replace
 from functools import partial
 from math import inf
 
+from bridge.errors import KafkaError
 from bridge.groups.classic.events import Answer, GroupConfig, Join, Joined, Leave, Sync, Synced
 from bridge.groups.classic.members import Member, Protocols, Ticket
-from bridge.groups.classic.rebalance import FROM, Rebalance, State
+from bridge.groups.classic.rebalance import FROM, ClassicGroupState, Rebalance
 from bridge.groups.classic.records import GroupRecord
 from bridge.kafka.error_codes import ErrorCode
 
-__all__ = ["FROM", "Group", "State"]
+__all__ = ["FROM", "ClassicGroup", "ClassicGroupState"]
 
 
-_HEARTBEAT: Mapping[State, ErrorCode] = {
-    State.PREPARING: ErrorCode.REBALANCE_IN_PROGRESS,
-    State.COMPLETING: ErrorCode.NONE,
-    State.STABLE: ErrorCode.NONE,
+_HEARTBEAT: Mapping[ClassicGroupState, ErrorCode] = {
+    ClassicGroupState.PREPARING: ErrorCode.REBALANCE_IN_PROGRESS,
+    ClassicGroupState.COMPLETING: ErrorCode.NONE,
+    ClassicGroupState.STABLE: ErrorCode.NONE,
 }
 """The answer to a known member's heartbeat."""
 
-_COMMIT: Mapping[State, ErrorCode] = {
-    State.PREPARING: ErrorCode.NONE,  # what was consumed before the rebalance can still be committed
-    State.COMPLETING: ErrorCode.REBALANCE_IN_PROGRESS,
-    State.STABLE: ErrorCode.NONE,
+_COMMIT: Mapping[ClassicGroupState, ErrorCode] = {
+    ClassicGroupState.PREPARING: ErrorCode.NONE,  # what was consumed before the rebalance can still be committed
+    ClassicGroupState.COMPLETING: ErrorCode.REBALANCE_IN_PROGRESS,
+    ClassicGroupState.STABLE: ErrorCode.NONE,
 }
 """The answer to a known member's commit."""
 
 
-def _never(group: "Group", member: Member, protocols: Protocols) -> bool:
+def _never(group: "ClassicGroup", member: Member, protocols: Protocols) -> bool:
     return False
 
 
-def _unchanged(group: "Group", member: Member, protocols: Protocols) -> bool:
+def _unchanged(group: "ClassicGroup", member: Member, protocols: Protocols) -> bool:
     return member.protocols == protocols
 
 
-def _unchanged_follower(group: "Group", member: Member, protocols: Protocols) -> bool:
-    return member.protocols == protocols and member.id != group.roster.leader
+def _unchanged_follower(group: "ClassicGroup", member: Member, protocols: Protocols) -> bool:
+    return member.protocols == protocols and member.id != group.members.leader
 
 
-_SAME_GENERATION: Mapping[State, Callable[["Group", Member, Protocols], bool]] = {
-    State.PREPARING: _never,
-    State.COMPLETING: _unchanged,  # it has not got the answer to its first JoinGroup
-    State.STABLE: _unchanged_follower,  # by joining again the leader asks for a rebalance (topics may have changed)
+_SAME_GENERATION: Mapping[ClassicGroupState, Callable[["ClassicGroup", Member, Protocols], bool]] = {
+    ClassicGroupState.PREPARING: _never,
+    ClassicGroupState.COMPLETING: _unchanged,  # it has not got the answer to its first JoinGroup
+    # by joining again the leader asks for a rebalance (topics may have changed)
+    ClassicGroupState.STABLE: _unchanged_follower,
 }
 """Whether a known member that joins again is told of the current generation instead of a rebalance."""
 
 
-class Group(Rebalance):
+class ClassicGroup(Rebalance):
     """One group."""
 
     @classmethod
-    def restore(cls, group_id: str, config: GroupConfig, record: GroupRecord, now: float) -> "Group":
+    def restore(cls, group_id: str, config: GroupConfig, record: GroupRecord, now: float) -> "ClassicGroup":
         """The group as it was stored; the sessions of its members begin anew."""
         group = cls(group_id, config)
         group.generation = record.generation
@@ -99,11 +101,11 @@ class Group(Rebalance):
                 protocols=((record.protocol_name or "", one.subscription),),
                 assignment=one.assignment,
             )
-            group.roster.add(member)
+            group.members.add(member)
             group._heard_of(member, now)
-            group.state = State.STABLE
-        if record.leader is not None and record.leader in group.roster:
-            group.roster.leader = record.leader
+            group.state = ClassicGroupState.STABLE
+        if record.leader is not None and record.leader in group.members:
+            group.members.leader = record.leader
         return group
 
     # ---- events ------------------------------------------------------------------------------------------------------
@@ -126,39 +128,40 @@ class Group(Rebalance):
         if error:
             self._effects.append(Answer(ticket, Synced(error)))
             return
-        member = self.roster[request.member_id]
+        member = self.members[request.member_id]
         self._unsynced.discard(member.id)
         if not self._unsynced:
             self._sync_deadline = inf
-        if self.state is State.STABLE:
+        if self.state is ClassicGroupState.STABLE:
             self._effects.append(Answer(ticket, self._assignment_of(member)))
             return
         self._answer_sync(member, Synced(ErrorCode.REBALANCE_IN_PROGRESS))  # it has asked before
         member.syncing = ticket
-        if member.id == self.roster.leader and self._saving_generation != self.generation:
+        if member.id == self.members.leader and self._saving_generation != self.generation:
             self._saving_generation = self.generation
-            assignments = {one.id: request.assignments.get(one.id, b"") for one in self.roster}
+            assignments = {one.id: request.assignments.get(one.id, b"") for one in self.members}
             self._save(partial(self._assignment_saved, self.generation, assignments), assignments)
 
     def heartbeat(self, member_id: str, instance_id: str | None, generation: int, now: float) -> ErrorCode:
         """A heartbeat; its answer."""
         error = self._check(member_id, instance_id, generation)
         if not error:
-            self._heard_of(self.roster[member_id], now)
+            self._heard_of(self.members[member_id], now)
             error = _HEARTBEAT[self.state]
         return error
 
-    def check_commit(self, member_id: str, instance_id: str | None, generation: int, now: float) -> ErrorCode:
-        """Whether offsets may be committed so; a member's commit is a sign of life as well."""
-        if self.state is State.EMPTY and generation < 0:
-            return ErrorCode.NONE  # a consumer that assigns itself, or an administrator
-        if generation < 0 and not member_id and instance_id is None and self.state is not State.DEAD:
-            return ErrorCode.UNKNOWN_MEMBER_ID  # the same, in a group that has members
+    def check_commit(self, member_id: str, instance_id: str | None, generation: int, now: float) -> None:
+        """Raise the KafkaError that such a commit gets, if it may not be; a member's is a sign of life as well."""
+        if self.state is ClassicGroupState.EMPTY and generation < 0:
+            return  # a consumer that assigns itself, or an administrator
+        if generation < 0 and not member_id and instance_id is None and self.state is not ClassicGroupState.DEAD:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)  # the same, in a group that has members
         error = self._check(member_id, instance_id, generation)
         if not error:
-            self._heard_of(self.roster[member_id], now)
+            self._heard_of(self.members[member_id], now)
             error = _COMMIT[self.state]
-        return error
+        if error:
+            raise KafkaError(error)
 
     def leave(self, leaving: Iterable[Leave], now: float) -> list[ErrorCode]:
         """A LeaveGroup; the answer of each member."""
@@ -170,33 +173,33 @@ class Group(Rebalance):
     # ---- checks ------------------------------------------------------------------------------------------------------
 
     def _refuses(self, request: Join) -> ErrorCode:
-        if self.state is State.DEAD:
+        if self.state is ClassicGroupState.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        if self.state is State.EMPTY:
+        if self.state is ClassicGroupState.EMPTY:
             fits = bool(request.protocol_type and request.protocols)
         else:
-            fits = request.protocol_type == self.protocol_type and self.roster.share_a_protocol(request.protocols)
+            fits = request.protocol_type == self.protocol_type and self.members.share_a_protocol(request.protocols)
         return ErrorCode.NONE if fits else ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
     def _overcrowds(self, request: Join) -> ErrorCode:
         """Whether a member comes that is one too many."""
-        comes = request.member_id not in self.roster
+        comes = request.member_id not in self.members
         if comes and request.instance_id is not None:
-            comes = self.roster.static_id(request.instance_id) is None
-        known = len(self.roster) + len(self._pending) - (request.member_id in self._pending)
+            comes = self.members.static_id(request.instance_id) is None
+        known = len(self.members) + len(self._pending) - (request.member_id in self._pending)
         return ErrorCode.GROUP_MAX_SIZE_REACHED if comes and known >= self._config.max_size else ErrorCode.NONE
 
     def _validate(self, member_id: str, instance_id: str | None) -> ErrorCode:
         """Whether the member is one of the group, and still the one that its instance is (KIP-345)."""
-        if self.state is State.DEAD:
+        if self.state is ClassicGroupState.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if instance_id is not None:
-            current = self.roster.static_id(instance_id)
+            current = self.members.static_id(instance_id)
             if current is not None and current != member_id:
                 return ErrorCode.FENCED_INSTANCE_ID
             if current is None:
                 return ErrorCode.UNKNOWN_MEMBER_ID
-        return ErrorCode.NONE if member_id in self.roster else ErrorCode.UNKNOWN_MEMBER_ID
+        return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
 
     def _check(self, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
         error = self._validate(member_id, instance_id)
@@ -211,14 +214,14 @@ class Group(Rebalance):
         said = (request.protocol_type, self.protocol_type), (request.protocol_name, self.protocol_name)
         if any(theirs is not None and ours is not None and theirs != ours for theirs, ours in said):
             return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        return ErrorCode.REBALANCE_IN_PROGRESS if self.state is State.PREPARING else ErrorCode.NONE
+        return ErrorCode.REBALANCE_IN_PROGRESS if self.state is ClassicGroupState.PREPARING else ErrorCode.NONE
 
     # ---- members come and go -----------------------------------------------------------------------------------------
 
     def _join_new(self, request: Join, ticket: Ticket, now: float) -> None:
-        current = None if request.instance_id is None else self.roster.static_id(request.instance_id)
+        current = None if request.instance_id is None else self.members.static_id(request.instance_id)
         if current is not None:
-            self._replace(self.roster[current], request, ticket, now)
+            self._replace(self.members[current], request, ticket, now)
         elif request.instance_id is None and request.id_required:
             self._pending[request.new_id] = at = now + request.session_timeout_ms / 1000
             self._deadlines.watch(request.new_id, at)
@@ -242,7 +245,7 @@ class Group(Rebalance):
             new=True,
             joining=ticket,
         )
-        self.roster.add(member)
+        self.members.add(member)
         self._deadlines.watch(member, member.deadline)
         self._settle(f"{member_id} joins: {request.reason}", now)
 
@@ -251,7 +254,7 @@ class Group(Rebalance):
         if error:
             self._refuse_join(ticket, error, request.member_id)
             return
-        member = self.roster[request.member_id]
+        member = self.members[request.member_id]
         if _SAME_GENERATION[self.state](self, member, request.protocols):
             self._effects.append(Answer(ticket, self._generation_of(member)))
             return
@@ -260,22 +263,22 @@ class Group(Rebalance):
 
     def _update(self, member: Member, request: Join, ticket: Ticket) -> None:
         self._answer_join(member, Joined(ErrorCode.REBALANCE_IN_PROGRESS, member.id))  # it has asked before
-        self.roster.update(member, request.protocols)
+        self.members.update(member, request.protocols)
         member.session_timeout_ms = request.session_timeout_ms
         member.rebalance_timeout_ms = request.rebalance_timeout_ms
-        self.roster.hold_join(member, ticket)
+        self.members.hold_join(member, ticket)
 
     def _replace(self, member: Member, request: Join, ticket: Ticket, now: float) -> None:
         """A static member has been restarted: it takes its own place."""
-        before, leader = copy(member), self.roster.leader
+        before, leader = copy(member), self.members.leader
         self._answer_join(member, Joined(ErrorCode.FENCED_INSTANCE_ID, member.id))
         self._answer_sync(member, Synced(ErrorCode.FENCED_INSTANCE_ID))
         self._rename(member, request.new_id)
         self._update(member, request, ticket)
         member.new = False
         self._heard_of(member, now)
-        if self.state is State.STABLE and self.roster.choose_protocol() == self.protocol_name:
-            assignments = {one.id: one.assignment for one in self.roster}
+        if self.state is ClassicGroupState.STABLE and self.members.choose_protocol() == self.protocol_name:
+            assignments = {one.id: one.assignment for one in self.members}
             skips = request.may_skip
             self._save(partial(self._replacement_saved, member, before, ticket, leader, skips), assignments)
         else:
@@ -291,18 +294,18 @@ class Group(Rebalance):
         error: ErrorCode,
         now: float,
     ) -> None:
-        if self.state is not State.STABLE or member.joining is not ticket:
+        if self.state is not ClassicGroupState.STABLE or member.joining is not ticket:
             return  # a rebalance has begun and takes it along, or it is gone
         if error:
             self._rename(member, before.id)
-            self.roster.update(member, before.protocols)
+            self.members.update(member, before.protocols)
             member.session_timeout_ms = before.session_timeout_ms
             member.rebalance_timeout_ms = before.rebalance_timeout_ms
             self._answer_join(member, Joined(error, ""))
             return
         answer = self._generation_of(member)
         if skips:
-            answer = replace(answer, skip_assignment=member.id == self.roster.leader)
+            answer = replace(answer, skip_assignment=member.id == self.members.leader)
         else:  # it must take itself for a follower, or it would assign anew
             answer = replace(answer, leader=leader or "", members=())
         self._answer_join(member, answer)
@@ -311,15 +314,15 @@ class Group(Rebalance):
         if member.id in self._unsynced:
             self._unsynced.remove(member.id)
             self._unsynced.add(member_id)
-        self.roster.replace(member.id, member_id)
+        self.members.replace(member.id, member_id)
 
     def _leave_one(self, leaving: Leave) -> ErrorCode:
         if self._pending.pop(leaving.member_id, None) is not None:
             return ErrorCode.NONE
         member_id = leaving.member_id
         if not member_id and leaving.instance_id is not None:
-            member_id = self.roster.static_id(leaving.instance_id) or ""
+            member_id = self.members.static_id(leaving.instance_id) or ""
         error = self._validate(member_id, leaving.instance_id)
         if not error:
-            self._remove(self.roster[member_id])
+            self._remove(self.members[member_id])
         return error

@@ -6,7 +6,7 @@ Every version of ConsumerProtocolSubscription begins as version 0 does: int16 ve
 import struct
 from typing import Final
 
-from bridge.groups.classic.state import Group, State
+from bridge.groups.classic.state import ClassicGroup, ClassicGroupState
 
 CONSUMER: Final = "consumer"
 """The protocol type of Kafka's consumers."""
@@ -31,12 +31,12 @@ def topics(metadata: bytes) -> frozenset[str] | None:
         return None
 
 
-def of_group(group: Group) -> frozenset[str] | None:
+def of_group(group: ClassicGroup) -> frozenset[str] | None:
     """The topics that the members of a stable group of consumers subscribe to; None: nobody can tell."""
-    if group.protocol_type != CONSUMER or group.state is not State.STABLE:
+    if group.protocol_type != CONSUMER or group.state is not ClassicGroupState.STABLE:
         return None
     found: frozenset[str] = frozenset()
-    for member in group.roster:
+    for member in group.members:
         own = topics(member.metadata(group.protocol_name))
         if own is None:
             return None

@@ -17,7 +17,7 @@ from uuid import UUID
 
 from bridge.groups.consumer.model import RANGE, UNIFORM, Assignment, TopicFacts, assignment
 
-TopicPartition: TypeAlias = tuple[UUID, int]
+TopicIdPartition: TypeAlias = tuple[UUID, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def uniformly(members: Mapping[str, Subscriber], topics: Mapping[str, TopicFacts
 class _Uniform:
     def __init__(self, members: Mapping[str, Subscriber], topics: Mapping[str, TopicFacts]) -> None:
         self._members = members
-        self._given: dict[str, set[TopicPartition]] = {member_id: set() for member_id in sorted(members)}
+        self._given: dict[str, set[TopicIdPartition]] = {member_id: set() for member_id in sorted(members)}
         # topics with the same subscribers are dealt with together, those with the fewest subscribers first
         classes: dict[tuple[str, ...], list[TopicFacts]] = {}
         for name in sorted(topics):
@@ -77,9 +77,9 @@ class _Uniform:
             moved = any([self._balance(*one) for one in self._classes])
         return {member_id: assignment(sorted(given)) for member_id, given in self._given.items()}
 
-    def _keep(self) -> set[TopicPartition]:
+    def _keep(self) -> set[TopicIdPartition]:
         """Let members keep what they had, as far as it exists and they want it."""
-        taken: set[TopicPartition] = set()
+        taken: set[TopicIdPartition] = set()
         for subscribers, topics in self._classes:
             ids = {one.id: one.partitions for one in topics}
             for member_id in subscribers:
@@ -89,7 +89,7 @@ class _Uniform:
                     taken |= kept
         return taken
 
-    def _fill(self, subscribers: tuple[str, ...], free: list[TopicPartition]) -> None:
+    def _fill(self, subscribers: tuple[str, ...], free: list[TopicIdPartition]) -> None:
         emptiest = [(self._load(one), one) for one in subscribers]
         heapq.heapify(emptiest)
         for partition in free:
@@ -116,7 +116,7 @@ class _Uniform:
         return len(self._given[member_id])
 
 
-def _partitions(topics: list[TopicFacts]) -> list[TopicPartition]:
+def _partitions(topics: list[TopicFacts]) -> list[TopicIdPartition]:
     return [(topic.id, number) for topic in topics for number in range(topic.partitions)]
 
 

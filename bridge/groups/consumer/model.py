@@ -29,7 +29,7 @@ class MemberState(IntEnum):
     """It waits for partitions that others have yet to give back."""
 
 
-class GroupState(StrEnum):
+class ConsumerGroupState(StrEnum):
     """How a group is shown."""
 
     EMPTY = "Empty"
@@ -96,15 +96,15 @@ class GroupSnapshot:
     targets: Mapping[str, Assignment] = field(default_factory=dict)
 
     @property
-    def state(self) -> GroupState:
+    def state(self) -> ConsumerGroupState:
         """As Kafka names it (ConsumerGroup.maybeUpdateGroupState)."""
         if not self.members:
-            return GroupState.EMPTY
+            return ConsumerGroupState.EMPTY
         if self.epoch > self.assignment_epoch:
-            return GroupState.ASSIGNING
+            return ConsumerGroupState.ASSIGNING
         if all(one.reconciled(self.assignment_epoch) for one in self.members.values()):
-            return GroupState.STABLE
-        return GroupState.RECONCILING
+            return ConsumerGroupState.STABLE
+        return ConsumerGroupState.RECONCILING
 
     def is_settled(self, member: ConsumerMember) -> bool:
         """Whether nothing is to become of a member: the targets are those of now, and it has its own."""

@@ -115,10 +115,10 @@ def _mended(snapshot: GroupSnapshot) -> GroupSnapshot:
 
     Nobody was told of it. Members that would have the same partition begin anew; overlapping targets are made again.
     """
-    doubtful = _sharing({one: [member.assigned, member.revoking] for one, member in snapshot.members.items()})
-    if not doubtful and not _sharing({one: [target] for one, target in snapshot.targets.items()}):
+    unconfirmed = _sharing({one: [member.assigned, member.revoking] for one, member in snapshot.members.items()})
+    if not unconfirmed and not _sharing({one: [target] for one, target in snapshot.targets.items()}):
         return snapshot
-    members = {one: member for one, member in snapshot.members.items() if one not in doubtful}
+    members = {one: member for one, member in snapshot.members.items() if one not in unconfirmed}
     targets = {one: snapshot.targets[one] for one in members}
     return replace(snapshot, epoch=snapshot.epoch + 1, members=members, targets=targets)
 

@@ -36,9 +36,9 @@ from bridge.groups.consumer.model import (
     NOTHING,
     UNIFORM,
     Assignment,
+    ConsumerGroupState,
     ConsumerMember,
     GroupSnapshot,
-    GroupState,
     MemberState,
     View,
     within,
@@ -79,7 +79,7 @@ class Heartbeat:
 
 
 @dataclass(frozen=True, slots=True)
-class Beat:
+class HeartbeatAnswer:
     """The answer; the assignment only where there is news."""
 
     member_id: str
@@ -107,13 +107,13 @@ class ConsumerGroup:
         self._keep_time(now)
 
     @property
-    def state(self) -> GroupState:
+    def state(self) -> ConsumerGroupState:
         """How the group stands."""
         return self.snapshot.state
 
     # ---- events ------------------------------------------------------------------------------------------------------
 
-    def heartbeat(self, request: Heartbeat, view: View | None, now: float) -> Beat:
+    def heartbeat(self, request: Heartbeat, view: View | None, now: float) -> HeartbeatAnswer:
         """A heartbeat's answer, to be given when `snapshot` is stored; KafkaError at once. `view`: None as before."""
         if request.leaves:
             return self._leave(request)
@@ -123,7 +123,7 @@ class ConsumerGroup:
         updated = _updated(member, request)
         if request.epoch > JOINING and view is None and updated == member and before.is_settled(member):
             self._heard_of(member, member, now)
-            return Beat(member.id, member.epoch, member.assigned if request.whole else None)
+            return HeartbeatAnswer(member.id, member.epoch, member.assigned if request.whole else None)
         members = {one.id: one for one in before.members.values() if not _replaced(one, updated)}
         members[updated.id] = updated
         following = replace(before, members=members, targets=_moved(before, updated))
@@ -136,7 +136,7 @@ class ConsumerGroup:
             self.snapshot = following
         self._heard_of(reconciled, member, now)
         news = request.epoch == JOINING or request.whole or reconciled.assigned != member.assigned
-        return Beat(reconciled.id, reconciled.epoch, reconciled.assigned if news else None)
+        return HeartbeatAnswer(reconciled.id, reconciled.epoch, reconciled.assigned if news else None)
 
     def remove(self, leaving: Iterable[Leave]) -> list[ErrorCode]:
         """A LeaveGroup of an administrator; the answer of each member."""
@@ -249,7 +249,7 @@ class ConsumerGroup:
         text += f"instance id is owned by {current.id} member."
         raise KafkaError(ErrorCode.UNRELEASED_INSTANCE_ID, text)
 
-    def _leave(self, request: Heartbeat) -> Beat:
+    def _leave(self, request: Heartbeat) -> HeartbeatAnswer:
         member = self._leaver(request.member_id, request.instance_id)
         if request.epoch == LEAVING_STATIC:
             away = replace(member, epoch=LEAVING_STATIC, revoking=NOTHING)
@@ -257,7 +257,7 @@ class ConsumerGroup:
             self._revocations.pop(member.id, None)
         else:
             self._remove([member.id])
-        return Beat(request.member_id, request.epoch)
+        return HeartbeatAnswer(request.member_id, request.epoch)
 
     def _leaver(self, member_id: str, instance_id: str | None, by_instance: bool = False) -> ConsumerMember:
         if instance_id is None:

@@ -3,9 +3,10 @@
 from itertools import count
 from typing import Any
 
+from bridge.errors import KafkaError
 from bridge.groups.classic.events import Answer, GroupConfig, Join, Joined, Leave, Save, Sync, Synced
 from bridge.groups.classic.records import GroupRecord
-from bridge.groups.classic.state import Group, State
+from bridge.groups.classic.state import ClassicGroup, ClassicGroupState
 from bridge.kafka.error_codes import ErrorCode
 
 NONE = ErrorCode.NONE
@@ -50,8 +51,8 @@ class Ticket:
 class Machine:
     """One group."""
 
-    def __init__(self, group: Group | None = None) -> None:
-        self.group = group or Group("g", GroupConfig(initial_delay=DELAY))
+    def __init__(self, group: ClassicGroup | None = None) -> None:
+        self.group = group or ClassicGroup("g", GroupConfig(initial_delay=DELAY))
         self.now = 1000.0
         self.saves: list[Save] = []
         self.tickets: list[Ticket] = []
@@ -59,12 +60,12 @@ class Machine:
         self._ids = count(1)
 
     @property
-    def state(self) -> State:
+    def state(self) -> ClassicGroupState:
         return self.group.state
 
     @property
     def members(self) -> set[str]:
-        return {member.id for member in self.group.roster}
+        return {member.id for member in self.group.members}
 
     def join(self, member_id: str = "", **changes: Any) -> Ticket:
         """A JoinGroup as of a version before 4 (no second join), unless `id_required`."""
@@ -108,7 +109,11 @@ class Machine:
     def commit(self, member_id: str, generation: int | None = None, instance_id: str | None = None) -> ErrorCode:
         if generation is None:
             generation = self.group.generation
-        return self.group.check_commit(member_id, instance_id, generation, self.now)
+        try:
+            self.group.check_commit(member_id, instance_id, generation, self.now)
+        except KafkaError as error:
+            return ErrorCode(error.code)
+        return ErrorCode.NONE
 
     def leave(self, *leaving: Leave | str) -> list[ErrorCode]:
         errors = self.group.leave([one if isinstance(one, Leave) else Leave(one) for one in leaving], self.now)
@@ -133,7 +138,7 @@ class Machine:
             step = min(end, self.group.deadline(), self.now + 1.0)
             self.now = max(step, self.now)
             for member_id in alive:
-                if member_id in self.group.roster:
+                if member_id in self.group.members:
                     self.heartbeat(member_id)
             if self.group.deadline() <= self.now:
                 self.group.expire(self.now)
@@ -173,5 +178,5 @@ class Machine:
         for member_id in ids[1:]:
             self.sync(member_id)
         self.sync(ids[0], {member_id: member_id.encode() for member_id in ids})
-        assert self.state is State.STABLE
+        assert self.state is ClassicGroupState.STABLE
         return ids

@@ -9,9 +9,9 @@ import pytest
 from bridge.config import Settings
 from bridge.errors import KafkaError
 from bridge.groups.classic import records as metadata
-from bridge.groups.classic.coordinator import Coordinator
 from bridge.groups.classic.events import Join, Joined, Leave, Sync
-from bridge.groups.classic.state import State
+from bridge.groups.classic.state import ClassicGroupState
+from bridge.groups.coordinator import GroupCoordinator
 from bridge.groups.store.records import StoredOffset, encode_offset, group_key, offset_key
 from bridge.kafka.error_codes import ErrorCode
 from bridge.metrics import GroupMetrics
@@ -30,7 +30,7 @@ class Bench:
         self.store = store or FakeStore()
         self.clock = FakeClock()
         self.metrics = GroupMetrics()
-        self.groups = Coordinator(
+        self.groups = GroupCoordinator(
             self.store, Settings().groups, self.metrics, FakeTopics(), self.clock, wall=lambda: 77.0
         )
         self._ids = 0
@@ -72,8 +72,8 @@ class Bench:
         assert sync.result().assignment == b"mine"
         return member_id
 
-    async def state(self, group_id: str = "g") -> State | None:
-        group = await self.groups.get(group_id)
+    async def state(self, group_id: str = "g") -> ClassicGroupState | None:
+        group = await self.groups.classic_group(group_id)
         return None if group is None else group.state
 
 
@@ -89,11 +89,11 @@ async def test_a_group_is_stored_when_it_is_stable() -> None:
     sync = await bench.sync(join.result().member_id)
     await settle()
     assert not sync.done()
-    assert await bench.state() is State.COMPLETING
+    assert await bench.state() is ClassicGroupState.COMPLETING
     bench.store.release()
     await settle()
     assert sync.result().error is NONE
-    assert await bench.state() is State.STABLE
+    assert await bench.state() is ClassicGroupState.STABLE
     stored = bench.store.stored["g"].metadata
     assert stored is not None
     record = metadata.decode(stored)
@@ -119,7 +119,7 @@ async def test_stored_members_that_are_gone_are_found_out_though_nobody_asks() -
     await settle()
     assert bench.metrics.loaded.value == 1
     await bench.clock.advance(10)
-    assert await bench.state() is State.EMPTY
+    assert await bench.state() is ClassicGroupState.EMPTY
     assert metadata.decode(bench.store.stored["g"].metadata or b"").members == ()
     await bench.groups.close()
 
@@ -133,11 +133,11 @@ async def test_resuming_waits_for_the_store_and_leaves_out_what_it_cannot_read()
     bench.groups.start()
     await settle()
     bench.store.refuses = None
-    assert len(bench.groups._entries) == 0
+    assert len(bench.groups._classic.loaded) == 0
     await bench.clock.advance(1)
     assert bench.metrics.loaded.value == 1
     with pytest.raises(KafkaError) as raised:
-        await bench.groups.get("bad")
+        await bench.groups.classic_group("bad")
     assert code_of(raised) == ErrorCode.COORDINATOR_NOT_AVAILABLE
     await bench.groups.close()
 
@@ -149,7 +149,7 @@ async def test_sessions_end_by_the_timers() -> None:
         await bench.clock.advance(9)
         assert await bench.heartbeat(member) is NONE
     await bench.clock.advance(11)
-    assert await bench.state() is State.EMPTY
+    assert await bench.state() is ClassicGroupState.EMPTY
     assert await bench.heartbeat(member) is ErrorCode.UNKNOWN_MEMBER_ID
 
 
@@ -176,7 +176,7 @@ async def test_a_group_that_cannot_be_stored_rebalances_and_says_why() -> None:
         sync = await bench.sync(join.result().member_id)
         await settle()
         assert sync.result().error is told
-        assert await bench.state() is State.PREPARING
+        assert await bench.state() is ClassicGroupState.PREPARING
 
 
 async def test_a_store_that_refuses_at_once_is_the_same() -> None:
@@ -223,8 +223,9 @@ async def test_nothing_is_held_when_the_process_stops() -> None:
     bench.groups.stop()
     assert join.result().error is ErrorCode.NOT_COORDINATOR
     for request in (
-        bench.join(), bench.sync("m1"), bench.heartbeat("m1"), bench.groups.leave("g", []), bench.groups.get("g"),
-        bench.groups.all(), bench.groups.delete("g"), bench.groups.check_commit("g", "", None, -1, 8),
+        bench.join(), bench.sync("m1"), bench.heartbeat("m1"), bench.groups.leave("g", []),
+        bench.groups.classic_group("g"), bench.groups.classic_groups(), bench.groups.delete("g"),
+        bench.groups.check_commit("g", "", None, -1, 8),
     ):  # fmt: skip
         with pytest.raises(KafkaError) as raised:
             await request
@@ -271,7 +272,7 @@ async def test_an_answer_that_nobody_waits_for_is_dropped() -> None:
     bench = Bench()
     (await bench.join()).cancel()
     await bench.clock.advance(0.1)
-    assert await bench.state() is State.COMPLETING
+    assert await bench.state() is ClassicGroupState.COMPLETING
 
 
 async def test_all_groups_are_seen_also_those_not_in_memory() -> None:
@@ -280,7 +281,7 @@ async def test_all_groups_are_seen_also_those_not_in_memory() -> None:
     await bench.store.write("simple", {offset_key("simple", "t", 0): encode_offset(StoredOffset(1))})
     bench = bench.restarted()
     await bench.join(group_id="new")
-    assert sorted((one.id, one.state.value) for one in await bench.groups.all()) == [
+    assert sorted((one.id, one.state.value) for one in await bench.groups.classic_groups()) == [
         ("g", "Stable"),
         ("new", "PreparingRebalance"),
         ("simple", "Empty"),
@@ -296,7 +297,7 @@ async def test_a_deleted_group_is_gone_only_when_that_is_stored() -> None:
     bench.store.fails = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     with pytest.raises(KafkaError):
         await bench.groups.delete("g")
-    assert await bench.state() is State.EMPTY
+    assert await bench.state() is ClassicGroupState.EMPTY
     bench.store.fails = None
     await bench.groups.delete("g")
     assert await bench.state() is None
@@ -319,7 +320,7 @@ async def test_a_member_that_joins_while_its_group_is_deleted_stays() -> None:
     await deleting
     await bench.clock.advance(0.1)
     assert join.result().error is NONE
-    assert await bench.state() is State.COMPLETING
+    assert await bench.state() is ClassicGroupState.COMPLETING
 
 
 # ---- what committed offsets ask --------------------------------------------------------------------------------------
@@ -346,24 +347,24 @@ async def test_commits_are_checked() -> None:
 async def test_what_keeps_offsets() -> None:
     bench = Bench()
     await bench.store.write("simple", {offset_key("simple", "t", 0): encode_offset(StoredOffset(1))})
-    assert not (await bench.groups.hold("nothing")).exists
-    assert not (await bench.groups.hold("simple")).exists
+    assert not (await bench.groups.retention("nothing")).exists
+    assert not (await bench.groups.retention("simple")).exists
     member = await bench.formed()
-    hold = await bench.groups.hold("g")
+    hold = await bench.groups.retention("g")
     assert (hold.exists, hold.members, hold.consumer, hold.empty_since_ms) == (True, 1, True, 0)
     assert hold.subscribed == frozenset({"a", "b"})
     await bench.groups.leave("g", [Leave(member)])
-    hold = await bench.groups.hold("g")
+    hold = await bench.groups.retention("g")
     assert (hold.exists, hold.members, hold.subscribed, hold.empty_since_ms) == (True, 0, None, 77_000)
     bench = bench.restarted()
-    assert await bench.groups.hold("g") == hold
+    assert await bench.groups.retention("g") == hold
 
 
 async def test_subscriptions_that_nobody_can_read_are_not_known() -> None:
     for changes in ({"protocol_type": "connect"}, {"protocols": (("range", b"?"),)}):
         bench = Bench()
         await bench.formed(**changes)
-        assert (await bench.groups.hold("g")).subscribed is None
+        assert (await bench.groups.retention("g")).subscribed is None
 
 
 async def test_an_empty_group_without_offsets_can_be_forgotten() -> None:
@@ -371,7 +372,7 @@ async def test_an_empty_group_without_offsets_can_be_forgotten() -> None:
     await bench.groups.forget("nothing")
     member = await bench.formed()
     await bench.groups.forget("g")
-    assert await bench.state() is State.STABLE
+    assert await bench.state() is ClassicGroupState.STABLE
     await bench.groups.leave("g", [Leave(member)])
     await settle()
     await bench.groups.forget("g")

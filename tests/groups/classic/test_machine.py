@@ -9,7 +9,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multip
 
 from bridge.groups.classic.events import GroupConfig, Leave
 from bridge.groups.classic.records import decode, encode
-from bridge.groups.classic.state import Group, State
+from bridge.groups.classic.state import ClassicGroup, ClassicGroupState
 from bridge.kafka.error_codes import ErrorCode
 from tests.groups.classic.machine import DELAY, NONE, Machine, Ticket
 from tests.support.effort import examples
@@ -63,13 +63,13 @@ class GroupMachine(RuleBasedStateMachine):
     @rule()
     def everybody_joins(self) -> None:
         """What makes a group come to rest; at random alone it seldom would."""
-        for member in list(self.machine.group.roster):
-            if member.id in self.machine.group.roster:
+        for member in list(self.machine.group.members):
+            if member.id in self.machine.group.members:
                 self.machine.join(member.id, instance_id=member.instance_id, protocols=member.protocols)
 
     @rule()
     def everybody_syncs(self) -> None:
-        for member in list(self.machine.group.roster):
+        for member in list(self.machine.group.members):
             generation = self.machine.group.generation
             own = {one: f"{generation}/{one}".encode() for one in self.machine.members}
             self.machine.sync(member.id, own, instance_id=member.instance_id)
@@ -88,15 +88,15 @@ class GroupMachine(RuleBasedStateMachine):
             NONE, ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION,
             ErrorCode.FENCED_INSTANCE_ID,
         )  # fmt: skip
-        assert (error is NONE) <= (member in group.roster and not late)
+        assert (error is NONE) <= (member in group.members and not late)
 
     @rule(member=ids, late=st.integers(0, 1))
     def commit(self, member: str, late: int) -> None:
         group = self.machine.group
         generation = group.generation - late
         error = self.machine.commit(member, generation)
-        stand_alone = generation < 0 and group.state is State.EMPTY
-        assert (error is NONE) <= (stand_alone or (member in group.roster and not late))
+        stand_alone = generation < 0 and group.state is ClassicGroupState.EMPTY
+        assert (error is NONE) <= (stand_alone or (member in group.members and not late))
 
     @rule(member=ids, instance=INSTANCES)
     def leave(self, member: str, instance: str | None) -> None:
@@ -118,19 +118,19 @@ class GroupMachine(RuleBasedStateMachine):
         assert decode(encode(record)) == record
         self.machine.stored(error)
 
-    @precondition(lambda self: self.machine.state is State.STABLE and not self.machine.saves)
+    @precondition(lambda self: self.machine.state is ClassicGroupState.STABLE and not self.machine.saves)
     @rule()
     def restart(self) -> None:
         """The bridge goes, and another takes over from what is stored."""
         group = self.machine.group
-        assignments = {one.id: one.assignment for one in group.roster}
+        assignments = {one.id: one.assignment for one in group.members}
         group._save(lambda error, now: None, assignments)
         (save,) = group.take_effects()
         record = decode(encode(save.record))  # type: ignore[union-attr]
         group.kill(ErrorCode.NOT_COORDINATOR)
         self.machine.settle()
-        self.machine.group = Group.restore("g", GroupConfig(initial_delay=DELAY), record, self.machine.now)
-        assert {one.id: one.assignment for one in self.machine.group.roster} == assignments
+        self.machine.group = ClassicGroup.restore("g", GroupConfig(initial_delay=DELAY), record, self.machine.now)
+        assert {one.id: one.assignment for one in self.machine.group.members} == assignments
 
     # ---- promises ----------------------------------------------------------------------------------------------------
 
@@ -141,39 +141,39 @@ class GroupMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_leader_is_a_member(self) -> None:
-        roster = self.machine.group.roster
-        assert (roster.leader in roster) if roster else (roster.leader is None)
+        members = self.machine.group.members
+        assert (members.leader in members) if members else (members.leader is None)
 
     @invariant()
     def a_group_has_members_exactly_when_its_state_says_so(self) -> None:
         group = self.machine.group
-        if group.state is State.EMPTY:
-            assert not group.roster
-        if group.state in (State.STABLE, State.COMPLETING):
-            assert group.roster
+        if group.state is ClassicGroupState.EMPTY:
+            assert not group.members
+        if group.state in (ClassicGroupState.STABLE, ClassicGroupState.COMPLETING):
+            assert group.members
             assert group.protocol_name
-            assert all(group.protocol_name in dict(member.protocols) for member in group.roster)
+            assert all(group.protocol_name in dict(member.protocols) for member in group.members)
 
     @invariant()
     def what_is_counted_is_true(self) -> None:
         group = self.machine.group
-        assert group.roster.all_joining() == all(member.joining is not None for member in group.roster)
-        assert group.roster.size == sum(member.size for member in group.roster)
-        assert all(group.deadline() <= member.deadline for member in group.roster)
+        assert group.members.all_joining() == all(member.joining is not None for member in group.members)
+        assert group.members.size == sum(member.size for member in group.members)
+        assert all(group.deadline() <= member.deadline for member in group.members)
 
     @invariant()
     def an_instance_is_one_member(self) -> None:
-        roster = self.machine.group.roster
-        instances = [member.instance_id for member in roster if member.instance_id is not None]
+        members = self.machine.group.members
+        instances = [member.instance_id for member in members if member.instance_id is not None]
         assert len(instances) == len(set(instances))
-        assert all(roster[roster.static_id(one) or ""].instance_id == one for one in instances)
+        assert all(members[members.static_id(one) or ""].instance_id == one for one in instances)
 
     @invariant()
     def who_waits_is_waited_for(self) -> None:
         """A held request belongs to a member of now, or was answered; and something will happen."""
         group = self.machine.group
         held = {id(ticket) for ticket in self.machine.tickets if ticket.held}
-        owned = {id(one) for member in group.roster for one in (member.joining, member.syncing) if one is not None}
+        owned = {id(one) for member in group.members for one in (member.joining, member.syncing) if one is not None}
         assert held == owned
         if held:
             assert group.deadline() < float("inf") or self.machine.saves
@@ -181,12 +181,12 @@ class GroupMachine(RuleBasedStateMachine):
     @invariant()
     def every_member_has_a_deadline(self) -> None:
         now = self.machine.now
-        assert all(now < member.deadline <= now + 300 for member in self.machine.group.roster)
+        assert all(now < member.deadline <= now + 300 for member in self.machine.group.members)
 
     @invariant()
     def syncs_are_held_only_while_the_assignment_is_awaited(self) -> None:
-        if self.machine.state is not State.COMPLETING:
-            assert all(member.syncing is None for member in self.machine.group.roster)
+        if self.machine.state is not ClassicGroupState.COMPLETING:
+            assert all(member.syncing is None for member in self.machine.group.members)
 
     @invariant()
     def answers_are_true(self) -> None:
@@ -209,8 +209,8 @@ class GroupMachine(RuleBasedStateMachine):
         generation, _, owner = ticket.synced.assignment.decode().partition("/")
         asks = ticket.name.removeprefix("sync ")
         assert int(generation) == self.machine.group.generation
-        roster = self.machine.group.roster
-        assert owner == asks or (asks in roster and roster[asks].instance_id is not None)
+        members = self.machine.group.members
+        assert owner == asks or (asks in members and members[asks].instance_id is not None)
 
     def teardown(self) -> None:
         """Nobody waits for ever: when all are silent, all is over."""
@@ -219,7 +219,7 @@ class GroupMachine(RuleBasedStateMachine):
         machine.settle()
         machine.pass_time(OLD_ENOUGH)
         assert not [ticket for ticket in machine.tickets if ticket.held]
-        assert machine.state is State.EMPTY
+        assert machine.state is ClassicGroupState.EMPTY
         assert machine.group.deadline() == float("inf")
 
 

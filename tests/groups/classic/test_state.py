@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from bridge.groups.classic.events import Leave
-from bridge.groups.classic.state import State
+from bridge.groups.classic.state import ClassicGroupState
 from bridge.kafka.error_codes import ErrorCode
 from tests.groups.classic.machine import DELAY, NONE, REBALANCE, SESSION, Machine
 
@@ -64,7 +64,7 @@ def test_a_new_dynamic_member_is_told_its_id_first() -> None:
     first = machine.join(id_required=True)
     assert first.error is ErrorCode.MEMBER_ID_REQUIRED
     assert first.joined.member_id == "m1"
-    assert machine.state is State.EMPTY
+    assert machine.state is ClassicGroupState.EMPTY
     again = machine.join("m1", id_required=True)
     machine.pass_time(DELAY)
     assert again.error is NONE
@@ -81,9 +81,9 @@ def test_a_static_member_needs_no_second_join() -> None:
 def test_an_id_that_nobody_joins_with_expires() -> None:
     machine = Machine()
     machine.join(id_required=True)
-    assert not machine.group.blank
+    assert not machine.group.has_no_state
     machine.pass_time(SESSION)
-    assert machine.group.blank
+    assert machine.group.has_no_state
     assert machine.join("m1", id_required=True).error is UNKNOWN
 
 
@@ -91,7 +91,7 @@ def test_a_pending_member_holds_up_the_rebalance_until_it_joins() -> None:
     machine = Machine()
     (leader,) = machine.formed(1)
     pending = machine.join(id_required=True).joined.member_id
-    assert machine.state is State.STABLE
+    assert machine.state is ClassicGroupState.STABLE
     rejoin = machine.join(leader)
     assert rejoin.held
     newcomer = machine.join(pending, id_required=True)
@@ -119,7 +119,7 @@ def test_a_pending_member_can_leave() -> None:
     assert rejoin.error is NONE
     machine = Machine()
     assert machine.leave(machine.join(id_required=True).joined.member_id) == [NONE]
-    assert machine.group.blank
+    assert machine.group.has_no_state
 
 
 def test_an_unknown_id_is_refused() -> None:
@@ -144,7 +144,7 @@ def test_a_member_must_fit_the_group(changes: dict[str, Any]) -> None:
     (member,) = machine.formed(1)
     for member_id in ("", member):
         assert machine.join(member_id, **changes).error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    assert machine.state is State.STABLE
+    assert machine.state is ClassicGroupState.STABLE
 
 
 def test_the_protocol_with_most_votes_among_the_common_ones_is_chosen() -> None:
@@ -158,7 +158,7 @@ def test_the_protocol_with_most_votes_among_the_common_ones_is_chosen() -> None:
 def test_a_group_that_was_empty_may_take_another_protocol_type() -> None:
     machine = Machine()
     machine.leave(*machine.formed(1))
-    assert machine.state is State.EMPTY
+    assert machine.state is ClassicGroupState.EMPTY
     join = machine.join(protocol_type="connect", protocols=(("default", b""),))
     machine.pass_time(DELAY)
     assert (join.joined.protocol_type, join.joined.protocol_name) == ("connect", "default")
@@ -210,7 +210,7 @@ def test_a_leader_that_does_not_come_back_is_replaced() -> None:
     first, second = machine.formed(2)
     machine.join(second, protocols=CHANGED)
     machine.pass_time(REBALANCE + 0.1, first)
-    assert machine.group.roster.leader == second
+    assert machine.group.members.leader == second
     first, second = (machine := Machine()).formed_statically("a", "b", session_timeout_ms=10 * int(REBALANCE * 1000))
     rejoin = machine.join(second, instance_id="b", protocols=CHANGED)
     machine.pass_time(REBALANCE + 0.1)
@@ -232,10 +232,10 @@ def test_a_rebalance_that_nobody_joins_is_tried_until_the_sessions_are_over() ->
     first, second = machine.formed_statically("a", "b", session_timeout_ms=long)
     machine.leave(Leave("", "b"))
     machine.pass_time(2 * REBALANCE)
-    assert machine.state is State.PREPARING
+    assert machine.state is ClassicGroupState.PREPARING
     assert machine.members == {first}
     machine.pass_time(4 * REBALANCE)
-    assert machine.group.state is State.EMPTY
+    assert machine.group.state is ClassicGroupState.EMPTY
     assert machine.members == set()
     assert second != first
 
@@ -243,10 +243,10 @@ def test_a_rebalance_that_nobody_joins_is_tried_until_the_sessions_are_over() ->
 def test_a_rebalance_that_nobody_joins_is_not_tried_without_a_pause() -> None:
     machine = Machine()
     machine.formed_statically("a", "b")
-    machine.group.roster["m1"].rebalance_timeout_ms = 0
+    machine.group.members["m1"].rebalance_timeout_ms = 0
     machine.leave("m2")
     machine.group.expire(machine.now)
-    assert machine.state is State.PREPARING
+    assert machine.state is ClassicGroupState.PREPARING
     assert machine.group.deadline() > machine.now
 
 
@@ -265,7 +265,7 @@ def test_a_follower_that_joins_again_unchanged_is_told_of_the_same_generation() 
     rejoin = machine.join(follower)
     assert (rejoin.error, rejoin.joined.generation, rejoin.joined.leader) == (NONE, 1, leader)
     assert machine.sync(follower).synced.assignment == follower.encode()
-    assert machine.state is State.STABLE
+    assert machine.state is ClassicGroupState.STABLE
 
 
 def test_a_member_that_changes_its_subscription_makes_the_group_rebalance() -> None:
@@ -280,7 +280,7 @@ def test_a_member_that_missed_the_answer_to_its_join_gets_it_again() -> None:
     machine = Machine()
     leader, follower = machine.join(), machine.join()
     machine.pass_time(3 * DELAY)
-    assert machine.state is State.COMPLETING
+    assert machine.state is ClassicGroupState.COMPLETING
     assert machine.join("m1").joined == leader.joined
     assert machine.join("m2").joined == follower.joined
 
@@ -292,7 +292,7 @@ def test_a_member_that_changes_while_the_assignment_is_awaited_starts_over() -> 
     waiting = machine.sync("m2")
     machine.join("m1", protocols=CHANGED)
     assert waiting.error is IN_PROGRESS
-    assert machine.state is State.PREPARING
+    assert machine.state is ClassicGroupState.PREPARING
 
 
 def test_a_join_that_is_repeated_answers_the_first_one() -> None:

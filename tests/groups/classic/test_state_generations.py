@@ -1,7 +1,7 @@
 """The classic group protocol, told by what members see: syncing, sessions, leaving."""
 
 from bridge.groups.classic.events import Leave
-from bridge.groups.classic.state import State
+from bridge.groups.classic.state import ClassicGroupState
 from bridge.kafka.error_codes import ErrorCode
 from tests.groups.classic.machine import DELAY, NONE, REBALANCE, SESSION, Machine
 
@@ -25,7 +25,7 @@ def test_followers_wait_for_the_leaders_assignment_and_its_storage() -> None:
     record = machine.stored()
     assert (leader.synced.assignment, follower.synced.assignment) == (b"1", b"2")
     assert (leader.synced.protocol_type, leader.synced.protocol_name) == ("consumer", "range")
-    assert machine.state is State.STABLE
+    assert machine.state is ClassicGroupState.STABLE
     assert (record.generation, record.leader, record.protocol_name) == (1, "m1", "range")
     assert [(one.id, one.subscription, one.assignment) for one in record.members] == [
         ("m1", b"r", b"1"),
@@ -92,12 +92,12 @@ def test_an_assignment_that_cannot_be_stored_makes_the_group_rebalance() -> None
     syncs = machine.sync("m2"), machine.sync("m1", {"m2": b"2"})
     machine.stored(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     assert {sync.error for sync in syncs} == {ErrorCode.COORDINATOR_NOT_AVAILABLE}
-    assert machine.state is State.PREPARING
+    assert machine.state is ClassicGroupState.PREPARING
     machine.join("m1"), machine.join("m2")
     machine.pass_time(1.0)
     machine.sync("m1", {})
     machine.stored()
-    assert (machine.state, machine.group.generation) == (State.STABLE, 2)
+    assert (machine.state, machine.group.generation) == (ClassicGroupState.STABLE, 2)
 
 
 def test_generations_come_ever_more_slowly_while_none_can_be_stored() -> None:
@@ -117,7 +117,7 @@ def test_generations_come_ever_more_slowly_while_none_can_be_stored() -> None:
     assert "m1" in machine.members  # its session goes on meanwhile
     machine.sync("m1", {"m1": b"1"})
     machine.stored()
-    assert machine.state is State.STABLE
+    assert machine.state is ClassicGroupState.STABLE
     assert machine.join("m1").error is NONE  # the leader's: a rebalance that waits for nothing
 
 
@@ -142,7 +142,7 @@ def test_an_assignment_stored_too_late_counts_for_nothing() -> None:
     newcomer = machine.join()
     assert sync.error is IN_PROGRESS
     machine.stored()
-    assert machine.state is State.PREPARING
+    assert machine.state is ClassicGroupState.PREPARING
     machine.join("m1")
     assert newcomer.joined.generation == 2
     machine.sync("m1", {"m2": b"new"})
@@ -161,7 +161,7 @@ def test_an_assignment_stored_in_the_next_generation_is_not_its() -> None:
     machine.sync("m1", {"m1": b"new"})
     assert len(machine.saves) == 2
     machine.stored()
-    assert machine.state is State.COMPLETING
+    assert machine.state is ClassicGroupState.COMPLETING
     machine.stored()
     assert machine.sync("m1").synced.assignment == b"new"
 
@@ -182,10 +182,10 @@ def test_members_that_do_not_sync_are_removed_from_a_stable_group_too() -> None:
     machine.pass_time(3 * DELAY)
     machine.sync("m1", {})
     machine.pass_time(REBALANCE - 3 * DELAY - 0.1, "m1", "m2")
-    assert machine.state is State.STABLE
+    assert machine.state is ClassicGroupState.STABLE
     machine.pass_time(3 * DELAY, "m1", "m2")
     assert machine.heartbeat("m2") is UNKNOWN
-    assert machine.group.state is State.PREPARING
+    assert machine.group.state is ClassicGroupState.PREPARING
 
 
 # ---- sessions --------------------------------------------------------------------------------------------------------
@@ -196,7 +196,7 @@ def test_heartbeats_keep_a_session_alive() -> None:
     first, second = machine.formed(2)
     machine.pass_time(3 * SESSION, first)
     assert machine.members == {first}
-    assert machine.state is State.PREPARING
+    assert machine.state is ClassicGroupState.PREPARING
     assert machine.heartbeat(second) is UNKNOWN
 
 
@@ -205,7 +205,7 @@ def test_the_last_members_session_over_leaves_an_empty_group() -> None:
     machine.formed(1)
     machine.store_at_once = False
     machine.pass_time(SESSION)
-    assert machine.state is State.EMPTY
+    assert machine.state is ClassicGroupState.EMPTY
     record = machine.stored()
     assert (record.generation, record.protocol_type, record.protocol_name) == (2, "consumer", None)
     assert (record.leader, record.members) == (None, ())
@@ -217,7 +217,7 @@ def test_an_empty_group_that_cannot_be_stored_stays_empty() -> None:
     machine.store_at_once = False
     machine.leave(*members)
     machine.stored(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    assert machine.state is State.EMPTY
+    assert machine.state is ClassicGroupState.EMPTY
 
 
 def test_a_held_request_counts_as_alive() -> None:
@@ -282,7 +282,7 @@ def test_timers_that_others_have_overtaken_do_nothing() -> None:
     machine.pass_time(3 * DELAY)
     machine.group.expire(machine.now + REBALANCE)
     assert machine.members == set()
-    assert machine.state is State.EMPTY
+    assert machine.state is ClassicGroupState.EMPTY
     assert second
 
 
@@ -310,7 +310,7 @@ def test_nobody_rebalances_when_strangers_leave() -> None:
     machine = Machine()
     machine.formed(1)
     assert machine.leave("stranger", "") == [UNKNOWN, UNKNOWN]
-    assert machine.state is State.STABLE
+    assert machine.state is ClassicGroupState.STABLE
 
 
 def test_a_member_leaves_while_its_requests_are_held() -> None:
@@ -322,7 +322,7 @@ def test_a_member_leaves_while_its_requests_are_held() -> None:
     machine.join(second)
     waiting = machine.join()
     machine.join(second)
-    assert machine.state is State.COMPLETING
+    assert machine.state is ClassicGroupState.COMPLETING
     sync = machine.sync(waiting.joined.member_id)
     machine.leave(waiting.joined.member_id)
     assert sync.error is UNKNOWN

@@ -6,7 +6,7 @@ import pytest
 
 from bridge.groups.classic.events import GroupConfig
 from bridge.groups.classic.records import GroupRecord, MemberRecord
-from bridge.groups.classic.state import FROM, Group, State
+from bridge.groups.classic.state import FROM, ClassicGroup, ClassicGroupState
 from bridge.kafka.error_codes import ErrorCode
 from tests.groups.classic.machine import DELAY, NONE, RANGE, REBALANCE, SESSION, Machine
 
@@ -62,7 +62,7 @@ def test_a_restarted_static_leader_that_cannot_skip_takes_itself_for_a_follower(
     old, _ = machine.formed_statically("a", "b")
     restarted = machine.join(instance_id="a", may_skip=False).joined
     assert (restarted.leader, restarted.members, restarted.skip_assignment) == (old, (), False)
-    assert machine.group.roster.leader == restarted.member_id
+    assert machine.group.members.leader == restarted.member_id
 
 
 def test_a_restarted_static_member_that_changes_the_protocol_makes_the_group_rebalance() -> None:
@@ -87,7 +87,7 @@ def test_a_replacement_that_cannot_be_stored_is_undone() -> None:
     assert restarted.joined.member_id == ""
     assert machine.members == {old}
     assert machine.heartbeat(old, instance_id="a") is NONE
-    assert machine.group.roster[old].session_timeout_ms == SESSION * 1000
+    assert machine.group.members[old].session_timeout_ms == SESSION * 1000
 
 
 def test_a_replacement_overtaken_by_a_rebalance_joins_it() -> None:
@@ -179,7 +179,7 @@ def test_a_commit_is_a_sign_of_life() -> None:
     machine.pass_time(SESSION - 1)
     machine.commit(member)
     machine.pass_time(SESSION - 1)
-    assert machine.state is State.STABLE
+    assert machine.state is ClassicGroupState.STABLE
 
 
 def test_a_commit_without_a_generation_needs_a_group_without_members() -> None:
@@ -230,7 +230,7 @@ def test_a_write_that_ends_after_the_group_does_nothing() -> None:
     machine.sync("m1")
     machine.kill()
     machine.stored()
-    assert machine.state is State.DEAD
+    assert machine.state is ClassicGroupState.DEAD
 
 
 def _record(**changes: Any) -> GroupRecord:
@@ -252,16 +252,16 @@ def _record(**changes: Any) -> GroupRecord:
 
 
 def _restored(record: GroupRecord) -> Machine:
-    return Machine(Group.restore("g", GroupConfig(initial_delay=DELAY), record, now=1000.0))
+    return Machine(ClassicGroup.restore("g", GroupConfig(initial_delay=DELAY), record, now=1000.0))
 
 
 def test_a_stored_group_goes_on_in_its_generation() -> None:
     machine = _restored(_record())
-    assert machine.state is State.STABLE
+    assert machine.state is ClassicGroupState.STABLE
     assert machine.heartbeat("m1", 7) is NONE
     assert machine.commit("m2", 7, "i") is NONE
     assert machine.sync("m1", generation=7).synced.assignment == b"m1"
-    assert machine.group.roster.leader == "m2"
+    assert machine.group.members.leader == "m2"
     rejoin = machine.join("m1", protocols=(("range", b"r"),))
     assert rejoin.joined.generation == 7
 
@@ -276,20 +276,20 @@ def test_the_sessions_of_a_stored_group_begin_anew() -> None:
 
 def test_a_stored_group_without_members_is_empty() -> None:
     machine = _restored(_record(members=(), leader=None))
-    assert machine.state is State.EMPTY
+    assert machine.state is ClassicGroupState.EMPTY
     assert machine.group.generation == 7
-    assert not machine.group.blank
+    assert not machine.group.has_no_state
 
 
 def test_a_stored_leader_that_is_no_member_does_not_lead() -> None:
-    assert _restored(_record(leader="stranger")).group.roster.leader == "m1"
-    assert _restored(_record(leader=None)).group.roster.leader == "m1"
+    assert _restored(_record(leader="stranger")).group.members.leader == "m1"
+    assert _restored(_record(leader=None)).group.members.leader == "m1"
 
 
 def test_no_state_follows_that_the_table_does_not_allow() -> None:
     for target, before in FROM.items():
-        for state in State:
-            group = Group("g", GroupConfig())
+        for state in ClassicGroupState:
+            group = ClassicGroup("g", GroupConfig())
             group.state = state
             if state in before:
                 group._move(target)
@@ -310,7 +310,7 @@ def test_protocols_are_matched_in_order() -> None:
 
 
 def full(size: int) -> Machine:
-    return Machine(Group("g", GroupConfig(initial_delay=DELAY, max_size=size)))
+    return Machine(ClassicGroup("g", GroupConfig(initial_delay=DELAY, max_size=size)))
 
 
 def test_a_member_too_many_is_refused_until_another_goes() -> None:

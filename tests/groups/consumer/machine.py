@@ -4,9 +4,9 @@ from dataclasses import replace
 from typing import Any
 
 from bridge.errors import KafkaError
-from bridge.groups.consumer.model import Assignment, ConsumerMember, GroupState, TopicFacts, View
+from bridge.groups.consumer.model import Assignment, ConsumerGroupState, ConsumerMember, TopicFacts, View
 from bridge.groups.consumer.regex import compiled
-from bridge.groups.consumer.state import Beat, ConsumerGroup, Heartbeat, Limits
+from bridge.groups.consumer.state import ConsumerGroup, Heartbeat, HeartbeatAnswer, Limits
 from bridge.kafka.error_codes import ErrorCode
 from tests.groups.fake_topics import FakeTopics
 
@@ -26,7 +26,7 @@ class ConsumerMachine:
         self.owned: dict[str, Assignment] = {}
 
     @property
-    def state(self) -> GroupState:
+    def state(self) -> ConsumerGroupState:
         return self.group.state
 
     @property
@@ -43,24 +43,24 @@ class ConsumerMachine:
         facts: dict[str, TopicFacts] = self.topics.facts()
         return View({name: one for name, one in facts.items() if name in names}, resolved)
 
-    def send(self, name: str, epoch: int, look: bool = True, **fields: Any) -> Beat:
+    def send(self, name: str, epoch: int, look: bool = True, **fields: Any) -> HeartbeatAnswer:
         """One heartbeat, word for word."""
         request = Heartbeat(name, epoch, **{"client_id": "client", "client_host": "/127.0.0.1", **fields})
         return self.group.heartbeat(request, self.view(request) if look else None, self.now)
 
-    def join(self, name: str, topics: str | None = "t", **fields: Any) -> Beat:
+    def join(self, name: str, topics: str | None = "t", **fields: Any) -> HeartbeatAnswer:
         whole = {"rebalance_timeout_ms": REBALANCE_MS, "owned": {}, "topics": frozenset(topics or ()), **fields}
         return self._told(self.send(name, 0, **whole))
 
-    def beat(self, name: str, **fields: Any) -> Beat:
+    def beat(self, name: str, **fields: Any) -> HeartbeatAnswer:
         """A heartbeat of a member that does what it is told: it says what it owns, where that changes."""
         return self._told(self.send(name, self.epochs[name], owned=self.owned[name], **fields))
 
-    def silent(self, name: str) -> Beat:
+    def silent(self, name: str) -> HeartbeatAnswer:
         """A heartbeat without any news."""
         return self._told(self.send(name, self.epochs[name], look=False))
 
-    def leave(self, name: str, instance_id: str | None = None, epoch: int = -1) -> Beat:
+    def leave(self, name: str, instance_id: str | None = None, epoch: int = -1) -> HeartbeatAnswer:
         return self.send(name, epoch, instance_id=instance_id)
 
     def settle(self, *names: str) -> None:
@@ -90,7 +90,7 @@ class ConsumerMachine:
         self.group = ConsumerGroup("g", self.limits, self.now, replace(self.group.snapshot))
         return self
 
-    def _told(self, beat: Beat) -> Beat:
+    def _told(self, beat: HeartbeatAnswer) -> HeartbeatAnswer:
         self.epochs[beat.member_id] = beat.epoch
         if beat.assignment is not None:
             self.owned[beat.member_id] = beat.assignment

@@ -8,12 +8,12 @@ import pytest
 
 from bridge.config import Settings
 from bridge.errors import KafkaError
-from bridge.groups.classic.coordinator import Coordinator
 from bridge.groups.classic.events import Join, Leave
-from bridge.groups.classic.state import State
+from bridge.groups.classic.state import ClassicGroupState
 from bridge.groups.consumer import patterns as consumer_patterns
-from bridge.groups.consumer.model import Assignment, GroupState
-from bridge.groups.consumer.state import Beat, Heartbeat
+from bridge.groups.consumer.model import Assignment, ConsumerGroupState
+from bridge.groups.consumer.state import Heartbeat, HeartbeatAnswer
+from bridge.groups.coordinator import GroupCoordinator
 from bridge.groups.store.records import StoredOffset, encode_offset, group_key, member_key, offset_key
 from bridge.kafka.error_codes import ErrorCode
 from bridge.metrics import GroupMetrics
@@ -32,7 +32,7 @@ class Bench:
         self.topics = topics or FakeTopics(t=4)
         self.clock = FakeClock()
         self.metrics = GroupMetrics()
-        self.groups = Coordinator(
+        self.groups = GroupCoordinator(
             self.store, Settings().groups, self.metrics, self.topics, self.clock, wall=lambda: 77.0
         )
 
@@ -40,22 +40,24 @@ class Bench:
         self.store.on_lost.clear()
         return Bench(self.store, self.topics)
 
-    async def send(self, member: str, epoch: int, group: str = "g", **fields: Any) -> "asyncio.Future[Beat]":
-        return await self.groups.consumers.heartbeat(group, Heartbeat(member, epoch, **fields))
+    async def send(self, member: str, epoch: int, group: str = "g", **fields: Any) -> "asyncio.Future[HeartbeatAnswer]":
+        return await self.groups.consumer_heartbeat(group, Heartbeat(member, epoch, **fields))
 
-    async def join(self, member: str = "m", topics: str | None = "t", **fields: Any) -> "asyncio.Future[Beat]":
+    async def join(
+        self, member: str = "m", topics: str | None = "t", **fields: Any
+    ) -> "asyncio.Future[HeartbeatAnswer]":
         owned: Assignment = {}
         whole = {"rebalance_timeout_ms": 60_000, "topics": frozenset(topics or ()), "owned": owned, **fields}
         return await self.send(member, 0, **whole)
 
-    async def joined(self, member: str = "m", **fields: Any) -> Beat:
+    async def joined(self, member: str = "m", **fields: Any) -> HeartbeatAnswer:
         return await asyncio.wait_for(await self.join(member, **fields), 1)
 
-    async def beat(self, member: str, epoch: int, **fields: Any) -> Beat:
+    async def beat(self, member: str, epoch: int, **fields: Any) -> HeartbeatAnswer:
         return await asyncio.wait_for(await self.send(member, epoch, **fields), 1)
 
-    async def state(self, group: str = "g") -> GroupState | None:
-        snapshot = await self.groups.consumers.stored(group)
+    async def state(self, group: str = "g") -> ConsumerGroupState | None:
+        snapshot = await self.groups.consumer_snapshot(group)
         return None if snapshot is None else snapshot.state
 
     async def classic_join(self, member: str = "") -> ErrorCode:
@@ -81,11 +83,11 @@ async def test_an_answer_waits_until_it_is_stored() -> None:
     join = await bench.join()
     await settle()
     assert not join.done()
-    assert await bench.state() is GroupState.EMPTY
+    assert await bench.state() is ConsumerGroupState.EMPTY
     bench.store.release()
     await settle()
     assert join.result().epoch == 1
-    assert await bench.state() is GroupState.STABLE
+    assert await bench.state() is ConsumerGroupState.STABLE
     assert bench.store.stored["g"].members.keys() == {"m"}
     assert (bench.metrics.rebalances.value, bench.metrics.loaded.value) == (1, 1)
 
@@ -141,7 +143,7 @@ async def test_stored_members_that_are_gone_are_found_out_though_nobody_asks() -
     bench.groups.start()
     await settle()
     await bench.clock.advance(45)
-    assert await bench.state() is GroupState.EMPTY
+    assert await bench.state() is ConsumerGroupState.EMPTY
     assert bench.store.stored["g"].members == {}
     await bench.groups.close()
 
@@ -172,7 +174,7 @@ async def test_a_failed_write_that_was_stored_after_all_is_undone_by_the_next() 
     assert bench.store.stored["g"].members.keys() == {"m", "n"}
     await bench.joined("o")
     assert bench.store.stored["g"].members.keys() == {"m", "o"}
-    group = await bench.restarted().groups.consumers.stored("g")
+    group = await bench.restarted().groups.consumer_snapshot("g")
     assert group is not None
     assert group.members.keys() == {"m", "o"}
 
@@ -211,7 +213,7 @@ async def test_a_pattern_finds_topics_made_a_moment_ago() -> None:
     bench.topics.here["tt"] = FakeTopics(tt=1).here["tt"]
     beat = await bench.joined("n", topics=None, regex="tt")
     assert beat.assignment == {bench.topics.here["tt"].id: frozenset({0})}
-    group = await bench.groups.consumers.stored("g")
+    group = await bench.groups.consumer_snapshot("g")
     assert group is not None
     assert sorted(group.view.topics) == ["t", "tt"]
 
@@ -248,7 +250,7 @@ async def test_sessions_end_by_the_timers(caplog: pytest.LogCaptureFixture) -> N
         await bench.beat("m", 1)
     with caplog.at_level(logging.INFO):
         await bench.clock.advance(46)
-    assert await bench.state() is GroupState.EMPTY
+    assert await bench.state() is ConsumerGroupState.EMPTY
     assert await _code(bench.send("m", 1)) == ErrorCode.UNKNOWN_MEMBER_ID
     assert [one.__dict__["fields"]["reason"] for one in caplog.records if one.message == "= member removed"] == [
         "its session is over"
@@ -260,10 +262,10 @@ async def test_a_session_that_cannot_be_ended_is_ended_later() -> None:
     await bench.joined()
     bench.store.fails = UNAVAILABLE
     await bench.clock.advance(46)
-    assert await bench.state() is GroupState.STABLE
+    assert await bench.state() is ConsumerGroupState.STABLE
     bench.store.fails = None
     await bench.clock.advance(46)
-    assert await bench.state() is GroupState.EMPTY
+    assert await bench.state() is ConsumerGroupState.EMPTY
 
 
 async def test_a_lost_slot_lets_its_groups_go() -> None:
@@ -315,9 +317,9 @@ async def test_a_consumer_group_with_members_stays_one() -> None:
     assert await _code(bench.restarted().classic_join()) == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert await _code(bench.classic_join("c1")) == ErrorCode.UNKNOWN_MEMBER_ID
     assert await bench.groups.heartbeat("g", "m", None, 1) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert await bench.groups.get("g") is None
-    assert await bench.groups.all() == []
-    assert await bench.groups.consumers.all() == [("g", GroupState.STABLE)]
+    assert await bench.groups.classic_group("g") is None
+    assert await bench.groups.classic_groups() == []
+    assert await bench.groups.consumer_groups() == [("g", ConsumerGroupState.STABLE)]
 
 
 @pytest.mark.parametrize("restarts", [False, True])
@@ -329,13 +331,13 @@ async def test_an_empty_group_becomes_of_the_other_kind_and_keeps_its_offsets(re
     await settle()
     bench = bench.restarted() if restarts else bench
     assert (await bench.joined()).epoch == 1
-    assert await bench.groups.get("g") is None
+    assert await bench.groups.classic_group("g") is None
     await bench.beat("m", -1)
     bench = bench.restarted() if restarts else bench
     assert await bench.classic_join() == 0
-    group = await bench.groups.get("g")
+    group = await bench.groups.classic_group("g")
     assert group is not None
-    assert group.state is State.COMPLETING
+    assert group.state is ClassicGroupState.COMPLETING
     assert await bench.state() is None
     assert bench.store.stored["g"].offsets == {("t", 0): StoredOffset(5)}
     assert await _code(bench.join()) == ErrorCode.GROUP_ID_NOT_FOUND
@@ -376,14 +378,14 @@ async def test_commits_and_fetches_are_checked() -> None:
 async def test_what_keeps_offsets() -> None:
     bench = Bench()
     await bench.joined(topics=None, regex="t")
-    hold = await bench.groups.hold("g")
+    hold = await bench.groups.retention("g")
     assert (hold.exists, hold.members, hold.consumer, hold.subscribed, hold.empty_since_ms) == (
         True, 1, True, frozenset("t"), 0,
     )  # fmt: skip
     await bench.beat("m", -1)
-    hold = await bench.groups.hold("g")
+    hold = await bench.groups.retention("g")
     assert (hold.members, hold.subscribed, hold.empty_since_ms) == (0, frozenset(), 77_000)
-    assert await bench.restarted().groups.hold("g") == hold
+    assert await bench.restarted().groups.retention("g") == hold
 
 
 async def test_a_group_without_members_is_deleted_with_its_offsets() -> None:
@@ -392,7 +394,7 @@ async def test_a_group_without_members_is_deleted_with_its_offsets() -> None:
     await bench.store.write("g", {offset_key("g", "t", 0): encode_offset(StoredOffset(5))})
     assert await _code(bench.groups.delete("g")) == ErrorCode.NON_EMPTY_GROUP
     await bench.groups.forget("g")
-    assert await bench.state() is GroupState.STABLE
+    assert await bench.state() is ConsumerGroupState.STABLE
     await bench.beat("m", -1)
     await bench.groups.delete("g")
     assert bench.store.stored == {}
@@ -415,7 +417,7 @@ async def test_a_member_that_joins_while_its_group_is_deleted_stays() -> None:
     bench.store.release()
     await deleting
     assert (await join).epoch == 3
-    group = await bench.restarted().groups.consumers.stored("g")
+    group = await bench.restarted().groups.consumer_snapshot("g")
     assert group is not None
     assert (group.epoch, list(group.members)) == (3, ["n"])
 
@@ -424,5 +426,5 @@ async def test_administrators_remove_members() -> None:
     bench = Bench()
     await bench.joined(instance_id="i")
     assert await bench.groups.leave("g", [Leave("x"), Leave("", "i")]) == [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.NONE]
-    assert await bench.state() is GroupState.EMPTY
+    assert await bench.state() is ConsumerGroupState.EMPTY
     assert await bench.groups.leave("nothing", [Leave("x")]) == [ErrorCode.UNKNOWN_MEMBER_ID]

@@ -4,7 +4,7 @@ import pytest
 
 from bridge.errors import KafkaError
 from bridge.groups.classic.events import Leave
-from bridge.groups.consumer.model import GroupState, MemberState
+from bridge.groups.consumer.model import ConsumerGroupState, MemberState
 from bridge.kafka.error_codes import ErrorCode
 from tests.groups.consumer.machine import SESSION, ConsumerMachine
 
@@ -13,10 +13,10 @@ NONE = ErrorCode.NONE
 
 def test_the_first_member_gets_all_at_once() -> None:
     machine = ConsumerMachine(t=3)
-    assert machine.state is GroupState.EMPTY
+    assert machine.state is ConsumerGroupState.EMPTY
     beat = machine.join("m")
     assert (beat.member_id, beat.epoch, machine.partitions("m")) == ("m", 1, {"t": [0, 1, 2]})
-    assert (machine.state, machine.beat("m").assignment) == (GroupState.STABLE, None)
+    assert (machine.state, machine.beat("m").assignment) == (ConsumerGroupState.STABLE, None)
 
 
 def test_a_second_member_waits_for_what_the_first_gives_back() -> None:
@@ -33,7 +33,7 @@ def test_a_second_member_waits_for_what_the_first_gives_back() -> None:
     assert machine.beat("m").epoch == 2
     assert machine.silent("n").assignment is not None
     assert sorted(machine.partitions("m")["t"] + machine.partitions("n")["t"]) == [0, 1, 2, 3]
-    assert machine.state is GroupState.STABLE
+    assert machine.state is ConsumerGroupState.STABLE
 
 
 def test_who_leaves_frees_its_partitions_at_once() -> None:
@@ -42,11 +42,11 @@ def test_who_leaves_frees_its_partitions_at_once() -> None:
     machine.join("n")
     machine.settle()
     assert machine.leave("n").epoch == -1
-    assert machine.state is GroupState.ASSIGNING
+    assert machine.state is ConsumerGroupState.ASSIGNING
     machine.silent("m")
     assert machine.partitions("m") == {"t": [0, 1, 2, 3]}
     machine.leave("m")
-    assert (machine.state, machine.epoch) == (GroupState.EMPTY, 4)
+    assert (machine.state, machine.epoch) == (ConsumerGroupState.EMPTY, 4)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_members_may_subscribe_to_nothing_and_to_what_is_not() -> None:
     assert machine.join("m", None).epoch == 1
     assert machine.join("n", "zz").epoch == 2
     machine.settle()
-    assert machine.state is GroupState.STABLE
+    assert machine.state is ConsumerGroupState.STABLE
     assert machine.owned == {"m": {}, "n": {}}
 
 
@@ -185,11 +185,11 @@ def test_a_static_member_comes_back_to_its_partitions_without_a_rebalance() -> N
     machine.settle()
     had = machine.partitions("m")
     beat = machine.leave("m", "i", -2)
-    assert (beat.epoch, machine.state) == (-2, GroupState.RECONCILING)
+    assert (beat.epoch, machine.state) == (-2, ConsumerGroupState.RECONCILING)
     machine.settle("n")
     assert len(machine.partitions("n")["t"]) == 2
     assert machine.join("m2", instance_id="i").epoch == 2
-    assert (machine.partitions("m2"), machine.epoch, machine.state) == (had, 2, GroupState.STABLE)
+    assert (machine.partitions("m2"), machine.epoch, machine.state) == (had, 2, ConsumerGroupState.STABLE)
     assert machine.refusal("m", 2, instance_id="i") is ErrorCode.FENCED_INSTANCE_ID
     assert machine.refusal("m", -1, instance_id="i") is ErrorCode.FENCED_INSTANCE_ID
     machine.now += SESSION
@@ -211,7 +211,7 @@ def test_a_static_member_that_does_not_come_back_is_removed() -> None:
     machine.leave("m", "i", -2)
     machine.now += SESSION
     assert list(machine.group.expire(machine.now)) == ["m"]
-    assert machine.state is GroupState.EMPTY
+    assert machine.state is ConsumerGroupState.EMPTY
 
 
 def test_a_static_member_may_come_back_with_another_subscription() -> None:
@@ -272,7 +272,7 @@ def test_a_restart_gives_everybody_time_again() -> None:
     machine.restarted()
     assert machine.group.deadline() == machine.now + 10
     machine.settle()
-    assert machine.state is GroupState.STABLE
+    assert machine.state is ConsumerGroupState.STABLE
     assert machine.epochs == {"m": 2, "n": 2}
 
 

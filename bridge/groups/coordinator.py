@@ -1,0 +1,293 @@
+"""The groups of this node: finds a group and hands the request to the coordinator of its protocol.
+
+There are two equal coordinators: `classic` for groups of the classic protocol, `consumer` for those of the new one
+(KIP-848). A group is of one protocol at a time. An empty one changes it when a member joins by the other protocol, and
+keeps its offsets. Only this module knows both: it loads groups from the store and decides which protocol they are of.
+
+A group is in memory from its first request on, and ours until the store says that its slot is lost.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+
+from bridge import log
+from bridge.config import GroupSettings
+from bridge.errors import KafkaError
+from bridge.futures import in_turns
+from bridge.groups.budget import MetadataBudget
+from bridge.groups.classic.coordinator import ClassicGroups, LoadedClassicGroup
+from bridge.groups.classic.events import Join, Joined, Leave, Sync, Synced
+from bridge.groups.classic.state import ClassicGroup
+from bridge.groups.consumer.coordinator import ConsumerGroups, LoadedConsumerGroup
+from bridge.groups.consumer.model import JOINING, ConsumerGroupState, GroupSnapshot
+from bridge.groups.consumer.state import ConsumerGroup, Heartbeat, HeartbeatAnswer
+from bridge.groups.consumer.topics import Catalogue, Topics
+from bridge.groups.offsets import UNKNOWN_GROUP, OffsetRetention
+from bridge.groups.store.saving import GroupRecordStore
+from bridge.groups.timers import Clock
+from bridge.kafka.error_codes import ErrorCode
+from bridge.metrics import GroupMetrics
+
+_log = log.get(__name__)
+
+_RESUME_SECONDS = 1.0
+
+
+class GroupCoordinator:
+    """The front door of the groups."""
+
+    def __init__(
+        self,
+        store: GroupRecordStore,
+        settings: GroupSettings,
+        metrics: GroupMetrics,
+        topics: Topics,
+        clock: Clock | None = None,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._store = store
+        self._clock: Clock = clock or asyncio.get_running_loop()
+        budget = MetadataBudget(settings, metrics)
+        self._classic = ClassicGroups(store, settings, metrics, budget, self._clock, wall)
+        self._consumer = ConsumerGroups(store, settings, metrics, budget, self._clock, wall, Catalogue(topics))
+        self._active = True
+        self._resuming: asyncio.Task[None] | None = None
+        store.on_lost.append(self.unload)
+
+    def start(self) -> None:
+        """Let the sessions of stored members begin, so that members that are gone are removed."""
+        self._resuming = asyncio.get_running_loop().create_task(self._resume())
+
+    # ---- members of the classic protocol -----------------------------------------------------------------------------
+
+    async def join(self, group_id: str, request: Join) -> asyncio.Future[Joined]:
+        """A JoinGroup; the answer may take as long as a rebalance."""
+        self._check_name(group_id)
+        self._classic.check_join(request)
+        loaded = await self._find_classic(group_id, create=not request.member_id)
+        if loaded is None:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+        return self._classic.join(loaded, request)
+
+    async def sync(self, group_id: str, request: Sync) -> asyncio.Future[Synced]:
+        """A SyncGroup; the answer comes when the leader's assignment is stored."""
+        self._check_name(group_id)
+        self._classic.check_sync(request)
+        loaded = await self._find_classic(group_id)
+        if loaded is None:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
+        return self._classic.sync(loaded, request)
+
+    async def heartbeat(self, group_id: str, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
+        """A heartbeat's answer."""
+        self._check_name(group_id)
+        loaded = self._classic.loaded.get(group_id) or await self._find_classic(group_id)
+        if loaded is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return self._classic.heartbeat(loaded, member_id, instance_id, generation)
+
+    async def leave(self, group_id: str, leaving: Iterable[Leave]) -> list[ErrorCode]:
+        """A LeaveGroup's answer for each member; an administrator may send one for either protocol."""
+        self._check_name(group_id)
+        leaving = list(leaving)
+        classic = await self._find_classic(group_id)
+        if classic is not None:
+            return self._classic.leave(classic, leaving)
+        consumer = await self._find_consumer(group_id)
+        if consumer is not None:
+            return await self._consumer.remove(consumer, leaving)
+        return [ErrorCode.UNKNOWN_MEMBER_ID] * len(leaving)
+
+    # ---- members of the consumer protocol ----------------------------------------------------------------------------
+
+    async def consumer_heartbeat(self, group_id: str, request: Heartbeat) -> "asyncio.Future[HeartbeatAnswer]":
+        """A ConsumerGroupHeartbeat; its answer comes when it is stored. KafkaError at once."""
+        if request.regex:
+            await self._consumer.check_pattern(request.regex)
+        size = self._consumer.check_size(request)
+        joins = request.epoch == JOINING
+        loaded = self._consumer.loaded.get(group_id) or await self._find_consumer(group_id, create=joins)
+        if loaded is None:
+            raise await self.consumer_group_not_found(group_id, "Group" if request.leaves else "Consumer group")
+        return await self._consumer.heartbeat(loaded, request, size)
+
+    # ---- groups to be looked at --------------------------------------------------------------------------------------
+
+    async def classic_group(self, group_id: str) -> ClassicGroup | None:
+        """The group, to be looked at only; None for one of the consumer protocol as well."""
+        self._check_active()
+        loaded = await self._find_classic(group_id)
+        return None if loaded is None else loaded.group
+
+    async def classic_groups(self) -> list[ClassicGroup]:
+        """Every group of the classic protocol, also those that only have offsets."""
+        self._check_active()
+        await self._store.ready()
+        names = dict.fromkeys((*self._classic.loaded, *self._store.groups()))
+        found = [await self._find_classic(name) async for name in in_turns(names)]
+        return [loaded.group for loaded in found if loaded is not None]
+
+    async def consumer_group(self, group_id: str) -> ConsumerGroup | None:
+        """The group, to be looked at only; None for one of the classic protocol as well."""
+        loaded = await self._find_consumer(group_id)
+        return None if loaded is None else loaded.group
+
+    async def consumer_snapshot(self, group_id: str) -> GroupSnapshot | None:
+        """The group as far as it is stored."""
+        loaded = await self._find_consumer(group_id)
+        return None if loaded is None else loaded.stored
+
+    async def consumer_groups(self) -> list[tuple[str, ConsumerGroupState]]:
+        """Every group of the consumer protocol."""
+        names = dict.fromkeys((*self._consumer.loaded, *self._store.groups()))
+        found = [(name, await self.consumer_snapshot(name)) async for name in in_turns(names)]
+        return [(name, snapshot.state) for name, snapshot in found if snapshot is not None]
+
+    async def consumer_group_not_found(self, group_id: str, what: str = "Group") -> KafkaError:
+        """What to say of a group that is not of the consumer protocol (Kafka's `GroupMetadataManager`)."""
+        if group_id in self._classic.loaded or await self._store.load(group_id):
+            return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+        return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"{what} {group_id} not found.")
+
+    async def delete(self, group_id: str) -> None:
+        """Delete a group without members, with its offsets."""
+        self._check_active()
+        consumer = await self._find_consumer(group_id)
+        if consumer is not None:
+            await self._consumer.delete(consumer)
+            return
+        classic = await self._find_classic(group_id)
+        if classic is None:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
+        await self._classic.delete(classic)
+
+    # ---- for committed offsets (offsets.Membership) ------------------------------------------------------------------
+
+    async def check_commit(
+        self, group_id: str, member_id: str, group_instance_id: str | None, generation: int, version: int
+    ) -> None:
+        """Raise the KafkaError that a commit of this member gets, if it may not; its session goes on if it may."""
+        self._check_active()
+        classic = self._classic.loaded.get(group_id)
+        if classic is None:
+            consumer = self._consumer.loaded.get(group_id) or await self._find_consumer(group_id)
+            if consumer is not None:
+                consumer.group.check_commit(member_id, generation, version)
+                return
+            classic = await self._find_classic(group_id)
+        if classic is not None:
+            self._classic.check_commit(classic, member_id, group_instance_id, generation)
+        elif generation >= 0:
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND if version >= 9 else ErrorCode.ILLEGAL_GENERATION)
+
+    async def check_fetch(self, group_id: str, member_id: str | None, epoch: int) -> None:
+        """Raise the KafkaError that a member of the consumer protocol gets for its OffsetFetch, if it may not."""
+        self._check_active()
+        consumer = await self._find_consumer(group_id)
+        if consumer is not None:
+            consumer.group.check_fetch(member_id, epoch)
+
+    async def retention(self, group_id: str) -> OffsetRetention:
+        """What keeps the group's offsets from expiring."""
+        consumer = await self._find_consumer(group_id)
+        if consumer is not None:
+            return consumer.retention()
+        classic = await self._find_classic(group_id)
+        if classic is None:
+            return UNKNOWN_GROUP
+        return classic.retention()
+
+    async def forget(self, group_id: str) -> None:
+        """Delete an empty group that has no offsets left; nothing where a member has joined meanwhile."""
+        consumer = await self._find_consumer(group_id)
+        if consumer is not None:
+            await self._consumer.forget(consumer)
+            return
+        classic = await self._find_classic(group_id)
+        if classic is not None:
+            await self._classic.forget(classic)
+
+    # ---- life --------------------------------------------------------------------------------------------------------
+
+    def unload(self, lost: Callable[[str], bool]) -> None:
+        """Another node coordinates these groups now: members that wait must look for it."""
+        self._classic.unload(lost, ErrorCode.NOT_COORDINATOR)
+        self._consumer.unload(lost, ErrorCode.NOT_COORDINATOR)
+
+    def stop(self) -> None:
+        """The process stops: answer what waits, so that connections can be drained; the groups go on elsewhere."""
+        self._active = False
+        self._consumer.stop()
+        self._classic.stop()
+
+    async def close(self) -> None:
+        """Wait for what is being stored."""
+        self.stop()
+        if self._resuming is not None:
+            self._resuming.cancel()
+            await asyncio.gather(self._resuming, return_exceptions=True)
+        await asyncio.gather(self._classic.close(), self._consumer.close())
+
+    # ---- inside ------------------------------------------------------------------------------------------------------
+
+    def _check_active(self) -> None:
+        if not self._active:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the bridge is stopping")
+
+    def _check_name(self, group_id: str) -> None:
+        self._check_active()
+        if not group_id:
+            raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+
+    async def _find_classic(self, group_id: str, create: bool = False) -> LoadedClassicGroup | None:
+        """The group, from memory or from the store; None: there is none of the classic protocol."""
+        loaded = self._classic.loaded.get(group_id)
+        if loaded is not None:
+            return loaded
+        stored = await self._store.load(group_id)
+        loaded = self._classic.loaded.get(group_id)
+        if loaded is not None:  # by another request meanwhile
+            return loaded
+        self._check_active()
+        consumer = self._consumer.loaded.get(group_id) or self._consumer.load(group_id, stored)
+        if not create and (consumer is not None or not stored):
+            return None
+        if consumer is None:
+            return self._classic.load(group_id, stored.metadata, create=create)
+        self._consumer.displace(consumer)
+        return self._classic.load(group_id, None, create=True)
+
+    async def _find_consumer(self, group_id: str, create: bool = False) -> LoadedConsumerGroup | None:
+        """The group, from memory or from the store; None: there is none of the consumer protocol."""
+        loaded = self._consumer.loaded.get(group_id)
+        if loaded is not None or (group_id in self._classic.loaded and not create):
+            return loaded
+        stored = await self._store.load(group_id)
+        self._check_active()
+        loaded = self._consumer.loaded.get(group_id)
+        if loaded is None and group_id not in self._classic.loaded:
+            loaded = self._consumer.load(group_id, stored)
+        if loaded is None and create:
+            self._classic.displace(group_id, stored.metadata)
+            loaded = self._consumer.create(group_id, stored)
+        return loaded
+
+    async def _resume(self) -> None:
+        while True:
+            try:
+                await self._store.ready()
+                break
+            except KafkaError:
+                await self._pause(_RESUME_SECONDS)
+        for group_id in self._store.groups():
+            try:
+                await self._find_classic(group_id)  # loads one of the consumer protocol, too
+            except KafkaError as error:  # its first request loads it
+                _log.warning("! group not resumed", extra={"group": group_id, "error": error})
+            await asyncio.sleep(0)  # there may be many
+
+    async def _pause(self, seconds: float) -> None:
+        over = asyncio.Event()
+        self._clock.call_at(self._clock.time() + seconds, over.set)
+        await over.wait()
