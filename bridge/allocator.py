@@ -14,7 +14,7 @@ _LARGEST = 16 << 20
 
 
 def keep_freed_memory() -> None:
-    """To give memory back and get it anew costs a page fault every 4 KB, which was a quarter of the processor time of
+    """To free memory and get it again costs a page fault every 4 KB, which was a quarter of the processor time of
     128 KB batches; where there is no glibc nothing changes."""
     if not sys.platform.startswith("linux"):
         return
@@ -32,7 +32,7 @@ def pause_collection() -> None:
 
 def freeze_startup_objects() -> None:
     """Never look again for cycles among the objects of now, which are those of a started process: 60,000 of them, which
-    take 12 ms on an idle core, several times a second. Nobody's answer has to wait for that, so not even one look is
+    take 12 ms on an idle core, several times a second. No answer has to wait for that, so not even one look is
     taken: some 1,300 objects stay that could go.
 
     A large request makes 100,000 objects that all go with it. They should not be looked through three times meanwhile,

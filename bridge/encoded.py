@@ -19,7 +19,7 @@ class Encoded:
 
 
 class SharedAnswers:
-    """The last ones, by all that they depend on; few and small, for whoever asked the same asked in the same moment."""
+    """The last answers, by all that they depend on. Few and small: equal requests arrive in the same moment."""
 
     def __init__(self) -> None:
         self._answers: OrderedDict[Hashable, tuple[int, Encoded]] = OrderedDict()

@@ -120,7 +120,7 @@ def _pulsar_families(pulsar: PulsarMetrics) -> Iterator[Metric]:
     yield _gauge("bridge_pulsar_connections", "Open connections to brokers.", pulsar.connections)
     yield _counter("bridge_pulsar_connections_opened", "Connections opened to brokers.", pulsar.connections_opened)
     yield _counter("bridge_pulsar_connections_lost", "Connections to brokers lost.", pulsar.connections_lost)
-    yield _counter("bridge_pulsar_reconnects", "Producers and consumers opened anew.", pulsar.reconnects)
+    yield _counter("bridge_pulsar_reconnects", "Producers and consumers opened again.", pulsar.reconnects)
     yield _counter("bridge_pulsar_resumed_readers", "Readers that went on after a reconnect.", pulsar.resumed_readers)
     yield _counter("bridge_pulsar_lookups", "Topic lookups.", pulsar.lookups)
     yield _counter("bridge_pulsar_lookup_errors", "Topic lookups that failed.", pulsar.lookup_errors)

@@ -1,7 +1,7 @@
-"""Limits how much is done at once, and lets everybody who wants something done take turns.
+"""Limits how much is done at once, and lets all clients that wait take turns.
 
-Who asks is a context variable: tasks made on behalf of somebody inherit it. A connection sets it for its requests, so
-that the many questions of one client's request wait behind each other and not before everybody else's.
+The asker is a context variable that tasks inherit. A connection sets it for its requests. So the many questions of one
+client's request wait behind each other and not before other clients'.
 """
 
 import asyncio

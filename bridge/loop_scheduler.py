@@ -3,7 +3,7 @@
 Start-time fair queueing: each connection has a clock of its own that runs as fast as it takes the event loop's time,
 and the one whose clock is furthest behind goes next. One that was quiet starts at the clock of the last one served, so
 it goes before all who have used theirs, and saves nothing up. Between two slices the loop turns: sockets are read,
-receipts and timers come in. Where nobody waits nothing is queued.
+receipts and timers come in. If nothing waits nothing is queued.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ class LoopShare:
 
 
 LOOP_SHARE: ContextVar[LoopShare] = ContextVar("share", default=LoopShare())  # noqa: B039 - one for the process's own work
-"""Whose time is used; tasks made on behalf of somebody inherit it."""
+"""Whose time is used; tasks made on behalf of a connection inherit it."""
 
 
 class LoopScheduler:
@@ -109,7 +109,7 @@ def loop_scheduler() -> LoopScheduler:
 
 
 class Metered(Generic[_R]):
-    """A coroutine whose time on the event loop counts as somebody's; what it waits for does not."""
+    """A coroutine whose time on the event loop counts as a connection's; what it waits for does not."""
 
     __slots__ = ("_share", "_work")
 

@@ -96,7 +96,7 @@ class Server:
         return self._http.port
 
     async def start(self) -> None:
-        """Log in to Pulsar, see that it is fit, and listen; StartupError says what to mend."""
+        """Log in to Pulsar, see that it is fit, and listen; StartupError says what to repair."""
         try:
             if not self._sockets:
                 self._sockets = listen(Address.parse(self.settings.kafka.listen))

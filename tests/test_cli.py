@@ -60,7 +60,7 @@ def test_wrong_settings_are_told_in_one_line(command: str, tmp_path: Path) -> No
 @pytest.mark.parametrize("command", ["run", "check"])
 def test_a_pulsar_that_is_not_there_is_told(command: str, tmp_path: Path) -> None:
     config = tmp_path / "bridge.toml"
-    # port 1 on this machine: nobody listens, and the refusal is immediate
+    # port 1 on this machine: nothing listens, and the refusal is immediate
     pulsar = '[pulsar]\nservice_url = "pulsar://127.0.0.1:1"\nadmin_url = "http://127.0.0.1:1"\n'
     config.write_text(f'[kafka]\nlisten = "127.0.0.1:0"\n{pulsar}')
     done = bridge(command, "--config", str(config))

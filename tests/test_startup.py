@@ -77,4 +77,4 @@ def test_the_first_clients_wait_for_no_import(timed: BridgeChild) -> None:
     assert consumer.offsets_for_times([TopicPartition(topic, 0, 0)], 30)
     consumer.close()
     _, after = imports(timed)
-    assert not after  # an import keeps the event loop from everybody for as long as it takes
+    assert not after  # an import holds the event loop for as long as it takes

@@ -120,7 +120,7 @@ def _bare(group_id: str, state: str, error: ErrorCode = ErrorCode.NONE) -> Group
 
 
 def _members(group: ClassicGroup) -> list[Member]:
-    stable = group.state is ClassicGroupState.STABLE  # before, nobody knows which protocol the metadata is for
+    stable = group.state is ClassicGroupState.STABLE  # before, it is not known which protocol the metadata is for
     return [
         Member(
             member_id=one.id,

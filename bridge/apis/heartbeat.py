@@ -36,7 +36,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
             request.group_id, request.member_id, request.group_instance_id, request.generation_id
         )
     except KafkaError as failure:
-        # as Kafka does: while the group is being read nobody can say that the member is none
+        # as Kafka does: while the group is being loaded its members are not known
         if failure.code != ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             raise
         error = ErrorCode.NONE

@@ -1,9 +1,9 @@
-"""OffsetCommit: a group's members, or somebody without any, say how far they have read.
+"""OffsetCommit: a group's members, or a client of a group without members, commit how far they have read.
 
 v1 has a commit_timestamp, which moved the expiry and is ignored here; v2 has retention_time_ms in its place, until v4;
 v3 adds throttle_time_ms; v6 adds committed_leader_epoch (KIP-320); v7 adds group_instance_id (KIP-345); v8 is
 flexible; v9 is for members of the new consumer protocol as well (KIP-848), who name their epoch; v10 names topics by
-their ids, so that nobody commits to a topic that took the place of another.
+their ids, so that no client commits to a topic that took the place of another.
 """
 
 import time

@@ -5,7 +5,7 @@ with `uncompressed_size`. Kafka's snappy comes raw or in xerial frames, its lz4 
 snappy are raw blocks.
 
 Memory follows the bytes received: a claimed size is believed only as far as the codec could make so much of so few
-bytes. Streams of several gzip members or zstd frames are read, up to 16 (each costs a copy of the rest, and nobody
+bytes. Streams of several gzip members or zstd frames are read, up to 16 (each costs a copy of the rest, and no client
 writes two); an lz4 frame stands alone, as in Kafka's `Lz4BlockInputStream`. Bytes after the end are refused.
 """
 

@@ -189,14 +189,14 @@ def _decompressed(wrapper: _Message, limit: int) -> bytes:
     if codec == KafkaCodec.ZSTD:  # KIP-110 gave it to batches v2 only
         raise InvalidRecord("zstd in a message set")
     if codec == KafkaCodec.LZ4 and wrapper.magic == 0:
-        data = _mended(data)
+        data = _repaired(data)
     return decompress_kafka(codec, data, limit)
 
 
-def _mended(frame: bytes) -> bytes:
+def _repaired(frame: bytes) -> bytes:
     """An LZ4 frame with the header checksum that it should have.
 
-    Kafka before 0.10 counted the frame's magic number in (KAFKA-3160), so with magic 0 nobody looks at it.
+    Kafka before 0.10 counted the frame's magic number in (KAFKA-3160), so with magic 0 it is not checked.
     """
     if len(frame) < 7 or not frame.startswith(_LZ4_MAGIC):
         return frame

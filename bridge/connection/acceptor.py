@@ -25,7 +25,7 @@ class Acceptor:
         self._start()
 
     def close(self) -> None:
-        """Take in nobody any more."""
+        """Accept no client any more."""
         if self._paused is not None:
             self._paused.cancel()
         self._loop.remove_reader(self._sock)

@@ -1,6 +1,6 @@
 """The process-wide memory budget of requests, from the first byte received to the answer.
 
-Three rules keep it from standing still or starving anybody:
+Three rules keep it from standing still or starving a client:
 
 1. At the limit no socket is read for new requests, and no frame that is half received grows.
 2. Frames of more than SMALL bytes grow only within three quarters of the limit: however many of them stand half
@@ -80,7 +80,7 @@ class Budget:
         self._gauge.set(self._held)
 
     def give(self, lease: Lease, count: int) -> None:
-        """Give bytes back, the extra ones first, so that nobody stays favoured by keeping requests under way."""
+        """Give bytes back, the extra ones first, so that no client stays favoured by keeping requests in flight."""
         lease.held -= count
         lease.extra = max(0, lease.extra - count)
         self._held -= count

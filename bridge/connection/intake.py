@@ -54,9 +54,9 @@ class Intake:
         """Whether so much has come and not begun that nothing more is to be read."""
         return self.waiting >= READ_AHEAD_BYTES
 
-    def is_slow(self, now: float, patience: float) -> bool:
-        """Whether a request takes longer to come than its size gives it, after the `patience` that any has."""
-        allowed = patience + self._receiver.size / _SLOWEST_BYTES_A_SECOND
+    def is_slow(self, now: float, grace: float) -> bool:
+        """Whether a request takes longer to come than its size gives it, after the `grace` that all have."""
+        allowed = grace + self._receiver.size / _SLOWEST_BYTES_A_SECOND
         return self.midway and now - self.begun_at >= allowed
 
     def buffer(self) -> memoryview:

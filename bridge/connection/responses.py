@@ -80,7 +80,7 @@ def _left(value: Any, left: int) -> int:
 class PendingResponseBytes:
     """Counts the bytes of all answers that are read from Pulsar, or that clients have not taken yet.
 
-    Nobody is kept waiting for them, or slow consumers would stop producers: what is read for a fetch gets smaller.
+    No request waits for them, or slow consumers would stop producers: what is read for a fetch gets smaller.
     """
 
     __slots__ = ("_gauge", "_held", "_limit")

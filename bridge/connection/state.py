@@ -32,7 +32,7 @@ Rule 2: a connection has two machines, as a TCP connection has two halves.
 
 Once half_closed nothing is read, whatever the state.
 
-Rule 3: flow control is no state. It is decided anew whenever something changes (`may_start`, `may_read`), within what
+Rule 3: flow control is no state. It is decided again whenever something changes (`may_start`, `may_read`), within what
 the state allows:
 
 | condition | when                                                                     | reads | starts requests |

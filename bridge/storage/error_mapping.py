@@ -17,7 +17,7 @@ _SERVER_ERRORS: dict[int, ErrorCode] = {
     pb.AuthorizationError: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     pb.ConsumerBusy: ErrorCode.NOT_LEADER_OR_FOLLOWER,
     pb.ServiceNotReady: ErrorCode.NOT_LEADER_OR_FOLLOWER,
-    # a quota is like a full disk: it passes when somebody reads, deletes or raises it
+    # a quota is like a full disk: it passes when a client reads, or an operator deletes or raises it
     pb.ProducerBlockedQuotaExceededError: ErrorCode.KAFKA_STORAGE_ERROR,
     pb.ProducerBlockedQuotaExceededException: ErrorCode.KAFKA_STORAGE_ERROR,
     pb.ChecksumError: ErrorCode.CORRUPT_MESSAGE,

@@ -31,7 +31,7 @@ class PartitionLog:
     """One partition; opened step by step, by what is asked of it.
 
     Appending needs a producer and the end of the log. Reading and asking for the end keep a reader at the tail, which
-    is closed when nobody has read for `storage.tail_idle_seconds`.
+    is closed when it was not read for `storage.tail_idle_seconds`.
     """
 
     def __init__(self, topic: str, storage: Storage, on_gone: Callable[[], None]) -> None:
@@ -79,7 +79,7 @@ class PartitionLog:
         )
 
     def raise_start(self, offset: int) -> None:
-        """Let nobody read what is before `offset`, though Pulsar may still have it."""
+        """Let no client read what is before `offset`, though Pulsar may still have it."""
         self._start.raise_to(offset)
 
     def mark_empty(self) -> None:
@@ -224,7 +224,7 @@ class PartitionLog:
     # --- life ---
 
     async def sweep(self, now: float) -> None:
-        """Close the tail that nobody reads, and the writers that nobody uses; `now`: loop time."""
+        """Close the tail if it is not read, and the unused writers; `now`: loop time."""
         self._appender.sweep(now)
         await self._tails.sweep(now)
 
@@ -258,9 +258,9 @@ class PartitionLog:
         return reader
 
     def _check_open(self) -> None:
-        """Nothing is begun after the end: nobody would close it, and its name would keep the next log out."""
+        """Nothing is opened after the end: nothing would close it, and its name would keep the next log out."""
         if self._closed:
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition is closed here, and looked for anew")
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition is closed here, and looked for again")
 
     def on_appended(self, base: int, entry: Entry) -> None:
         """Serve what this process has written from what it sent, without waiting for it to come back."""

@@ -16,7 +16,7 @@ with warnings.catch_warnings():  # kafka-python reads its schemas by an old func
 
 
 def native() -> Twin:
-    """The native twin; skips only where nobody can expect it: not in a CI that has cargo, nor if asked for by name."""
+    """The native twin; skips only where it cannot be expected: not in a CI that has cargo, nor if asked for by name."""
     try:
         return choose("native")[1]
     except StartupError as error:

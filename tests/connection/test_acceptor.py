@@ -80,7 +80,7 @@ async def _until(holds: Callable[[], bool]) -> None:
         await asyncio.sleep(0)
 
 
-async def test_closed_it_takes_nobody(sock: socket.socket) -> None:
+async def test_closed_it_takes_no_client(sock: socket.socket) -> None:
     where = sock.getsockname()
     Acceptor(sock, asyncio.Protocol).close()
     with pytest.raises(ConnectionRefusedError):

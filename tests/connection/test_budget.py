@@ -1,4 +1,4 @@
-"""The memory budget: who may take more, who waits, and that nobody waits for ever."""
+"""The memory budget: who may take more, who waits, and that no client waits forever."""
 
 from bridge.connection.budget import SMALL, Budget, Lease
 from bridge.metrics import Gauge
@@ -33,7 +33,7 @@ def test_what_is_given_back_can_be_taken_again() -> None:
     assert (budget.held, gauge.value, lease.held) == (0, 0, 0)
 
 
-def test_at_the_limit_nobody_reads_until_something_is_given_back() -> None:
+def test_at_the_limit_no_socket_is_read_until_something_is_given_back() -> None:
     budget, _ = make()
     full, reader = Waiter(), Waiter()
     budget.take(full, LIMIT)

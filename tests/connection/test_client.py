@@ -258,7 +258,7 @@ async def test_a_client_that_does_not_read_stops_its_own_requests_only() -> None
 
 
 @pytest.mark.parametrize("leaves", [False, True])
-async def test_an_answer_counts_as_waiting_until_it_is_taken_or_nobody_is_there(leaves: bool) -> None:
+async def test_an_answer_counts_as_waiting_until_it_is_read_or_the_client_is_gone(leaves: bool) -> None:
     async with serving() as bench:
         room = bench.listener.pending_bytes.remaining()
         stuck = socket.create_connection(("127.0.0.1", bench.port))

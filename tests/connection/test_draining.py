@@ -12,7 +12,7 @@ NEVER = 1000.0
 
 
 @pytest.fixture(autouse=True)
-def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+def grace(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test shortens what it is about."""
     monkeypatch.setattr(draining, "QUIET_SECONDS", 0.05)
     monkeypatch.setattr(draining, "HURRY_AFTER_SECONDS", NEVER)
@@ -57,7 +57,7 @@ async def test_requests_go_on_and_their_answers_ask_for_a_pause() -> None:
         assert bench.budget.held == 0
 
 
-async def test_before_it_nobody_is_asked_to_pause() -> None:
+async def test_before_it_no_client_is_asked_to_pause() -> None:
     async with serving() as bench, connected(bench) as client:
         client.send(request(ECHO, 1))
         assert (await client.receive()).throttle_time_ms == 0
@@ -117,7 +117,7 @@ async def test_who_never_stops_is_cut_off_when_nothing_is_under_way(monkeypatch:
         await drained
 
 
-async def test_from_the_first_late_answer_on_nothing_is_read_and_nobody_is_reset(
+async def test_from_the_first_late_answer_on_nothing_is_read_and_no_connection_is_reset(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(draining, "READ_UNTIL_SECONDS", 0.0)
@@ -135,7 +135,7 @@ async def test_from_the_first_late_answer_on_nothing_is_read_and_nobody_is_reset
         await drained
 
 
-async def test_a_request_that_has_only_begun_is_not_waited_for_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_request_that_has_only_begun_is_not_waited_for_forever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(draining, "READ_UNTIL_SECONDS", 0.0)
     async with serving() as bench, connected(bench) as client:
         client.send(request(ECHO, 1), request(ECHO, 2)[:9])
