@@ -1,6 +1,9 @@
-"""A Pulsar client for asyncio: the binary protocol, kept to what a proxy needs, and the admin REST interface.
+"""A Pulsar client for asyncio: the binary protocol without schemas and transactions, and the admin REST interface.
 
 `PulsarClient` and `Admin` are the two doors in; messages are `bridge.pulsar.pb.PulsarApi_pb2`.
+
+It knows nothing of Kafka. Of the bridge it takes its settings and metrics (`config.PulsarSettings`,
+`metrics.PulsarMetrics`), `errors`, `log`, `futures`, `fairness`, `http1`, and the CRC32-C of `codec`.
 """
 
 from bridge.pulsar.admin import Admin, AdminError

@@ -8,7 +8,7 @@ from bridge.errors import SettingsError
 
 
 class Token:
-    """The token of the settings, read anew for each use so that a rotated file takes effect."""
+    """The token of the settings, read again for each use so that a rotated file takes effect."""
 
     def __init__(self, settings: PulsarSettings) -> None:
         self._token = settings.token
@@ -16,7 +16,7 @@ class Token:
 
     @property
     def method(self) -> str:
-        """Pulsar's name for the way of logging in."""
+        """Pulsar's name of the authentication method."""
         return "token" if self._token or self._file else "none"
 
     def data(self) -> bytes:

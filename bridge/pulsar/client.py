@@ -67,7 +67,7 @@ class PulsarClient:
         """A producer, at once: it connects in the background and takes sends already.
 
         `must_exist`: a topic that is deleted stays so, also where the broker would create it for its producers.
-        A name is one producer's at a time: a new one of this process waits until the one before has left.
+        A name belongs to one producer at a time: a new producer of this process waits until the last one is closed.
         """
         producer = Producer(
             topic,
@@ -85,7 +85,7 @@ class PulsarClient:
         return producer
 
     def _predecessor(self, topic: str, name: str) -> Producer | None:
-        """Who has the name in this process: nobody, or one that leaves. One that does not is nobody's any more."""
+        """The last producer of this name in this process; it is closed if it is not closing already."""
         before = self._producers_by_name.get((topic, name))
         if before is not None and not before.closing:
             _log.error("! producer name in use by this process", extra={"topic": topic, "producer": name})

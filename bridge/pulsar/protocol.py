@@ -72,7 +72,7 @@ class FrameBuffer:
     def received(self, count: int) -> Iterator[memoryview]:
         """Count bytes were put into `space()`: the frames they complete, without their size."""
         self._end += count
-        # A list, not a generator: the state must be whole again before anybody acts on a frame.
+        # A list, not a generator: the state must be consistent before a frame is acted on.
         frames: list[memoryview] = []
         while True:
             have = self._end - self._start

@@ -1,4 +1,4 @@
-"""Being told which topics of a namespace come and go (PIP-145)."""
+"""Watches which topics of a namespace are created and deleted (PIP-145)."""
 
 from collections.abc import Callable, Sequence
 

@@ -47,7 +47,7 @@ LATEST: Final = Position(_SIGN - 1, _SIGN - 1)
 
 
 class AccessMode(IntEnum):
-    """Who else may produce to a topic (PIP-68)."""
+    """Which other producers a topic may have (PIP-68)."""
 
     SHARED = pb.Shared
     EXCLUSIVE = pb.Exclusive
@@ -160,10 +160,10 @@ class ClientClosed(PulsarError):
 
 
 class SendCancelled(PulsarError):
-    """Who sent this entry does not want it sent any more; what was on its way may be stored all the same."""
+    """The caller has cancelled this send; an entry that was written already may be stored all the same."""
 
     def __init__(self) -> None:
-        super().__init__(pb.ServiceNotReady, "given up")
+        super().__init__(pb.ServiceNotReady, "the send was cancelled")
 
 
 def error_name(code: int) -> str:

@@ -30,7 +30,7 @@ async def fill(client: PulsarClient, topic: str, count: int) -> list[Receipt]:
 
 
 async def eventually(probe: Callable[[], Awaitable[bool]]) -> None:
-    """Wait for what nobody announces."""
+    """Poll for what is not announced."""
     async with asyncio.timeout(10):
         while not await probe():  # noqa: ASYNC110 - see above
             await asyncio.sleep(0.02)

@@ -93,12 +93,11 @@ async def test_one_entry_reads(client: PulsarClient, admin: Admin, topic: str) -
     assert entry.position == receipts[3].position
 
 
-async def test_a_reader_seeks_to_entries_and_times(client: PulsarClient, admin: Admin, topic: str) -> None:
+async def test_a_reader_seeks_to_entries_and_times(client: PulsarClient, topic: str) -> None:
     receipts = await fill(client, topic, 5)
     middle = int(time.time() * 1000) + 5
     await eventually(is_past(middle))
     later = await fill(client, topic, 5)
-    assert await admin.position_at(topic, middle) == later[0].position
     reader = await client.reader(topic, EARLIEST)
     await reader.receive()
     await reader.seek(receipts[3].position)

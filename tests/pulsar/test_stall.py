@@ -57,7 +57,7 @@ def test_entries_that_are_refused_for_themselves_now_and_then_are_none() -> None
             assert stall.problem() is None
 
 
-def test_a_stall_in_which_nobody_tries_any_more_is_forgotten() -> None:
+def test_a_stall_without_further_sends_is_forgotten() -> None:
     metrics = PulsarMetrics()
     stall = StallDetector(metrics, nothing)
     for second in range(10):

@@ -167,11 +167,6 @@ class Admin(RestClient):
             return None
         return int(headers.get("x-pulsar-broker-entry-metadata-index", -1))
 
-    async def position_at(self, topic: str, timestamp: int) -> Position:
-        """The first entry published at or after the timestamp (milliseconds), as far as publish times are in order."""
-        found = _object(await self.get(f"{topic_path(topic)}/messageid/{timestamp}"))
-        return Position(int(found["ledgerId"]), int(found["entryId"]))
-
     async def partition_sizes(self, topic: str) -> dict[str, int]:
         """The stored bytes of each partition, by its full name."""
         query = {"perPartition": "true", "getPreciseBacklog": "false", "subscriptionBacklogSize": "false"}
@@ -240,7 +235,7 @@ class Admin(RestClient):
     async def set_namespace_inactive_topic_policies(
         self, namespace: str, *, delete: bool, max_inactive_seconds: int = 3600
     ) -> None:
-        """Whether the broker deletes the namespace's topics that nobody uses."""
+        """Whether the broker deletes the namespace's unused topics."""
         body = {
             "inactiveTopicDeleteMode": "delete_when_no_subscriptions",
             "maxInactiveDurationSeconds": max_inactive_seconds,
@@ -269,10 +264,6 @@ class Admin(RestClient):
     async def create_namespace(self, namespace: str) -> None:
         """Create the namespace; Conflict when it exists."""
         await self.call("PUT", f"namespaces/{path_of(namespace)}")
-
-    async def delete_namespace(self, namespace: str, *, force: bool = False) -> None:
-        """Delete the namespace; force: with its topics (the broker must allow it)."""
-        await self.call("DELETE", f"namespaces/{path_of(namespace)}", query={"force": _bool(force)})
 
     async def clusters(self) -> list[str]:
         """The clusters of this instance."""

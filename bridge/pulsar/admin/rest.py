@@ -19,8 +19,7 @@ NO_RESPONSE: Final = 0
 _TEMPORARY_REDIRECT: Final = 307
 _MAX_REDIRECTS: Final = 10
 _MAX_CONCURRENT_REQUESTS: Final = 16
-"""Questions, and as many changes: a broker does not answer faster when more wait. Who changes something does not wait
-behind who asks for everything."""
+"""Of reads, and as many of writes: more would not be answered faster, and a write does not wait behind many reads."""
 _UNEXPECTED: Final = re.compile(
     r"unexpected error occurred in the server.*?^Message: ([^\n]*)", re.DOTALL | re.MULTILINE
 )

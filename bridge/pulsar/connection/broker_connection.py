@@ -1,7 +1,7 @@
-"""One connection to a broker: the handshake, requests and their answers, and who hears which command.
+"""One connection to a broker: the handshake, requests and their answers, and which handler gets which command.
 
-Life: connecting → handshake (CONNECT sent) → ready (CONNECTED received) → closed. What is closed stays closed; whoever
-lived on it is told once, by `detached`, and finds its way to another connection.
+Life: connecting → handshake (CONNECT sent) → ready (CONNECTED received) → closed. What is closed stays closed. Its
+handlers are told once, by `detached`, and reconnect elsewhere.
 """
 
 import asyncio
@@ -143,7 +143,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self.write([commands.connect(_CLIENT_VERSION, self._token.method, auth, self.address.proxied_broker)])
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell everybody."""
+        """Fail what is under way and detach the handlers."""
         self._metrics.connections.dec()
         if not self.closed:
             self._metrics.connections_lost.inc()
@@ -173,7 +173,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self._writer.clear()
         if not self._connected.done():
             self._connected.set_exception(error)
-            self._connected.exception()  # open() may have been cancelled: nobody else would read it
+            self._connected.exception()  # open() may have been cancelled: nothing else would read it
         requests, self._requests = self._requests, {}
         for request in requests.values():
             request.timer.cancel()
@@ -278,7 +278,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self._connected.set_result(None)
 
     def _on_auth_challenge(self, command: pb.BaseCommand, _: memoryview) -> None:
-        """The broker wants to see the login anew: a token about to expire may have been replaced in its file."""
+        """The broker asks for the credentials again: a token about to expire may have been replaced in its file."""
         try:
             auth = self._token.data()
         except BridgeError as error:
@@ -299,7 +299,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
             return
         request = self._requests.get(answer.request_id)
         if request is None:
-            return  # timed out here, or nobody waits
+            return  # timed out here, or has no waiter
         request.timer.cancel()
         if command.type == Type.PRODUCER_SUCCESS and not answer.producer_ready:
             return  # queued for exclusive access: the answer proper follows, whenever that may be (PIP-68)

@@ -1,4 +1,4 @@
-"""Who lives on a connection, as the connection sees them."""
+"""The protocols of what a connection dispatches commands to."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 class ConnectionHandler(Protocol):
-    """Whoever lives on a connection: a producer, a consumer, a topic watch."""
+    """A producer, a consumer or a topic watch, open on a connection."""
 
     def detached(self, connection: BrokerConnection) -> None:
-        """The connection is lost, or the broker closed this handler on it: nothing may be sent any more."""
+        """The connection is lost, or the broker closed this handler on it: nothing more may be sent."""
 
 
 class ProducerHandler(ConnectionHandler, Protocol):

@@ -28,7 +28,7 @@ class Lookup:
         self._pool = pool
 
     async def find(self, topic: str) -> Address:
-        """Where to connect for this topic, asked anew each time: topics move."""
+        """Where to connect for this topic, asked each time: topics move."""
         try:
             return await self._find(topic)
         except PulsarError:
@@ -52,7 +52,7 @@ class Lookup:
     async def must_exist(self, topic: str) -> bool:
         """Raise TopicNotFound unless the topic, or the one it is a partition of, is there; False if only the latter is.
 
-        A broker that allows automatic creation would make a deleted topic anew for the first producer that comes back.
+        A broker with automatic creation would create a deleted topic again for the first producer that reconnects.
         """
         whole = _PARTITION.fullmatch(topic)
         try:
@@ -115,7 +115,7 @@ class TopicExistenceCheck:
     """Whether a producer may come back to its topic, which it must not create.
 
     A partition that is missing while its topic is there is one of two things. It is being deleted, its topic next, and
-    must not come back: so we wait. Or it was deleted for inactivity, and whoever writes next makes it anew: so we do,
+    must not come back: so we wait. Or it was deleted for inactivity, and the next producer creates it again: so we do,
     when it has been missing for long enough.
     """
 

@@ -1,4 +1,4 @@
-"""The connections of one client: one per broker and purpose, made when first wanted, shared from then on."""
+"""The connections of one client: one per broker and purpose, opened at first use and then shared."""
 
 import asyncio
 import random
@@ -14,13 +14,13 @@ from bridge.pulsar.connection.broker_connection import Address, BrokerConnection
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import ClientClosed, ConnectionLost, OperationTimeout, PulsarError
 
-# Between two attempts to reach a broker that is away; one for all who want it.
+# Between two attempts to reach a broker that is down; one attempt for all callers.
 _PROBE_SECONDS: Final = 0.5
 _PORTS = {"pulsar": 6650, "pulsar+ssl": 6651}
 
 
 class ConnectionPurpose(Enum):
-    """What shares a connection. A broker closes it when any handler errs: locks must not fall for data's mistakes."""
+    """What a connection is for. A broker closes it when any handler errs: a mistake on data must not cost a lock."""
 
     DATA = "data"
     LOCK = "lock"
@@ -45,7 +45,7 @@ def _parse_host(url: str, scheme: str, host: str) -> Address:
 
 
 class ConnectionPool:
-    """Concurrent wishes for the same connection wait for the same attempt."""
+    """Concurrent requests for the same connection wait for the same attempt."""
 
     def __init__(self, settings: PulsarSettings, metrics: PulsarMetrics) -> None:
         self._settings = settings
@@ -96,7 +96,7 @@ class ConnectionPool:
     async def pause(self, seconds: float) -> bool:
         """Wait before another attempt: so long, or until `retry_now`; True then.
 
-        Everybody's delays grow while Pulsar is in last_error. When that is over nobody waits for the end of his.
+        Delays grow while Pulsar is unavailable. They end at once when it is available again.
         """
         if self._retry_now is None:
             self._retry_now = asyncio.get_running_loop().create_future()
@@ -104,7 +104,7 @@ class ConnectionPool:
         return bool(done)
 
     def retry_now(self) -> None:
-        """Have whoever pauses try again now: a broker can be reached that could not be, or Pulsar stores again."""
+        """End all pauses: a broker can be reached that could not be, or Pulsar stores again."""
         hurried, self._retry_now = self._retry_now, None
         if hurried is not None:
             hurried.set_result(None)

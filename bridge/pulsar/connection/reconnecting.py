@@ -1,7 +1,7 @@
-"""What producers, consumers and watches have in common: living on a connection and finding the way back to one.
+"""What producers, consumers and watches have in common: they reconnect.
 
     detached ──attempt──▶ attached ──connection lost / closed by the broker──▶ detached
-       │ └─ transient error: back off, look up anew, try again
+       │ └─ transient error: back off, look up again, try again
        └─ permanent error or close() ─▶ failed
 
 One task runs while detached, none while attached.
@@ -20,18 +20,18 @@ from bridge.pulsar.types import ClientClosed, ConnectionLost, PulsarError
 
 _FIRST_DELAY_SECONDS: Final = 0.05
 _MAX_DELAY_SECONDS: Final = 5.0
-# Who was attached, if only for a moment, has reached a broker that works.
+# After an attachment, however short: there is a broker that works.
 _MAX_DELAY_AFTER_SUCCESS_SECONDS: Final = 1.0
-# Who was attached for so long starts over with short delays; sooner, it is the same last_error again.
+# After so long an attachment delays start over; sooner, it is probably the same error again.
 _STABLE_AFTER_SECONDS: Final = 5.0
-# Somebody else has the name: whoever it is lets go of it at a moment that nobody is told of, so we ask often.
+# Another client has the name. The broker does not tell when it is free, so we ask often.
 _BUSY: Final = (pb.ProducerBusy, pb.ConsumerBusy)
 
 _log = log.get(__name__)
 
 
 class Backoff:
-    """Delays that double from 50 ms to 5 s, each shortened by chance so that not everybody comes back at once."""
+    """Delays that double from 50 ms to 5 s, each with jitter, so that not all come back at once."""
 
     def __init__(self) -> None:
         self._delay = _FIRST_DELAY_SECONDS
@@ -101,7 +101,7 @@ class ReconnectingHandler(ABC):
         if self._was_attached and (error.code == pb.AuthenticationError or error.code in _BUSY):
             return False  # a new token may come, an old session of ours end
         if error.code in _BUSY:
-            # A session of our predecessor, which the broker is about to give up, or somebody else for good.
+            # An old session of ours, which the broker is about to end, or another client, permanently.
             return elapsed > self._timeout
         return not error.retriable
 

@@ -144,9 +144,10 @@ class EntryFetch:
         position: Position,
         hidden: IsHidden | None,
     ) -> Entry | CorruptEntry | None:
-        """Silence alone proves nothing: a topic just loaded may take its time. The broker is asked for the end.
+        """Wait for the entry; None when the topic ends before it.
 
-        Who asks for the first entry of all does so of topics that may be empty: there it is asked at once.
+        That none comes for a while proves nothing: a topic that was just loaded may be slow. So the broker is asked for
+        the end; at once where the first entry of a topic is wanted, which may be empty.
         """
         done, _ = await asyncio.wait((future,), timeout=_ENTRY_TIMEOUT_SECONDS if position != EARLIEST else 0)
         if not done:

@@ -69,8 +69,8 @@ class Reader(Subscription[Entry]):
     async def _find_time(self, connection: BrokerConnection, timestamp: int) -> None:
         """Have the broker move the cursor, and ask where it is now.
 
-        A seek makes the broker close the session, but the cursor outlives it for whoever subscribes next. All of it
-        on one connection: when that breaks, so does the attempt, and the next one begins anew.
+        A seek makes the broker close the session, but the cursor outlives it for the next subscription. All of it
+        happens on one connection: when that is lost, the attempt fails and the next one starts over.
         """
         self._seek_time = None
         try:

@@ -1,4 +1,4 @@
-"""A producer's sends that have no outcome yet, in their order, and the room that they leave for more."""
+"""A producer's sends that have no outcome yet, in their order, and whether they are below the limit."""
 
 import asyncio
 from collections import deque
@@ -12,7 +12,7 @@ _OVERHEAD: Final = 512
 
 
 class PendingSends:
-    """Bounded by nobody but those who wait for `below_limit`."""
+    """Does not enforce the limit: callers wait for `below_limit`."""
 
     def __init__(self, max_bytes: int) -> None:
         self.bytes = 0

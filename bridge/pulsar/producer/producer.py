@@ -212,7 +212,7 @@ class Producer(ReconnectingHandler):
         success = answer.producer_success
         if self._was_overtaken(success.last_sequence_id):
             await self._close_session(connection)
-            raise PulsarError(pb.ProducerFenced, f"somebody else has written as {self.name} meanwhile")
+            raise PulsarError(pb.ProducerFenced, f"another producer has written as {self.name} meanwhile")
         self.last_sequence_id = success.last_sequence_id
         self.max_message_size = connection.max_message_size
         if success.HasField("topic_epoch"):
@@ -266,15 +266,15 @@ class Producer(ReconnectingHandler):
         super()._detach(at_once=at_once)
         self._barrier = None
         if connection is not None:
-            # The broker closes a whole connection on which somebody sends to a producer it has closed.
+            # The broker closes the whole connection when a send names a producer that it has closed.
             withdrawn = set(connection.withdraw(self))
             for send in self._pending:
                 if send.connection is not None:
                     send.maybe_stored = send.maybe_stored or send not in withdrawn
                     send.connection = None
             if not connection.closed:
-                # An entry may be stored although the broker closed us: its receipt can still come. Who brings a
-                # receipt does not matter, and what has one is not sent twice.
+                # An entry may be stored although the broker closed us, and its receipt can still come. It counts on any
+                # connection: what has a receipt is not sent twice.
                 connection.producers.setdefault(self._id, self)
                 self._previous_connection = connection
         for send in self._pending:
@@ -381,7 +381,7 @@ class Producer(ReconnectingHandler):
             self._loop.call_soon(self._purge)
 
     def _purge(self) -> None:
-        """Forget what nobody wants sent any more."""
+        """Forget the sends that were cancelled."""
         self._purging = False
         for send in self._pending.take_all():
             if send.is_cancelled:

@@ -1,4 +1,4 @@
-"""One entry on its way through a producer: what is sent, and who is told of its outcome."""
+"""One entry on its way through a producer: what is sent, and what is called when it has its outcome."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Send:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether nobody wants it sent any more."""
+        """Whether it is not to be sent any more."""
         return self.cancelled or self.future.cancelled()
 
     def encode(self, producer_name: str, next_sequence_id: int) -> int:
@@ -93,12 +93,13 @@ class Send:
             self._call_on_done()
 
     def fail(self, error: PulsarError) -> None:
-        """It will never be stored, or nobody will ever know."""
+        """It will never be stored, or its outcome is unknown."""
         if not self.future.done():
             self.future.set_exception(error)
             self._call_on_done()
 
     def _call_on_done(self) -> None:
-        on_done, self.on_done = self.on_done, None  # who is told may hold us: both would wait for the garbage collector
+        # The callee may hold this send: a cycle would wait for the garbage collector.
+        on_done, self.on_done = self.on_done, None
         if on_done is not None:
             on_done(self)

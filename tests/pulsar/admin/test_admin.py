@@ -127,7 +127,7 @@ org.apache.pulsar.broker.service.BrokerServiceException$TopicFencedException: To
     assert caught.value.reason == "Topic is already fenced"
 
 
-async def test_nobody_listening_is_an_error_without_status(ask: Ask) -> None:
+async def test_a_refused_connection_is_an_error_without_status(ask: Ask) -> None:
     admin = await ask("http://127.0.0.1:1")
     with pytest.raises(AdminError) as caught:
         await admin.brokers_health()

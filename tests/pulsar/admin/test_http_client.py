@@ -188,6 +188,6 @@ async def test_what_is_no_url_is_refused(client: HttpClient, url: str) -> None:
         await client.request("GET", url, {})
 
 
-async def test_nobody_listening_is_told(client: HttpClient) -> None:
+async def test_a_refused_connection_is_told(client: HttpClient) -> None:
     with pytest.raises(ConnectionRefusedError):
         await client.request("GET", "http://127.0.0.1:1/", {})

@@ -71,7 +71,7 @@ async def test_a_broker_that_never_answers_the_handshake_is_given_up(broker: Fak
         await connect(connect_timeout_seconds=0.1)
 
 
-async def test_nobody_listening_is_a_lost_connection(connect: Connect, broker: FakeBroker) -> None:
+async def test_a_refused_connection_is_a_lost_connection(connect: Connect, broker: FakeBroker) -> None:
     address = Address("127.0.0.1", 1, tls=False)
     with pytest.raises(ConnectionLost, match=r"pulsar://127\.0\.0\.1:1"):
         await BrokerConnection.open(address, PulsarSettings(), PulsarMetrics(), None)

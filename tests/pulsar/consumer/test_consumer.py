@@ -268,7 +268,7 @@ async def test_one_entry_is_read_without_a_second_lookup(broker: Log, client: Pu
     assert len(broker.all(Type.CLOSE_CONSUMER)) >= 2
 
 
-async def test_one_entry_is_looked_up_anew_when_its_broker_refuses(broker: Log, client: PulsarClient) -> None:
+async def test_one_entry_is_looked_up_again_when_its_broker_refuses(broker: Log, client: PulsarClient) -> None:
     await client.read_entry(TOPIC, Position(LEDGER, 1))
     broker.once(Type.SUBSCRIBE, lambda peer, command, _: peer.error(command.subscribe.request_id, pb.ServiceNotReady))
     assert await client.read_entry(TOPIC, Position(LEDGER, 2)) is not None
@@ -304,7 +304,7 @@ def test_flow_never_stalls_and_never_grows_past_its_bounds(
     granted = flow.refill()
     assert 1 <= granted <= permits
     for messages, size in sizes:
-        assert granted > 0  # the broker may deliver: a user who takes everything never waits for ever
+        assert granted > 0  # the broker may deliver: a user who takes everything never waits forever
         granted -= messages
         flow.received(messages, size)
         flow.consumed(messages, size)

@@ -273,7 +273,7 @@ async def test_an_entry_above_the_brokers_limit_is_not_sent(broker: FakeBroker, 
     assert (producer.pending_count, producer.pending_bytes) == (0, 0)
 
 
-async def test_a_name_that_somebody_else_has_written_under_is_lost(broker: FakeBroker, client: PulsarClient) -> None:
+async def test_a_name_that_another_producer_has_written_under_is_lost(broker: FakeBroker, client: PulsarClient) -> None:
     last = 4
 
     def succeed(peer: Peer, command: pb.BaseCommand, _: memoryview) -> None:
@@ -325,7 +325,7 @@ async def test_a_producer_that_was_forgotten_gives_its_name_to_the_next(
 
 
 async def test_a_busy_name_is_asked_for_often(broker: FakeBroker, client: PulsarClient) -> None:
-    """Whoever has it lets go of it at a moment that nobody is told of."""
+    """The broker does not tell when a name is free."""
     left = 12
 
     def busy(peer: Peer, command: pb.BaseCommand, body: memoryview) -> None:
