@@ -137,6 +137,13 @@ def test_a_batch_that_is_converted_in_a_thread_is_sent_to_a_waiting_fetch_at_onc
     assert sum(map(len, bridge.call(wait_for_it()).responses[0].partitions[0].records or ())) > 1 << 20
 
 
+def session_with(waiting: PendingResponseBytes) -> Session:
+    """A connection whose answers take their memory from `waiting`."""
+    session = Session(1, "", "", api_version=12)
+    session.remaining_response_bytes, session.reserve_response_bytes = waiting.remaining, waiting.add
+    return session
+
+
 def test_concurrent_answers_share_the_memory_of_pending_responses(
     bridge_with: Callable[..., BridgeThread], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,17 +171,7 @@ def test_concurrent_answers_share_the_memory_of_pending_responses(
     monkeypatch.setattr(PartitionLog, "read", when_all_are_there)
 
     async def together() -> list[Response]:
-        sessions = [
-            Session(
-                1,
-                "",
-                "",
-                api_version=12,
-                remaining_response_bytes=waiting.remaining,
-                reserve_response_bytes=waiting.add,
-            )
-            for _ in range(consumers)
-        ]
+        sessions = [session_with(waiting) for _ in range(consumers)]
         return list(map(whole, await asyncio.gather(*(fetch.handle(much, broker, session) for session in sessions))))
 
     answers = [answer.responses[0].partitions[0] for answer in bridge.call(together())]
