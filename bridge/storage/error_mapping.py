@@ -1,4 +1,4 @@
-"""What Pulsar's errors are called in Kafka: one table, and the place where foreign errors are translated."""
+"""Translates Pulsar's errors, and all others, into Kafka's: one table."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ _SERVER_ERRORS: dict[int, ErrorCode] = {
     pb.AuthorizationError: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     pb.ConsumerBusy: ErrorCode.NOT_LEADER_OR_FOLLOWER,
     pb.ServiceNotReady: ErrorCode.NOT_LEADER_OR_FOLLOWER,
-    # a quota is like a full disk: it passes when a client reads, or an operator deletes or raises it
+    # a quota is like a full disk: it ends when records are read or deleted, or the quota is raised
     pb.ProducerBlockedQuotaExceededError: ErrorCode.KAFKA_STORAGE_ERROR,
     pb.ProducerBlockedQuotaExceededException: ErrorCode.KAFKA_STORAGE_ERROR,
     pb.ChecksumError: ErrorCode.CORRUPT_MESSAGE,
@@ -39,7 +39,7 @@ def of_server_error(code: int) -> ErrorCode:
 
 
 def translate(error: BaseException) -> KafkaError:
-    """The KafkaError a client gets for `error`; anything that is not foreseen is UNKNOWN_SERVER_ERROR."""
+    """The KafkaError a client gets for `error`; UNKNOWN_SERVER_ERROR for any that is not in the table."""
     if isinstance(error, KafkaError):
         return error
     for kind, code in _KINDS:
@@ -52,7 +52,10 @@ def translate(error: BaseException) -> KafkaError:
 
 _KINDS: tuple[tuple[type[BaseException], ErrorCode], ...] = (
     (MessageTooLarge, ErrorCode.MESSAGE_TOO_LARGE),
-    (ClientClosed, ErrorCode.NOT_LEADER_OR_FOLLOWER),  # the topic was forgotten or this node stops: look again
+    (
+        ClientClosed,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ),  # topic forgotten, or this node stops: clients look again
     (SendCancelled, ErrorCode.INVALID_PRODUCER_EPOCH),  # of a producer that has begun a newer epoch
     (OperationTimeout, ErrorCode.REQUEST_TIMED_OUT),
     (BatchTooLarge, ErrorCode.MESSAGE_TOO_LARGE),  # before CorruptBatch, which it is one of

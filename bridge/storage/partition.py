@@ -31,7 +31,7 @@ class PartitionLog:
     """One partition; opened step by step, by what is asked of it.
 
     Appending needs a producer and the end of the log. Reading and asking for the end keep a reader at the tail, which
-    is closed when it was not read for `storage.tail_idle_seconds`.
+    is closed if there was no read for `storage.tail_idle_seconds`.
     """
 
     def __init__(self, topic: str, storage: Storage, on_gone: Callable[[], None]) -> None:
@@ -79,7 +79,7 @@ class PartitionLog:
         )
 
     def raise_start(self, offset: int) -> None:
-        """Let no client read what is before `offset`, though Pulsar may still have it."""
+        """Hide what is before `offset`, even if Pulsar still has it."""
         self._start.raise_to(offset)
 
     def mark_empty(self) -> None:
@@ -108,7 +108,7 @@ class PartitionLog:
                 await self._make_ready(batches, session)
         except TimeoutError:
             if any(map(self._appender.is_taken_elsewhere, batches)):
-                text = "another node writes for this producer, or has not let go of it yet"
+                text = "another node writes for this producer, or still holds its name"
                 raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, text) from None
             text = "Pulsar takes no more for this partition at present"
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, text) from None
@@ -132,14 +132,14 @@ class PartitionLog:
         return [self._appender.append(batch) for batch in batches]
 
     async def writable(self) -> None:
-        """Wait until a produce would work."""
+        """Wait until a Produce would succeed."""
         with translated():
             await self.make_ready()
             self._check_open()
             await self._appender.opened()
 
     def producers(self) -> list[tuple[int, SequencePosition]]:
-        """The idempotent producers that write here through this process: their ids, and the last place of each."""
+        """The idempotent producers that write here through this process: their ids, and the last position of each."""
         return self._appender.producers()
 
     # --- reading ---
@@ -224,14 +224,14 @@ class PartitionLog:
     # --- life ---
 
     async def sweep(self, now: float) -> None:
-        """Close the tail if it is not read, and the unused writers; `now`: loop time."""
+        """Close the tail and the writers if they are idle; `now`: loop time."""
         self._appender.sweep(now)
         await self._tails.sweep(now)
 
     async def close(self, *, flush: bool = False) -> None:
-        """Give everything back; what is under way fails, with `flush` appends have their outcome first.
+        """Close everything; what is in flight fails, but with `flush` appends have their outcome first.
 
-        What is being opened at this moment is closed by who opens it, and nothing is opened any more.
+        What is being opened at this moment is closed by the caller that opens it. Nothing is opened afterwards.
         """
         self._closed = True
         self._start.close()
@@ -258,26 +258,26 @@ class PartitionLog:
         return reader
 
     def _check_open(self) -> None:
-        """Nothing is opened after the end: nothing would close it, and its name would keep the next log out."""
+        """Nothing is opened after the end: it would stay open, and its name would keep the next log out."""
         if self._closed:
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition is closed here, and looked for again")
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition was closed here: refresh the metadata")
 
     def on_appended(self, base: int, entry: Entry) -> None:
-        """Serve what this process has written from what it sent, without waiting for it to come back."""
+        """Serve what this process has written from memory, without waiting to read it back."""
         if self._tails.running is not None:
             self._tails.running.add_appended(base, entry)
 
     def on_stored(self, base: int, position: Position) -> None:
-        """Searches for what this process has written end sooner, and a short log is read by its tail alone."""
+        """Later searches near what this process has written are shorter, and a short log is read by its tail alone."""
         self._index.add(base, (position.ledger, position.entry))
 
     def on_foreign_writers(self) -> None:
-        """Others write here as well: entries met at the tail tell their offsets, none has to be read back."""
+        """Others write here as well: entries read at the tail tell their offsets, none has to be read back."""
         if not self._closed:
             self._tails.keep_open()
 
     def on_recreated(self) -> None:
-        """What is known here is of another topic."""
+        """What is known here is of a deleted topic."""
         self._on_gone()
 
     def _tail_failed(self, error: BridgeError) -> None:

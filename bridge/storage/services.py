@@ -28,16 +28,16 @@ class Storage:
     cache: Cache
     catch_up_readers: CatchUpReaders
     deduplication: Deduplication
-    writer: str  # names this process among a topic's producers
+    writer: str  # the name of this process's own producers
     missing: MissingBatches = field(default_factory=MissingBatches)
     threads: WorkerThreads = field(default_factory=WorkerThreads)
     conversion_memory: ConversionMemory = field(default_factory=ConversionMemory)
     far_searches: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(4))
-    """How many look for a repeated batch far back in a log at once: it is work, which clients decide to have done."""
+    """How many searches for a duplicate go far back in a log at once: they are work that clients cause."""
 
     @property
     def largest_batch(self) -> int:
-        """The most bytes that what one entry holds may have uncompressed."""
+        """The most bytes that an entry's batch may have uncompressed."""
         return self.settings.kafka.max_request_bytes
 
     @property
@@ -46,5 +46,5 @@ class Storage:
         return self.client.max_message_size - METADATA_BYTES
 
     def maker(self) -> BatchMaker:
-        """What makes one reader's batches for consumers."""
+        """A maker of the batches of one reader, for consumers."""
         return BatchMaker(self.largest_batch, compress=self.settings.storage.fetch_compression == "producer")

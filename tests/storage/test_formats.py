@@ -146,7 +146,7 @@ async def test_an_entry_too_large_for_the_broker_is_refused_before_any_is_sent(b
     assert await log.latest() == 0
 
 
-async def test_large_compressed_entries_are_turned_over_once_for_all(bench: Bench) -> None:
+async def test_large_compressed_entries_are_converted_once_for_all_consumers(bench: Bench) -> None:
     """In a thread, for however many who ask at the same time; what comes of it stays in the tail's memory."""
     topic = await bench.topic()
     log = bench.log(topic, cache_bytes=1 << 24)

@@ -14,11 +14,11 @@ from bridge.storage.partition import PartitionLog
 from bridge.storage.read.time_lookup import TimeOffset
 from tests.storage.conftest import NOW, Bench, prepared
 
-PATIENCE = 10.0
+TIMEOUT_SECONDS = 10.0
 
 
 async def read(log: PartitionLog, offset: int, max_bytes: int = 1 << 20) -> list[Record]:
-    found = await log.read(offset, max_bytes, PATIENCE)
+    found = await log.read(offset, max_bytes, TIMEOUT_SECONDS)
     return [record for data in found for record in entries.records_of(data)]
 
 
@@ -32,7 +32,7 @@ async def read_all(log: PartitionLog) -> list[Record]:
 async def test_an_empty_log_begins_and_ends_at_0(bench: Bench) -> None:
     log = bench.log(await bench.topic())
     assert (await log.earliest(), await log.latest()) == (0, 0)
-    assert await log.read(0, 100, PATIENCE) == []
+    assert await log.read(0, 100, TIMEOUT_SECONDS) == []
     assert await log.at_time(0) is None
     assert await log.newest() is None
 
@@ -93,10 +93,10 @@ async def test_any_offset_can_be_read(bench: Bench, cache_bytes: int) -> None:
 async def test_reading_waits_for_nothing_at_the_end_and_beyond_is_out_of_range(bench: Bench) -> None:
     log = bench.log(await bench.topic())
     await bench.append(log, prepared(4))
-    assert await log.read(4, 100, PATIENCE) == []
+    assert await log.read(4, 100, TIMEOUT_SECONDS) == []
     for offset in (5, -1, 1 << 40):
         with pytest.raises(KafkaError) as raised:
-            await log.read(offset, 100, PATIENCE)
+            await log.read(offset, 100, TIMEOUT_SECONDS)
         assert raised.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
@@ -106,7 +106,7 @@ async def test_a_waiting_reader_is_told_of_new_records(bench: Bench) -> None:
     grown: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     log.end.add_waiter(grown)
     await bench.append(log, prepared(1))
-    await asyncio.wait_for(grown, PATIENCE)
+    await asyncio.wait_for(grown, TIMEOUT_SECONDS)
     assert log.end.offset == 1
 
 
@@ -119,7 +119,7 @@ async def test_another_s_records_are_counted_and_seen(bench: Bench) -> None:
     assert await bench.append(theirs, prepared(1), prepared(1)) == [6, 7]
     assert bench.metrics.storage.reanchors.value >= 2
     # an offset learnt from elsewhere is looked for before it is refused
-    assert await ours.read(8, 100, PATIENCE) == []
+    assert await ours.read(8, 100, TIMEOUT_SECONDS) == []
     assert [record.offset for record in await read_all(ours)] == list(range(8))
 
 
@@ -210,14 +210,14 @@ async def test_a_deleted_topic_ends_its_log(bench: Bench) -> None:
     await bench.admin.delete_non_partitioned(topic)
     with pytest.raises(KafkaError) as raised:
         for offset in log.append_all([prepared(1)]):
-            await asyncio.wait_for(offset, PATIENCE)
+            await asyncio.wait_for(offset, TIMEOUT_SECONDS)
     assert raised.value.code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
-async def test_the_tail_goes_when_nobody_reads_and_comes_back(bench: Bench) -> None:
+async def test_an_idle_tail_is_closed_and_opened_again(bench: Bench) -> None:
     log = bench.log(await bench.topic())
     await bench.append(log, prepared(2))
-    assert await log.read(2, 100, PATIENCE) == []
+    assert await log.read(2, 100, TIMEOUT_SECONDS) == []
     assert log.read_nowait(2, 100) == []
     await log.sweep(asyncio.get_running_loop().time() + 1000)
     assert log.read_nowait(2, 100) is None
@@ -258,7 +258,7 @@ async def read_by_pieces(log: PartitionLog) -> list[Record]:
     while len(records) < log.end.offset:
         found = log.read_nowait(len(records), 2000)
         if found is None:
-            found = await log.read(len(records), 2000, PATIENCE)
+            found = await log.read(len(records), 2000, TIMEOUT_SECONDS)
         records += [record for data in found for record in entries.records_of(data)]
     return records
 
@@ -287,7 +287,7 @@ async def test_what_is_read_anywhere_is_true_however_little_is_kept(bench: Bench
             limit = chance.choice([1, 3000, 30_000])
             found = log.read_nowait(offset, limit)
             if found is None:
-                found = await log.read(offset, limit, PATIENCE)
+                found = await log.read(offset, limit, TIMEOUT_SECONDS)
             records = [record for data in found for record in entries.records_of(data)]
             numbers = [record.offset for record in records]
             assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
@@ -310,7 +310,7 @@ async def test_records_that_are_deleted_are_not_read_from_memory(bench: Bench) -
     log.raise_start(30)
     assert log.read_nowait(20, 100) is None
     with pytest.raises(KafkaError) as raised:
-        await log.read(20, 100, PATIENCE)
+        await log.read(20, 100, TIMEOUT_SECONDS)
     assert raised.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
     assert [record.offset for record in await read(log, 30, 1)] == [30, 31, 32, 33, 34]
 

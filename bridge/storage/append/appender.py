@@ -32,28 +32,28 @@ _READ_BACK_TRIES = 3
 _INDEX_INTERVAL = 32  # one entry of so many goes into the offset index
 _READ_BACK_INTERVAL_SECONDS = 0.5  # where entries are read back more often, a reader at the tail is cheaper
 _R = TypeVar("_R")
-# Holes in what is known of timestamps that are read, in so many seconds: more are a busy writer's beside us.
+# So many holes in what is known of timestamps are read in so many seconds: more mean that another writer is busy.
 _MAX_HOLES, _HOLES_SECONDS = 10, 10.0
 
 
 class AppendListener(Protocol):
-    """What an appender tells the log that it belongs to."""
+    """What an appender reports to its partition's log."""
 
     def on_appended(self, base: int, entry: Entry) -> None:
-        """Pulsar holds this entry now; nobody else is told of it before this returns."""
+        """Pulsar has stored this entry. No client and no waiter learns of it before this returns."""
 
     def on_stored(self, base: int, position: Position) -> None:
-        """An entry of ours begins with this offset; told of some, the first among them."""
+        """An entry of this process begins with this offset; called for the first, and then for some."""
 
     def on_foreign_writers(self) -> None:
-        """Others write here so much that a reader at the tail costs less than reading back."""
+        """Others write here so often that a reader at the tail costs less than reading entries back."""
 
     def on_recreated(self) -> None:
         """The offsets show that this is another topic of the same name."""
 
 
 class Appender:
-    """One partition's producer. Offsets come out in the order of the appends."""
+    """The appends of one partition. Their offsets are told in the order of the appends."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Appender:
         listener: AppendListener,
         metrics: StorageMetrics,
     ) -> None:
-        """`producer_name`: of the producer that sends the batches of no idempotent producer; this process's own."""
+        """`producer_name`: of this process's producer for the batches of clients' producers that are not idempotent."""
         self._topic = topic
         self._producer_name = producer_name
         self._client = client
@@ -88,10 +88,10 @@ class Appender:
         self._filled_at: deque[float] = deque()
 
     def append(self, prepared: PreparedEntry) -> asyncio.Future[int]:
-        """Send one batch; the future is its base offset once Pulsar holds it, or a KafkaError.
+        """Send one entry; the future is its base offset once Pulsar has stored it, or a KafkaError.
 
-        It takes its place in the partition before this returns. Cancelling the future gives the append up: what was
-        not sent is not sent any more, what was may be stored.
+        It takes its place in the partition before this returns. Cancelling the future cancels the append: what was not
+        sent is never sent, what was sent may be stored.
         """
         if prepared.producer == NO_PRODUCER:
             pending = self._pending_append(prepared, self._default_producer())
@@ -100,7 +100,7 @@ class Appender:
             return pending.offset
         producer_id, epoch, sequence = prepared.producer
         writer = self._writers.get(producer_id)
-        if writer is None:  # dropped since `make_ready`, for its sends failed
+        if writer is None:  # dropped since `make_ready`, as its sends failed
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "an earlier batch of this producer has failed")
         if self._missing.is_any_before(self._topic, prepared.producer, writer.sequences.last):
             text = "an earlier batch was not stored, and must come again first"
@@ -119,7 +119,7 @@ class Appender:
     def _append_next(self, prepared: PreparedEntry, batch: SequenceRange, writer: Writer) -> "asyncio.Future[int]":
         writer.begin_epoch(batch.first.epoch)
         before = writer.previous_answer(is_retry=False)
-        # what a client gives up waiting for is sent all the same: a gap in its sequences would stop it for good
+        # sent even if the client stops waiting: a gap in its sequences would stop the producer permanently
         pending = self._pending_append(prepared, writer.producer, own_client_future=True, before=before)
         self._send(pending, writer.producer, self._metadata(prepared, batch))
         writer.note_sent(batch, pending.offset)
@@ -159,7 +159,7 @@ class Appender:
         )
 
     def _drop_failed(self, whose: tuple[int, int, int], writer: Writer, offset: "asyncio.Future[int]") -> None:
-        """The batches after a failed one cannot be judged any more, unless the producer has begun anew since."""
+        """After a failed batch, those that follow cannot be judged, unless the producer has a new epoch since."""
         producer_id, epoch, _ = whose
         if failed(offset) and epoch == writer.epoch:
             self._writers.drop(producer_id, writer)
@@ -169,7 +169,7 @@ class Appender:
             producer.cancel(pending.send)
 
     def check(self, batches: list[PreparedEntry]) -> None:
-        """Raise MESSAGE_TOO_LARGE if an entry is above the limit of this topic's broker, where it is known."""
+        """Raise MESSAGE_TOO_LARGE if an entry is above the limit of this topic's broker, if that is known."""
         limit = self._default_producer().max_message_size
         for prepared in batches:
             size = len(prepared.data) + METADATA_BYTES
@@ -189,7 +189,7 @@ class Appender:
         return producer is None or producer.has_capacity
 
     async def make_ready(self, batch: ProducerSequence, session: ClientSession | None) -> None:
-        """Wait until a batch can be appended: there is room, and its producer's past is known."""
+        """Wait until a batch can be appended: its producer takes more, and its past is known."""
         producer = self._producer
         if batch[0] >= 0:
             producer = (await self._writers.open(batch, session)).producer
@@ -197,23 +197,23 @@ class Appender:
             await producer.writable()
 
     def is_taken_elsewhere(self, batch: ProducerSequence) -> bool:
-        """Whether somebody else writes as its producer."""
+        """Whether another client of Pulsar holds its producer's name."""
         return self._writers.is_taken_elsewhere(batch[0])
 
     def producers(self) -> list[tuple[int, SequencePosition]]:
-        """The idempotent producers that write here, and the last place of each."""
+        """The idempotent producers that write here, and the last position of each."""
         return self._writers.last_positions()
 
     def sweep(self, now: float) -> None:
-        """Close the writers that nobody uses; `now`: loop time."""
+        """Close idle writers; `now`: loop time."""
         self._writers.sweep(now)
 
     async def opened(self) -> None:
-        """Wait until the broker has taken the producer."""
+        """Wait until the broker has accepted the producer."""
         await self._default_producer().opened()
 
     async def close(self, timeout_seconds: float = 0) -> None:
-        """Give the producer back; appends under way fail unless they have their outcome within `timeout_seconds`."""
+        """Close all producers; appends in flight fail unless they have their outcome within `timeout_seconds`."""
         self._closed = True
         if self._in_flight and timeout_seconds:
             await asyncio.wait(self._in_flight, timeout=timeout_seconds)
@@ -228,7 +228,7 @@ class Appender:
 
     def _default_producer(self) -> Producer:
         if self._producer is None:
-            if self._closed:  # nobody would close this one, and its name would keep others out
+            if self._closed:  # this one would stay open, and keep others from its name
                 raise ClientClosed("the partition")
             self._producer = self._client.producer(self._topic, name=self._producer_name, must_exist=True)
         return self._producer
@@ -240,12 +240,12 @@ class Appender:
         error = send.future.exception()
         if error is not None:
             if self._producer is not None and self._producer.closing:
-                self._producer = None  # it is refused for good; the next append asks anew
+                self._producer = None  # it is refused permanently; the next append opens another
             self._end.time_marks.note_failed(pending.entry.max_timestamp, maybe_stored=send.maybe_stored)
             self._fail(pending, error)
             return
         pending.receipt = receipt = send.future.result()
-        if receipt.duplicate:  # its place has nothing to do with that of others under way
+        if receipt.duplicate:  # its position is not in the order of the others in flight
             self._background(self._resolve_one(pending))
         elif self._unresolved or not self._finish_nowait(pending):
             self._unresolved.append(pending)
@@ -253,7 +253,7 @@ class Appender:
                 self._resolver = asyncio.get_running_loop().create_task(self._resolve())
 
     def _finish_nowait(self, pending: PendingAppend) -> bool:
-        """Finish an append whose offset can be counted; False where Pulsar has to be asked."""
+        """Finish an append whose offset can be counted; False if Pulsar has to be asked."""
         receipt = pending.receipt
         base = None if receipt is None else self._end.base_offset_nowait(receipt, pending.entry.record_count)
         if base is None:
@@ -272,7 +272,7 @@ class Appender:
         try:
             if not self._finish_nowait(pending):
                 self._finish(pending, await self._look_up_offset(pending))
-        except Exception as error:  # noqa: BLE001 — whatever it is, this append's client must be told
+        except Exception as error:  # noqa: BLE001 — this append's client must get it, whatever it is
             self._end.time_marks.note_failed(pending.entry.max_timestamp, maybe_stored=True)
             self._fail(pending, error)
 
@@ -291,7 +291,7 @@ class Appender:
         if not pending.offset.done():
             pending.offset.set_result(base)
         complete_in_order(pending.client_future, base, pending.previous_answer)
-        if stored is None:  # a duplicate's offset was told long ago
+        if stored is None:  # a duplicate's entry was counted when it was stored
             return
         position, next_offset = self._last
         if stored > position:
@@ -338,7 +338,7 @@ class Appender:
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the entry at {position} was stored and cannot be read back")
 
     async def _find_repeated(self, prepared: PreparedEntry, batch: SequenceRange, writer: Writer) -> int:
-        """The offset of a batch that the writer has sent before this process can remember.
+        """The offset of a duplicate that this process does not remember.
 
         What Pulsar told when the writer was opened counts also what it had taken and not stored yet. So it gets the
         batch again, under its own sequences: it then says that it holds it, or stores it.
@@ -351,10 +351,10 @@ class Appender:
         self._send(pending, writer.producer, self._metadata(prepared, batch))
         return await pending.offset
 
-    # --- beside it ------------------------------------------------------------------------------------------------
+    # --- in the background ----------------------------------------------------------------------------------------
 
     def _fill_hole(self, position: Position, base: int) -> None:
-        """Read what others have stored between our own: our marks speak for it as well."""
+        """Read what others have stored between the entries of this process: its time marks promise for those, too."""
         if self._filling is not None and not self._filling.done():
             return
         now = asyncio.get_running_loop().time()

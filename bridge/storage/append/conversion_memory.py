@@ -1,7 +1,7 @@
-"""The memory of entries that are much larger than the batches they were made from, until Pulsar holds them.
+"""The memory of entries that are much larger than the batches they were made from, until Pulsar has stored them.
 
-The memory of requests counts the bytes received; so far entries are about as large. A batch of 20 KB that opens to
-20 MB is not, where the topic's codec is another: what is made beyond twice the bytes that came counts here.
+The memory of requests counts the bytes received, and entries are usually about as large. They are not if a batch of
+20 KB decompresses to 20 MB and the topic has another codec. What exceeds twice the bytes received is counted here.
 """
 
 import asyncio
@@ -15,24 +15,24 @@ MAX_EXCESS_BYTES = 64 << 20
 
 
 class ConversionMemory:
-    """What all entries have together."""
+    """The memory of all entries together."""
 
     def __init__(self, limit: int = MAX_BYTES) -> None:
         self.held = 0
         self._limit = limit
-        self._head = FairSemaphore(1)  # who waits for room; the others behind it take turns
+        self._head = FairSemaphore(1)  # held by the caller that waits for memory; the others behind it take turns
         self._waiting = 0
         self._released = asyncio.Event()
 
     def try_acquire(self, count: int) -> bool:
-        """Take so many bytes if they are free, and nobody waits for some."""
+        """Take so many bytes if they are free, and no caller waits for any."""
         if count and (self._waiting or self.held + count > self._limit):
             return False
         self.held += count
         return True
 
     async def acquire(self, count: int) -> None:
-        """Take so many bytes when they are free. Who holds some must not wait for more: others may do the same."""
+        """Take so many bytes when they are free. A caller that holds some must not wait: others may do the same."""
         self._waiting += 1
         try:
             async with self._head:
@@ -44,13 +44,13 @@ class ConversionMemory:
             self._waiting -= 1
 
     def release(self, count: int) -> None:
-        """Give so many back."""
+        """Return so many bytes."""
         self.held -= count
         self._released.set()
 
 
 class Reservation:
-    """What one entry has of it, until it is given back."""
+    """The part of one entry, until it is released."""
 
     __slots__ = ("_memory", "_size")
 
@@ -59,7 +59,7 @@ class Reservation:
         self._size = size
 
     def release(self) -> None:
-        """The entry is let go of; again, nothing happens."""
+        """Return the bytes; a second call changes nothing."""
         size, self._size = self._size, 0
         if size:
             self._memory.release(size)

@@ -1,4 +1,4 @@
-"""Sees that Pulsar's deduplication is on for topics that idempotent producers write to."""
+"""Turns on Pulsar's deduplication for topics that idempotent producers write to."""
 
 from bridge import log
 from bridge.pulsar.admin import Admin, AdminError
@@ -7,7 +7,7 @@ _log = log.get(__name__)
 
 
 class Deduplication:
-    """What is known of the namespace and its topics; each is asked, and turned on if need be, once."""
+    """What is known of the namespace and its topics; each is asked once, and turned on if need be."""
 
     def __init__(self, admin: Admin, namespace: str) -> None:
         self._admin = admin
@@ -16,7 +16,7 @@ class Deduplication:
         self._seen: set[str] = set()
 
     async def ensure(self, topic: str) -> None:
-        """Turn it on for a topic where neither it nor its namespace or broker has it; says so where it may not."""
+        """Turn it on for a topic, unless the topic, its namespace or the broker has it; a refusal is logged."""
         if self._everywhere is None:
             self._everywhere = await self._is_everywhere()
         whole = topic.rpartition("-partition-")[0] or topic
@@ -28,7 +28,7 @@ class Deduplication:
                 await self._admin.set_topic_deduplication(whole, True)
                 _log.info("= deduplication turned on", extra={"topic": whole})
         except AdminError as error:
-            # within this process repetitions are known all the same; after its end they are not
+            # this process recognises duplicates nevertheless; the next one does not
             _log.warning("! deduplication is off", extra={"topic": whole, "reason": str(error)})
 
     async def _is_everywhere(self) -> bool:

@@ -22,30 +22,30 @@ from bridge.worker_threads import WorkerThreads
 
 _log = log.get(__name__)
 
-_SEARCH_TIMEOUT_SECONDS = 10.0  # seconds that a batch far back in the log is looked for
-_RECEIVE_TIMEOUT_SECONDS = 1.0  # seconds that an entry may take before it is asked whether it will ever come
+_SEARCH_TIMEOUT_SECONDS = 10.0  # for a batch far back in the log
+_RECEIVE_TIMEOUT_SECONDS = 1.0  # for an entry, before asking whether it is a marker, which no reader gets
 _NEAR_ENTRIES, _FAR_ENTRIES = 32, 2048  # entries looked back over
 
 
 @dataclass(slots=True)
 class _SequenceScan:
-    """What the entries met say of the sequences `first` … `last` of one idempotent producer."""
+    """What the entries read so far say of the sequences `first` … `last` of one idempotent producer."""
 
     producer: tuple[int, int]
     first: int
     last: int
     base: int | None = None
-    """The offset of `first`, also in an entry cut otherwise: sequences are as consecutive as offsets."""
+    """The offset of `first`, even if the batch was split otherwise: sequences are as consecutive as offsets."""
     earlier_seen: bool = False
     later_seen: bool = False
 
     @property
     def is_missing(self) -> bool:
-        """Whether they are surely not there: what stands around them is."""
+        """Whether they are certainly not stored: those before and after them are."""
         return self.base is None and self.earlier_seen and self.later_seen
 
     def take(self, entry: Entry) -> bool:
-        """Look at one entry, in the order of the log; True when nothing more can be learnt."""
+        """Look at the next entry of the log; True if further ones tell nothing more."""
         producer_id, epoch, sequence = entries.producer_of(entry.metadata)
         if (producer_id, epoch) != self.producer or entry.index is None:
             return False
@@ -58,7 +58,7 @@ class _SequenceScan:
 
 
 class DuplicateFinder:
-    """What one partition holds, looked at entry by entry."""
+    """Searches one partition, entry by entry."""
 
     def __init__(
         self,
@@ -148,7 +148,7 @@ class DuplicateFinder:
                 )
                 if base is not None:
                     return base
-                # its records are no newer than the first entry up to which one is as new as they are
+                # the batch is not before the first entry up to which a record is as new as its newest
                 start = EARLIEST
                 if prepared.max_timestamp != NO_TIMESTAMP:
                     begin = await self._search.find_time(prepared.max_timestamp)
@@ -172,7 +172,7 @@ class DuplicateFinder:
                     if batch.next > at:
                         marks.fill((await batch.time_mark(self._threads)).newest, at, min(batch.next, end))
                         at = batch.next
-        if at < end:  # offsets that Pulsar has left out
+        if at < end:  # offsets that Pulsar has skipped
             marks.fill(NO_TIMESTAMP, at, end)
 
     async def _behind(self, start: Position) -> AsyncGenerator[Entry, None]:

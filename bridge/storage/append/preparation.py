@@ -1,4 +1,4 @@
-"""Kafka batches on their way in: validated as Kafka's LogValidator does, and turned into what Pulsar stores.
+"""Makes Pulsar's entries of the batches that clients send, validated as Kafka's LogValidator does.
 
 A batch is one entry where it fits. One that does not is cut at the borders of its records, always at the same ones:
 a repetition of an idempotent batch is cut as the original was, so that each part is known again by its sequences.
@@ -29,14 +29,14 @@ from bridge.storage.error_mapping import translated
 from bridge.storage.topic_properties import AFTER_MAX_MS, BEFORE_MAX_MS, TIMESTAMP_AFTER, TIMESTAMP_BEFORE
 
 METADATA_BYTES = 512
-"""What an entry's metadata may take, which counts for the broker's limit as well."""
+"""The most bytes of an entry's metadata, which the broker's limit includes."""
 _CODECS = tuple(KafkaCodec)
 _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x08, 0x10, 0x20
 _SEQUENCES = 1 << 31
 MAX_ENTRIES = 4
-"""So many times the largest entry a batch may open to."""
+"""A batch may decompress to so many times the largest entry."""
 _KAFKA_FORMAT_DIVISOR = 4  # a record as Kafka writes it is less than 4 times its message, which has 6 bytes at least
-_USUAL_EXPANSION = 2  # times the bytes that came: other levels, base64, and what Pulsar writes around each record
+_USUAL_EXPANSION = 2  # times the bytes received: other levels, base64, and Pulsar's metadata of each record
 # What may be prepared on the event loop. The worst are headers, by the hundred thousand in a record: 17 ns a byte.
 _MAX_LOOP_RECORDS = 20_000 if codec.TWIN == "native" else 1000
 _MAX_LOOP_BYTES, _MAX_LOOP_COMPRESSED_BYTES = 256 * 1024, 32 * 1024  # of a batch as received
@@ -53,7 +53,7 @@ class Plan:
     """The most bytes that an entry's payload may have."""
     entry_format: str = PULSAR
     codec: KafkaCodec | None = None
-    """What batches are compressed with; None: as their producer did it."""
+    """What batches are compressed with; None: as by their producer."""
     requires_keys: bool = False
     """Whether every record must have a key, as in compacted topics, which are never of format kafka."""
     before_max_ms: int = BEFORE_MAX_MS
@@ -64,7 +64,7 @@ class Plan:
 
     @property
     def largest_batch(self) -> int:
-        """The most bytes that a compressed batch may have uncompressed: so much memory its few bytes can take."""
+        """The most bytes that a batch may have uncompressed: the memory that a few bytes can take."""
         return MAX_ENTRIES * self.largest_entry
 
 
@@ -80,10 +80,10 @@ class PreparedEntry(NamedTuple):
     compression: PulsarCodec = PulsarCodec.NONE
     uncompressed_size: int = 0
     reservation: Reservation | None = None
-    """What it has of the memory for entries that are much larger than what they came from."""
+    """Its part of the conversion memory, if it is much larger than the records received."""
 
     def release(self) -> None:
-        """Pulsar has it, or never gets it."""
+        """Pulsar has stored the entry, or never gets it."""
         if self.reservation is not None:
             self.reservation.release()
 
@@ -155,7 +155,7 @@ def is_message_set(records: Buffer) -> bool:
 
 
 def is_compressed(batch: memoryview) -> bool:
-    """Whether its records have to be decompressed to be looked at."""
+    """Whether its records have to be decompressed to be validated."""
     return bool(batch[ATTRIBUTES_AT] & CODEC_MASK)
 
 
@@ -206,18 +206,18 @@ def prepare_entries(batch: memoryview, plan: Plan, now: int, max_expanded: int |
     return prepared
 
 
-def excess_bytes(prepared: list[PreparedEntry], came: int) -> int:
-    """By how many bytes entries are larger than is usual for so many bytes that came."""
+def excess_bytes(prepared: list[PreparedEntry], received: int) -> int:
+    """By how many bytes entries are larger than usual for so many bytes received."""
     made = len(prepared[0].data) if len(prepared) == 1 else sum(len(one.data) for one in prepared)
-    return max(made - _USUAL_EXPANSION * came, 0)
+    return max(made - _USUAL_EXPANSION * received, 0)
 
 
-def with_reservations(prepared: list[PreparedEntry], came: int, room: ConversionMemory) -> list[PreparedEntry]:
-    """The same entries, each to give back its part of that room, which is taken, when it is let go of."""
-    usual = _USUAL_EXPANSION * came
+def with_reservations(prepared: list[PreparedEntry], received: int, memory: ConversionMemory) -> list[PreparedEntry]:
+    """The same entries, each with its part of the memory that is acquired for all."""
+    usual = _USUAL_EXPANSION * received
     found = []
     for one in prepared:
-        found.append(one._replace(reservation=Reservation(room, max(len(one.data) - usual, 0))))
+        found.append(one._replace(reservation=Reservation(memory, max(len(one.data) - usual, 0))))
         usual = max(usual - len(one.data), 0)
     return found
 
@@ -247,8 +247,8 @@ def _refuse(attributes: int) -> NoReturn:
 def _check_timestamps(oldest: int, newest: int, plan: Plan, now: int) -> None:
     """Refuse what is too far from the present (`LogValidator.validateTimestamp`).
 
-    Kafka stores some negative timestamps, although no producer of its own sends any, and fails on them where it has to
-    write the batch anew. Pulsar's event times are unsigned: here none is taken but −1, which is none.
+    Kafka stores some negative timestamps, although none of its producers sends any, and fails on them if it has to
+    rewrite the batch. Pulsar's event times are unsigned, so none is accepted but −1, which means no timestamp.
     """
     if oldest < 0:
         text = f"timestamp {oldest} is negative, and not -1 for none"
@@ -262,7 +262,7 @@ def _check_timestamps(oldest: int, newest: int, plan: Plan, now: int) -> None:
 
 
 def _producer(header: BatchHeader, first: int = 0) -> tuple[int, int, int]:
-    """The producer of the records from the `first` one on; sequences go round (`DefaultRecordBatch`)."""
+    """The producer of the records from the `first` one on; sequences wrap (`DefaultRecordBatch`)."""
     if header.producer_id < 0:
         return NO_PRODUCER
     return header.producer_id, header.producer_epoch, (header.base_sequence + first) % _SEQUENCES
@@ -271,9 +271,9 @@ def _producer(header: BatchHeader, first: int = 0) -> tuple[int, int, int]:
 def _verbatim(batch: memoryview, header: BatchHeader, plan: Plan, now: int) -> PreparedEntry:
     """The batch as it is.
 
-    The records of an uncompressed batch are looked at, as Kafka does: it is soon done, and nobody could read behind a
-    damaged one. Those of a compressed one are not: not to decompress it is what this format is for, and the checksum
-    says that they are what their producer wrote. Of its timestamps the header tells the first and the newest.
+    The records of an uncompressed batch are validated, as in Kafka: it takes little time, and no consumer can read past
+    a damaged one. Those of a compressed batch are not: this format exists to avoid decompressing them, and the checksum
+    proves that they are what their producer wrote. The header has the first and the newest of its timestamps.
     """
     newest = header.max_timestamp
     if not header.attributes & CODEC_MASK:
@@ -284,7 +284,7 @@ def _verbatim(batch: memoryview, header: BatchHeader, plan: Plan, now: int) -> P
         for timestamp in (header.base_timestamp, newest):
             if timestamp != NO_TIMESTAMP:
                 _check_timestamps(timestamp, timestamp, plan, now)
-    data = bytes(batch)  # not to hold the whole request while it is under way
+    data = bytes(batch)  # not to hold the whole request while the entry is in flight
     return PreparedEntry(data, header.record_count, _producer(header), newest, verbatim=True)
 
 
@@ -301,7 +301,7 @@ def _parts(
     if plan.requires_keys and not codec.check_records(plain, header.record_count, header.base_timestamp).keyed:
         raise InvalidRecord("a record has no key, and the topic's cleanup.policy is to compact")
     if needs_thread(batch):
-        plain = bytes(plain)  # other threads run meanwhile only if nobody can change it
+        plain = bytes(plain)  # the codec lets other threads run only if the bytes cannot change
     limit = plan.largest_entry // size_divisor
     first = 0
     while first < header.record_count:
@@ -322,7 +322,7 @@ def _decompressed(batch: memoryview, header: BatchHeader, limit: int, max_expand
 
 
 def _pulsar_entry(payload: Payload, producer: tuple[int, int, int], wanted: KafkaCodec) -> PreparedEntry:
-    """An entry of format `pulsar`; compressed unless that gains nothing."""
+    """An entry of format `pulsar`; compressed unless that saves nothing."""
     data, newest, _, escaped, count, _ = payload
     size = len(data)
     if wanted != KafkaCodec.NONE:

@@ -1,6 +1,6 @@
-"""Ids for idempotent producers: unique in the Pulsar cluster and for ever, over nodes, restarts and deleted topics.
+"""Ids of idempotent producers: unique in the Pulsar cluster forever, across nodes, restarts and deleted topics.
 
-An id is the place of an entry written for it: Pulsar gives no ledger id twice, and no entry's number within a ledger.
+An id is the position of an entry written for it: Pulsar assigns no ledger id twice, and no entry id within a ledger.
 """
 
 import asyncio
@@ -20,11 +20,11 @@ _log = log.get(__name__)
 
 TOPIC = f"{HIDDEN_PREFIX}producer_ids"
 _LEDGER_BITS, _ENTRY_BITS = 38, 24
-_RANDOM = 1 << (_LEDGER_BITS + _ENTRY_BITS)  # and above: for places that no number of 62 bits holds
+_RANDOM = 1 << (_LEDGER_BITS + _ENTRY_BITS)  # and above: for positions that do not fit in 62 bits
 
 
 class ProducerIds:
-    """Gives them out."""
+    """Allocates ids."""
 
     def __init__(self, client: PulsarClient, admin: Admin, names: Names) -> None:
         self._client = client
@@ -34,27 +34,27 @@ class ProducerIds:
         self._opening = asyncio.Lock()
 
     async def next(self) -> int:
-        """An id that nobody has had; raises KafkaError."""
+        """An id that no producer has had; raises KafkaError."""
         with translated():
             while True:
                 producer = await self._open()
                 try:
                     receipt = await producer.send(MessageMetadata(), b"", 1)
-                except PulsarError:  # for good, as where the topic is gone: the next one asks anew
+                except PulsarError:  # permanent, as if the topic is deleted: the next call opens another producer
                     await self._drop(producer)
                     raise
-                if not receipt.duplicate:  # else its place was lost with a connection
+                if not receipt.duplicate:  # else its position was lost with a connection
                     return id_of(receipt.position)
 
     async def close(self) -> None:
-        """Give the producer back."""
+        """Close the producer."""
         if self._producer is not None:
             await self._drop(self._producer)
 
     async def _open(self) -> Producer:
         async with self._opening:
             if self._producer is None:
-                with suppress(Conflict, Forbidden):  # there already; or the broker may make it for its producer
+                with suppress(Conflict, Forbidden):  # it exists; or the broker may create it for the producer
                     await self._admin.create_non_partitioned(self._topic)
                 self._producer = self._client.producer(self._topic)
             return self._producer
@@ -66,8 +66,8 @@ class ProducerIds:
 
 
 def id_of(position: Position) -> int:
-    """The id that stands for an entry's place; a random one in the unheard-of case that it is out of all bounds."""
+    """The id of an entry's position; a random one in the unlikely case that the position does not fit."""
     if position.ledger >> _LEDGER_BITS or position.entry >> _ENTRY_BITS:
-        _log.warning("! producer id by chance", extra={"position": position})
+        _log.warning("! random producer id", extra={"position": position})
         return _RANDOM | secrets.randbits(_LEDGER_BITS + _ENTRY_BITS)
     return position.ledger << _ENTRY_BITS | position.entry

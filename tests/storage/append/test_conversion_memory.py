@@ -6,7 +6,7 @@ import random
 from bridge.storage.append.conversion_memory import ConversionMemory, Reservation
 
 
-async def test_what_is_taken_stays_below_the_limit_whoever_waits() -> None:
+async def test_what_is_acquired_stays_below_the_limit_however_many_wait() -> None:
     memory, chance = ConversionMemory(100), random.Random(1)
     seen: list[int] = []
 

@@ -195,7 +195,7 @@ async def test_a_producer_s_name_is_free_when_its_last_connection_has_gone(bench
     assert await append(bench, there, 2) == 2
 
 
-async def test_nobody_is_remembered_who_has_gone_already(bench: Bench) -> None:
+async def test_a_connection_that_is_closed_already_keeps_no_writer_open(bench: Bench) -> None:
     log = bench.log(await bench.topic())
     gone = Session(1, "", "")
     gone.closed()

@@ -72,7 +72,7 @@ def records_in(batches: list[bytes]) -> list[Record]:
 
 
 def changed(batch: memoryview, at: int, value: bytes) -> memoryview:
-    """A batch with some bytes changed and its checksum mended."""
+    """A batch with some bytes changed and its checksum corrected."""
     out = bytearray(batch)
     out[at : at + len(value)] = value
     out[17:21] = crc32c.crc32c(bytes(out[21:])).to_bytes(4, "big")

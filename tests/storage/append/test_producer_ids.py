@@ -8,7 +8,7 @@ from bridge.storage.names import Names
 from tests.storage.conftest import Bench
 
 
-async def test_ids_are_unique_over_nodes_and_for_ever(bench: Bench) -> None:
+async def test_ids_are_unique_across_nodes_forever(bench: Bench) -> None:
     names = Names(bench.settings.pulsar.full_namespace)
     found: list[int] = []
     for end in (None, bench.admin.unload, bench.admin.delete_non_partitioned, None):
