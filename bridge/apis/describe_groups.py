@@ -10,7 +10,8 @@ from typing import Annotated, Any, Protocol, TypeVar
 from bridge.api import Api, Broker, RequestLimit, Session
 from bridge.errors import KafkaError
 from bridge.futures import gathered_for, in_turns
-from bridge.groups.classic.state import ClassicGroup, ClassicGroupState
+from bridge.groups.classic.events import ClassicGroupState
+from bridge.groups.classic.state import ClassicGroup
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message, since
 

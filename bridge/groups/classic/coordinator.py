@@ -16,10 +16,10 @@ from bridge.errors import KafkaError
 from bridge.groups.budget import GROUP_BYTES, MOST_PROTOCOLS, MetadataBudget
 from bridge.groups.classic import records as metadata
 from bridge.groups.classic import subscription
-from bridge.groups.classic.events import Answer, GroupConfig, Join, Joined, Leave, Save, Sync, Synced
+from bridge.groups.classic.events import Answer, ClassicGroupState, GroupConfig, Join, Joined, Leave, Save, Sync, Synced
 from bridge.groups.classic.members import metadata_bytes
 from bridge.groups.classic.records import GroupRecord
-from bridge.groups.classic.state import ClassicGroup, ClassicGroupState
+from bridge.groups.classic.state import ClassicGroup
 from bridge.groups.offsets import UNKNOWN_GROUP, OffsetRetention
 from bridge.groups.store.records import Key, group_key, offset_key
 from bridge.groups.store.saving import GroupRecordStore, error_of, submit

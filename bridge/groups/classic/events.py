@@ -2,11 +2,22 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TypeAlias
 
-from bridge.groups.classic.members import Protocols, Ticket
+from bridge.groups.classic.members import Member, Protocols, Ticket
 from bridge.groups.classic.records import GroupRecord
 from bridge.kafka.error_codes import ErrorCode
+
+
+class ClassicGroupState(StrEnum):
+    """The states, as Kafka names them."""
+
+    EMPTY = "Empty"
+    PREPARING = "PreparingRebalance"
+    COMPLETING = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +56,20 @@ class Join:
     may_skip: bool = True
     """The member knows `skip_assignment` (KIP-814, JoinGroup v9)."""
     reason: str = ""
+
+    def new_member(self, member_id: str, ticket: Ticket) -> Member:
+        """The member that joins by this request, which is held."""
+        return Member(
+            id=member_id,
+            instance_id=self.instance_id,
+            client_id=self.client_id,
+            client_host=self.client_host,
+            session_timeout_ms=self.session_timeout_ms,
+            rebalance_timeout_ms=self.rebalance_timeout_ms,
+            protocols=self.protocols,
+            new=True,
+            joining=ticket,
+        )
 
 
 @dataclass(frozen=True, slots=True)

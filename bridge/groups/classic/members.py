@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 _OBJECT_BYTES, _MEMBER_BYTES = 200, 800
 Ticket = object
@@ -46,6 +47,22 @@ class Member:
         return next((metadata for name, metadata in self.protocols if name == protocol), b"")
 
 
+class MemberTerms(Protocol):
+    """What a member chooses when it joins: of a JoinGroup, or of a member as it was."""
+
+    @property
+    def protocols(self) -> Protocols:
+        """Those that it supports."""
+
+    @property
+    def session_timeout_ms(self) -> int:
+        """How long it may be silent."""
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """How long a rebalance waits for it."""
+
+
 class MemberRegistry:
     """Members by id in the order they came, the static ones also by instance id (KIP-345)."""
 
@@ -74,9 +91,9 @@ class MemberRegistry:
         """The member of this id, if there is one."""
         return self._members.get(member_id)
 
-    def static_id(self, instance_id: str) -> str | None:
-        """The id of the member that is this instance now."""
-        return self._instances.get(instance_id)
+    def static_id(self, instance_id: str | None) -> str | None:
+        """The id of the member that is this instance now; None also for a dynamic member."""
+        return None if instance_id is None else self._instances.get(instance_id)
 
     def add(self, member: Member) -> None:
         """Take in a member; the first one leads."""
@@ -107,11 +124,13 @@ class MemberRegistry:
             self.leader = new_id
         return member
 
-    def update(self, member: Member, protocols: Protocols) -> None:
-        """A member knows these protocols now."""
+    def update(self, member: Member, terms: MemberTerms) -> None:
+        """A member joins with these terms now."""
         self._count(member, -1)
-        member.protocols = protocols
+        member.protocols = terms.protocols
         self._count(member, 1)
+        member.session_timeout_ms = terms.session_timeout_ms
+        member.rebalance_timeout_ms = terms.rebalance_timeout_ms
 
     def assign(self, member: Member, assignment: bytes) -> None:
         """A member has this assignment now."""
@@ -128,7 +147,7 @@ class MemberRegistry:
         return self._joining == len(self._members)
 
     def elect(self) -> bool:
-        """Make somebody the leader who has joined this rebalance; False: there is nobody."""
+        """Make a member the leader that has joined this rebalance; False: there is none."""
         if self.leader is not None and self._members[self.leader].joining is None:
             joined = next((member.id for member in self if member.joining is not None), None)
             if joined is None:

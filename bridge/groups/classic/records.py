@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bridge.errors import BridgeError
+from bridge.groups.classic.members import Member
 
 VERSION = 1
 
@@ -35,6 +36,19 @@ class MemberRecord:
     rebalance_timeout_ms: int
     subscription: bytes
     assignment: bytes
+
+    def restored(self, protocol_name: str | None) -> Member:
+        """The member, in a group with this protocol."""
+        return Member(
+            id=self.id,
+            instance_id=self.instance_id,
+            client_id=self.client_id,
+            client_host=self.client_host,
+            session_timeout_ms=self.session_timeout_ms,
+            rebalance_timeout_ms=self.rebalance_timeout_ms,
+            protocols=((protocol_name or "", self.subscription),),
+            assignment=self.assignment,
+        )
 
 
 @dataclass(frozen=True, slots=True)

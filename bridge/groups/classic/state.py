@@ -6,7 +6,7 @@ States, and what brings a group from one to the next (Kafka's ClassicGroupState)
 |---------------------|----------------------------------------|-------------------------------------------------------|
 | Empty               | no members; perhaps committed offsets  | a member joins: Preparing                             |
 | PreparingRebalance  | waits for all members to join          | all have, or the rebalance timeout is over:           |
-|                     |                                        | Completing, or Empty when there is nobody             |
+|                     |                                        | Completing, or Empty without members                  |
 | CompletingRebalance | generation + 1; waits for the leader's | it is stored: Stable; a member comes, goes, changes,  |
 |                     | assignment                             | or storing fails: Preparing                           |
 | Stable              | every member has its assignment        | a member comes, goes, changes: Preparing              |
@@ -21,7 +21,8 @@ Rules (Kafka's GroupMetadataManager, KIP-62, 134, 345, 394, 559, 814):
 4. A new static member takes the place of the one with its instance id, whose requests are fenced; in a Stable group
    without a rebalance, if the chosen protocol stays.
 5. A follower that joins again with the same protocols gets the same generation; a leader always rebalances.
-6. A SyncGroup is held until the leader's assignment is stored. Who has not synced by the rebalance timeout is removed.
+6. A SyncGroup is held until the leader's assignment is stored. A member that has not sent one by the rebalance timeout
+   is removed.
 7. A member whose session is over is removed, unless its request is held. A new member's held join counts for nothing:
    it cannot send heartbeats, and may be gone.
 8. Every held request is answered once. One that the same member repeats gets REBALANCE_IN_PROGRESS, where Kafka leaves
@@ -30,136 +31,136 @@ Rules (Kafka's GroupMetadataManager, KIP-62, 134, 345, 394, 559, 814):
 
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
-from dataclasses import replace
 from functools import partial
 from math import inf
 
 from bridge.errors import KafkaError
-from bridge.groups.classic.events import Answer, GroupConfig, Join, Joined, Leave, Sync, Synced
-from bridge.groups.classic.members import Member, Protocols, Ticket
-from bridge.groups.classic.rebalance import FROM, ClassicGroupState, Rebalance
+from bridge.groups.classic import validation
+from bridge.groups.classic.answers import Replacement, current_assignment, current_generation, record_of
+from bridge.groups.classic.effects import Effects, OnSaved
+from bridge.groups.classic.events import ClassicGroupState, Effect, GroupConfig, Join, Joined, Leave, Sync, Synced
+from bridge.groups.classic.members import Member, MemberRegistry, Ticket
 from bridge.groups.classic.records import GroupRecord
+from bridge.groups.classic.sessions import Session, Sessions
 from bridge.kafka.error_codes import ErrorCode
 
-__all__ = ["FROM", "ClassicGroup", "ClassicGroupState"]
+EMPTY, PREPARING, COMPLETING, STABLE, DEAD = ClassicGroupState
 
-
-_HEARTBEAT: Mapping[ClassicGroupState, ErrorCode] = {
-    ClassicGroupState.PREPARING: ErrorCode.REBALANCE_IN_PROGRESS,
-    ClassicGroupState.COMPLETING: ErrorCode.NONE,
-    ClassicGroupState.STABLE: ErrorCode.NONE,
+FROM: Mapping[ClassicGroupState, frozenset[ClassicGroupState]] = {
+    EMPTY: frozenset({PREPARING}),
+    PREPARING: frozenset({EMPTY, COMPLETING, STABLE}),
+    COMPLETING: frozenset({PREPARING}),
+    STABLE: frozenset({COMPLETING}),
+    DEAD: frozenset(ClassicGroupState),
 }
-"""The answer to a known member's heartbeat."""
-
-_COMMIT: Mapping[ClassicGroupState, ErrorCode] = {
-    ClassicGroupState.PREPARING: ErrorCode.NONE,  # what was consumed before the rebalance can still be committed
-    ClassicGroupState.COMPLETING: ErrorCode.REBALANCE_IN_PROGRESS,
-    ClassicGroupState.STABLE: ErrorCode.NONE,
-}
-"""The answer to a known member's commit."""
+"""The states that may go before each."""
 
 
-def _never(group: "ClassicGroup", member: Member, protocols: Protocols) -> bool:
-    return False
-
-
-def _unchanged(group: "ClassicGroup", member: Member, protocols: Protocols) -> bool:
-    return member.protocols == protocols
-
-
-def _unchanged_follower(group: "ClassicGroup", member: Member, protocols: Protocols) -> bool:
-    return member.protocols == protocols and member.id != group.members.leader
-
-
-_SAME_GENERATION: Mapping[ClassicGroupState, Callable[["ClassicGroup", Member, Protocols], bool]] = {
-    ClassicGroupState.PREPARING: _never,
-    ClassicGroupState.COMPLETING: _unchanged,  # it has not got the answer to its first JoinGroup
-    # by joining again the leader asks for a rebalance (topics may have changed)
-    ClassicGroupState.STABLE: _unchanged_follower,
-}
-"""Whether a known member that joins again is told of the current generation instead of a rebalance."""
-
-
-class ClassicGroup(Rebalance):
+class ClassicGroup:
     """One group."""
+
+    def __init__(self, group_id: str, config: GroupConfig) -> None:
+        self.id = group_id
+        self.state = EMPTY
+        self.generation = 0
+        self.protocol_type: str | None = None
+        self.protocol_name: str | None = None
+        self.members = MemberRegistry()
+        self.sessions = Sessions(self.members)
+        self.reason = ""  # why the last rebalance began
+        self._config = config
+        self._unsynced: set[Member] = set()
+        self._join_deadline = inf
+        self._remaining_delay: float | None = None  # of an initial rebalance: how much longer it may be put off
+        self._new_members = False
+        self._sync_deadline = inf
+        self._saving_generation = -1
+        self._retry_at = inf  # until when no generation begins, since the last one could not be stored
+        self._unstored = 0  # assignments in a row that could not be stored
+        self._effects = Effects()
 
     @classmethod
     def restore(cls, group_id: str, config: GroupConfig, record: GroupRecord, now: float) -> "ClassicGroup":
-        """The group as it was stored; the sessions of its members begin anew."""
+        """The group as it was stored; the sessions of its members begin again."""
         group = cls(group_id, config)
         group.generation = record.generation
         group.protocol_type = record.protocol_type
         group.protocol_name = record.protocol_name
         for one in record.members:
-            member = Member(
-                id=one.id,
-                instance_id=one.instance_id,
-                client_id=one.client_id,
-                client_host=one.client_host,
-                session_timeout_ms=one.session_timeout_ms,
-                rebalance_timeout_ms=one.rebalance_timeout_ms,
-                protocols=((record.protocol_name or "", one.subscription),),
-                assignment=one.assignment,
-            )
+            member = one.restored(record.protocol_name)
             group.members.add(member)
-            group._heard_of(member, now)
-            group.state = ClassicGroupState.STABLE
+            group.sessions.extend(member, now)
+            group.state = STABLE
         if record.leader is not None and record.leader in group.members:
             group.members.leader = record.leader
         return group
+
+    def take_effects(self) -> list[Effect]:
+        """What has come out since the last call."""
+        return self._effects.take()
+
+    @property
+    def has_no_state(self) -> bool:
+        """Whether nothing is lost when it is forgotten and created again."""
+        return self.state is EMPTY and not (self.generation or self.awaited)
+
+    @property
+    def awaited(self) -> bool:
+        """Whether a member has been given its id only, or a record is being stored."""
+        return bool(self.sessions) or self._effects.saving
+
+    def deadline(self) -> float:
+        """When `expire` has something to do, if nothing happens before; a heartbeat only moves it away."""
+        return min(self._join_deadline, self._sync_deadline, self._retry_at, self.sessions.first())
 
     # ---- events ------------------------------------------------------------------------------------------------------
 
     def join(self, request: Join, ticket: Ticket, now: float) -> None:
         """A JoinGroup: its answer comes now or later."""
-        error = self._refuses(request) or self._overcrowds(request)
+        error = validation.check_join(self, request, self._config.max_size)
         if error:
-            self._refuse_join(ticket, error, request.member_id)
+            self._effects.answer(ticket, Joined(error, request.member_id))
         elif not request.member_id:
             self._join_new(request, ticket, now)
-        elif request.member_id in self._pending and request.instance_id is None:
+        elif self.sessions.is_given_out(request.member_id) and request.instance_id is None:
             self._add(request, request.member_id, ticket, now)
         else:
             self._join_again(request, ticket, now)
 
     def sync(self, request: Sync, ticket: Ticket, now: float) -> None:
         """A SyncGroup: its answer comes now or later."""
-        error = self._check_sync(request)
+        error = validation.check_sync(self, request)
         if error:
-            self._effects.append(Answer(ticket, Synced(error)))
+            self._effects.answer(ticket, Synced(error))
             return
         member = self.members[request.member_id]
-        self._unsynced.discard(member.id)
+        self._unsynced.discard(member)
         if not self._unsynced:
             self._sync_deadline = inf
-        if self.state is ClassicGroupState.STABLE:
-            self._effects.append(Answer(ticket, self._assignment_of(member)))
+        if self.state is STABLE:
+            self._effects.answer(ticket, current_assignment(self, member))
             return
-        self._answer_sync(member, Synced(ErrorCode.REBALANCE_IN_PROGRESS))  # it has asked before
+        self._effects.answer_sync(member, Synced(ErrorCode.REBALANCE_IN_PROGRESS))  # it has asked before
         member.syncing = ticket
         if member.id == self.members.leader and self._saving_generation != self.generation:
             self._saving_generation = self.generation
             assignments = {one.id: request.assignments.get(one.id, b"") for one in self.members}
-            self._save(partial(self._assignment_saved, self.generation, assignments), assignments)
+            self._save(partial(self._assigned, self.generation, assignments), assignments)
 
     def heartbeat(self, member_id: str, instance_id: str | None, generation: int, now: float) -> ErrorCode:
         """A heartbeat; its answer."""
-        error = self._check(member_id, instance_id, generation)
+        error = validation.check_generation(self, member_id, instance_id, generation)
         if not error:
-            self._heard_of(self.members[member_id], now)
-            error = _HEARTBEAT[self.state]
+            self.sessions.extend(self.members[member_id], now)
+            error = validation.HEARTBEAT_ERRORS[self.state]
         return error
 
     def check_commit(self, member_id: str, instance_id: str | None, generation: int, now: float) -> None:
         """Raise the KafkaError that such a commit gets, if it may not be; a member's is a sign of life as well."""
-        if self.state is ClassicGroupState.EMPTY and generation < 0:
-            return  # a consumer that assigns itself, or an administrator
-        if generation < 0 and not member_id and instance_id is None and self.state is not ClassicGroupState.DEAD:
-            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)  # the same, in a group that has members
-        error = self._check(member_id, instance_id, generation)
-        if not error:
-            self._heard_of(self.members[member_id], now)
-            error = _COMMIT[self.state]
+        error = validation.check_commit(self, member_id, instance_id, generation)
+        if not error and self.state is not EMPTY:
+            self.sessions.extend(self.members[member_id], now)
+            error = validation.COMMIT_ERRORS[self.state]
         if error:
             raise KafkaError(error)
 
@@ -167,162 +168,232 @@ class ClassicGroup(Rebalance):
         """A LeaveGroup; the answer of each member."""
         errors = [self._leave_one(one) for one in leaving]
         if ErrorCode.NONE in errors:
-            self._settle("members left", now)
+            self._members_changed("members left", now)
         return errors
 
-    # ---- checks ------------------------------------------------------------------------------------------------------
+    def saved(self, number: int, error: ErrorCode, now: float) -> None:
+        """A record has been stored, or could not be."""
+        self._effects.saved(number, error, now)
 
-    def _refuses(self, request: Join) -> ErrorCode:
-        if self.state is ClassicGroupState.DEAD:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        if self.state is ClassicGroupState.EMPTY:
-            fits = bool(request.protocol_type and request.protocols)
-        else:
-            fits = request.protocol_type == self.protocol_type and self.members.share_a_protocol(request.protocols)
-        return ErrorCode.NONE if fits else ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    def expire(self, now: float) -> None:
+        """Do what has become due, once; what becomes due by it is due the next time."""
+        due: list[tuple[float, Callable[[float], None]]] = [
+            (self._join_deadline, self._join_time_over),
+            (self._sync_deadline, self._sync_time_over),
+            (self._retry_at, self._retry),
+            *((at, partial(self._session_over, session)) for at, session in self.sessions.due(now)),
+        ]
+        for _, act in sorted((one for one in due if one[0] <= now), key=lambda one: one[0]):
+            act(now)
 
-    def _overcrowds(self, request: Join) -> ErrorCode:
-        """Whether a member comes that is one too many."""
-        comes = request.member_id not in self.members
-        if comes and request.instance_id is not None:
-            comes = self.members.static_id(request.instance_id) is None
-        known = len(self.members) + len(self._pending) - (request.member_id in self._pending)
-        return ErrorCode.GROUP_MAX_SIZE_REACHED if comes and known >= self._config.max_size else ErrorCode.NONE
-
-    def _validate(self, member_id: str, instance_id: str | None) -> ErrorCode:
-        """Whether the member is one of the group, and still the one that its instance is (KIP-345)."""
-        if self.state is ClassicGroupState.DEAD:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        if instance_id is not None:
-            current = self.members.static_id(instance_id)
-            if current is not None and current != member_id:
-                return ErrorCode.FENCED_INSTANCE_ID
-            if current is None:
-                return ErrorCode.UNKNOWN_MEMBER_ID
-        return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
-
-    def _check(self, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
-        error = self._validate(member_id, instance_id)
-        if not error and generation != self.generation:
-            return ErrorCode.ILLEGAL_GENERATION
-        return error
-
-    def _check_sync(self, request: Sync) -> ErrorCode:
-        error = self._check(request.member_id, request.instance_id, request.generation)
-        if error:
-            return error
-        said = (request.protocol_type, self.protocol_type), (request.protocol_name, self.protocol_name)
-        if any(theirs is not None and ours is not None and theirs != ours for theirs, ours in said):
-            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-        return ErrorCode.REBALANCE_IN_PROGRESS if self.state is ClassicGroupState.PREPARING else ErrorCode.NONE
+    def kill(self, error: ErrorCode) -> None:
+        """The group is deleted or another node's: every held request gets the error."""
+        for member in self.members:
+            self._answer_join(member, Joined(error, member.id))
+            self._effects.answer_sync(member, Synced(error))
+        self.members = MemberRegistry()
+        self.sessions = Sessions(self.members)
+        self._join_deadline = self._sync_deadline = self._retry_at = inf
+        self._move(DEAD)
 
     # ---- members come and go -----------------------------------------------------------------------------------------
 
     def _join_new(self, request: Join, ticket: Ticket, now: float) -> None:
-        current = None if request.instance_id is None else self.members.static_id(request.instance_id)
+        current = self.members.static_id(request.instance_id)
         if current is not None:
             self._replace(self.members[current], request, ticket, now)
         elif request.instance_id is None and request.id_required:
-            self._pending[request.new_id] = at = now + request.session_timeout_ms / 1000
-            self._deadlines.watch(request.new_id, at)
-            self._refuse_join(ticket, ErrorCode.MEMBER_ID_REQUIRED, request.new_id)
+            self.sessions.give_out(request.new_id, now + request.session_timeout_ms / 1000)
+            self._effects.answer(ticket, Joined(ErrorCode.MEMBER_ID_REQUIRED, request.new_id))
         else:
             self._add(request, request.new_id, ticket, now)
 
     def _add(self, request: Join, member_id: str, ticket: Ticket, now: float) -> None:
-        self._pending.pop(member_id, None)
-        self._newcomers = True
+        self.sessions.take_back(member_id)
+        self._new_members = True
         self.protocol_type = request.protocol_type
-        member = Member(
-            id=member_id,
-            instance_id=request.instance_id,
-            client_id=request.client_id,
-            client_host=request.client_host,
-            session_timeout_ms=request.session_timeout_ms,
-            rebalance_timeout_ms=request.rebalance_timeout_ms,
-            protocols=request.protocols,
-            deadline=now + self._config.new_member_timeout,
-            new=True,
-            joining=ticket,
-        )
+        member = request.new_member(member_id, ticket)
         self.members.add(member)
-        self._deadlines.watch(member, member.deadline)
-        self._settle(f"{member_id} joins: {request.reason}", now)
+        self.sessions.begin(member, now + self._config.new_member_timeout)
+        self._members_changed(f"{member_id} joins: {request.reason}", now)
 
     def _join_again(self, request: Join, ticket: Ticket, now: float) -> None:
-        error = self._validate(request.member_id, request.instance_id)
+        error = validation.check_member(self, request.member_id, request.instance_id)
         if error:
-            self._refuse_join(ticket, error, request.member_id)
-            return
-        member = self.members[request.member_id]
-        if _SAME_GENERATION[self.state](self, member, request.protocols):
-            self._effects.append(Answer(ticket, self._generation_of(member)))
-            return
-        self._update(member, request, ticket)
-        self._settle(f"{member.id} joins again: {request.reason}", now)
+            self._effects.answer(ticket, Joined(error, request.member_id))
+        elif validation.keeps_generation(self, member := self.members[request.member_id], request.protocols):
+            self._effects.answer(ticket, current_generation(self, member))
+        else:
+            self._update(member, request, ticket)
+            self._members_changed(f"{member.id} joins again: {request.reason}", now)
 
     def _update(self, member: Member, request: Join, ticket: Ticket) -> None:
         self._answer_join(member, Joined(ErrorCode.REBALANCE_IN_PROGRESS, member.id))  # it has asked before
-        self.members.update(member, request.protocols)
-        member.session_timeout_ms = request.session_timeout_ms
-        member.rebalance_timeout_ms = request.rebalance_timeout_ms
+        self.members.update(member, request)
         self.members.hold_join(member, ticket)
 
     def _replace(self, member: Member, request: Join, ticket: Ticket, now: float) -> None:
         """A static member has been restarted: it takes its own place."""
         before, leader = copy(member), self.members.leader
         self._answer_join(member, Joined(ErrorCode.FENCED_INSTANCE_ID, member.id))
-        self._answer_sync(member, Synced(ErrorCode.FENCED_INSTANCE_ID))
-        self._rename(member, request.new_id)
+        self._effects.answer_sync(member, Synced(ErrorCode.FENCED_INSTANCE_ID))
+        self.members.replace(member.id, request.new_id)
         self._update(member, request, ticket)
         member.new = False
-        self._heard_of(member, now)
-        if self.state is ClassicGroupState.STABLE and self.members.choose_protocol() == self.protocol_name:
+        self.sessions.extend(member, now)
+        if self.state is STABLE and self.members.choose_protocol() == self.protocol_name:
             assignments = {one.id: one.assignment for one in self.members}
-            skips = request.may_skip
-            self._save(partial(self._replacement_saved, member, before, ticket, leader, skips), assignments)
+            replaced = Replacement(member, before, ticket, leader, request.may_skip)
+            self._save(partial(self._replacement_saved, replaced), assignments)
         else:
-            self._settle(f"{request.instance_id} is restarted: {request.reason}", now)
+            self._members_changed(f"{request.instance_id} is restarted: {request.reason}", now)
 
-    def _replacement_saved(
-        self,
-        member: Member,
-        before: Member,
-        ticket: Ticket,
-        leader: str | None,
-        skips: bool,
-        error: ErrorCode,
-        now: float,
-    ) -> None:
-        if self.state is not ClassicGroupState.STABLE or member.joining is not ticket:
+    def _replacement_saved(self, replaced: Replacement, error: ErrorCode, now: float) -> None:
+        member, before = replaced.member, replaced.before
+        if self.state is not STABLE or member.joining is not replaced.ticket:
             return  # a rebalance has begun and takes it along, or it is gone
         if error:
-            self._rename(member, before.id)
-            self.members.update(member, before.protocols)
-            member.session_timeout_ms = before.session_timeout_ms
-            member.rebalance_timeout_ms = before.rebalance_timeout_ms
+            self.members.replace(member.id, before.id)
+            self.members.update(member, before)
             self._answer_join(member, Joined(error, ""))
             return
-        answer = self._generation_of(member)
-        if skips:
-            answer = replace(answer, skip_assignment=member.id == self.members.leader)
-        else:  # it must take itself for a follower, or it would assign anew
-            answer = replace(answer, leader=leader or "", members=())
-        self._answer_join(member, answer)
-
-    def _rename(self, member: Member, member_id: str) -> None:
-        if member.id in self._unsynced:
-            self._unsynced.remove(member.id)
-            self._unsynced.add(member_id)
-        self.members.replace(member.id, member_id)
+        self._answer_join(member, replaced.answer(self))
 
     def _leave_one(self, leaving: Leave) -> ErrorCode:
-        if self._pending.pop(leaving.member_id, None) is not None:
+        if self.sessions.take_back(leaving.member_id):
             return ErrorCode.NONE
-        member_id = leaving.member_id
-        if not member_id and leaving.instance_id is not None:
-            member_id = self.members.static_id(leaving.instance_id) or ""
-        error = self._validate(member_id, leaving.instance_id)
+        member_id = leaving.member_id or self.members.static_id(leaving.instance_id) or ""
+        error = validation.check_member(self, member_id, leaving.instance_id)
         if not error:
             self._remove(self.members[member_id])
         return error
+
+    def _remove(self, member: Member) -> None:
+        self._answer_join(member, Joined(ErrorCode.UNKNOWN_MEMBER_ID, ""))
+        self._effects.answer_sync(member, Synced(ErrorCode.UNKNOWN_MEMBER_ID))
+        self.members.remove(member.id)
+        self._unsynced.discard(member)
+
+    # ---- time --------------------------------------------------------------------------------------------------------
+
+    def _join_time_over(self, now: float) -> None:
+        if self._join_deadline > now:
+            return  # something that was due before has ended the rebalance
+        if self._remaining_delay and self._new_members:
+            self._new_members = False
+            delay = min(self._config.initial_delay, self._remaining_delay)
+            self._remaining_delay -= delay
+            self._join_deadline = now + delay
+        else:
+            self._complete(now)
+
+    def _sync_time_over(self, now: float) -> None:
+        if self._sync_deadline > now:
+            return
+        for member in [one for one in self.members if one in self._unsynced]:
+            self._remove(member)
+        self._members_changed("members have not synced", now)
+
+    def _retry(self, now: float) -> None:
+        self._retry_at = inf
+        self._complete_if_all_joined(now)
+
+    def _session_over(self, session: Session, now: float) -> None:
+        if isinstance(session, str):  # an id that was given out
+            self.sessions.take_back(session)
+            self._complete_if_all_joined(now)
+        elif session.deadline > now or session.id not in self.members:
+            return
+        elif not session.new and (session.joining is not None or session.syncing is not None):
+            self.sessions.extend(session, now)  # its request is held: it cannot be expected to do anything
+        else:
+            self._remove(session)
+            self._members_changed(f"session of {session.id} is over", now)
+
+    # ---- from state to state -----------------------------------------------------------------------------------------
+
+    def _move(self, state: ClassicGroupState) -> None:
+        if self.state not in FROM[state]:
+            raise RuntimeError(f"group {self.id}: from {self.state} to {state}")
+        self.state = state
+
+    def _members_changed(self, reason: str, now: float) -> None:
+        """After any change of the members."""
+        if self.state is PREPARING:
+            self._complete_if_all_joined(now)
+        elif self.state is not EMPTY or self.members:
+            self._prepare(reason, now)
+
+    def _prepare(self, reason: str, now: float) -> None:
+        self.reason = reason
+        if self.state is COMPLETING:
+            self._give_up_assignment(ErrorCode.REBALANCE_IN_PROGRESS, now)
+        self._unsynced.clear()
+        self._sync_deadline = inf
+        timeout = self.members.rebalance_timeout_ms() / 1000
+        if self.state is EMPTY:
+            self._new_members = False
+            self._remaining_delay = max(timeout - self._config.initial_delay, 0.0)
+            self._join_deadline = now + self._config.initial_delay
+        else:
+            self._join_deadline = now + timeout
+        self._move(PREPARING)
+        self._complete_if_all_joined(now)
+
+    def _complete_if_all_joined(self, now: float) -> None:
+        waits = self._remaining_delay is not None or self._retry_at < inf  # an initial one always waits for its delay
+        if self.state is PREPARING and not waits and not self.sessions and self.members.all_joining():
+            self._complete(now)
+
+    def _complete(self, now: float) -> None:
+        """Begin the next generation with those who have joined."""
+        self._remaining_delay, self._join_deadline = None, inf
+        for member in [one for one in self.members if one.joining is None and one.instance_id is None]:
+            self.members.remove(member.id)
+        if not self.members.elect():
+            self._join_deadline = now + max(self.members.rebalance_timeout_ms() / 1000, self._config.retry)
+            return
+        self.generation += 1
+        self.protocol_name = self.members.choose_protocol()
+        if not self.members:
+            self._move(EMPTY)
+            self._save(lambda error, now: None, {})  # if it cannot be stored, the old generation is found and expires
+            return
+        self._move(COMPLETING)
+        self._sync_deadline = now + self.members.rebalance_timeout_ms() / 1000
+        for member in self.members:
+            self._answer_join(member, current_generation(self, member))
+            self.sessions.extend(member, now)
+            self._unsynced.add(member)
+            member.new = False
+
+    def _assigned(self, generation: int, assignments: Mapping[str, bytes], error: ErrorCode, now: float) -> None:
+        if self.state is not COMPLETING or self.generation != generation:
+            return
+        if error:
+            # members come back at once: without a pause they would go round generations as long as Pulsar is away
+            self._retry_at = now + min(self._config.retry * 2**self._unstored, self._config.longest_retry)
+            self._unstored += 1
+            self._give_up_assignment(error, now)
+            self._members_changed(f"the assignment could not be stored: {error.name}", now)
+            return
+        self._unstored = 0
+        self._move(STABLE)
+        for member in self.members:
+            self.members.assign(member, assignments[member.id])
+            if self._effects.answer_sync(member, current_assignment(self, member)):
+                self.sessions.extend(member, now)
+
+    def _give_up_assignment(self, error: ErrorCode, now: float) -> None:
+        for member in self.members:
+            self.members.assign(member, b"")
+            if self._effects.answer_sync(member, Synced(error)):
+                self.sessions.extend(member, now)
+
+    # ---- what comes out ----------------------------------------------------------------------------------------------
+
+    def _answer_join(self, member: Member, answer: Joined) -> None:
+        self._effects.answer_join(self.members, member, answer)
+
+    def _save(self, then: OnSaved, assignments: Mapping[str, bytes]) -> None:
+        self._effects.save(record_of(self, assignments), then)

@@ -6,7 +6,8 @@ Every version of ConsumerProtocolSubscription begins as version 0 does: int16 ve
 import struct
 from typing import Final
 
-from bridge.groups.classic.state import ClassicGroup, ClassicGroupState
+from bridge.groups.classic.events import ClassicGroupState
+from bridge.groups.classic.state import ClassicGroup
 
 CONSUMER: Final = "consumer"
 """The protocol type of Kafka's consumers."""

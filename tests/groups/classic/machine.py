@@ -4,9 +4,9 @@ from itertools import count
 from typing import Any
 
 from bridge.errors import KafkaError
-from bridge.groups.classic.events import Answer, GroupConfig, Join, Joined, Leave, Save, Sync, Synced
+from bridge.groups.classic.events import Answer, ClassicGroupState, GroupConfig, Join, Joined, Leave, Save, Sync, Synced
 from bridge.groups.classic.records import GroupRecord
-from bridge.groups.classic.state import ClassicGroup, ClassicGroupState
+from bridge.groups.classic.state import ClassicGroup
 from bridge.kafka.error_codes import ErrorCode
 
 NONE = ErrorCode.NONE
@@ -66,6 +66,10 @@ class Machine:
     @property
     def members(self) -> set[str]:
         return {member.id for member in self.group.members}
+
+    @property
+    def holds_requests(self) -> bool:
+        return any(member.joining is not None or member.syncing is not None for member in self.group.members)
 
     def join(self, member_id: str = "", **changes: Any) -> Ticket:
         """A JoinGroup as of a version before 4 (no second join), unless `id_required`."""

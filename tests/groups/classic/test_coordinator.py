@@ -9,8 +9,7 @@ import pytest
 from bridge.config import Settings
 from bridge.errors import KafkaError
 from bridge.groups.classic import records as metadata
-from bridge.groups.classic.events import Join, Joined, Leave, Sync
-from bridge.groups.classic.state import ClassicGroupState
+from bridge.groups.classic.events import ClassicGroupState, Join, Joined, Leave, Sync
 from bridge.groups.coordinator import GroupCoordinator
 from bridge.groups.store.records import StoredOffset, encode_offset, group_key, offset_key
 from bridge.kafka.error_codes import ErrorCode

@@ -7,9 +7,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, precondition, rule
 
-from bridge.groups.classic.events import GroupConfig, Leave
+from bridge.groups.classic.events import ClassicGroupState, GroupConfig, Leave
 from bridge.groups.classic.records import decode, encode
-from bridge.groups.classic.state import ClassicGroup, ClassicGroupState
+from bridge.groups.classic.state import ClassicGroup
 from bridge.kafka.error_codes import ErrorCode
 from tests.groups.classic.machine import DELAY, NONE, Machine, Ticket
 from tests.support.effort import examples

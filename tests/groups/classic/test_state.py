@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from bridge.groups.classic.events import Leave
-from bridge.groups.classic.state import ClassicGroupState
+from bridge.groups.classic.events import ClassicGroupState, Leave
 from bridge.kafka.error_codes import ErrorCode
 from tests.groups.classic.machine import DELAY, NONE, REBALANCE, SESSION, Machine
 

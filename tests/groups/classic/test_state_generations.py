@@ -1,7 +1,6 @@
 """The classic group protocol, told by what members see: syncing, sessions, leaving."""
 
-from bridge.groups.classic.events import Leave
-from bridge.groups.classic.state import ClassicGroupState
+from bridge.groups.classic.events import ClassicGroupState, Leave
 from bridge.kafka.error_codes import ErrorCode
 from tests.groups.classic.machine import DELAY, NONE, REBALANCE, SESSION, Machine
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from bridge.groups.classic.events import GroupConfig
+from bridge.groups.classic.events import ClassicGroupState, GroupConfig
 from bridge.groups.classic.records import GroupRecord, MemberRecord
-from bridge.groups.classic.state import FROM, ClassicGroup, ClassicGroupState
+from bridge.groups.classic.state import FROM, ClassicGroup
 from bridge.kafka.error_codes import ErrorCode
 from tests.groups.classic.machine import DELAY, NONE, RANGE, REBALANCE, SESSION, Machine
 
@@ -202,10 +202,10 @@ def test_a_killed_group_lets_everybody_go() -> None:
     machine.join(first), machine.join(second)
     sync = machine.sync(second)
     newcomer_id = machine.join(id_required=True).joined.member_id
-    assert machine.group.waits
+    assert machine.holds_requests
     machine.kill()
     assert sync.error is ErrorCode.NOT_COORDINATOR
-    assert not machine.group.waits
+    assert not machine.holds_requests
     assert machine.group.deadline() == float("inf")
     gone = ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert machine.join(newcomer_id).error is machine.join().error is gone

@@ -8,8 +8,7 @@ import pytest
 
 from bridge.config import Settings
 from bridge.errors import KafkaError
-from bridge.groups.classic.events import Join, Leave
-from bridge.groups.classic.state import ClassicGroupState
+from bridge.groups.classic.events import ClassicGroupState, Join, Leave
 from bridge.groups.consumer import patterns as consumer_patterns
 from bridge.groups.consumer.model import Assignment, ConsumerGroupState
 from bridge.groups.consumer.state import Heartbeat, HeartbeatAnswer
