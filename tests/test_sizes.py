@@ -25,7 +25,6 @@ LONG_FUNCTIONS = {
     "_python.py encode_payload",
     "_python.py decode_payload",
     "server.py __init__",
-    "broker_configs.py broker_configs",
     "attacks.py every",
 }
 """Functions whose parts would be harder to read than the whole: one loop over fields, or one list."""

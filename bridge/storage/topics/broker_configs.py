@@ -16,71 +16,50 @@ _ALWAYS: Final = (
     ("delete.topic.enable", "true", ConfigType.BOOLEAN, "Topics can be deleted."),
 )
 
+_LONG: Final = {"connections.max.idle.ms", "queued.max.request.bytes"}
+
 
 def broker_configs(settings: Settings, advertised: str, defaults: TopicDefaults) -> list[ConfigEntry]:
     """Every config by name, with those that topics inherit."""
     kafka, groups = settings.kafka, settings.groups
     directory = f"persistent://{settings.pulsar.full_namespace}"
-    static: tuple[tuple[str, object, ConfigType, str], ...] = (
-        ("advertised.listeners", f"PLAINTEXT://{advertised}", ConfigType.STRING, "kafka.advertised"),
-        (
-            "auto.create.topics.enable",
-            str(kafka.auto_create_topics).lower(),
-            ConfigType.BOOLEAN,
-            "kafka.auto_create_topics",
-        ),
-        ("broker.id", kafka.node_id, ConfigType.INT, "kafka.node_id"),
-        ("connections.max.idle.ms", int(kafka.idle_seconds * 1000), ConfigType.LONG, "kafka.idle_seconds"),
-        ("fetch.max.bytes", kafka.max_fetch_bytes, ConfigType.INT, "kafka.max_fetch_bytes"),
-        (
-            "group.initial.rebalance.delay.ms",
-            groups.initial_rebalance_delay_ms,
-            ConfigType.INT,
-            "groups.initial_rebalance_delay_ms",
-        ),
-        (
-            "group.max.session.timeout.ms",
-            groups.max_session_timeout_ms,
-            ConfigType.INT,
-            "groups.max_session_timeout_ms",
-        ),
-        (
-            "group.min.session.timeout.ms",
-            groups.min_session_timeout_ms,
-            ConfigType.INT,
-            "groups.min_session_timeout_ms",
-        ),
-        ("log.dirs", directory, ConfigType.STRING, "pulsar.tenant, pulsar.namespace: where the records are"),
-        ("max.connections", kafka.max_connections, ConfigType.INT, "kafka.max_connections"),
-        ("max.connections.per.ip", kafka.max_connections_per_ip, ConfigType.INT, "kafka.max_connections_per_ip"),
-        ("node.id", kafka.node_id, ConfigType.INT, "kafka.node_id"),
-        ("num.partitions", kafka.default_partitions, ConfigType.INT, "kafka.default_partitions"),
-        (
-            "offset.metadata.max.bytes",
-            groups.max_offset_metadata_bytes,
-            ConfigType.INT,
-            "groups.max_offset_metadata_bytes",
-        ),
-        (
-            "offsets.retention.minutes",
-            groups.offsets_retention_minutes,
-            ConfigType.INT,
-            "groups.offsets_retention_minutes",
-        ),
-        ("offsets.topic.num.partitions", groups.slots, ConfigType.INT, "groups.slots"),
-        ("queued.max.request.bytes", kafka.memory_budget_bytes, ConfigType.LONG, "kafka.memory_budget_bytes"),
-        ("socket.request.max.bytes", kafka.max_request_bytes, ConfigType.INT, "kafka.max_request_bytes"),
+    static: tuple[tuple[str, str | int, str], ...] = (
+        ("advertised.listeners", f"PLAINTEXT://{advertised}", "kafka.advertised"),
+        ("auto.create.topics.enable", kafka.auto_create_topics, "kafka.auto_create_topics"),
+        ("broker.id", kafka.node_id, "kafka.node_id"),
+        ("connections.max.idle.ms", int(kafka.idle_seconds * 1000), "kafka.idle_seconds"),
+        ("fetch.max.bytes", kafka.max_fetch_bytes, "kafka.max_fetch_bytes"),
+        ("group.initial.rebalance.delay.ms", groups.initial_rebalance_delay_ms, "groups.initial_rebalance_delay_ms"),
+        ("group.max.session.timeout.ms", groups.max_session_timeout_ms, "groups.max_session_timeout_ms"),
+        ("group.min.session.timeout.ms", groups.min_session_timeout_ms, "groups.min_session_timeout_ms"),
+        ("log.dirs", directory, "pulsar.tenant, pulsar.namespace: where the records are"),
+        ("max.connections", kafka.max_connections, "kafka.max_connections"),
+        ("max.connections.per.ip", kafka.max_connections_per_ip, "kafka.max_connections_per_ip"),
+        ("node.id", kafka.node_id, "kafka.node_id"),
+        ("num.partitions", kafka.default_partitions, "kafka.default_partitions"),
+        ("offset.metadata.max.bytes", groups.max_offset_metadata_bytes, "groups.max_offset_metadata_bytes"),
+        ("offsets.retention.minutes", groups.offsets_retention_minutes, "groups.offsets_retention_minutes"),
+        ("offsets.topic.num.partitions", groups.slots, "groups.slots"),
+        ("queued.max.request.bytes", kafka.memory_budget_bytes, "kafka.memory_budget_bytes"),
+        ("socket.request.max.bytes", kafka.max_request_bytes, "kafka.max_request_bytes"),
     )
-    found = [
-        _entry(name, str(value), type, f"The bridge's setting {setting}.", ConfigSource.STATIC_BROKER)
-        for name, value, type, setting in static
-    ]
+    found = [_of_setting(name, value, setting) for name, value, setting in static]
     found += [_entry(*fixed, ConfigSource.DEFAULT) for fixed in _ALWAYS]
     for config in TABLE.values():
         value = defaults.value(config.name)
         if config.broker_name and value is not None:
             found.append(_entry(config.broker_name, value, config.type, config.documentation, ConfigSource.DEFAULT))
     return sorted(found)
+
+
+def _of_setting(name: str, value: str | int, setting: str) -> ConfigEntry:
+    if isinstance(value, bool):
+        text, type = str(value).lower(), ConfigType.BOOLEAN
+    elif isinstance(value, str):
+        text, type = value, ConfigType.STRING
+    else:
+        text, type = str(value), ConfigType.LONG if name in _LONG else ConfigType.INT
+    return _entry(name, text, type, f"The bridge's setting {setting}.", ConfigSource.STATIC_BROKER)
 
 
 def _entry(name: str, value: str, type: ConfigType, documentation: str, source: ConfigSource) -> ConfigEntry:
