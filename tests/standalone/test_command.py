@@ -129,7 +129,7 @@ def test_a_corrupt_cache_that_cannot_be_repaired_ends_it(tmp_path: Path, monkeyp
     with standalone(tmp_path, "--ephemeral", *FREE_PORTS) as run:
         assert run.wait() == 1
         assert "is damaged (pulsar-broker-4.0.7.jar has sha256" in run.output()
-        assert "bridge: Maven cannot fetch Pulsar's jars" in run.output()
+        assert "bridge: Maven cannot fetch the jars of Apache Pulsar" in run.output()
 
 
 def test_a_pulsar_that_cannot_start_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
