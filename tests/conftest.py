@@ -15,7 +15,7 @@ from bridge.codec import TWIN, choose
 from bridge.errors import StartupError
 from bridge.standalone.guard import Guard
 from bridge.standalone.jars import ensure_pulsar_jars
-from tests.support import effort, needs, offline
+from tests.support import effort, needs, offline, side_by_side
 from tests.support.bridges import BridgeChild, BridgeThread, settings_for
 from tests.support.kafka_broker import KafkaBroker, NewKafka
 from tests.support.pulsar import NewPulsar, PrivatePulsar, PulsarAddress, make_pulsar
@@ -32,6 +32,20 @@ def pytest_configure(config: pytest.Config) -> None:
     effort.configure(config)
     if config.getoption("--offline"):
         offline.enforce()
+    if hasattr(config, "workerinput"):  # pytest-xdist's, `-n 2`
+        config.pluginmanager.register(side_by_side.Worker(config.workerinput[side_by_side.ROOM]), "side-by-side")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a process where the locks are that it shares with the other."""
+    node.workerinput[side_by_side.ROOM] = side_by_side.shared_directory(node.config)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """Choose which process runs which tests."""
+    return side_by_side.scheduler(config, log)
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ import pytest
 from bridge.apis import consumer_group_describe, consumer_group_heartbeat, list_groups, offset_fetch
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
-from tests.apis.test_groups import Bench
+from tests.apis.group_bench import Bench
 from tests.groups.clock import settle
 from tests.groups.fake_topics import FakeTopics
 

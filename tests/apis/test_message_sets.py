@@ -12,8 +12,8 @@ from bridge.codec import Rebuild, Record
 from bridge.kafka import fetch_wire, produce_wire
 from bridge.kafka.error_codes import ErrorCode
 from tests.apis.wire import ask, unique
+from tests.codec.old_messages import GZIP, WHOLE, message
 from tests.codec.samples import NOW, sealed
-from tests.codec.test_message_sets import GZIP, WHOLE, message
 from tests.support.bridges import BridgeThread
 
 

@@ -7,7 +7,7 @@ import pytest
 from bench import read_back, wire
 from bridge.kafka import produce_wire
 from bridge.kafka.produce_wire import Response, ResponsePartition, ResponseTopic
-from tests.bench.test_followers import answer, batch
+from tests.bench.answers import answer, batch
 
 
 def produced(error: int) -> bytes:

@@ -4,7 +4,7 @@ import struct
 import time
 
 from bench import slow
-from tests.bench.test_followers import answer, batch
+from tests.bench.answers import answer, batch
 
 
 async def test_a_slow_consumer_reads_whole_answers_in_small_parts_and_goes_on_behind_them() -> None:

@@ -8,9 +8,9 @@ import pytest
 
 from bridge.standalone.guard import Guard
 from tests.clients import drafts
+from tests.clients.assertions import assert_deliveries_dense, assert_read
 from tests.clients.endpoint import FAMILIES, Clients, Endpoint
 from tests.clients.model import CODECS
-from tests.clients.test_records import assert_deliveries_dense, assert_read
 from tests.support.bridges import BridgeChild, settings_for
 from tests.support.pulsar import PulsarAddress
 

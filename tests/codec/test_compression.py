@@ -15,6 +15,7 @@ import pytest
 
 from bridge.codec.compression import KafkaCodec, PulsarCodec, decompress_kafka, decompress_pulsar
 from bridge.errors import BatchTooLarge, CorruptBatch, CorruptEntry
+from tests.codec.damage import mutated
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -234,10 +235,3 @@ def test_damaged_pulsar_data_is_read_or_refused(codec: PulsarCodec) -> None:
             assert len(decompress_pulsar(codec, mutated(packed, chance), 3000, LIMIT)) == 3000
         except CorruptEntry:
             continue
-
-
-def mutated(data: bytes, chance: random.Random) -> bytes:
-    out = bytearray(data)
-    for _ in range(chance.randint(1, 4)):
-        out[chance.randrange(len(out))] = chance.randrange(256)
-    return bytes(out[: chance.randint(1, len(out))] if chance.random() < 0.2 else out)

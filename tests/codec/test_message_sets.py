@@ -1,6 +1,5 @@
 """Message sets: kafka-python judges both directions; what is damaged or too large is refused and costs no memory."""
 
-import struct
 import tracemalloc
 import zlib
 
@@ -15,11 +14,11 @@ from kafka.record.legacy_records import LegacyRecordBatch, LegacyRecordBatchBuil
 from bridge.codec import Rebuild, Record, build_batch, read_header, read_records
 from bridge.codec.message_sets import from_batches, from_records, to_batches
 from bridge.errors import BatchTooLarge, CorruptBatch, InvalidRecord
+from tests.codec.old_messages import GZIP, LZ4, SNAPPY, WHOLE, ZSTD, message
 from tests.codec.samples import NOW
 from tests.support.effort import examples
 
 LIMIT = 1 << 20
-GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 CODECS = [0, GZIP, SNAPPY, LZ4]
 RECORDS = [
     Record(0, NOW, b"key", b"value" * 50, []),
@@ -28,16 +27,6 @@ RECORDS = [
     Record(3, 0, b"\xff\x00", bytes(range(256)) * 40, []),
     *(Record(at, NOW + at, b"key-%d" % at, b"v" * at, []) for at in range(4, 200)),
 ]
-
-
-def message(
-    value: bytes | None, magic: int = 1, attributes: int = 0, *, key: bytes | None = None, timestamp: int = NOW
-) -> bytes:
-    """One message of given parts."""
-    body = struct.pack(">bb", magic, attributes) + (struct.pack(">q", timestamp) if magic else b"")
-    for field in (key, value):
-        body += b"\xff\xff\xff\xff" if field is None else struct.pack(">i", len(field)) + field
-    return struct.pack(">qiI", 0, 4 + len(body), zlib.crc32(body)) + body
 
 
 def records_in(batches: bytes) -> list[Record]:
@@ -221,9 +210,6 @@ def test_the_header_checksum_of_lz4_does_not_count_in_magic_0(block_size: int, s
 def _with(data: bytes, at: int, new: bytes, *, sealed: bool = True) -> bytes:
     data = data[:at] + new + data[at + len(new) :]
     return data[:12] + zlib.crc32(data[16:]).to_bytes(4, "big") + data[16:] if sealed else data
-
-
-WHOLE = message(b"value", key=b"key")
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from bridge.codec import _python as reference
 from bridge.codec._records import wrapped
 from bridge.errors import CorruptBatch, CorruptEntry, InvalidRecord
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
+from tests.codec.damage import mutated
 from tests.codec.samples import NOW, own, section
-from tests.codec.test_compression import mutated
 
 SEEDS = range(4)
 ROUNDS = 750

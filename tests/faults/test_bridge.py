@@ -16,7 +16,7 @@ from bridge.standalone.guard import Guard
 from bridge.standalone.ports import any_free
 from tests.faults.checker import KAFKA_PYTHON_LEAKS, load
 from tests.faults.processes import let_pass, stopped
-from tests.faults.test_ledgers import create
+from tests.faults.topics import create
 from tests.support.bridges import BridgeChild, settings_for
 from tests.support.login import Login
 from tests.support.pulsar import PrivatePulsar, PulsarAddress

@@ -6,6 +6,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from tests.faults.checker import KAFKA_PYTHON_LEAKS, load
+from tests.faults.figures import report
 from tests.faults.ledgers import ledger_starts
 from tests.faults.processes import let_pass, resident_bytes, stopped
 from tests.support.bridges import BridgeChild
@@ -14,11 +15,6 @@ from tests.support.pulsar import PrivatePulsar
 pytestmark = KAFKA_PYTHON_LEAKS
 
 PARTITIONS = 3
-
-
-def report(**figures: object) -> None:
-    """Show figures under `pytest -s`."""
-    print("figures:", " ".join(f"{name}={value}" for name, value in figures.items()))
 
 
 def test_no_acknowledged_record_is_lost_when_pulsar_is_killed(

@@ -10,8 +10,8 @@ from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.faults.clients import read_cold
+from tests.faults.figures import report
 from tests.faults.processes import let_pass, resident_bytes, stopped
-from tests.faults.test_broker import report
 from tests.support.bridges import BridgeChild
 from tests.support.pulsar import PrivatePulsar
 

@@ -6,31 +6,15 @@ import random
 from collections.abc import Callable
 from functools import partial
 
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from tests.faults.checker import KAFKA_PYTHON_LEAKS, load
 from tests.faults.conftest import ENTRIES_PER_LEDGER
-from tests.faults.processes import let_pass
+from tests.faults.topics import WAIT, consumer, create, produce, value_of, wait_for
 from tests.support.bridges import BridgeChild
 from tests.support.pulsar import PrivatePulsar
 
 pytestmark = KAFKA_PYTHON_LEAKS
-
-WAIT = 30.0
-
-
-def consumer(bootstrap: str, reset: str = "error") -> Consumer:
-    return Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "none",
-            "enable.auto.commit": False,
-            "auto.offset.reset": reset,
-            "fetch.wait.max.ms": 10,  # what is asked next waits behind a long poll
-            "log_level": 0,
-        }
-    )
 
 
 def read(reader: Consumer, topic: str, partition: int, offset: int, count: int) -> list[Message]:
@@ -44,35 +28,6 @@ def read(reader: Consumer, topic: str, partition: int, offset: int, count: int) 
         if messages[-1].error() is not None:
             break
     return found
-
-
-def create(bootstrap: str, topic: str, partitions: int = 1) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap})  # its futures fail when it is collected before they are done
-    admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(WAIT)
-
-
-def produce(bootstrap: str, topic: str, values: list[bytes], first_timestamp: int = 0) -> list[int]:
-    """One batch (so one Pulsar entry) for each value; the offsets acknowledged."""
-    offsets: list[int] = []
-
-    def done(error: KafkaError | None, message: Message) -> None:
-        assert error is None, error
-        offset = message.offset()
-        assert offset is not None
-        offsets.append(offset)
-
-    producer = Producer({"bootstrap.servers": bootstrap, "batch.num.messages": 1, "linger.ms": 0})
-    for number, value in enumerate(values):
-        producer.produce(topic, value, partition=0, timestamp=first_timestamp + 10 * number, on_delivery=done)
-    assert producer.flush(WAIT) == 0
-    return offsets
-
-
-def value_of(message: Message) -> bytes:
-    assert message.error() is None, message.error()
-    value = message.value()
-    assert isinstance(value, bytes)
-    return value
 
 
 def ledgers(broker: PrivatePulsar, full: str) -> list[dict[str, int]]:
@@ -200,11 +155,3 @@ def trim(broker: PrivatePulsar, full: str, done: Callable[[], bool]) -> None:
 def _trimmed(broker: PrivatePulsar, full: str, done: Callable[[], bool]) -> bool:
     broker.admin("POST", f"persistent/{full}/trim")
     return done()
-
-
-def wait_for(condition: Callable[[], bool], otherwise: str, tries: int = 150) -> None:
-    for _ in range(tries):
-        if condition():
-            return
-        let_pass(0.1)
-    raise AssertionError(otherwise)

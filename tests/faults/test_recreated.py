@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from confluent_kafka.admin import AdminClient
 
 from tests.faults.checker import KAFKA_PYTHON_LEAKS
-from tests.faults.test_ledgers import WAIT, consumer, create, produce, value_of, wait_for
+from tests.faults.topics import WAIT, consumer, create, produce, value_of, wait_for
 from tests.support.bridges import BridgeChild
 from tests.support.pulsar import PrivatePulsar
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.faults.no_retries import Verdict, sending
 from tests.faults.processes import let_pass
-from tests.faults.test_ledgers import create
+from tests.faults.topics import create
 from tests.support.bridges import BridgeChild
 from tests.support.kafka_broker import NewKafka
 from tests.support.servers import KafkaServer

@@ -14,7 +14,7 @@ import crc32c
 import pytest
 
 from tests.faults.processes import open_files
-from tests.faults.test_ledgers import create
+from tests.faults.topics import create
 from tests.fuzz import mutations, wire
 from tests.fuzz.canary import GROWTH, Canary
 from tests.support.bridges import BridgeChild

@@ -5,7 +5,7 @@ import pytest
 from bridge.errors import KafkaError
 from bridge.groups.classic.events import Joined, Sync
 from bridge.kafka.error_codes import ErrorCode
-from tests.groups.classic.test_coordinator import Bench
+from tests.groups.classic.bench import Bench
 from tests.groups.clock import settle
 
 

@@ -1,43 +1,16 @@
 """The jar cache: fetched once, checked, repaired, shared by processes."""
 
 import fcntl
-import hashlib
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from maven_jars import Jar, JarCache, JarsError, MavenFetch
+from maven_jars import JarCache, JarsError, MavenFetch
 from maven_jars.maven import make_pom
-
-GOOD = b"the right bytes"
-JARS = tuple(Jar(hashlib.sha256(GOOD + bytes([i])).hexdigest(), f"org.example:part{i}:1.0") for i in range(3))
-
-
-class Shelf(MavenFetch):
-    """Stands where Maven would: serves files from a shelf, and from a second one when asked past the repository."""
-
-    def __init__(self, shelf: dict[str, bytes], beyond: dict[str, bytes] | None = None) -> None:
-        super().__init__(lambda line: None, "the example", "1 MB")
-        self.shelf = shelf
-        self.beyond = shelf if beyond is None else beyond
-        self.fetched: list[list[str]] = []
-
-    def run(
-        self, coordinates: Sequence[str], target: Path, repository: Path | None = None, *, transitive: bool = False
-    ) -> None:
-        names = [Jar("", line).name for line in coordinates]
-        self.fetched.append(names)
-        source = self.shelf if repository is None else self.beyond
-        for name in names:
-            (target / name).write_bytes(source[name])
-
-
-def right() -> dict[str, bytes]:
-    return {jar.name: GOOD + bytes([i]) for i, jar in enumerate(JARS)}
+from tests.maven_jars.shelf import GOOD, JARS, Shelf, right
 
 
 def test_a_second_start_reads_and_fetches_nothing(tmp_path: Path) -> None:
@@ -100,7 +73,8 @@ def test_a_run_that_was_cut_short_is_no_finished_cache(tmp_path: Path) -> None:
 def test_a_second_process_waits_for_the_first(tmp_path: Path) -> None:
     code = f"""
 from pathlib import Path
-from tests.maven_jars.test_cache import *
+from maven_jars import JarCache
+from tests.maven_jars.shelf import JARS, Shelf, right
 def say(line): print(line, flush=True)
 JarCache(Path({str(tmp_path)!r}), say, JARS, Shelf(right())).ensure()
 print("done")

@@ -13,10 +13,11 @@ from pipeline.frames import COLUMNS, archive_frame, kafka_frame
 from pipeline.options import EndpointOptions
 from pipeline.ranges import TopicRange
 from pipeline.session import failure_of
+from tests.pipeline.contents import as_samples
 from tests.pipeline.samples import Sample, filled, varied
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 SAMPLES = varied(600)
 
@@ -29,16 +30,6 @@ def endpoint(request: pytest.FixtureRequest) -> EndpointOptions:
 @pytest.fixture(scope="module")
 def topic(endpoint: EndpointOptions) -> str:
     return filled(endpoint.bootstrap, SAMPLES)
-
-
-def as_samples(frame: DataFrame) -> list[Sample]:
-    return [as_sample(row) for row in frame.collect()]
-
-
-def as_sample(row: Any) -> Sample:
-    headers = tuple((header.key, None if header.value is None else bytes(header.value)) for header in row.headers or ())
-    key, value = (None if field is None else bytes(field) for field in (row.key, row.value))
-    return Sample(row.partition, key, value, round(row.timestamp.timestamp() * 1000), headers)
 
 
 def expected(partition: int, start: int, until: int) -> list[Sample]:

@@ -1,7 +1,6 @@
 """The explorer itself: what it keeps of asyncio's promises, what it permutes, and that a seed gives the same run."""
 
 import asyncio
-import importlib
 import os
 import subprocess
 import sys
@@ -217,27 +216,8 @@ def test_a_lost_wake_up_is_found_and_replays() -> None:
 # --- replaying --------------------------------------------------------------------------------------------------------
 
 
-def scenarios() -> list[tuple[str, str]]:
-    """Every scenario here: its module and its name."""
-    found = []
-    for path in sorted(Path(__file__).parent.glob("test_*.py")):
-        module = f"tests.schedules.{path.stem}"
-        names = vars(importlib.import_module(module)) if path.stem != Path(__file__).stem else {}
-        found += [(module, name) for name, test in names.items() if hasattr(test, "scenario")]
-    return found
-
-
-def fingerprints(seed: int) -> list[str]:
-    """How every third scenario runs with this seed."""
-    found = []
-    for module, name in scenarios()[::3]:
-        outcome = run(getattr(importlib.import_module(module), name).scenario, seed)
-        found.append(f"{name} {outcome.steps} {outcome.fingerprint}")
-    return found
-
-
 def test_a_seed_gives_the_same_run_in_another_process() -> None:
-    program = "from tests.schedules.test_explorer import fingerprints\nprint(*fingerprints(3), sep='\\n')"
+    program = "from tests.schedules.fingerprints import fingerprints\nprint(*fingerprints(3), sep='\\n')"
     environment = {**os.environ, "PYTHONHASHSEED": "0"}
     outputs = {
         subprocess.run(

@@ -1,11 +1,8 @@
 """Children and their guard: stopped by their own pid, and never left behind."""
 
-import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,28 +11,9 @@ from bridge.errors import StartupError
 from bridge.standalone import probe
 from bridge.standalone.child import Child, tail
 from bridge.standalone.guard import Guard
+from tests.support.foreign import gone, until
 
 STUBBORN = ["/bin/sh", "-c", "trap '' TERM; echo up; while :; do sleep 0.1; done"]
-
-
-def until(holds: Callable[[], bool], seconds: float = 15.0) -> bool:
-    """Whether it comes true in time; processes of others can only be looked at."""
-    end = time.monotonic() + seconds
-    while not holds():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.02)
-    return True
-
-
-def gone(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    # it may not have been collected yet
-    status = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
-    return status.stdout.startswith("Z") or not status.stdout.strip()
 
 
 def test_the_guard_ends_the_children_of_a_killed_parent(tmp_path: Path) -> None:

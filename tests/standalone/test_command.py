@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from bridge.standalone.ports import HOST
-from tests.standalone.test_children import gone, until
+from tests.support.foreign import gone, until
 
 FREE_PORTS = ("--kafka-port", "0", "--http-port", "0", "--pulsar-port", "0")
 

@@ -10,9 +10,9 @@ import pytest
 
 from pipeline.frames import archive_frame
 from pipeline.options import EndpointOptions
+from tests.pipeline.contents import as_samples
 from tests.pipeline.running import run_job
 from tests.pipeline.samples import filled, new_topic, varied, write
-from tests.pipeline.test_frames import as_samples
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 
 from pipeline.endpoint import KafkaEndpoint
 from pipeline.options import EndpointOptions
-from tests.pipeline.jobs.test_replay import by_partition, contents
+from tests.pipeline.contents import by_partition, contents
 from tests.pipeline.running import JobProcess, run_job, until_written
 from tests.pipeline.samples import filled, new_topic, varied, write
 

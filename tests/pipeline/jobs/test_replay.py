@@ -10,13 +10,10 @@ from uuid import uuid4
 import pytest
 
 from pipeline.endpoint import KafkaEndpoint
-from pipeline.frames import kafka_frame
 from pipeline.options import EndpointOptions
-from pipeline.provenance import foreign_headers, true_timestamp
-from pipeline.ranges import TopicRange
+from tests.pipeline.contents import by_partition, contents
 from tests.pipeline.running import run_job
 from tests.pipeline.samples import Sample, filled, new_topic, varied, write
-from tests.pipeline.test_frames import as_samples
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,20 +33,6 @@ def archive(spark: SparkSession, at_bridge: EndpointOptions, tmp_path_factory: p
     out = tmp_path_factory.mktemp("replay") / "archive"
     archived(spark, at_bridge, SAMPLES, out)
     return out
-
-
-def contents(spark: SparkSession, endpoint: EndpointOptions, topic: str) -> list[Sample]:
-    """What a topic holds, its records as they were at their source."""
-    with KafkaEndpoint(endpoint) as asked:
-        bounds = asked.bounds([topic])
-    ranges = [TopicRange(*key, held.earliest, held.latest) for key, held in bounds.items() if held.latest]
-    frame = kafka_frame(spark, endpoint, ranges).orderBy("partition", "offset")
-    frame = frame.withColumn("time", true_timestamp()).withColumn("own", foreign_headers())
-    return as_samples(frame.selectExpr("partition", "key", "value", "own headers", "timestamp_millis(time) timestamp"))
-
-
-def by_partition(samples: list[Sample]) -> list[Sample]:
-    return sorted(samples, key=lambda sample: sample.partition)
 
 
 def moment(milliseconds: int) -> str:

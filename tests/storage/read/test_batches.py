@@ -19,7 +19,7 @@ from bridge.storage.entries import NO_PROMISE
 from bridge.storage.read.batches import Batch, convert_batches, kafka_batches_nowait
 from bridge.storage.read.time_lookup import _first_record
 from bridge.worker_threads import WorkerThreads
-from tests.codec.test_message_sets import GZIP, message
+from tests.codec.old_messages import GZIP, message
 
 MIB = 1 << 20
 LIMIT = 16 * MIB

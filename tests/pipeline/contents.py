@@ -1,0 +1,39 @@
+"""What topics and archives hold, as the samples that were written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pipeline.endpoint import KafkaEndpoint
+from pipeline.frames import kafka_frame
+from pipeline.options import EndpointOptions
+from pipeline.provenance import foreign_headers, true_timestamp
+from pipeline.ranges import TopicRange
+from tests.pipeline.samples import Sample
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def as_samples(frame: DataFrame) -> list[Sample]:
+    return [as_sample(row) for row in frame.collect()]
+
+
+def as_sample(row: Any) -> Sample:
+    headers = tuple((header.key, None if header.value is None else bytes(header.value)) for header in row.headers or ())
+    key, value = (None if field is None else bytes(field) for field in (row.key, row.value))
+    return Sample(row.partition, key, value, round(row.timestamp.timestamp() * 1000), headers)
+
+
+def contents(spark: SparkSession, endpoint: EndpointOptions, topic: str) -> list[Sample]:
+    """What a topic holds, its records as they were at their source."""
+    with KafkaEndpoint(endpoint) as asked:
+        bounds = asked.bounds([topic])
+    ranges = [TopicRange(*key, held.earliest, held.latest) for key, held in bounds.items() if held.latest]
+    frame = kafka_frame(spark, endpoint, ranges).orderBy("partition", "offset")
+    frame = frame.withColumn("time", true_timestamp()).withColumn("own", foreign_headers())
+    return as_samples(frame.selectExpr("partition", "key", "value", "own headers", "timestamp_millis(time) timestamp"))
+
+
+def by_partition(samples: list[Sample]) -> list[Sample]:
+    return sorted(samples, key=lambda sample: sample.partition)

@@ -1,0 +1,26 @@
+"""Processes that are not children of the test: they can only be looked at."""
+
+import os
+import subprocess
+import time
+from collections.abc import Callable
+
+
+def until(holds: Callable[[], bool], seconds: float = 15.0) -> bool:
+    """Whether it comes true in time; processes of others can only be looked at."""
+    end = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    # it may not have been collected yet
+    status = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return status.stdout.startswith("Z") or not status.stdout.strip()
