@@ -1,4 +1,4 @@
-"""How memory is given back: large buffers stay with the C library, and cycles are looked for among new objects only."""
+"""Tunes memory: the C library keeps large freed buffers, and the garbage collector looks at new objects only."""
 
 import ctypes
 import gc
@@ -7,15 +7,15 @@ import sys
 # glibc's malloc.h
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3
 _KEPT = 64 << 20
-"""Free bytes at the end of the heap that stay; a few seconds' buffers of a busy bridge."""
+"""Free bytes kept at the end of the heap: the buffers of a few seconds of a busy bridge."""
 _PAD = 4 << 20
 _LARGEST = 16 << 20
 """Buffers up to this size come from the heap; no batch is larger."""
 
 
 def keep_freed_memory() -> None:
-    """To free memory and get it again costs a page fault every 4 KB, which was a quarter of the processor time of
-    128 KB batches; where there is no glibc nothing changes."""
+    """Returning memory to the system and getting it again costs a page fault every 4 KB. That was a quarter of the
+    processor time of 128 KB batches. Without glibc this does nothing."""
     if not sys.platform.startswith("linux"):
         return
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
@@ -25,18 +25,18 @@ def keep_freed_memory() -> None:
 
 
 def pause_collection() -> None:
-    """Look for no cycles while the process starts: what is made then is there to stay, and looking through it again and
-    again took a tenth of the start."""
+    """Disable the garbage collector during the start: what is made then stays, and collecting took a tenth of the
+    start."""
     gc.disable()
 
 
 def freeze_startup_objects() -> None:
-    """Never look again for cycles among the objects of now, which are those of a started process: 60,000 of them, which
-    take 12 ms on an idle core, several times a second. No answer has to wait for that, so not even one look is
-    taken: some 1,300 objects stay that could go.
+    """Exclude the objects of a started process from garbage collection: a collection of these 60,000 took 12 ms on an
+    idle core, several times a second. They are not collected before that either: some 1,300 objects stay that could go.
 
-    A large request makes 100,000 objects that all go with it. They should not be looked through three times meanwhile,
-    each of which held the event loop for 50 ms: young ones are looked at often and few at a time, old ones seldom.
+    A large request makes 100,000 objects that all go with it. With Python's thresholds they were examined three times
+    meanwhile, each of which held the event loop for 50 ms. So young objects are examined often and few at a time, old
+    ones seldom.
     """
     gc.freeze()
     gc.set_threshold(10_000, 5, 50)

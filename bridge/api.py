@@ -1,4 +1,4 @@
-"""What an API file fills in (`Api`) and what its handler is given (`Broker`, `Session`)."""
+"""What an API file defines (`Api`) and what its handler gets (`Broker`, `Session`)."""
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from bridge.config import Settings
-from bridge.encoded import Encoded, SharedAnswers
+from bridge.encoded import EncodedBody, SharedResponses
 from bridge.fairness import Quota
 from bridge.kafka import message
 from bridge.kafka.error_codes import ErrorCode
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _R = TypeVar("_R")
 
 MAX_WAITING_PARTITIONS = 500_000
-"""Partitions that all clients' Fetches wait for together: some hundred bytes each."""
+"""Of the Fetches of all clients: some hundred bytes each."""
 MAX_CONTROL_BYTES = 10 * 1024 * 1024
 """The longest request of an API that carries no records: far above any real one, and bounded in decoding time."""
 _MAX_CLOSE_ACTIONS = 10_000
@@ -39,23 +39,23 @@ class Session:
     listener: str
     client_id: str = ""
     client_software: tuple[str, str] = ("", "")
-    """Name and version as ApiVersions v3 tells them (KIP-511); whatever the client likes, so never trusted."""
+    """Name and version as ApiVersions v3 tells them (KIP-511); never trusted."""
     api_version: int = 0
     """The version of the request that is handled now. A `DeferredResponse` must not read it: the next may run."""
     received_at: float | None = None
     """Loop time at which that request was received: it may have waited behind others of its connection."""
 
     remaining_response_bytes: Callable[[], int] = lambda: 2**31 - 1
-    """Bytes that an answer may have now, if it can have fewer: what clients have not taken yet stays in memory."""
+    """Bytes that a response may have now, if it can have fewer: what clients have not read yet stays in memory."""
 
     reserve_response_bytes: Callable[[int], None] = lambda count: None
-    """Take so many bytes of that room, for an answer that takes time to make; negative, give them back."""
+    """Take so many of those bytes, for a response that takes time to make; negative, return them."""
 
     _reads: PendingReads | None = None
 
     @property
     def pending_reads(self) -> PendingReads:
-        """What is read for its next Fetch."""
+        """Reads that go on for its next Fetch."""
         if self._reads is None:
             self._reads = PendingReads(self.reserve_response_bytes)
             self.on_close(PendingReads, self._reads.close)
@@ -64,7 +64,8 @@ class Session:
     close_actions: dict[object, Callable[[], None]] | None = field(default_factory=dict)
 
     def on_close(self, key: object, action: Callable[[], None]) -> bool:
-        """Call this when the connection is lost, once for each key; False where it is, or has too many."""
+        """Call `action` when the connection is lost, once for each key; False if it is lost, or has too many
+        actions."""
         if self.close_actions is None or len(self.close_actions) >= _MAX_CLOSE_ACTIONS:
             return False
         self.close_actions[key] = action
@@ -83,10 +84,10 @@ class Session:
 
 
 class DeferredResponse(Generic[_R]):
-    """An answer that comes when `future` is done: the request has taken its place, the connection's next may start.
+    """A response that is ready when `future` is done: the request has its place in the order, the next may start.
 
-    Answers are still written in request order. A future that gives None means no answer; with `make`, the answer is
-    what that makes of the future's result.
+    Responses are still written in request order. A result of None means no response; with `make`, the response is what
+    that returns for the future's result.
     """
 
     __slots__ = ("future", "make")
@@ -98,7 +99,7 @@ class DeferredResponse(Generic[_R]):
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """Everything a handler may use, wired together once in `server.py`."""
+    """Everything a handler may use; `server.py` makes it."""
 
     settings: Settings
     topics: "Topics"
@@ -107,28 +108,29 @@ class Broker:
     apis: "Mapping[int, Api]"
     groups: "GroupCoordinator"
     offsets: "Offsets"
-    shared_answers: SharedAnswers = field(default_factory=SharedAnswers)
+    shared_responses: SharedResponses = field(default_factory=SharedResponses)
     cpu_thread: WorkerThreads = field(default_factory=lambda: WorkerThreads(1))
-    """For work of Python's alone: a second thread would do no more of it, and the event loop would wait for each."""
+    """For pure Python work: the interpreter lock lets a second thread do no more of it, and the event loop waits for
+    each."""
     waiting_fetches: Quota = field(default_factory=lambda: Quota(MAX_WAITING_PARTITIONS))
 
 
 class RequestLimit(NamedTuple):
-    """The most that a request may ask for, or have done; docs/limits.md is made of them."""
+    """The most that a request may ask for; docs/limits.md lists them all."""
 
     what: str
     maximum: int | str
-    """A setting's name where it is one."""
+    """A number, or the name of the setting that holds it."""
     exceeded: ErrorCode | str
-    """What happens beyond it."""
+    """What happens above it."""
 
 
 Handle: TypeAlias = Callable[[Any, Broker, Session], Awaitable[Any]]
 """`async def handle(request, broker, session) -> Response | DeferredResponse[Response] | None`.
 
-None: no answer is sent. A handler may raise `KafkaError`, which is about the request as a whole: the client gets
-`Api.failure`, or its connection is closed where the version has no place for the error. Errors of single topics,
-partitions or groups are fields of the answer. Any other exception is a fault of the bridge: it is logged, and the
+None: no response is sent. A handler may raise `KafkaError`, which is about the request as a whole: the client gets
+`Api.failure`, or its connection is closed if the version has no field for the error. Errors of single topics,
+partitions or groups are fields of the response. Any other exception is a fault of the bridge: it is logged, and the
 connection is closed.
 """
 
@@ -142,7 +144,7 @@ class Api:
     min_version: int
     max_version: int
     flexible: int | None
-    """The first flexible version (KIP-482); None: there is none."""
+    """The first flexible version (KIP-482), if there is one."""
     handle: Handle = field(repr=False)
     request: type[Any]
     response: type[Any]
@@ -152,20 +154,20 @@ class Api:
     """A writer of its own: (response, version) -> buffers, written one after another."""
     max_request_bytes: int = MAX_CONTROL_BYTES
     read_only: bool = False
-    """It changes nothing: when its client hangs up it is given up, or not begun. Anything else goes on, as in Kafka:
-    with acks=0 a client sends and hangs up."""
+    """It changes nothing: when its client hangs up it is cancelled, or not started. All else goes on, as in Kafka: with
+    acks=0 a client sends and hangs up."""
     long_poll: bool = False
-    """It waits for something to happen, and may be answered before: a connection that ends need not wait for it."""
+    """It waits for something to happen, and may be answered before: a connection that drains does not wait for it."""
     waits: bool = False
-    """For what others do, and perhaps for long: the request's bytes are given back when it is read."""
+    """It waits for others, perhaps for long: the memory of the request is released when it is decoded."""
     pure: bool = False
-    """Its answer follows from the request and what never changes: it waits for nothing and runs in any thread."""
+    """Its response follows from the request and constants: the handler awaits nothing and runs in any thread."""
     closes_on_error: bool = False
-    """A request that fails as a whole closes the connection, although its answer has a place for the error: clients do
-    not look there, and take the answer for a full one."""
+    """A request that fails as a whole closes the connection, although its response has a field for the error: clients
+    do not read it, and take the response for a complete one."""
 
     limits: tuple[RequestLimit, ...] = ()
-    """What is bounded beside the bytes and elements of the request."""
+    """Limits beside those of the bytes and elements of a request."""
 
     def serves(self, version: int) -> bool:
         """Whether the version is one that we advertise."""
@@ -186,15 +188,15 @@ class Api:
         return message.decode_prefix(self.request, body, version, self.is_flexible(version))[0]
 
     def encode(self, response: Any, version: int) -> Sequence[Buffer]:
-        """The body of an answer."""
-        if isinstance(response, Encoded):
+        """The body of a response."""
+        if isinstance(response, EncodedBody):
             return response.body
         if self.write is not None:
             return self.write(response, version)
         return (message.encode(response, version, self.is_flexible(version)),)
 
     def failure(self, code: int, text: str, version: int) -> Any | None:
-        """An answer that says only this error, or None when the version has no place for it.
+        """A response with only this error, or None when the version has no field for it.
 
         Every other field has the default that its message gives it, or else 0, "", False or []. So the default of an
         array decides whether clients see null or [] with an error: `= None` is null.
@@ -209,8 +211,8 @@ class Api:
 
 
 def error_codes(response: Any) -> Iterator[int]:
-    """Every error an answer tells, of the whole request and of its topics and partitions."""
-    if isinstance(response, Encoded):
+    """Every error code in a response, of the whole request and of its topics and partitions."""
+    if isinstance(response, EncodedBody):
         return
     cls: type = type(response)
     tells, arrays = _errors_of(cls)

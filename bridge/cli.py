@@ -97,7 +97,7 @@ def _port(text: str) -> int:
 
 
 class _Version(argparse.Action):
-    """Like argparse's own, but the codec is loaded only when the version is asked for."""
+    """Like argparse's own, but the codec is imported only for this option."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         from bridge.codec import TWIN
@@ -114,7 +114,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="command")
     run = commands.add_parser("run", help="serve Kafka clients from an existing Pulsar")
     run.set_defaults(command=_run)
-    check = commands.add_parser("check", help="tell whether a Pulsar is fit for the bridge, and what repairs it")
+    check = commands.add_parser("check", help="tell whether a Pulsar is fit for the bridge, and how to fix it")
     check.set_defaults(command=_check)
     for command in (run, check):
         command.add_argument(

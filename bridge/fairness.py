@@ -1,7 +1,7 @@
-"""Limits how much is done at once, and lets all clients that wait take turns.
+"""Limits how much runs concurrently; requesters take turns.
 
-The asker is a context variable that tasks inherit. A connection sets it for its requests. So the many questions of one
-client's request wait behind each other and not before other clients'.
+The requester is a context variable, which tasks inherit. A connection sets it for its requests, so that the many
+queries of one client's request wait behind each other and not before those of all other clients.
 """
 
 import asyncio
@@ -9,30 +9,30 @@ from collections import OrderedDict, deque
 from contextvars import ContextVar
 from types import TracebackType
 
-REQUESTER: ContextVar[object] = ContextVar("asker", default=None)
-"""On whose behalf something is done; None: the process itself."""
+REQUESTER: ContextVar[object] = ContextVar("requester", default=None)
+"""The connection on whose behalf something runs; None: the process itself."""
 
 
 class Quota:
-    """So many of something, for all."""
+    """A number of something that all clients share."""
 
     def __init__(self, most: int) -> None:
         self._left = most
 
     def acquire(self, count: int) -> bool:
-        """Take as many, if there are."""
+        """Take so many, if they are left."""
         if count > self._left:
             return False
         self._left -= count
         return True
 
     def release(self, count: int) -> None:
-        """Give them back."""
+        """Return them."""
         self._left += count
 
 
 class FairSemaphore:
-    """As `asyncio.Semaphore`, but a place that becomes free goes to the askers in turn, not to who came first."""
+    """As `asyncio.Semaphore`, but a place that becomes free goes to the requesters in turn, not to the first waiter."""
 
     def __init__(self, places: int) -> None:
         self._free = places
@@ -46,20 +46,20 @@ class FairSemaphore:
         await self.acquire()
 
     async def acquire(self) -> None:
-        """Take a place, when there is one; `release` gives it back."""
+        """Wait for a place and take it; `release` returns it."""
         if self._free > 0 and not self._waiting:
             self._free -= 1
             return
-        asker = REQUESTER.get()
+        requester = REQUESTER.get()
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(asker, deque()).append(turn)
+        self._waiting.setdefault(requester, deque()).append(turn)
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # it was given a place in the same moment
+            if turn.done() and not turn.cancelled():  # it got a place at the same moment
                 self.release()
             else:
-                self._leave(asker, turn)
+                self._leave(requester, turn)
             raise
 
     async def __aexit__(
@@ -68,22 +68,22 @@ class FairSemaphore:
         self.release()
 
     def release(self) -> None:
-        """Give a place to the next asker, who then has to wait until all others had one."""
+        """Return a place: it goes to the next requester, which then waits until all others had one."""
         while self._waiting:
-            asker, turns = next(iter(self._waiting.items()))
+            requester, turns = next(iter(self._waiting.items()))
             turn = turns.popleft()
             if turns:
-                self._waiting.move_to_end(asker)
+                self._waiting.move_to_end(requester)
             else:
-                del self._waiting[asker]
+                del self._waiting[requester]
             if not turn.done():
                 turn.set_result(None)
                 return
         self._free += 1
 
-    def _leave(self, asker: object, turn: "asyncio.Future[None]") -> None:
-        turns = self._waiting.get(asker)
+    def _leave(self, requester: object, turn: "asyncio.Future[None]") -> None:
+        turns = self._waiting.get(requester)
         if turns is not None and turn in turns:
             turns.remove(turn)
             if not turns:
-                del self._waiting[asker]
+                del self._waiting[requester]

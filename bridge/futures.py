@@ -1,4 +1,4 @@
-"""Futures that come out as others do, and work that is done once for all who want it at the same time."""
+"""Futures that follow others, work shared by all its callers, and many coroutines run in turns."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Iterable, Sequence
@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 from bridge.loop_scheduler import LOOP_SHARE, Metered, loop_scheduler
 
 TURN = 0.002
-"""Seconds that one request may keep the event loop at a time."""
+"""Seconds that one request may hold the event loop at a time."""
 _FEW, _AT_ONCE = 16, 256
 _LOOK_EVERY = 32
 _CHUNK = 512
@@ -24,19 +24,19 @@ def loop_time() -> float:
 
 
 def retrieve_exception(done: "asyncio.Future[Any]") -> None:
-    """A callback that reads the error: all who asked may have gone, and asyncio would complain."""
+    """A callback that retrieves the exception: all callers may be gone, and asyncio would log that it never was."""
     if not done.cancelled():
         done.exception()
 
 
 def failed(done: "asyncio.Future[Any]") -> bool:
-    """Whether it has come out without a result."""
+    """Whether it is done without a result."""
     return done.cancelled() or done.exception() is not None
 
 
 def following(source: "asyncio.Future[_S]", take: "Callable[[asyncio.Future[_R], _S], None]") -> "asyncio.Future[_R]":
-    """A future that is cancelled or fails as `source`, whose result `take` makes it of otherwise; what `take` raises is
-    its error. Cancelling it leaves `source` alone."""
+    """A future that is cancelled or fails as `source` does. Otherwise `take` sets its result from that of `source`;
+    what `take` raises is its exception. Cancelling it does not cancel `source`."""
     answer: asyncio.Future[_R] = asyncio.get_running_loop().create_future()
 
     def done(source: "asyncio.Future[_S]") -> None:
@@ -49,7 +49,7 @@ def following(source: "asyncio.Future[_S]", take: "Callable[[asyncio.Future[_R],
         else:
             try:
                 take(answer, source.result())
-            except Exception as failure:  # noqa: BLE001 - whatever it is, who waits must be told
+            except Exception as failure:  # noqa: BLE001 - whatever it is, the caller must get it
                 answer.set_exception(failure)
 
     source.add_done_callback(done)
@@ -57,7 +57,8 @@ def following(source: "asyncio.Future[_S]", take: "Callable[[asyncio.Future[_R],
 
 
 async def wait_shared(work: "asyncio.Future[_R]", closed: Exception) -> _R:
-    """What work gives that others wait for, too. Who gives up does not end it; raises `closed` where it is ended."""
+    """The result of work that others wait for, too. A caller that is cancelled does not cancel it; raises `closed` if
+    it is cancelled itself."""
     try:
         return await asyncio.shield(work)
     except asyncio.CancelledError:
@@ -68,7 +69,7 @@ async def wait_shared(work: "asyncio.Future[_R]", closed: Exception) -> _R:
 
 
 async def in_turns(elements: Iterable[_R]) -> AsyncIterator[_R]:
-    """The elements; where there are many, others have their turns in between."""
+    """The elements; if there are many, other requests run in between."""
     for number, element in enumerate(elements, 1):
         yield element
         if not number % _LOOK_EVERY:
@@ -76,7 +77,7 @@ async def in_turns(elements: Iterable[_R]) -> AsyncIterator[_R]:
 
 
 async def in_chunks(elements: Sequence[_R]) -> AsyncIterator[Sequence[_R]]:
-    """The elements, some at a time; others have their turns in between."""
+    """The elements in chunks; other requests run in between."""
     for at in range(0, len(elements), _CHUNK):
         if at:
             await yield_turn()
@@ -84,12 +85,12 @@ async def in_chunks(elements: Sequence[_R]) -> AsyncIterator[Sequence[_R]]:
 
 
 async def yield_turn() -> None:
-    """Let others go first whose turn it is."""
+    """Let other requests run first, if it is their turn."""
     await loop_scheduler().yield_turn(LOOP_SHARE.get())
 
 
 async def gathered(works: Iterable[Coroutine[Any, Any, _R]]) -> list[_R]:
-    """As `asyncio.gather`, of any number: so many side by side at most, and others have their turns in between."""
+    """As `asyncio.gather`, of any number: a limited number runs concurrently, and other requests run in between."""
     rest = iter(works)
     first = list(islice(rest, _FEW))
     if len(first) < _FEW:
@@ -104,7 +105,7 @@ async def gathered(works: Iterable[Coroutine[Any, Any, _R]]) -> list[_R]:
 
 
 async def gathered_for(keys: Iterable[_K], ask: Callable[[_K], Coroutine[Any, Any, _R]]) -> dict[_K, _R]:
-    """What each key is answered with; one that is there twice is asked for once."""
+    """The result of `ask` for each key; a key that is there twice is asked for once."""
     once = dict.fromkeys(keys)
     return dict(zip(once, await gathered(map(ask, once)), strict=True))
 
@@ -127,9 +128,9 @@ async def _gathered_many(works: Iterable[Coroutine[Any, Any, _R]], at_once: int)
 
 
 class SharedQuery(Generic[_R]):
-    """Looks at something that changes, for many who ask: who asks gets a look begun no earlier than that.
+    """Shares queries of something that changes: each caller gets the result of a query that began after its call.
 
-    Two are enough at any time: the one under way, and the next, for all who came since that began.
+    Two are enough at any time: the one that runs, and the next, for all callers since it began.
     """
 
     def __init__(self, look: Callable[[], Awaitable[_R]]) -> None:
@@ -138,7 +139,7 @@ class SharedQuery(Generic[_R]):
         self._next: asyncio.Task[_R] | None = None
 
     async def look(self) -> _R:
-        """What a look begun from now on has seen; raises what it raised."""
+        """The result of a query that begins from now on; raises what it raises."""
         if self._next is None:
             self._next = asyncio.get_running_loop().create_task(self._run(self._running))
             self._next.add_done_callback(retrieve_exception)
@@ -152,7 +153,7 @@ class SharedQuery(Generic[_R]):
 
 
 class Cached(Generic[_R]):
-    """An answer that is good for some seconds, asked for once however many want it."""
+    """A result that is valid for some seconds, queried once for all callers."""
 
     def __init__(self, ask: Callable[[], Awaitable[_R]], seconds: float) -> None:
         self._ask = ask
@@ -161,7 +162,7 @@ class Cached(Generic[_R]):
         self._until = float("-inf")
 
     async def get(self) -> _R:
-        """The answer; raises what asking raised, which is not kept."""
+        """The result; raises what the query raised, which is not cached."""
         loop = asyncio.get_running_loop()
         answer = self._answer
         if answer is None or (answer.done() and (loop.time() > self._until or failed(answer))):
@@ -170,7 +171,7 @@ class Cached(Generic[_R]):
         return await asyncio.shield(answer)
 
     def forget(self) -> None:
-        """The next who wants it asks."""
+        """The next call queries again."""
         self._answer = None
 
     async def _fetch(self) -> _R:
@@ -183,12 +184,12 @@ _going_on: set["asyncio.Future[Any]"] = set()
 
 
 async def within(timeout_ms: int, work: Coroutine[Any, Any, _R]) -> _R:
-    """What `work` gives; TimeoutError when it takes longer.
+    """The result of `work`; TimeoutError when it takes longer.
 
-    It then goes on unseen, so that what it changes is not left by halves.
+    It then goes on in the background, so that a change is not left half done.
     """
     task = asyncio.ensure_future(work)
-    _going_on.add(task)  # the loop itself would let go of it
+    _going_on.add(task)  # the event loop keeps only a weak reference
     task.add_done_callback(_going_on.discard)
     task.add_done_callback(retrieve_exception)
     return await asyncio.wait_for(asyncio.shield(task), max(timeout_ms, 1) / 1000)

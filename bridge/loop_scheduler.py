@@ -1,9 +1,9 @@
-"""Shares the event loop among connections by what they have cost: who has asked for little goes first.
+"""Shares the event loop among connections by the time they have used: a connection that has used little goes first.
 
-Start-time fair queueing: each connection has a clock of its own that runs as fast as it takes the event loop's time,
-and the one whose clock is furthest behind goes next. One that was quiet starts at the clock of the last one served, so
-it goes before all who have used theirs, and saves nothing up. Between two slices the loop turns: sockets are read,
-receipts and timers come in. If nothing waits nothing is queued.
+Start-time fair queueing: each connection has a virtual clock that advances by the event loop's time it uses, and the
+one whose clock is furthest behind goes next. One that was idle starts at the clock of the last one served, so it goes
+before all that have used theirs, and saves nothing up. Between two slices the loop iterates: sockets are read, receipts
+and timers come in. If no connection waits, nothing is queued.
 """
 
 import asyncio
@@ -15,9 +15,9 @@ from typing import Any, Generic, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 SLICE_SECONDS = 0.004
-"""How long work that never waits may keep the event loop before it turns: of all together, not of each."""
+"""How long work that never awaits may hold the event loop before it iterates: of all connections together."""
 _AT_ONCE = 16
-"""How many are woken for one slice; who comes too late for it keeps its place."""
+"""How many are woken for one slice; one that is too late for it keeps its place."""
 
 _R = TypeVar("_R")
 _clock = time.perf_counter
@@ -30,15 +30,15 @@ class LoopShare:
 
     def __init__(self) -> None:
         self.used = 0.0
-        """Its clock: seconds."""
+        """Its virtual clock: seconds."""
 
 
 LOOP_SHARE: ContextVar[LoopShare] = ContextVar("share", default=LoopShare())  # noqa: B039 - one for the process's own work
-"""Whose time is used; tasks made on behalf of a connection inherit it."""
+"""Whose time is used; tasks inherit it."""
 
 
 class LoopScheduler:
-    """Who goes next on one event loop."""
+    """Decides which connection runs next on one event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -49,7 +49,7 @@ class LoopScheduler:
         self._came = 0
 
     def may_run(self, share: LoopShare) -> bool:
-        """Whether one may go on now; if not, `wait_turn` tells when."""
+        """Whether the connection may run now; if not, await `wait_turn`."""
         if not self._slicing:
             self._begin()
         elif self._waiting or _clock() > self._until:
@@ -58,7 +58,7 @@ class LoopScheduler:
         return True
 
     async def wait_turn(self, share: LoopShare) -> None:
-        """Wait until it is one's turn."""
+        """Wait until it is the connection's turn."""
         share.used = max(share.used, self._now)
         while True:
             self._came += 1
@@ -71,7 +71,7 @@ class LoopScheduler:
                 return self._serve(share)
 
     async def yield_turn(self, share: LoopShare) -> None:
-        """Wait only if others should go first."""
+        """Wait only if others should run first."""
         if not self.may_run(share):
             await self.wait_turn(share)
 
@@ -84,7 +84,7 @@ class LoopScheduler:
         self._loop.call_soon(self._next_slice)
 
     def _next_slice(self) -> None:
-        """The loop has turned."""
+        """The loop has iterated once."""
         if not self._waiting:
             self._slicing = False
             return
@@ -100,7 +100,7 @@ _of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, LoopScheduler] = WeakKey
 
 
 def loop_scheduler() -> LoopScheduler:
-    """Those of the running event loop."""
+    """The scheduler of the running event loop."""
     loop = asyncio.get_running_loop()
     found = _of_loops.get(loop)
     if found is None:
@@ -109,7 +109,7 @@ def loop_scheduler() -> LoopScheduler:
 
 
 class Metered(Generic[_R]):
-    """A coroutine whose time on the event loop counts as a connection's; what it waits for does not."""
+    """A coroutine whose time on the event loop counts for a connection; the time it awaits does not."""
 
     __slots__ = ("_share", "_work")
 

@@ -96,7 +96,7 @@ class Server:
         return self._http.port
 
     async def start(self) -> None:
-        """Log in to Pulsar, see that it is fit, and listen; StartupError says what to repair."""
+        """Log in to Pulsar, see that it is fit, and listen; StartupError says what to fix."""
         try:
             if not self._sockets:
                 self._sockets = listen(Address.parse(self.settings.kafka.listen))
@@ -154,7 +154,7 @@ class Server:
         return Listener(broker, Budget(self.settings.kafka.memory_budget_bytes, self.metrics.in_flight_bytes))
 
     async def stop(self, drain_seconds: float = DRAIN_SECONDS) -> None:
-        """Take no more clients, answer what has been received, give everything back."""
+        """Accept no more clients, answer what is received, release everything."""
         self._http.draining = True
         for one in self._acceptors or self._sockets:
             one.close()

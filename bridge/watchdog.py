@@ -1,7 +1,7 @@
-"""How long the event loop is kept from its work, and by what: whatever holds it holds up every client.
+"""Measures how long the event loop is held, and by what code: that holds up every client.
 
-The loop ticks; how late a tick comes is how long something held it. A thread looks whether ticks come, and takes down
-where the loop's own thread is when one is late: after the hold that is forgotten.
+A timer ticks; a tick is late by as long as the loop was held. When one is late, a thread records where the loop's own
+thread is: once the loop runs again that cannot be told.
 """
 
 import asyncio
@@ -16,8 +16,8 @@ from bridge import log
 from bridge.metrics import Histogram
 
 _TICK_SECONDS = 0.02
-TOLD_SECONDS = 0.05
-"""Holds as long as this have a line in the log."""
+LOGGED_SECONDS = 0.05
+"""Holds as long as this are logged."""
 _HERE = Path(__file__).parent
 _log = log.get(__name__)
 
@@ -63,14 +63,14 @@ class Watchdog:
         late = max(time.monotonic() - self._due, 0.0)
         self._held.observe(late)
         place, self._place = self._place, None
-        if late >= TOLD_SECONDS:
+        if late >= LOGGED_SECONDS:
             fields = {"seconds": round(late, 3)} | (place or _Place("", ""))._asdict()
             _log.warning("! event loop held", extra=fields)
         self._plan()
 
     def _watch(self, thread: int) -> None:
         while not self._over.wait(_TICK_SECONDS):
-            if self._place is None and time.monotonic() - self._due > TOLD_SECONDS / 2:
+            if self._place is None and time.monotonic() - self._due > LOGGED_SECONDS / 2:
                 frame = sys._current_frames().get(thread)
                 self._place = None if frame is None else _place(frame)
 

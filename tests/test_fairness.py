@@ -34,7 +34,7 @@ async def test_no_more_than_the_places_are_taken() -> None:
     assert (most, inside, len(limit)) == (3, 0, 0)
 
 
-async def test_one_question_does_not_wait_behind_another_clients_thousand() -> None:
+async def test_one_query_does_not_wait_behind_the_thousand_of_another_client() -> None:
     limit = FairSemaphore(2)
     order: list[str] = []
 

@@ -76,7 +76,7 @@ async def test_who_asks_gets_a_look_that_began_later_and_two_are_enough() -> Non
     assert len(begun) == 2
 
 
-async def test_a_look_that_fails_fails_for_all_who_shared_it_and_for_no_other() -> None:
+async def test_a_look_that_fails_fails_for_all_who_shared_it_and_for_no_other_caller() -> None:
     results: list[Exception | None] = [ValueError("first"), None]
 
     async def look() -> None:
@@ -127,7 +127,7 @@ async def test_a_failure_is_not_kept() -> None:
     assert await cached.get() == 7
 
 
-async def test_who_gives_up_waiting_takes_the_answer_from_no_other() -> None:
+async def test_a_caller_that_gives_up_takes_the_answer_from_no_other() -> None:
     release = asyncio.Event()
 
     async def ask() -> int:
@@ -148,7 +148,7 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
-# --- what may take longer than a caller waits ---
+# --- what may take longer than its caller waits ---
 
 
 async def test_what_takes_too_long_goes_on() -> None:
@@ -173,7 +173,7 @@ async def test_what_is_in_time_gives_its_result_or_its_error() -> None:
         await within(60_000, work(0))
 
 
-async def test_what_fails_unseen_troubles_no_other() -> None:
+async def test_what_fails_in_the_background_is_not_logged() -> None:
     may_fail, failed = asyncio.Event(), asyncio.Event()
 
     async def work() -> None:

@@ -9,7 +9,7 @@ from bridge.errors import StartupError
 from bridge.listening import listen
 
 
-def test_clients_wait_before_they_are_served() -> None:
+def test_clients_wait_before_the_bridge_serves() -> None:
     (listening,) = listen(Address("127.0.0.1", 0))
     with listening, socket.create_connection(listening.getsockname(), timeout=10) as client:
         client.sendall(b"a request")

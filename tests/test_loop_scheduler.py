@@ -15,7 +15,7 @@ def use_up_the_slice() -> None:
         pass
 
 
-async def test_nothing_waits_where_there_is_time() -> None:
+async def test_no_connection_waits_if_there_is_time() -> None:
     mine, share = loop_scheduler(), LoopShare()
     assert all(mine.may_run(share) for _ in range(10))
 
@@ -69,7 +69,7 @@ async def test_all_get_their_turn_however_many_they_are() -> None:
     assert served == 500
 
 
-async def test_who_gives_up_waiting_keeps_no_other_waiting() -> None:
+async def test_one_that_gives_up_keeps_no_other_waiting() -> None:
     mine = loop_scheduler()
     mine.may_run(LoopShare())
     use_up_the_slice()

@@ -16,7 +16,7 @@ from bridge.api import MAX_WAITING_PARTITIONS, Api, Broker, RequestLimit, Sessio
 from bridge.cluster import check_epoch
 from bridge.codec import message_sets
 from bridge.codec.compression import KafkaCodec
-from bridge.encoded import Encoded
+from bridge.encoded import EncodedBody
 from bridge.errors import KafkaError
 from bridge.futures import TURN, gathered, in_chunks, in_turns
 from bridge.kafka import fetch_wire
@@ -60,7 +60,7 @@ class _FetchPartition:
         return ReadRequest(self.topic, self.wanted.partition, self.wanted.fetch_offset)
 
 
-async def handle(request: Request, broker: Broker, session: Session) -> Response | Encoded:
+async def handle(request: Request, broker: Broker, session: Session) -> Response | EncodedBody:
     """Answer when there are `min_bytes`, an error, or `max_wait_ms` are over; waiting costs one future."""
     if request.session_epoch not in _NO_SESSION_EPOCHS:  # no session was ever created
         return Response(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=[])
@@ -96,7 +96,7 @@ async def _parts(request: Request, broker: Broker) -> list[_FetchPartition]:
     return parts
 
 
-async def _wait(fetch: "_PendingFetch", parts: list[_FetchPartition], session: Session) -> Response | Encoded:
+async def _wait(fetch: "_PendingFetch", parts: list[_FetchPartition], session: Session) -> Response | EncodedBody:
     loop = asyncio.get_running_loop()
     while True:
         grown: asyncio.Future[None] = loop.create_future()
@@ -128,7 +128,7 @@ class _PendingFetch:
     ) -> None:
         self.until = deadline
         self._request = request
-        self._shared = broker.shared_answers
+        self._shared = broker.shared_responses
         self._threads = broker.topics.threads
         self._session = session
         self._parts = parts
@@ -143,7 +143,7 @@ class _PendingFetch:
         if self._pause_seconds > _LONG_LOOK_SECONDS:
             await asyncio.sleep(self._pause_seconds)
 
-    async def try_answer(self, now: float) -> Response | Encoded | None:
+    async def try_answer(self, now: float) -> Response | EncodedBody | None:
         """The answer, or None if it is not due yet."""
         request, parts, reads = self._request, self._parts, self._session.pending_reads
         max_bytes = self._max_bytes

@@ -189,11 +189,11 @@ def _decompressed(wrapper: _Message, limit: int) -> bytes:
     if codec == KafkaCodec.ZSTD:  # KIP-110 gave it to batches v2 only
         raise InvalidRecord("zstd in a message set")
     if codec == KafkaCodec.LZ4 and wrapper.magic == 0:
-        data = _repaired(data)
+        data = _with_header_checksum(data)
     return decompress_kafka(codec, data, limit)
 
 
-def _repaired(frame: bytes) -> bytes:
+def _with_header_checksum(frame: bytes) -> bytes:
     """An LZ4 frame with the header checksum that it should have.
 
     Kafka before 0.10 counted the frame's magic number in (KAFKA-3160), so with magic 0 it is not checked.

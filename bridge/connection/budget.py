@@ -1,14 +1,15 @@
 """The process-wide memory budget of requests, from the first byte received to the answer.
 
-Three rules keep it from standing still or starving a client:
+Three rules keep it from deadlock and from starving any client:
 
-1. At the limit no socket is read for new requests, and no frame that is half received grows.
-2. Frames of more than SMALL bytes grow only within three quarters of the limit: however many of them stand half
+1. At the limit no socket is read for new requests, and no partly received frame grows.
+2. Frames of more than SMALL bytes grow only within three quarters of the limit: however many of them are partly
    received, small requests go on.
-3. One connection at a time, the favoured one, may take more than that, on top of the limit. So of half-received frames
-   that fill the budget one can always be completed, and a frame bigger than all that is left passes in its turn.
+3. One connection at a time, the favoured one, may take more, on top of the limit. So one of the partly received frames
+   that fill the budget can always be completed, and a frame larger than all that is left gets its turn.
 
-What has been received is counted even above the limit: it is there. A connection brings at most one read's worth.
+Bytes that are received are counted even above the limit: they are in memory. A connection adds at most one read's
+worth.
 """
 
 from collections.abc import Callable
@@ -25,7 +26,7 @@ class Gauge(Protocol):
 
 
 class Lease:
-    """What one connection holds of the budget, and what it waits for; `granted` is called when it gets it."""
+    """What one connection holds of the budget, and what it waits for. `granted` is called when it gets that."""
 
     __slots__ = ("extra", "frame", "granted", "held", "wanted")
 
@@ -38,7 +39,7 @@ class Lease:
 
 
 class Budget:
-    """Counts the bytes held and decides who may hold more."""
+    """Counts the bytes held, and decides which connection may hold more."""
 
     def __init__(self, limit: int, gauge: Gauge) -> None:
         self._limit = limit
@@ -46,7 +47,7 @@ class Budget:
         self._gauge = gauge
         self._held = 0
         self._favoured: Lease | None = None
-        self._small: dict[Lease, None] = {}  # ordered sets of those who wait
+        self._small: dict[Lease, None] = {}  # ordered sets of waiting connections
         self._big: dict[Lease, None] = {}
 
     @property
@@ -55,18 +56,18 @@ class Budget:
         return self._held
 
     def may_read(self, lease: Lease) -> bool:
-        """Whether the connection may read new requests; if not, it is called when it may."""
-        if self._held < self._limit:  # `ask` without its queues
+        """Whether the connection may read new requests; if not, its lease is called when it may."""
+        if self._held < self._limit:  # `request` without its queues
             lease.wanted = lease.frame = 0
-            self.leave(lease)
+            self.withdraw(lease)
             return True
-        return self.ask(lease, 0, 0)
+        return self.request(lease, 0, 0)
 
-    def ask(self, lease: Lease, count: int, frame: int) -> bool:
-        """Take `count` more bytes for a frame that is then `frame` long in all; if not now, the lease is called."""
+    def request(self, lease: Lease, count: int, frame: int) -> bool:
+        """Take `count` more bytes for a frame that then has `frame` bytes; if not now, the lease is called later."""
         lease.wanted, lease.frame = count, frame
         if self._grant(lease):
-            self.leave(lease)
+            self.withdraw(lease)
             return True
         queue, other = (self._small, self._big) if frame <= SMALL else (self._big, self._small)
         other.pop(lease, None)
@@ -74,13 +75,13 @@ class Budget:
         return False
 
     def take(self, lease: Lease, count: int) -> None:
-        """Count bytes that are here already."""
+        """Count bytes that are already received."""
         lease.held += count
         self._held += count
         self._gauge.set(self._held)
 
-    def give(self, lease: Lease, count: int) -> None:
-        """Give bytes back, the extra ones first, so that no client stays favoured by keeping requests in flight."""
+    def release(self, lease: Lease, count: int) -> None:
+        """Return bytes, the extra ones first, so that no client stays favoured by keeping requests in flight."""
         lease.held -= count
         lease.extra = max(0, lease.extra - count)
         self._held -= count
@@ -90,7 +91,7 @@ class Budget:
         for queue in (self._small, self._big):
             self._serve(queue)
 
-    def leave(self, lease: Lease) -> None:
+    def withdraw(self, lease: Lease) -> None:
         """Stop waiting."""
         self._small.pop(lease, None)
         self._big.pop(lease, None)

@@ -1,19 +1,20 @@
-"""When a connection may end because the process does: as few requests as can be are on their way to it then.
+"""Decides when a connection may end because the process stops: when the fewest requests are on their way to it.
 
-Kafka's protocol knows no farewell. A request that crosses with the end of the connection was never read, so it is not
-stored, but its client has to take it for failed; one with `retries=0` loses it. So the client is first asked to pause:
+Kafka's protocol has no message that announces the end of a connection. A request that crosses with it was never read,
+so it is not stored, but its client has to take it for failed; one with `retries=0` loses it. So the client is first
+asked to pause:
 
-1. *Pausing.* Answers go out and say `throttle_time_ms`, for which the Java client, kafka-python and franz-go send no
+1. *Pausing.* Responses carry `throttle_time_ms`, for which the Java client, kafka-python and franz-go send no
    more (KIP-219). When the client has been quiet for QUIET_SECONDS the connection ends.
-2. *Holding.* A client that sends on, as librdkafka does, does not pause. Its answers are kept back, so that who may
-   only have some requests in flight has to stop. When it has been quiet, all go out and the end with them: such clients
+2. *Holding.* A client that sends on, as librdkafka does, does not pause. Its responses are held, so that a client with
+   a limit of requests in flight has to stop. When it has been quiet, all go out and the end with them: such clients
    read to the end before they send again.
-3. *Hurrying*, from HURRY_AFTER_SECONDS on, for clients with any number of requests in flight: the first moment will do
-   in which everything is answered and nothing more has come.
+3. *Hurrying*, from HURRY_AFTER_SECONDS on, for clients with any number of requests in flight: the connection ends at
+   the first moment in which everything is answered and nothing more has come.
 4. *Cut off*, at an answer after READ_UNTIL_SECONDS: nothing more is read, and the connection ends when what was read is
-   answered. Where Pulsar takes long for that, reading goes on until the next answer: what came meanwhile would be lost.
+   answered. If Pulsar takes long for that, reading goes on until the next answer: what came meanwhile would be lost.
 
-The first two must not be one: kafka-python 3.0 throws away the answers that it reads together with the end.
+The first two must not be one: kafka-python 3.0 discards the responses that it reads together with the end.
 """
 
 import asyncio
@@ -32,7 +33,7 @@ takes from the client also the answers on their way to it (RFC 9112, 9.6)."""
 
 
 class Drain:
-    """One connection's way to its end; `wake` is called when the answers below may have changed with time."""
+    """The end of one connection. `wake` is called when the answers below may have changed with time."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, wake: Callable[[], None]) -> None:
         self._loop = loop
@@ -47,12 +48,12 @@ class Drain:
 
     @property
     def late(self) -> bool:
-        """Whether nothing is waited for any more but answers."""
+        """Whether only requests already received are waited for."""
         return self._since(READ_UNTIL_SECONDS)
 
     @property
     def reading(self) -> bool:
-        """Whether requests are still taken."""
+        """Whether requests are still read."""
         return self._loop.time() >= self._answered_at + 2 * QUIET_SECONDS  # by then it has ended, if it can
 
     def answered(self) -> None:
@@ -62,7 +63,7 @@ class Drain:
             self._resume()
 
     def asked(self) -> None:
-        """An answer goes out that asks for a pause."""
+        """A response goes out that asks for a pause."""
         if self._asked_at is None:
             self._asked_at = self._loop.time()
 

@@ -1,4 +1,4 @@
-"""What one connection has received and not begun: whole frames, the one that is on its way, and their memory."""
+"""What one connection has received and not started: whole frames, the partly received one, and their memory."""
 
 from collections import deque
 from collections.abc import Callable
@@ -27,17 +27,17 @@ class Intake:
     )
 
     def __init__(self, most_bytes: int, budget: Budget, scratch: memoryview, granted: Callable[[], None]) -> None:
-        """`granted` is called when there is memory that had been asked for in vain."""
+        """`granted` is called when there is memory that was not granted when it was requested."""
         self.frames: deque[tuple[memoryview, float]] = deque()
         """Whole requests, each with the time of its last byte."""
         self.waiting = 0
         """Their bytes."""
         self.begun_at = 0.0
-        """When the request that is on its way began to come, or was read on."""
+        """When the partly received request began to arrive, or when reading was resumed."""
         self.received_at = 0.0
-        """When something came last, or could not for lack of memory."""
+        """When bytes last came, or when memory was granted that they waited for."""
         self.reads = 0
-        """How often something came."""
+        """How many times bytes were received."""
         self._receiver = FrameReceiver(most_bytes)
         self._scratch = scratch
         self._budget = budget
@@ -46,17 +46,17 @@ class Intake:
 
     @property
     def midway(self) -> bool:
-        """Whether a request has begun to come."""
+        """Whether a request is partly received."""
         return self._receiver.midway
 
     @property
     def is_ahead(self) -> bool:
-        """Whether so much has come and not begun that nothing more is to be read."""
+        """Whether so much is received and not started that nothing more is to be read."""
         return self.waiting >= READ_AHEAD_BYTES
 
-    def is_slow(self, now: float, grace: float) -> bool:
-        """Whether a request takes longer to come than its size gives it, after the `grace` that all have."""
-        allowed = grace + self._receiver.size / _SLOWEST_BYTES_A_SECOND
+    def is_slow(self, now: float, timeout: float) -> bool:
+        """Whether a request takes longer to arrive than `timeout` and what its size allows on top."""
+        allowed = timeout + self._receiver.size / _SLOWEST_BYTES_A_SECOND
         return self.midway and now - self.begun_at >= allowed
 
     def buffer(self) -> memoryview:
@@ -80,7 +80,7 @@ class Intake:
         self._budget.take(self._lease, size + self._receiver.capacity - held)
 
     def next(self) -> tuple[memoryview, float]:
-        """The first of the frames, which is waiting no more."""
+        """Remove and return the first of the frames."""
         first = self.frames.popleft()
         self.waiting -= len(first[0])
         return first
@@ -90,26 +90,26 @@ class Intake:
         more = self._receiver.wanted()
         if not more:
             return self._receiver.capacity > 0 or self._budget.may_read(self._lease)
-        if not self._budget.ask(self._lease, more, self._receiver.capacity + more):
+        if not self._budget.request(self._lease, more, self._receiver.capacity + more):
             return False
         self._receiver.grow(more)
         return True
 
     def release(self, count: int) -> None:
-        """The memory of a request that is answered."""
-        self._budget.give(self._lease, count)
+        """Return the memory of a request that is answered."""
+        self._budget.release(self._lease, count)
 
     def drop(self) -> None:
         """Forget everything."""
         self.frames.clear()
-        self._budget.give(self._lease, self.waiting)
+        self._budget.release(self._lease, self.waiting)
         self.waiting = 0
         self.drop_partial()
 
     def drop_partial(self) -> None:
-        """Forget the request that has begun to come, and wait for no memory."""
-        self._budget.leave(self._lease)
-        self._budget.give(self._lease, self._receiver.capacity)
+        """Forget the partly received request, and wait for no memory."""
+        self._budget.withdraw(self._lease)
+        self._budget.release(self._lease, self._receiver.capacity)
         self._receiver.forget()
 
     def _on_granted(self) -> None:

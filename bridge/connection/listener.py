@@ -16,11 +16,11 @@ from bridge.loop_scheduler import loop_scheduler
 _log = log.get(__name__)
 
 STALL_SECONDS = 30.0
-"""How long a client may rest in the middle of a request. Kafka knows no such limit and lets it hold its memory."""
+"""How long a client may pause within a request. Kafka has no such limit and lets it hold its memory."""
 
 
 class Listener:
-    """Makes the protocol of each socket that an `Acceptor` takes in."""
+    """Makes the protocol of each socket that an `Acceptor` accepts."""
 
     def __init__(self, broker: Broker, budget: Budget, name: str = "kafka", stall_seconds: float = STALL_SECONDS):
         self.broker = broker

@@ -1,4 +1,4 @@
-"""Finds out what request a frame holds, and has it handled: a large one is read in a thread, a few at once."""
+"""Identifies the request in a frame and calls its handler; large requests are decoded in a thread, a few at a time."""
 
 from collections.abc import Callable, Coroutine
 from logging import DEBUG
@@ -18,12 +18,13 @@ from bridge.kafka.primitives import DecodeError, TooManyElements
 _log = log.get("bridge.connection.client")
 
 LARGE_BYTES = 8 * 1024
-"""Of names and numbers, not of records: reading so many takes two milliseconds."""
-AT_ONCE = 2
+"""Of names and numbers, not of records: decoding so many takes two milliseconds."""
+MAX_CONCURRENT = 2
+"""Large requests of one API."""
 
 
 class LargeRequestThreads:
-    """Where an API's large requests wait for each other, by turns of their connections.
+    """Limits the large requests of each API that run at a time; connections take turns.
 
     Elements of two bytes make objects of a hundred, so only a few such requests are in memory.
     """
@@ -32,12 +33,12 @@ class LargeRequestThreads:
         self._of: dict[int, FairSemaphore] = {}
 
     def of(self, api: Api) -> FairSemaphore:
-        """Those of one API: what takes long keeps up nothing else."""
-        return self._of.setdefault(api.key, FairSemaphore(AT_ONCE))
+        """The limit of one API: slow requests of others do not hold it up."""
+        return self._of.setdefault(api.key, FairSemaphore(MAX_CONCURRENT))
 
 
 def identify(request: InFlightRequest, broker: Broker, session: Session) -> None:
-    """Read the header; `request` and the session learn what it is. Refused where it breaks the protocol."""
+    """Read the header into `request` and the session; Refused if it breaks the protocol."""
     frame = cast(memoryview, request.body)
     key, version, request.correlation_id = frames.parse_start(frame)
     fields = {"api": key, "version": version, "correlation_id": request.correlation_id}
@@ -73,9 +74,9 @@ async def perform(
     large_requests: LargeRequestThreads,
     release: Callable[[int], None],
 ) -> Any:
-    """What the API's handler makes of the request; raises what it raises, Refused where the body is none.
+    """The result of the API's handler; raises what it raises, and Refused if the body cannot be decoded.
 
-    `release` takes the bytes of a request that is to wait: others need them.
+    `release` returns the bytes of a request that waits for others: other requests need them.
     """
     api = request.api
     if request.size <= LARGE_BYTES or api.max_request_bytes > MAX_CONTROL_BYTES:
@@ -104,7 +105,7 @@ def _perform(request: InFlightRequest, broker: Broker, session: Session) -> Any:
 
 
 def _decode(request: InFlightRequest) -> Any:
-    body, request.body = cast(memoryview, request.body), None  # what is kept of it, the handler keeps
+    body, request.body = cast(memoryview, request.body), None  # only the decoded request refers to it from now on
     try:
         return request.api.decode(body, request.version)
     except TooManyElements as error:

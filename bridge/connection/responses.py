@@ -15,25 +15,25 @@ from bridge.kafka.primitives import Buffer
 HIGH_WATER = 1024 * 1024
 """Bytes the transport may hold before the client counts as not reading."""
 SLICE = 256 * 1024
-"""What is handed to the transport at once: it copies what the socket does not take."""
-AT_ONCE = 2 * 1024 * 1024
-"""What is handed over before others have their turn, though the client keeps up: a millisecond."""
+"""Bytes handed to the transport at a time: it copies what the socket does not take."""
+MAX_WRITE_BYTES = 2 * 1024 * 1024
+"""Handed over before the event loop runs others, though the client keeps up: a millisecond."""
 JOINED = 64 * 1024
 """Smaller buffers are joined up to this size: a copy costs less than a system call."""
 LONG = 1000
-"""Elements of an answer from which on a thread writes it: two milliseconds."""
+"""Elements of a response above which a thread encodes it: two milliseconds."""
 
 
 class EncodedResponse(NamedTuple):
-    """An answer as it goes out."""
+    """A response as it is written."""
 
     buffers: Sequence[Buffer]
     codes: Sequence[int]
-    """The errors that it tells."""
+    """The error codes in it."""
 
 
 class InFlightRequest:
-    """A request that is under way or answered, in its place in the order of answers."""
+    """A request that runs or is answered, in its place in the order of responses."""
 
     __slots__ = ("api", "body", "correlation_id", "future", "make", "received", "response", "size", "version")
 
@@ -41,16 +41,16 @@ class InFlightRequest:
         self.api: Api = api_versions.REFUSAL  # until its header is read
         self.version = 0
         self.correlation_id = 0
-        self.body: memoryview | None = frame  # from the header on, and then without it, until it is not needed
-        self.size = len(frame)  # what counts of it
+        self.body: memoryview | None = frame  # with the header, then without it, None once it is decoded
+        self.size = len(frame)  # what the budget counts for it
         self.received = received
         self.response: Sequence[Buffer] | None = None  # once it is answered; empty: it gets no response
         self.future: asyncio.Future[Any] | None = None
-        self.make: Callable[[Any], Any] | None = None  # of its result, the answer
+        self.make: Callable[[Any], Any] | None = None  # makes the response of the result of `future`
 
 
 def encode(request: InFlightRequest, response: Any, *, pausing: bool) -> EncodedResponse:
-    """Write an answer, which asks for a pause where its connection is to end; EncodeError."""
+    """Encode a response, which asks for a pause if its connection is draining; EncodeError."""
     if pausing and hasattr(response, "throttle_time_ms"):
         response.throttle_time_ms = THROTTLE_MS
     api, version = request.api, request.version
@@ -60,12 +60,12 @@ def encode(request: InFlightRequest, response: Any, *, pausing: bool) -> Encoded
 
 
 def is_long(response: Any) -> bool:
-    """Whether writing the answer would keep the event loop for long."""
+    """Whether encoding the response would hold the event loop for long."""
     return _left(response, LONG) < 0
 
 
 def _left(value: Any, left: int) -> int:
-    """What is left of so many elements; counts no further than below zero."""
+    """`left` less the elements of the value; stops counting below zero."""
     for name, nested in message.arrays_of(cast(type, type(value))):
         elements = getattr(value, name) or ()
         left -= len(elements)
@@ -78,9 +78,9 @@ def _left(value: Any, left: int) -> int:
 
 
 class PendingResponseBytes:
-    """Counts the bytes of all answers that are read from Pulsar, or that clients have not taken yet.
+    """Counts the bytes of all responses that are read from Pulsar, or that clients have not read yet.
 
-    No request waits for them, or slow consumers would stop producers: what is read for a fetch gets smaller.
+    No request waits for them, or slow consumers would stop producers. Instead a fetch reads less.
     """
 
     __slots__ = ("_gauge", "_held", "_limit")
@@ -91,11 +91,11 @@ class PendingResponseBytes:
         self._held = 0
 
     def remaining(self) -> int:
-        """Bytes that an answer may have now, if it can have fewer."""
+        """Bytes that a response may have now, if it can have fewer."""
         return max(self._limit - self._held, 0)
 
     def add(self, count: int) -> None:
-        """So many more wait, or fewer."""
+        """Count so many more; negative, fewer."""
         self._held += count
         self._gauge.set(self._held)
 
@@ -106,7 +106,7 @@ class ResponseWriter:
     __slots__ = (
         "_buffers",
         "_closed",
-        "_going_on",
+        "_scheduled",
         "_size",
         "_transport",
         "_waiting",
@@ -118,14 +118,14 @@ class ResponseWriter:
     def __init__(
         self, transport: asyncio.Transport, waiting: PendingResponseBytes, written: Callable[[], None]
     ) -> None:
-        """`written` is called when all has been handed over after a turn of others."""
+        """`written` is called when all is handed over in a later iteration of the event loop."""
         transport.set_write_buffer_limits(high=HIGH_WATER)
         self._transport = transport
         self._waiting = waiting
         self._written = written
-        self._going_on = False  # in the event loop's next turn
+        self._scheduled = False  # in the event loop's next iteration
         self._buffers: deque[Buffer] = deque()
-        self._size = 0  # what is counted as waiting: of the buffers, and of the transport's own when it is full
+        self._size = 0  # bytes counted as pending: of the buffers, and of the transport when it is full
         self._closed = False
         self.writable = True
         self.written_at = 0.0
@@ -135,7 +135,7 @@ class ResponseWriter:
         return bool(self._buffers)
 
     def put(self, buffers: Sequence[Buffer]) -> None:
-        """Queue an answer."""
+        """Queue a response."""
         if not self._closed:
             self._buffers.extend(buffers)
 
@@ -157,12 +157,12 @@ class ResponseWriter:
         self._count()
 
     def write(self) -> None:
-        """Hand over as much as the transport takes; it calls `pause` in the midst of it."""
+        """Hand over as much as the transport takes; it may call `pause` meanwhile."""
         buffers = self._buffers
-        left = 0 if self._going_on else AT_ONCE
+        left = 0 if self._scheduled else MAX_WRITE_BYTES
         while buffers and self.writable:
             if left <= 0:
-                self._go_on_later()
+                self._schedule()
                 break
             buffer = buffers.popleft()
             if len(buffer) > SLICE:
@@ -178,13 +178,13 @@ class ResponseWriter:
         if buffers or self._size:
             self._count()
 
-    def _go_on_later(self) -> None:
-        if not self._going_on:
-            self._going_on = True
-            asyncio.get_running_loop().call_soon(self._go_on)
+    def _schedule(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._continue)
 
-    def _go_on(self) -> None:
-        self._going_on = False
+    def _continue(self) -> None:
+        self._scheduled = False
         self.write()
         if not self._buffers:
             self._written()

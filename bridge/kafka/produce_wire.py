@@ -1,7 +1,8 @@
 """Reads Produce requests and writes their answers without touching the records.
 
-The messages are described as any other; `read` and `write` do by hand what their compiled codecs do, in a third of the
-time, and a test holds them to the same bytes. Record data stays a slice of the frame.
+The messages are described as any other, and a test holds `read` and `write` to the bytes of their compiled codecs.
+Those cost more: 53 to 61 % for a request (1 partition: 6.8 instead of 4.5 µs), 150 to 200 % for a response (500
+partitions: 511 instead of 167 µs). Record data stays a slice of the frame.
 """
 
 import struct

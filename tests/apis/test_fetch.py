@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from bridge.api import Broker, Session
 from bridge.apis import fetch
 from bridge.connection.responses import PendingResponseBytes
-from bridge.encoded import Encoded
+from bridge.encoded import EncodedBody
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.fetch_wire import Request, RequestPartition, RequestTopic, Response
 from bridge.metrics import Gauge
@@ -25,7 +25,7 @@ from tests.support.bridges import BridgeThread
 from tests.support.waiting import until
 
 
-def whole(answer: Response | Encoded) -> Response:
+def whole(answer: Response | EncodedBody) -> Response:
     """An answer that is not shared with others."""
     assert isinstance(answer, Response)
     return answer

@@ -1,4 +1,4 @@
-"""The memory budget: who may take more, who waits, and that no client waits forever."""
+"""The memory budget: which connection may take more, which waits, and that none waits forever."""
 
 from bridge.connection.budget import SMALL, Budget, Lease
 from bridge.metrics import Gauge
@@ -26,19 +26,19 @@ def make() -> tuple[Budget, Gauge]:
 def test_what_is_given_back_can_be_taken_again() -> None:
     budget, gauge = make()
     lease = Waiter()
-    assert budget.ask(lease, 100, 100)
+    assert budget.request(lease, 100, 100)
     budget.take(lease, 50)
     assert (budget.held, gauge.value) == (150, 150)
-    budget.give(lease, 150)
+    budget.release(lease, 150)
     assert (budget.held, gauge.value, lease.held) == (0, 0, 0)
 
 
-def test_at_the_limit_no_socket_is_read_until_something_is_given_back() -> None:
+def test_at_the_limit_no_connection_reads_until_something_is_released() -> None:
     budget, _ = make()
     full, reader = Waiter(), Waiter()
     budget.take(full, LIMIT)
     assert not budget.may_read(reader)
-    budget.give(full, 1)
+    budget.release(full, 1)
     assert reader.calls == 1
     assert budget.may_read(reader)
 
@@ -46,26 +46,26 @@ def test_at_the_limit_no_socket_is_read_until_something_is_given_back() -> None:
 def test_big_frames_leave_room_for_small_ones() -> None:
     budget, _ = make()
     first, second, small = Waiter(), Waiter(), Waiter()
-    assert budget.ask(first, LIMIT * 3 // 4 - 1, LIMIT)
-    assert budget.ask(first, BIG, LIMIT)  # the favoured one
-    assert not budget.ask(second, BIG, LIMIT)
+    assert budget.request(first, LIMIT * 3 // 4 - 1, LIMIT)
+    assert budget.request(first, BIG, LIMIT)  # the favoured one
+    assert not budget.request(second, BIG, LIMIT)
     assert budget.may_read(small)
-    assert budget.ask(small, SMALL, SMALL)
+    assert budget.request(small, SMALL, SMALL)
 
 
 def test_one_frame_at_a_time_may_exceed_the_limit_and_the_others_follow_in_their_order() -> None:
     budget, _ = make()
     leases = [Waiter() for _ in range(4)]
     for lease in leases[:3]:
-        assert budget.ask(lease, LIMIT // 4 - 1, LIMIT)
-    assert budget.ask(leases[0], LIMIT, 2 * LIMIT)
-    assert not budget.ask(leases[1], LIMIT, 2 * LIMIT)
-    assert not budget.ask(leases[2], LIMIT, 2 * LIMIT)
-    budget.give(leases[0], leases[0].held)
+        assert budget.request(lease, LIMIT // 4 - 1, LIMIT)
+    assert budget.request(leases[0], LIMIT, 2 * LIMIT)
+    assert not budget.request(leases[1], LIMIT, 2 * LIMIT)
+    assert not budget.request(leases[2], LIMIT, 2 * LIMIT)
+    budget.release(leases[0], leases[0].held)
     assert [lease.calls for lease in leases] == [0, 1, 0, 0]
-    budget.give(leases[1], leases[1].held)
+    budget.release(leases[1], leases[1].held)
     assert [lease.calls for lease in leases] == [0, 1, 1, 0]
-    budget.give(leases[2], leases[2].held)
+    budget.release(leases[2], leases[2].held)
     assert budget.held == 0
 
 
@@ -73,11 +73,11 @@ def test_who_asks_again_keeps_his_place() -> None:
     budget, _ = make()
     full, first, second = Waiter(), Waiter(), Waiter()
     budget.take(full, LIMIT)
-    assert budget.ask(full, BIG, LIMIT)
-    assert not budget.ask(first, BIG, LIMIT)
-    assert not budget.ask(second, BIG, LIMIT)
-    assert not budget.ask(first, BIG, LIMIT)
-    budget.give(full, BIG)
+    assert budget.request(full, BIG, LIMIT)
+    assert not budget.request(first, BIG, LIMIT)
+    assert not budget.request(second, BIG, LIMIT)
+    assert not budget.request(first, BIG, LIMIT)
+    budget.release(full, BIG)
     assert (first.calls, second.calls) == (1, 0)
 
 
@@ -86,6 +86,6 @@ def test_who_leaves_is_not_called() -> None:
     full, gone = Waiter(), Waiter()
     budget.take(full, LIMIT)
     assert not budget.may_read(gone)
-    budget.leave(gone)
-    budget.give(full, LIMIT)
+    budget.withdraw(gone)
+    budget.release(full, LIMIT)
     assert gone.calls == 0

@@ -12,7 +12,7 @@ NEVER = 1000.0
 
 
 @pytest.fixture(autouse=True)
-def grace(monkeypatch: pytest.MonkeyPatch) -> None:
+def timeouts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test shortens what it is about."""
     monkeypatch.setattr(draining, "QUIET_SECONDS", 0.05)
     monkeypatch.setattr(draining, "HURRY_AFTER_SECONDS", NEVER)
@@ -117,7 +117,7 @@ async def test_who_never_stops_is_cut_off_when_nothing_is_under_way(monkeypatch:
         await drained
 
 
-async def test_from_the_first_late_answer_on_nothing_is_read_and_no_connection_is_reset(
+async def test_from_the_first_late_answer_on_nothing_is_read_and_no_client_is_reset(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(draining, "READ_UNTIL_SECONDS", 0.0)

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from bridge.api import Api, Broker, Session
-from bridge.connection.requests import AT_ONCE, LARGE_BYTES, LargeRequestThreads, perform
+from bridge.connection.requests import LARGE_BYTES, MAX_CONCURRENT, LargeRequestThreads, perform
 from bridge.connection.responses import InFlightRequest
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
@@ -107,21 +107,21 @@ async def test_who_waits_all_the_same_is_found_out() -> None:
 async def test_a_few_large_ones_of_an_api_are_under_way_and_keep_up_no_other() -> None:
     release = asyncio.Event()
     site, other, large_requests = Site(release.wait, key=1), Site(key=2), LargeRequestThreads()
-    asking = [asyncio.ensure_future(site.ask(LARGE, large_requests)) for _ in range(3 * AT_ONCE)]
-    await running(site, AT_ONCE)
+    asking = [asyncio.ensure_future(site.ask(LARGE, large_requests)) for _ in range(3 * MAX_CONCURRENT)]
+    await running(site, MAX_CONCURRENT)
     assert await other.ask(LARGE, large_requests) == "done"
     release.set()
-    assert await asyncio.gather(*asking) == ["done"] * 3 * AT_ONCE
-    assert site.most == AT_ONCE
+    assert await asyncio.gather(*asking) == ["done"] * 3 * MAX_CONCURRENT
+    assert site.most == MAX_CONCURRENT
 
 
 @pytest.mark.parametrize("body", [SMALL, LARGE])
 async def test_what_waits_for_others_holds_no_bytes_and_no_place(body: bytes) -> None:
     release = asyncio.Event()
     site, large_requests = Site(release.wait, waits=True), LargeRequestThreads()
-    asking = [asyncio.ensure_future(site.ask(body, large_requests)) for _ in range(3 * AT_ONCE)]
-    await running(site, 3 * AT_ONCE)
-    assert site.given_back == [len(body)] * 3 * AT_ONCE
+    asking = [asyncio.ensure_future(site.ask(body, large_requests)) for _ in range(3 * MAX_CONCURRENT)]
+    await running(site, 3 * MAX_CONCURRENT)
+    assert site.given_back == [len(body)] * 3 * MAX_CONCURRENT
     release.set()
     await asyncio.gather(*asking)
 

@@ -14,7 +14,7 @@ from bridge import codec
 from bridge.api import Api, DeferredResponse, Session
 from bridge.apis import create_topics, delete_topics, fetch, list_offsets, metadata, produce
 from bridge.codec import NO_PRODUCER, Rebuild, Record
-from bridge.encoded import Encoded
+from bridge.encoded import EncodedBody
 from bridge.errors import KafkaError
 from bridge.kafka import fetch_wire, message, produce_wire
 from bridge.kafka.error_codes import ErrorCode
@@ -113,7 +113,7 @@ class Client:
             session.api_version = api.max_version if version is None else version
             session.received_at = received
             answer = await api.handle(request, self.bridge.handlers, session)
-            if isinstance(answer, Encoded):
+            if isinstance(answer, EncodedBody):
                 body = b"".join(answer.body)
                 answer = message.decode(api.response, body, session.api_version, api.is_flexible(session.api_version))
         if isinstance(answer, DeferredResponse):
