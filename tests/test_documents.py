@@ -8,10 +8,15 @@ from pathlib import Path
 import pytest
 
 from bridge import apis
-from tests.support.sources import ROOT, documents, name
+from tests.support import modules
+from tests.support.pages import between
+from tests.support.sources import ROOT, documents, name, text_files
 
 README = ROOT / "README.md"
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+CODE = {".conf", ".java", ".py", ".rs", ".toml"}
+NOT_IN_THE_CODE = {"__bridge_producer_ids", "cramjam.lz4.decompress_block"}
+"""Names of ARCHITECTURE that the code puts together, or has only by another name."""
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 
@@ -54,3 +59,32 @@ def test_readme_says_which_apis_and_versions_there_are() -> None:
 
 def _range(first: int, last: int) -> str:
     return str(first) if first == last else f"{first}–{last}"
+
+
+def test_architecture_lists_every_module_with_its_sentence() -> None:
+    listed = between(modules.PAGE, modules.BEGIN, modules.END)
+    assert listed == modules.listing(), "write it again: python -m tests.support.modules"
+
+
+def test_what_architecture_names_is_in_the_code() -> None:
+    spans = set(re.findall(r"`([^`\n]+)`", prose(modules.PAGE))) - NOT_IN_THE_CODE
+    words = {
+        word for path in text_files() if path.suffix in CODE for word in re.findall(r"\w+", path.read_text("utf-8"))
+    }
+    names = {span for span in spans if re.fullmatch(r"[a-zA-Z_]\w*(\.[a-zA-Z_]\w*)*", span)}
+    assert not {span for span in names if not words.issuperset(span.split("."))}
+
+
+def test_files_that_architecture_names_exist() -> None:
+    folders = [ROOT, ROOT / "bridge", *(path for path in (ROOT / "bridge").rglob("*") if path.is_dir())]
+    paths = set(re.findall(r"`([\w./-]+(?:/|\.py|\.proto))`", prose(modules.PAGE)))
+    assert paths
+    assert not {path for path in paths if not any((folder / path).exists() for folder in folders)}
+
+
+def test_code_cites_decisions_that_are_there() -> None:
+    decisions = re.findall(r"^(\d+)\. \*\*", prose(modules.PAGE).partition("## Decisions")[2], re.MULTILINE)
+    assert decisions == [str(number) for number in range(1, len(decisions) + 1)]
+    for path in text_files():
+        cited = re.findall(r"ARCHITECTURE, decision (\d+)", path.read_text("utf-8"))
+        assert set(cited) <= set(decisions), name(path)
