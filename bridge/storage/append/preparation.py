@@ -19,13 +19,13 @@ from bridge.codec.compression import (
     decompress_kafka,
 )
 from bridge.codec.packing import pack
-from bridge.errors import BatchTooLarge, CorruptBatch, InvalidRecord, KafkaError
+from bridge.errors import BatchTooLarge, BridgeError, CorruptBatch, InvalidRecord, KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import Buffer
 from bridge.pulsar.pb.PulsarApi_pb2 import CompressionType, MessageMetadata
 from bridge.storage.append.conversion_memory import ConversionMemory, Reservation
 from bridge.storage.entries import ATTRIBUTES_AT, FORMAT_PROPERTY, KAFKA, PROPERTY, PULSAR, TimeMark, split
-from bridge.storage.error_mapping import translated
+from bridge.storage.error_mapping import translate, translated
 from bridge.storage.topic_properties import AFTER_MAX_MS, BEFORE_MAX_MS, TIMESTAMP_AFTER, TIMESTAMP_BEFORE
 
 METADATA_BYTES = 512
@@ -116,8 +116,12 @@ def prepare_records_nowait(
     batches = split(records)
     if not decompress and any(map(is_compressed, batches)):
         raise NeedsThread
-    with translated():
+    try:  # what `translated` does, but faster: each Produce comes here
         return _prepare_batches(batches, plan, now, allow_zstd, prepare_entries_nowait)
+    except KafkaError:
+        raise
+    except (BridgeError, OSError) as error:
+        raise translate(error) from error
 
 
 def prepare_records(records: memoryview, plan: Plan, now: int, allow_zstd: bool) -> list[PreparedEntry]:
