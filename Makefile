@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
+PROCESSES ?= 2
 
 .DEFAULT_GOAL := setup
 .PHONY: setup pipeline-setup run jars unit test test-clients soak hostile check bench bench-pipeline proto clean
@@ -21,10 +22,11 @@ run: $(VENV)/.run $(VENV)/.compiled
 
 # What needs no Pulsar, no Kafka, no Spark and no network: a minute. Properties are tried with a fifth of the examples.
 unit: $(VENV)/.dev
-	$(BIN)/python -m pytest --offline --example-factor 0.2 -m "not (pulsar or kafka or spark or soak)" $(ARGS)
+	$(BIN)/python -m pytest -n $(PROCESSES) --offline --example-factor 0.2 -m "not (pulsar or kafka or spark or soak)" $(ARGS)
 
+# Two processes of pytest, for most tests with servers wait for them; `make test PROCESSES=0` runs one after the other.
 test: jars
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n $(PROCESSES) $(ARGS)
 
 # Pulsar's and Spark's jars, with their progress shown. A download inside a test would run into its time limit.
 jars: $(VENV)/.dev $(VENV)/.pipeline

@@ -31,7 +31,7 @@ def test_a_rebalance_ends_when_a_member_comes_and_goes(
         stays = scene.join(family)
         until("the first to hold all", lambda: stays.held == set(range(scene.partitions)), stays)
         for _ in range(rounds):
-            time.sleep(chance.uniform(0, _HEARTBEAT_SECONDS))
+            time.sleep(chance.uniform(0, _HEARTBEAT_SECONDS))  # it comes at any time between two heartbeats
             comes = scene.join(family)
             seconds.append(until_shared([stays, comes], scene.partitions) - comes.joined_at)
             comes.leave()

@@ -123,7 +123,7 @@ class Senders:
             told = ", ".join(f"{one.name} {len(one.acked)} {one.broken}" for one in self.senders)
             over = time.monotonic() > until or any(one.broken for one in self.senders)
             assert not over, f"{count} more records of each client: {told}"
-            time.sleep(0.01)
+            time.sleep(0.01)  # the clients are in other processes
 
     def end(self) -> Verdict:
         """Stop sending, read everything, judge."""

@@ -201,7 +201,7 @@ class Raw(Sender):
     def serve(self, seconds: float) -> None:
         until = time.monotonic() + seconds
         if not (self._knows_leaders or self._ask_for_leaders()) or (self._socket is None and not self._connect()):
-            time.sleep(0.01)
+            time.sleep(0.01)  # between two attempts to connect
             return
         for _ in range(self.partitions):
             self._next = (self._next + 1) % self.partitions

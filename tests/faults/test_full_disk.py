@@ -99,7 +99,7 @@ def wait_until(what: str, holds: Callable[[], bool]) -> None:
     until = time.monotonic() + TIMEOUT_SECONDS
     while not holds():
         assert time.monotonic() < until, f"not within {TIMEOUT_SECONDS:.0f} s: {what}"
-        time.sleep(0.5)
+        time.sleep(0.5)  # what a server writes or tells gives no event
 
 
 def stalled(child: BridgeChild, running: Load) -> None:

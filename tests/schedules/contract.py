@@ -27,7 +27,7 @@ async def a_name_is_one_sessions(site: Site) -> None:
     await first.opened()
     second = two.producer(topic, name="n")
     opening = asyncio.ensure_future(second.opened())
-    await asyncio.sleep(0.3)
+    await asyncio.sleep(0.3)  # nothing may happen: only time can show that
     assert not opening.done()  # refused again and again: the client goes on trying
     await first.close()
     await opening
@@ -146,7 +146,7 @@ async def an_exclusive_producer_keeps_others_out(site: Site) -> None:
     assert await code_of(two.producer(topic, access_mode=AccessMode.EXCLUSIVE).opened()) == pb.ProducerFenced
     shared = two.producer(topic)
     opening = asyncio.ensure_future(shared.opened())
-    await asyncio.sleep(0.3)
+    await asyncio.sleep(0.3)  # nothing may happen: only time can show that
     assert not opening.done()
     await first.close()
     await opening
