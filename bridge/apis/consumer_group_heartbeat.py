@@ -11,8 +11,8 @@ from bridge.api import Api, Broker, DeferredResponse, RequestLimit, Session
 from bridge.errors import KafkaError
 from bridge.groups.consumer.assignors import ASSIGNORS
 from bridge.groups.consumer.model import JOINING, LEAVING, LEAVING_STATIC, Assignment, assignment
-from bridge.groups.consumer.patterns import MOST_NAMES
-from bridge.groups.consumer.regex import LONGEST
+from bridge.groups.consumer.patterns import MAX_MATCHES
+from bridge.groups.consumer.regex import MAX_PATTERN_LENGTH
 from bridge.groups.consumer.state import Heartbeat, HeartbeatAnswer
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Uuid, message, since
@@ -156,7 +156,7 @@ API = Api(
         RequestLimit(
             "bytes of all members' metadata", "groups.max_metadata_bytes", ErrorCode.COORDINATOR_NOT_AVAILABLE
         ),
-        RequestLimit("characters of a pattern", LONGEST, ErrorCode.INVALID_REGULAR_EXPRESSION),
-        RequestLimit("topics that a group's patterns fit", MOST_NAMES, ErrorCode.GROUP_MAX_SIZE_REACHED),
+        RequestLimit("characters of a pattern", MAX_PATTERN_LENGTH, ErrorCode.INVALID_REGULAR_EXPRESSION),
+        RequestLimit("topics that a group's patterns fit", MAX_MATCHES, ErrorCode.GROUP_MAX_SIZE_REACHED),
     ),
 )

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from bridge.api import Api, Broker, DeferredResponse, RequestLimit, Session
 from bridge.errors import KafkaError
-from bridge.groups.budget import MOST_PROTOCOLS
+from bridge.groups.budget import MAX_PROTOCOLS
 from bridge.groups.classic.events import Join, Joined
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message, nullable_since, since
@@ -120,7 +120,7 @@ API = Api(
     waits=True,
     limits=(
         RequestLimit("members of a group", "groups.max_size", ErrorCode.GROUP_MAX_SIZE_REACHED),
-        RequestLimit("protocols of a member", MOST_PROTOCOLS, ErrorCode.INVALID_REQUEST),
+        RequestLimit("protocols of a member", MAX_PROTOCOLS, ErrorCode.INVALID_REQUEST),
         RequestLimit("bytes of a member's metadata", "groups.max_member_metadata_bytes", ErrorCode.INVALID_REQUEST),
         RequestLimit(
             "bytes of all members' metadata", "groups.max_metadata_bytes", ErrorCode.COORDINATOR_NOT_AVAILABLE

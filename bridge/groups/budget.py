@@ -11,7 +11,7 @@ from bridge.metrics import GroupMetrics
 _OBJECT_BYTES, _MEMBER_BYTES = 100, 1000
 GROUP_BYTES = 2500
 """Of memory that a group takes without its members, roughly."""
-MOST_PROTOCOLS = 100
+MAX_PROTOCOLS = 100
 """Of one member of a classic group; real ones name one to three."""
 
 
@@ -61,7 +61,7 @@ class MemberSizes:
             self.set(member.id, subscription_bytes(member.topics, member.regex))
 
     def set(self, member_id: str, size: int) -> None:
-        """A member's subscription takes so many bytes now; 0: it has told none, and has what it had."""
+        """A member's subscription takes so many bytes now; 0: it has sent none, and keeps what it had."""
         if size:
             size += _MEMBER_BYTES
             self._budget.add(size - self._sizes.get(member_id, 0))

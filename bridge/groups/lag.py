@@ -15,7 +15,7 @@ from bridge.metrics import GroupMetrics, Lag
 from bridge.storage.topics.topics import Topics
 
 _REFRESH_SECONDS: Final = 5.0
-_MOST_PARTITIONS: Final = 20_000  # series in all, however many partitions the groups read
+_MAX_PARTITIONS: Final = 20_000  # series in all, however many partitions the groups read
 
 
 class CommittedOffsets(Protocol):
@@ -35,22 +35,22 @@ class LagTable:
         store: CommittedOffsets,
         topics: Topics,
         metrics: GroupMetrics,
-        most_groups: int,
+        max_groups: int,
         wall: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
         self._topics = topics
         self._metrics = metrics
-        self._most_groups = most_groups
+        self._max_groups = max_groups
         self._wall = wall
         self._recent: dict[str, None] = {}  # the group that committed last stands last
         self._task: asyncio.Task[None] | None = None
-        if most_groups:
+        if max_groups:
             store.on_stored.append(self._stored)
 
     async def start(self) -> None:
         """Make the numbers from now on."""
-        if self._most_groups:
+        if self._max_groups:
             self._task = asyncio.get_running_loop().create_task(self._keep_refreshing(), name="group lag")
 
     async def close(self) -> None:
@@ -68,7 +68,7 @@ class LagTable:
             if not offsets:
                 self._recent.pop(group_id)
             for (topic, partition), stored in offsets.items():
-                if len(lags) >= _MOST_PARTITIONS:
+                if len(lags) >= _MAX_PARTITIONS:
                     break
                 lags.append(self._lag(group_id, topic, partition, stored.offset, now))
         self._metrics.lags = lags
@@ -91,7 +91,7 @@ class LagTable:
         if key[0] == "offset" and offset is not None:
             self._recent.pop(key[1], None)
             self._recent[key[1]] = None
-            if len(self._recent) > self._most_groups:
+            if len(self._recent) > self._max_groups:
                 self._recent.pop(next(iter(self._recent)))
 
     async def _keep_refreshing(self) -> None:

@@ -5,11 +5,11 @@ subscription named after the group, acknowledged cumulatively up to the last ent
 offset. It goes when the offset is deleted or expires, hence with its group.
 
 A subscription holds what it has not acknowledged, beyond all retention: a group that stops committing holds data until
-it expires. And nobody else may use a subscription of that name: a Pulsar consumer there takes the place of the mirror.
+it expires. And nothing else may use a subscription of that name: a Pulsar consumer there takes the place of the mirror.
 
 The mirror lags: each partition is brought up to date at most every few seconds, with the latest offset. What Pulsar
-refuses is tried again; a mirror that fails holds up no commit. What a killed process leaves behind, the next one mends:
-it shows all offsets anew, and takes away the subscriptions of its mark that have none.
+refuses is tried again; a mirror that fails delays no commit. What a killed process leaves behind, the next one repairs:
+it shows all offsets again, and deletes the subscriptions of its mark that have none.
 """
 
 import asyncio
@@ -32,9 +32,9 @@ from bridge.storage.topics.topics import Topics
 
 _log = log.get("groups.mirror")
 
-_INTERVAL: Final = 2.0
-_AT_ONCE: Final = 4
-_MOST_TRIES: Final = 30
+_INTERVAL_SECONDS: Final = 2.0
+_MAX_CONCURRENT: Final = 4
+_MAX_TRIES: Final = 30
 _MARK: Final = {"kafka.group": "mirror"}
 """The property of our subscriptions, that others of a group's name are left alone."""
 
@@ -80,7 +80,7 @@ class Mirror:
         self._wanted: dict[GroupTopicPartition, int | None] = {}  # the offset to show; None: no subscription
         self._shown: dict[GroupTopicPartition, int] = {}
         self._failures: dict[GroupTopicPartition, int] = {}
-        self._limit = asyncio.Semaphore(_AT_ONCE)
+        self._limit = asyncio.Semaphore(_MAX_CONCURRENT)
         self._task: asyncio.Task[None] | None = None
         if self._pattern is not None:
             store.on_stored.append(self._stored)
@@ -97,7 +97,7 @@ class Mirror:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             try:
-                async with asyncio.timeout(_INTERVAL):
+                async with asyncio.timeout(_INTERVAL_SECONDS):
                     await self.flush()
             except TimeoutError:
                 _log.warning("! mirror left behind", extra={"partitions": len(self._wanted)})
@@ -146,7 +146,7 @@ class Mirror:
 
     async def _keep_flushing(self) -> None:
         while True:
-            await asyncio.sleep(_INTERVAL)
+            await asyncio.sleep(_INTERVAL_SECONDS)
             await self.flush()
 
     async def _bring(self, where: GroupTopicPartition, offset: int | None) -> None:
@@ -165,7 +165,7 @@ class Mirror:
         fields = {"group": group, "topic": topic, "partition": partition, "reason": str(error)}
         _log.warning("! offset not mirrored", extra=fields)
         self._failures[where] = self._failures.get(where, 0) + 1
-        if self._failures[where] < _MOST_TRIES:
+        if self._failures[where] < _MAX_TRIES:
             self._wanted.setdefault(where, offset)
         else:
             del self._failures[where]  # the next commit tries again

@@ -21,7 +21,7 @@ _log = log.get("groups.offsets")
 
 _CHECK_SECONDS: Final = 600.0  # Kafka's offsets.retention.check.interval.ms
 _MINUTE_MS: Final = 60_000
-_GATHERING_SECONDS: Final = 0.5
+_DELETION_DELAY_SECONDS: Final = 0.5
 
 TopicPartition: TypeAlias = tuple[str, int]
 """A topic's name and a partition."""
@@ -77,7 +77,7 @@ class OffsetStore(Protocol):
 
 
 class Committer(NamedTuple):
-    """Who commits: nobody in particular, with generation -1 and no id, where a group has no members."""
+    """The member that commits; without an id and with generation -1 where a group has no members."""
 
     id: str = ""
     instance_id: str | None = None
@@ -151,7 +151,7 @@ class Offsets:
     async def fetch(self, group_id: str) -> dict[TopicPartition, StoredOffset]:
         """The committed offsets of a group, none if there is no such group.
 
-        Those of topics that were deleted are left out, also where nobody told us: as on Kafka they are gone.
+        Those of topics that were deleted are left out, also where no deletion was noticed: as on Kafka they are gone.
         """
         offsets = (await self._store.load(group_id)).offsets
         ids = await self._ids({name for name, _ in offsets})
@@ -189,7 +189,7 @@ class Offsets:
 
     async def _check_maybe_deleted(self) -> None:
         while self._maybe_deleted:
-            await asyncio.sleep(_GATHERING_SECONDS)  # deletions seldom come alone, and all groups are looked at
+            await asyncio.sleep(_DELETION_DELAY_SECONDS)  # deletions seldom come alone, and all groups are looked at
             names, self._maybe_deleted = self._maybe_deleted, set()
             try:
                 await self._forget_stale(await self._ids(names))
@@ -310,7 +310,7 @@ class Offsets:
         return {**known, **await gathered_for(names - known.keys(), self._id)}
 
     async def _id(self, name: str) -> str | None:
-        """The id of the topic of this name; None where there is none, empty where nobody can say."""
+        """The id of the topic of this name; None where there is none, empty where it is not known."""
         try:
             topic = self._topics.cached(name) or await self._topics.get(name)
         except KafkaError:

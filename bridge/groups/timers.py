@@ -1,8 +1,8 @@
 """One timer of the event loop for the deadlines of all groups.
 
 A deadline is in the heap at most once as it counts; setting it earlier leaves the later entry behind, which is passed
-over when its time comes. Moving it away costs nothing: who is woken too early sets it again. So a heartbeat, which only
-moves deadlines away, never comes here.
+over when its time comes. Moving it away costs nothing: an alarm that is woken too early is set again. So a heartbeat,
+which only moves deadlines away, never comes here.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ class Timers(Generic[A]):
             self._arm()
 
     def close(self) -> None:
-        """Wake nobody any more."""
+        """Wake no alarm any more."""
         self._heap.clear()
         if self._handle is not None:
             self._handle.cancel()

@@ -13,7 +13,7 @@ from typing import TypeVar
 from bridge import log
 from bridge.config import GroupSettings
 from bridge.errors import KafkaError
-from bridge.groups.budget import GROUP_BYTES, MOST_PROTOCOLS, MetadataBudget
+from bridge.groups.budget import GROUP_BYTES, MAX_PROTOCOLS, MetadataBudget
 from bridge.groups.classic import records as metadata
 from bridge.groups.classic import subscription
 from bridge.groups.classic.events import Answer, ClassicGroupState, GroupConfig, Join, Joined, Leave, Save, Sync, Synced
@@ -87,8 +87,8 @@ class ClassicGroups:
         settings = self._settings
         if not settings.min_session_timeout_ms <= request.session_timeout_ms <= settings.max_session_timeout_ms:
             raise KafkaError(ErrorCode.INVALID_SESSION_TIMEOUT)
-        if len(request.protocols) > MOST_PROTOCOLS:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"a member may name {MOST_PROTOCOLS} protocols")
+        if len(request.protocols) > MAX_PROTOCOLS:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"a member may name {MAX_PROTOCOLS} protocols")
         self._budget.check(metadata_bytes(request.protocols))
 
     def check_sync(self, request: Sync) -> None:

@@ -29,7 +29,7 @@ class GroupConfig:
     new_member_timeout: float = 300.0
     """How long the join of a member that does not know its id yet may be held (NewMemberJoinTimeout)."""
     retry: float = 1.0
-    """The least time until a rebalance that nobody has joined is tried again, and one that could not be stored."""
+    """The least time until a rebalance that no member has joined is tried again, and one that could not be stored."""
     longest_retry: float = 16.0
     """The time until then doubles with each that could not be stored, up to this."""
     max_size: int = 2**31 - 1

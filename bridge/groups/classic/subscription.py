@@ -33,7 +33,7 @@ def topics(metadata: bytes) -> frozenset[str] | None:
 
 
 def of_group(group: ClassicGroup) -> frozenset[str] | None:
-    """The topics that the members of a stable group of consumers subscribe to; None: nobody can tell."""
+    """The topics that the members of a stable group of consumers subscribe to; None: not known."""
     if group.protocol_type != CONSUMER or group.state is not ClassicGroupState.STABLE:
         return None
     found: frozenset[str] = frozenset()

@@ -52,7 +52,7 @@ def by_range(members: Mapping[str, Subscriber], topics: Mapping[str, TopicFacts]
 
 
 def uniformly(members: Mapping[str, Subscriber], topics: Mapping[str, TopicFacts]) -> dict[str, Assignment]:
-    """Everybody keeps what they had; the rest goes to those who have least; then the fullest give to the emptiest."""
+    """Members keep what they had; the rest goes to those with least; then the fullest give to the emptiest."""
     return _Uniform(members, topics).assign()
 
 

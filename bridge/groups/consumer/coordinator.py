@@ -195,7 +195,7 @@ class ConsumerGroups:
         return loaded
 
     async def _look(self, loaded: LoadedConsumerGroup, request: Heartbeat, subscribes: bool) -> View | None:
-        """The group's topics as they are now; None: nobody can say, and nobody needs to know."""
+        """The group's topics as they are now; None: not known, and not needed."""
         loaded.looked_at = self._clock.time()
         try:
             return await self._catalogue.view(*loaded.group.wanted(request), fresh=subscribes)
@@ -306,7 +306,7 @@ class ConsumerGroups:
             self._drop(loaded, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
     def _drop_if_never_joined(self, loaded: LoadedConsumerGroup) -> None:
-        """Nobody has joined after all."""
+        """No member has joined after all."""
         if not (loaded.group.snapshot.epoch or loaded.stored.epoch or loaded.writing):
             self._drop(loaded, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
@@ -338,4 +338,4 @@ def _refuse(waiting: list[_Waiting], error: ErrorCode) -> None:
     for answer, _ in waiting:
         if not answer.done():
             answer.set_exception(KafkaError(error, "the group could not be stored"))
-            answer.exception()  # nobody need wait for it
+            answer.exception()  # read here: its client may have gone

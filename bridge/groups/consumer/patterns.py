@@ -1,6 +1,6 @@
-"""What the patterns of all groups fit: of each pattern, a name is matched once.
+"""Which topics match the patterns of all groups: each name is matched once with each pattern.
 
-RE2 runs in a thread, for it can take long, and gives up the GIL meanwhile. The thread's time is given out in slices, in
+RE2 runs in a thread, for it can take long, and releases the GIL meanwhile. The thread's time is given out in slices, in
 turns: an expensive pattern does not keep out those of other groups.
 """
 
@@ -19,39 +19,39 @@ from bridge.worker_threads import WorkerThreads
 
 Compile: TypeAlias = Callable[[str], Callable[[str], bool]]
 
-MOST_NAMES: Final = 100_000
+MAX_MATCHES: Final = 100_000
 """That the patterns of one group may fit, counted for each pattern: what they fit is stored in one record."""
-_MOST_BYTES: Final = 64 * 1024 * 1024
+_MAX_BYTES: Final = 64 * 1024 * 1024
 _ENTRY_BYTES: Final = 400
 _SLICE: Final = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class _Fit:
+class _Matches:
     """The names that a pattern fits, of those that a list had."""
 
     names: frozenset[str] = frozenset()
     listing: int = 0
 
 
-_UNMATCHED: Final = _Fit()
+_UNMATCHED: Final = _Matches()
 
 
 class Patterns:
     """Those of this node's groups. What each fits is kept while there is room, the least recently used goes first."""
 
-    def __init__(self, compile_: Compile = compiled, most_bytes: int = _MOST_BYTES) -> None:
+    def __init__(self, compile_: Compile = compiled, max_bytes: int = _MAX_BYTES) -> None:
         self._compile = compile_
-        self._most_bytes = most_bytes
+        self._max_bytes = max_bytes
         self._here: frozenset[str] = frozenset()
         self._came: dict[str, int] = {}  # with which list each of them came, the last ones last
         self._listing = 0
-        self._kept: OrderedDict[str, _Fit] = OrderedDict()
+        self._kept: OrderedDict[str, _Matches] = OrderedDict()
         self._bytes = 0
         self._thread = WorkerThreads(1)
 
-    def names_are(self, names: Collection[str]) -> None:
-        """All names there are now."""
+    def set_names(self, names: Collection[str]) -> None:
+        """All topics there are now."""
         before, here = self._here, frozenset(names)
         added = here - before
         stayed = len(here) - len(added)
@@ -77,10 +77,10 @@ class Patterns:
             if fit is not _UNMATCHED:
                 self._kept.move_to_end(pattern)
         behind = {pattern: fit for pattern, fit in found.items() if fit.listing != now}
-        done: list[tuple[str, _Fit]] = []
+        done: list[tuple[str, _Matches]] = []
         came = {since: self._came_after(since) for since in {fit.listing for fit in behind.values()}}
         work = _match(self._compile, behind, came, self._here, now, done)
-        _check_room(found)
+        _check_count(found)
         more = bool(behind)
         while more:
             more = await self._thread.run(_some, work)
@@ -88,7 +88,7 @@ class Patterns:
                 found[pattern] = fit
                 self._keep(pattern, fit)
             done.clear()
-            _check_room(found)
+            _check_count(found)
         return {pattern: fit.names for pattern, fit in found.items()}
 
     def _came_after(self, number: int) -> Collection[str]:
@@ -97,7 +97,7 @@ class Patterns:
             return self._here
         return list(takewhile(lambda name: self._came[name] > number, reversed(self._came)))
 
-    def _keep(self, pattern: str, fit: _Fit) -> None:
+    def _keep(self, pattern: str, fit: _Matches) -> None:
         before = self._kept.get(pattern)
         if before is not None:
             if before.listing >= fit.listing:
@@ -106,17 +106,17 @@ class Patterns:
         self._kept[pattern] = fit
         self._kept.move_to_end(pattern)
         self._bytes += _size(pattern, fit)
-        while self._bytes > self._most_bytes:
+        while self._bytes > self._max_bytes:
             self._bytes -= _size(*self._kept.popitem(last=False))
 
 
 def _match(
     compile_: Compile,
-    behind: dict[str, _Fit],
+    behind: dict[str, _Matches],
     came: dict[int, Collection[str]],
     here: frozenset[str],
     now: int,
-    done: list[tuple[str, _Fit]],
+    done: list[tuple[str, _Matches]],
 ) -> Iterator[None]:
     """Bring fits up to the list `now`, in small pieces; it goes on in a thread."""
     for pattern, fit in behind.items():
@@ -129,7 +129,7 @@ def _match(
         names = fit.names
         if new or not names <= here:
             names = names & here | new
-        done.append((pattern, _Fit(names, now)))
+        done.append((pattern, _Matches(names, now)))
         yield
 
 
@@ -139,11 +139,11 @@ def _some(work: Iterator[None]) -> bool:
     return any(monotonic() > until for _ in work)
 
 
-def _size(pattern: str, fit: _Fit) -> int:
+def _size(pattern: str, fit: _Matches) -> int:
     return _ENTRY_BYTES + len(pattern) + sys.getsizeof(fit.names)
 
 
-def _check_room(found: dict[str, _Fit]) -> None:
-    if sum(len(fit.names) for fit in found.values()) > MOST_NAMES:
-        text = f"The patterns of the consumer group fit more than {MOST_NAMES} topics, counted for each pattern."
+def _check_count(found: dict[str, _Matches]) -> None:
+    if sum(len(fit.names) for fit in found.values()) > MAX_MATCHES:
+        text = f"The patterns of the consumer group fit more than {MAX_MATCHES} topics, counted for each pattern."
         raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED, text)

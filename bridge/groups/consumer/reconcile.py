@@ -7,7 +7,7 @@
 | UNRELEASED | at each heartbeat                                             | the next step                           |
 
 The next step: what is not in the target must be given back first (UNREVOKED, the epoch stays). Then the member gets
-what nobody else has any more, and the target's epoch: UNRELEASED while others have yet to give back the rest, else
+what no other member has any more, and the target's epoch: UNRELEASED while others have yet to give back the rest, else
 STABLE.
 """
 

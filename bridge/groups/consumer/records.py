@@ -113,7 +113,8 @@ def decode(stored: StoredGroup) -> tuple[GroupSnapshot, int]:
 def _mended(snapshot: GroupSnapshot) -> GroupSnapshot:
     """A change of very many members takes several entries, and may have been cut off between them.
 
-    Nobody was told of it. Members that would have the same partition begin anew; overlapping targets are made again.
+    No member was told of it. Members that would have the same partition begin again; overlapping
+    targets are made again.
     """
     unconfirmed = _sharing({one: [member.assigned, member.revoking] for one, member in snapshot.members.items()})
     if not unconfirmed and not _sharing({one: [target] for one, target in snapshot.targets.items()}):

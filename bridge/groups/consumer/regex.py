@@ -13,9 +13,9 @@ from typing import Final
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 
-LONGEST: Final = 4096
+MAX_PATTERN_LENGTH: Final = 4096
 """Characters of a pattern."""
-_MOST_MEMORY: Final = 256 * 1024
+_MAX_COMPILED_BYTES: Final = 256 * 1024
 """Of one pattern: a list of topics of the longest pattern's length needs 200 KiB."""
 _COUNTED: Final = re.compile(r"(?<!\\x)\{(\d+)(?:,(\d*))?\}", re.ASCII)
 _ANY_CASE: Final = re.compile(r"\(\?[a-zA-Z]*i")
@@ -25,16 +25,16 @@ _ANY_CASE: Final = re.compile(r"\(\?[a-zA-Z]*i")
 def compiled(pattern: str) -> Callable[[str], bool]:
     """Whether the pattern fits a name as a whole; KafkaError(INVALID_REGULAR_EXPRESSION) where it is none.
 
-    A name may take 20 ms; RE2 gives up the GIL meanwhile. It does not while it compiles: that is bounded to 5 ms.
+    A name may take 20 ms; RE2 releases the GIL meanwhile. It does not while it compiles: that is bounded to 5 ms.
     """
-    if len(pattern) > LONGEST:
-        raise _refused(pattern, f"it is longer than {LONGEST} characters")
-    if _length(pattern) > LONGEST:
+    if len(pattern) > MAX_PATTERN_LENGTH:
+        raise _refused(pattern, f"it is longer than {MAX_PATTERN_LENGTH} characters")
+    if _length(pattern) > MAX_PATTERN_LENGTH:
         raise _refused(pattern, "it takes too long to compile")
     import re2  # no start needs it
 
     options = re2.Options()
-    options.max_mem = _MOST_MEMORY
+    options.max_mem = _MAX_COMPILED_BYTES
     options.log_errors = False
     options.never_capture = True
     try:

@@ -13,12 +13,12 @@ Rules (Kafka's GroupMetadataManager and ConsumerGroup, KIP-848, KIP-1082):
 
 1. A member chooses its id and joins with epoch 0. That is taken from a known member as well, where Kafka 4.1 fences it
    (later ones do not): a fenced member would be kept out until its session is over.
-2. Whatever changes what anybody subscribes to, or the topics subscribed to, raises the group epoch; so does a member
+2. Any change of what a member subscribes to, or of the topics subscribed to, raises the group epoch; so does a member
    that goes. A group epoch ahead of the assignment's makes the next heartbeat compute a new target, for all members.
 3. Any other epoch than the member's fences it, but for the one before, if the member has nothing that it should not
    have: the answer with the new epoch may have been lost.
 4. A static member (KIP-345) that goes with −2 keeps its partitions until it comes back under another id, or its session
-   is over. While it is there nobody else can be that instance: UNRELEASED_INSTANCE_ID.
+   is over. While it is there no other member can be that instance: UNRELEASED_INSTANCE_ID.
 5. A member whose session is over is removed; so is one that does not give partitions back within its rebalance timeout.
 """
 
@@ -199,7 +199,7 @@ class ConsumerGroup:
             self._keep_time(now)  # a static member has been replaced
 
     def _keep_time(self, now: float) -> None:
-        """Every member has a session, those who revoke a time to do so, nobody else has."""
+        """Every member has a session, those that revoke a time to do so, no others."""
         members = self.snapshot.members
         session = now + self._limits.session_timeout
         self._sessions = {one: self._sessions.get(one, session) for one in members}

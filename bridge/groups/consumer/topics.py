@@ -46,7 +46,7 @@ class Catalogue:
         await self._patterns.check(pattern)
 
     async def view(self, names: Collection[str], patterns: Collection[str], fresh: bool) -> View:
-        """The topics of these names and patterns; `fresh`: also those made a moment ago. KafkaError: nobody can say."""
+        """The topics of these names and patterns; `fresh`: also those made a moment ago. KafkaError: not known."""
         resolved: dict[str, frozenset[str]] = {}
         if patterns:
             await self._look(fresh)
@@ -74,5 +74,5 @@ class Catalogue:
             await asyncio.shield(self._listing)
 
     async def _list(self) -> None:
-        self._patterns.names_are(await self._topics.names())
+        self._patterns.set_names(await self._topics.names())
         self._names_at = asyncio.get_running_loop().time()

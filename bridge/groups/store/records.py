@@ -92,7 +92,7 @@ def decode_key(text: str) -> Key | None:
 
 
 def encode_offset(stored: StoredOffset, committed_at_ms: int | None = None, topic_id: str = "") -> bytes:
-    """The value of a committed offset, whose time and topic id may be given anew."""
+    """The value of a committed offset, whose time and topic id may be replaced."""
     # by hand, for each commit has one: json's encoder takes a tenth of a commit's time
     more = f',"x":{stored.expires_at_ms}' if stored.expires_at_ms >= 0 else ""
     if topic_id or stored.topic_id:

@@ -1,4 +1,4 @@
-"""What both kinds of groups ask of the store, and what members are told when it cannot."""
+"""What both coordinators ask of the store, and what members are told when it fails."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping

@@ -1,4 +1,4 @@
-"""The shell of the groups: futures, timers, the store, the end of the process."""
+"""Groups of the classic protocol: held requests, timers, the store, the end of the process."""
 
 import asyncio
 import logging
@@ -8,7 +8,7 @@ import pytest
 from bridge.errors import KafkaError
 from bridge.groups.classic import records as metadata
 from bridge.groups.classic.events import ClassicGroupState, Leave
-from bridge.groups.store.records import StoredOffset, encode_offset, group_key, offset_key
+from bridge.groups.store.records import StoredOffset, encode_offset, offset_key
 from bridge.kafka.error_codes import ErrorCode
 from tests.groups.classic.bench import Bench
 from tests.groups.clock import settle
@@ -48,37 +48,6 @@ async def test_members_go_on_after_a_restart() -> None:
     await bench.groups.check_commit("g", member, None, 1, 8)
     assert (await bench.sync(member)).result().assignment == b"mine"
     assert await bench.heartbeat(member, 2) is ErrorCode.ILLEGAL_GENERATION
-
-
-async def test_stored_members_that_are_gone_are_found_out_though_nobody_asks() -> None:
-    bench = Bench()
-    await bench.formed()
-    bench = bench.restarted()
-    bench.groups.start()
-    await settle()
-    assert bench.metrics.loaded.value == 1
-    await bench.clock.advance(10)
-    assert await bench.state() is ClassicGroupState.EMPTY
-    assert metadata.decode(bench.store.stored["g"].metadata or b"").members == ()
-    await bench.groups.close()
-
-
-async def test_resuming_waits_for_the_store_and_leaves_out_what_it_cannot_read() -> None:
-    bench = Bench()
-    await bench.store.write("bad", {group_key("bad"): b"?"})
-    await bench.formed()
-    bench = bench.restarted()
-    bench.store.refuses = KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-    bench.groups.start()
-    await settle()
-    bench.store.refuses = None
-    assert len(bench.groups._classic.loaded) == 0
-    await bench.clock.advance(1)
-    assert bench.metrics.loaded.value == 1
-    with pytest.raises(KafkaError) as raised:
-        await bench.groups.classic_group("bad")
-    assert code_of(raised) == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    await bench.groups.close()
 
 
 async def test_sessions_end_by_the_timers() -> None:
@@ -212,20 +181,6 @@ async def test_an_answer_that_nobody_waits_for_is_dropped() -> None:
     (await bench.join()).cancel()
     await bench.clock.advance(0.1)
     assert await bench.state() is ClassicGroupState.COMPLETING
-
-
-async def test_all_groups_are_seen_also_those_not_in_memory() -> None:
-    bench = Bench()
-    await bench.formed()
-    await bench.store.write("simple", {offset_key("simple", "t", 0): encode_offset(StoredOffset(1))})
-    bench = bench.restarted()
-    await bench.join(group_id="new")
-    assert sorted((one.id, one.state.value) for one in await bench.groups.classic_groups()) == [
-        ("g", "Stable"),
-        ("new", "PreparingRebalance"),
-        ("simple", "Empty"),
-    ]
-    assert bench.metrics.loaded.value == 2
 
 
 async def test_a_deleted_group_is_gone_only_when_that_is_stored() -> None:

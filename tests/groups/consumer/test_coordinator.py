@@ -1,79 +1,20 @@
-"""The shell of groups of the new consumer protocol: answers that wait, topics, kinds of groups, the end."""
+"""Groups of the consumer protocol: answers that wait, topics, the store, the end of the process."""
 
 import asyncio
 import logging
-from typing import Any
 
 import pytest
 
-from bridge.config import Settings
 from bridge.errors import KafkaError
-from bridge.groups.classic.events import ClassicGroupState, Join, Leave
 from bridge.groups.consumer import patterns as consumer_patterns
-from bridge.groups.consumer.model import Assignment, ConsumerGroupState
-from bridge.groups.consumer.state import Heartbeat, HeartbeatAnswer
-from bridge.groups.coordinator import GroupCoordinator
-from bridge.groups.store.records import StoredOffset, encode_offset, group_key, member_key, offset_key
+from bridge.groups.consumer.model import ConsumerGroupState
+from bridge.groups.store.records import StoredOffset, encode_offset, group_key, offset_key
 from bridge.kafka.error_codes import ErrorCode
-from bridge.metrics import GroupMetrics
-from tests.groups.clock import FakeClock, settle
+from tests.groups.clock import settle
+from tests.groups.consumer.bench import Bench, error_code
 from tests.groups.fake_topics import FakeTopics
-from tests.groups.store.fake_store import FakeStore
 
 UNAVAILABLE = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-
-
-class Bench:
-    """One node; `restarted` is the next process on the same store and topics."""
-
-    def __init__(self, store: FakeStore | None = None, topics: FakeTopics | None = None) -> None:
-        self.store = store or FakeStore()
-        self.topics = topics or FakeTopics(t=4)
-        self.clock = FakeClock()
-        self.metrics = GroupMetrics()
-        self.groups = GroupCoordinator(
-            self.store, Settings().groups, self.metrics, self.topics, self.clock, wall=lambda: 77.0
-        )
-
-    def restarted(self) -> "Bench":
-        self.store.on_lost.clear()
-        return Bench(self.store, self.topics)
-
-    async def send(self, member: str, epoch: int, group: str = "g", **fields: Any) -> "asyncio.Future[HeartbeatAnswer]":
-        return await self.groups.consumer_heartbeat(group, Heartbeat(member, epoch, **fields))
-
-    async def join(
-        self, member: str = "m", topics: str | None = "t", **fields: Any
-    ) -> "asyncio.Future[HeartbeatAnswer]":
-        owned: Assignment = {}
-        whole = {"rebalance_timeout_ms": 60_000, "topics": frozenset(topics or ()), "owned": owned, **fields}
-        return await self.send(member, 0, **whole)
-
-    async def joined(self, member: str = "m", **fields: Any) -> HeartbeatAnswer:
-        return await asyncio.wait_for(await self.join(member, **fields), 1)
-
-    async def beat(self, member: str, epoch: int, **fields: Any) -> HeartbeatAnswer:
-        return await asyncio.wait_for(await self.send(member, epoch, **fields), 1)
-
-    async def state(self, group: str = "g") -> ConsumerGroupState | None:
-        snapshot = await self.groups.consumer_snapshot(group)
-        return None if snapshot is None else snapshot.state
-
-    async def classic_join(self, member: str = "") -> ErrorCode:
-        join = Join(member, "c1", None, "client", "/127.0.0.1", 10_000, 60_000, "consumer", (("range", b""),), False)
-        answer = await self.groups.join("g", join)
-        await self.clock.advance(0.2)
-        return answer.result().error
-
-
-async def _code(work: Any) -> int:
-    try:
-        result = await work
-        if isinstance(result, asyncio.Future):
-            await result
-    except KafkaError as error:
-        return error.code
-    return 0
 
 
 async def test_an_answer_waits_until_it_is_stored() -> None:
@@ -132,28 +73,16 @@ async def test_members_go_on_after_a_restart() -> None:
     bench = bench.restarted()
     assert (await bench.beat("m", 1)).epoch == 1
     assert (await bench.beat("m", 1, owned=beat.assignment)).epoch == 1
-    assert await _code(bench.send("m", 2)) == ErrorCode.FENCED_MEMBER_EPOCH
-
-
-async def test_stored_members_that_are_gone_are_found_out_though_nobody_asks() -> None:
-    bench = Bench()
-    await bench.joined()
-    bench = bench.restarted()
-    bench.groups.start()
-    await settle()
-    await bench.clock.advance(45)
-    assert await bench.state() is ConsumerGroupState.EMPTY
-    assert bench.store.stored["g"].members == {}
-    await bench.groups.close()
+    assert await error_code(bench.send("m", 2)) == ErrorCode.FENCED_MEMBER_EPOCH
 
 
 async def test_a_failed_write_takes_back_what_happened() -> None:
     bench = Bench()
     await bench.joined()
     bench.store.fails = UNAVAILABLE
-    assert await _code(bench.join("n")) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert await error_code(bench.join("n")) == ErrorCode.COORDINATOR_NOT_AVAILABLE
     bench.store.fails = None
-    assert await _code(bench.send("n", 2)) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert await error_code(bench.send("n", 2)) == ErrorCode.UNKNOWN_MEMBER_ID
     assert (await bench.beat("m", 1)).assignment is None
     assert (await bench.joined("o")).epoch == 2
 
@@ -167,7 +96,7 @@ async def test_a_failed_write_that_was_stored_after_all_is_undone_by_the_next() 
     (records, done), bench.store.held_back = bench.store.held_back[0], None
     done.set_exception(UNAVAILABLE)
     await settle()
-    assert await _code(join) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert await error_code(join) == ErrorCode.COORDINATOR_NOT_AVAILABLE
     for key, value in records.items():  # it comes late
         bench.store._put(key, value)
     assert bench.store.stored["g"].members.keys() == {"m", "n"}
@@ -181,15 +110,15 @@ async def test_a_failed_write_that_was_stored_after_all_is_undone_by_the_next() 
 async def test_what_fails_at_once_leaves_nothing_behind() -> None:
     bench = Bench()
     bench.topics.refuses = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
-    assert await _code(bench.join()) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert await error_code(bench.join()) == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert bench.metrics.loaded.value == 0
     bench.topics.refuses = None
     bench.store.fails = UNAVAILABLE
-    assert await _code(bench.join()) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert await error_code(bench.join()) == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert bench.metrics.loaded.value == 0
-    assert await _code(bench.join(regex="(")) == ErrorCode.INVALID_REGULAR_EXPRESSION
-    assert await _code(bench.send("m", 1)) == ErrorCode.GROUP_ID_NOT_FOUND
-    assert await _code(bench.send("m", -1)) == ErrorCode.GROUP_ID_NOT_FOUND
+    assert await error_code(bench.join(regex="(")) == ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert await error_code(bench.send("m", 1)) == ErrorCode.GROUP_ID_NOT_FOUND
+    assert await error_code(bench.send("m", -1)) == ErrorCode.GROUP_ID_NOT_FOUND
 
 
 async def test_topics_are_looked_at_again_after_a_while() -> None:
@@ -234,10 +163,10 @@ async def test_a_look_that_takes_long_keeps_no_other_member_waiting() -> None:
 
 
 async def test_a_group_whose_patterns_fit_too_many_topics_takes_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consumer_patterns, "MOST_NAMES", 2)
+    monkeypatch.setattr(consumer_patterns, "MAX_MATCHES", 2)
     bench = Bench(topics=FakeTopics(t=1, u=1))
     await bench.joined("m", topics=None, regex=".")
-    assert await _code(bench.join("n", topics=None, regex=".+")) == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert await error_code(bench.join("n", topics=None, regex=".+")) == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert (await bench.joined("o", topics=None, regex=".")).epoch == 2
 
 
@@ -250,7 +179,7 @@ async def test_sessions_end_by_the_timers(caplog: pytest.LogCaptureFixture) -> N
     with caplog.at_level(logging.INFO):
         await bench.clock.advance(46)
     assert await bench.state() is ConsumerGroupState.EMPTY
-    assert await _code(bench.send("m", 1)) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert await error_code(bench.send("m", 1)) == ErrorCode.UNKNOWN_MEMBER_ID
     assert [one.__dict__["fields"]["reason"] for one in caplog.records if one.message == "= member removed"] == [
         "its session is over"
     ]
@@ -274,11 +203,11 @@ async def test_a_lost_slot_lets_its_groups_go() -> None:
     join = await bench.join("n")
     late = await bench.join("o")
     bench.store.lose()
-    assert await _code(late) == ErrorCode.NOT_COORDINATOR
+    assert await error_code(late) == ErrorCode.NOT_COORDINATOR
     assert bench.metrics.loaded.value == 0
     for _, done in bench.store.held_back:
         done.set_exception(KafkaError(ErrorCode.NOT_COORDINATOR))
-    assert await _code(join) == ErrorCode.NOT_COORDINATOR
+    assert await error_code(join) == ErrorCode.NOT_COORDINATOR
     await settle()
     assert bench.metrics.loaded.value == 0
 
@@ -290,8 +219,8 @@ async def test_nothing_is_answered_when_the_process_stops() -> None:
     await bench.join("n")
     late = await bench.join("o")
     bench.groups.stop()
-    assert await _code(late) == ErrorCode.NOT_COORDINATOR
-    assert await _code(bench.send("m", 1)) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert await error_code(late) == ErrorCode.NOT_COORDINATOR
+    assert await error_code(bench.send("m", 1)) == ErrorCode.COORDINATOR_NOT_AVAILABLE
     closing = asyncio.ensure_future(bench.groups.close())
     await settle()
     assert not closing.done()
@@ -302,60 +231,11 @@ async def test_nothing_is_answered_when_the_process_stops() -> None:
 # ---- kinds of groups -------------------------------------------------------------------------------------------------
 
 
-async def test_a_classic_group_with_members_stays_one() -> None:
-    bench = Bench()
-    assert await bench.classic_join() == 0
-    assert await _code(bench.join()) == ErrorCode.GROUP_ID_NOT_FOUND
-    assert await _code(bench.send("m", 1)) == ErrorCode.GROUP_ID_NOT_FOUND
-
-
-async def test_a_consumer_group_with_members_stays_one() -> None:
-    bench = Bench()
-    await bench.joined()
-    assert await _code(bench.classic_join()) == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    assert await _code(bench.restarted().classic_join()) == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    assert await _code(bench.classic_join("c1")) == ErrorCode.UNKNOWN_MEMBER_ID
-    assert await bench.groups.heartbeat("g", "m", None, 1) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert await bench.groups.classic_group("g") is None
-    assert await bench.groups.classic_groups() == []
-    assert await bench.groups.consumer_groups() == [("g", ConsumerGroupState.STABLE)]
-
-
-@pytest.mark.parametrize("restarts", [False, True])
-async def test_an_empty_group_becomes_of_the_other_kind_and_keeps_its_offsets(restarts: bool) -> None:
-    bench = Bench()
-    assert await bench.classic_join() == 0
-    await bench.store.write("g", {offset_key("g", "t", 0): encode_offset(StoredOffset(5))})
-    await bench.groups.leave("g", [Leave("c1")])
-    await settle()
-    bench = bench.restarted() if restarts else bench
-    assert (await bench.joined()).epoch == 1
-    assert await bench.groups.classic_group("g") is None
-    await bench.beat("m", -1)
-    bench = bench.restarted() if restarts else bench
-    assert await bench.classic_join() == 0
-    group = await bench.groups.classic_group("g")
-    assert group is not None
-    assert group.state is ClassicGroupState.COMPLETING
-    assert await bench.state() is None
-    assert bench.store.stored["g"].offsets == {("t", 0): StoredOffset(5)}
-    assert await _code(bench.join()) == ErrorCode.GROUP_ID_NOT_FOUND
-
-
-async def test_a_group_that_only_has_offsets_can_be_joined() -> None:
-    bench = Bench()
-    await bench.store.write("g", {offset_key("g", "t", 0): encode_offset(StoredOffset(5))})
-    await bench.store.write("g", {member_key("g", "ghost"): b"?"})
-    assert (await bench.joined()).epoch == 1
-    assert bench.store.stored["g"].members.keys() == {"m"}
-    assert bench.store.stored["g"].offsets == {("t", 0): StoredOffset(5)}
-
-
 async def test_a_group_that_cannot_be_read_is_not_available() -> None:
     bench = Bench()
     await bench.store.write("g", {group_key("g"): b'{"v":2,?'})
-    assert await _code(bench.join()) == ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert await _code(bench.classic_join()) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert await error_code(bench.join()) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert await error_code(bench.classic_join()) == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 # ---- what others ask -------------------------------------------------------------------------------------------------
@@ -365,13 +245,13 @@ async def test_commits_and_fetches_are_checked() -> None:
     bench = Bench()
     await bench.joined()
     groups = bench.groups
-    assert await _code(groups.check_commit("g", "m", None, 1, 9)) == 0
-    assert await _code(groups.check_commit("g", "m", None, 2, 9)) == ErrorCode.STALE_MEMBER_EPOCH
-    assert await _code(groups.check_commit("g", "m", None, 1, 8)) == ErrorCode.UNSUPPORTED_VERSION
-    assert await _code(groups.check_commit("g", "", None, -1, 9)) == ErrorCode.UNKNOWN_MEMBER_ID
-    assert await _code(groups.check_fetch("g", "m", 1)) == 0
-    assert await _code(groups.check_fetch("g", "m", 0)) == ErrorCode.STALE_MEMBER_EPOCH
-    assert await _code(groups.check_fetch("nothing", "m", 0)) == 0
+    assert await error_code(groups.check_commit("g", "m", None, 1, 9)) == 0
+    assert await error_code(groups.check_commit("g", "m", None, 2, 9)) == ErrorCode.STALE_MEMBER_EPOCH
+    assert await error_code(groups.check_commit("g", "m", None, 1, 8)) == ErrorCode.UNSUPPORTED_VERSION
+    assert await error_code(groups.check_commit("g", "", None, -1, 9)) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert await error_code(groups.check_fetch("g", "m", 1)) == 0
+    assert await error_code(groups.check_fetch("g", "m", 0)) == ErrorCode.STALE_MEMBER_EPOCH
+    assert await error_code(groups.check_fetch("nothing", "m", 0)) == 0
 
 
 async def test_what_keeps_offsets() -> None:
@@ -391,13 +271,13 @@ async def test_a_group_without_members_is_deleted_with_its_offsets() -> None:
     bench = Bench()
     await bench.joined()
     await bench.store.write("g", {offset_key("g", "t", 0): encode_offset(StoredOffset(5))})
-    assert await _code(bench.groups.delete("g")) == ErrorCode.NON_EMPTY_GROUP
+    assert await error_code(bench.groups.delete("g")) == ErrorCode.NON_EMPTY_GROUP
     await bench.groups.forget("g")
     assert await bench.state() is ConsumerGroupState.STABLE
     await bench.beat("m", -1)
     await bench.groups.delete("g")
     assert bench.store.stored == {}
-    assert await _code(bench.groups.delete("g")) == ErrorCode.GROUP_ID_NOT_FOUND
+    assert await error_code(bench.groups.delete("g")) == ErrorCode.GROUP_ID_NOT_FOUND
     await bench.joined()
     await bench.beat("m", -1)
     await bench.groups.forget("g")
@@ -419,11 +299,3 @@ async def test_a_member_that_joins_while_its_group_is_deleted_stays() -> None:
     group = await bench.restarted().groups.consumer_snapshot("g")
     assert group is not None
     assert (group.epoch, list(group.members)) == (3, ["n"])
-
-
-async def test_administrators_remove_members() -> None:
-    bench = Bench()
-    await bench.joined(instance_id="i")
-    assert await bench.groups.leave("g", [Leave("x"), Leave("", "i")]) == [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.NONE]
-    assert await bench.state() is ConsumerGroupState.EMPTY
-    assert await bench.groups.leave("nothing", [Leave("x")]) == [ErrorCode.UNKNOWN_MEMBER_ID]

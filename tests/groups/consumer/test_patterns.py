@@ -32,15 +32,15 @@ class Matcher:
 async def test_a_name_is_matched_once_a_pattern() -> None:
     matcher = Matcher()
     patterns = Patterns(matcher)
-    patterns.names_are(["ta", "tb", "u"])
+    patterns.set_names(["ta", "tb", "u"])
     wanted = {"t.*": {"ta", "tb"}, "(a+)+b": set()}
     for _ in range(3):
         assert await patterns.fits(wanted) == wanted
-    patterns.names_are(["ta", "tb", "u"])
+    patterns.set_names(["ta", "tb", "u"])
     assert await patterns.fits(wanted) == wanted
-    patterns.names_are(["ta", "tb", "u", "tc"])
+    patterns.set_names(["ta", "tb", "u", "tc"])
     assert await patterns.fits(["t.*"]) == {"t.*": {"ta", "tb", "tc"}}
-    patterns.names_are(["ta", "tb", "u", "tc", "td"])
+    patterns.set_names(["ta", "tb", "u", "tc", "td"])
     assert await patterns.fits(wanted) == {"t.*": {"ta", "tb", "tc", "td"}, "(a+)+b": set()}
     assert set(matcher.asked.values()) == {1}
     assert len(matcher.asked) == 2 * 5
@@ -49,27 +49,27 @@ async def test_a_name_is_matched_once_a_pattern() -> None:
 async def test_names_that_are_gone_are_dropped_and_matched_again_if_they_come_back() -> None:
     matcher = Matcher()
     patterns = Patterns(matcher)
-    patterns.names_are(["ta", "tb"])
+    patterns.set_names(["ta", "tb"])
     await patterns.fits(["t.*"])
-    patterns.names_are(["tb"])
+    patterns.set_names(["tb"])
     assert await patterns.fits(["t.*"]) == {"t.*": {"tb"}}
-    patterns.names_are(["ta", "tb"])
+    patterns.set_names(["ta", "tb"])
     assert await patterns.fits(["t.*"]) == {"t.*": {"ta", "tb"}}
     assert matcher.asked == {("t.*", "ta"): 2, ("t.*", "tb"): 1}
 
 
 async def test_what_has_not_changed_is_the_same_object() -> None:
     patterns = Patterns()
-    patterns.names_are(["t"])
+    patterns.set_names(["t"])
     before = await patterns.fits(["t"])
-    patterns.names_are(["t", "u"])
+    patterns.set_names(["t", "u"])
     assert (await patterns.fits(["t"]))["t"] is before["t"]
 
 
 async def test_groups_that_ask_side_by_side_get_the_same() -> None:
     patterns = Patterns()
     names = [f"{kind}{number}" for kind in "ab" for number in range(500)]
-    patterns.names_are(names)
+    patterns.set_names(names)
     asked = [patterns.fits(["a.*", "(a|b)+.*9"]) for _ in range(5)]
     found = await asyncio.gather(*asked)
     nines = {name for name in names if name.endswith("9")}
@@ -78,8 +78,8 @@ async def test_groups_that_ask_side_by_side_get_the_same() -> None:
 
 async def test_the_least_recently_used_go_first() -> None:
     matcher = Matcher()
-    patterns = Patterns(matcher, most_bytes=2000)  # three of them
-    patterns.names_are(["t"])
+    patterns = Patterns(matcher, max_bytes=2000)  # three of them
+    patterns.set_names(["t"])
     for pattern in ("t", "x", "y", "t", "z", "t"):
         await patterns.fits([pattern])
     assert matcher.asked["t", "t"] == 1
@@ -89,7 +89,7 @@ async def test_the_least_recently_used_go_first() -> None:
 
 async def test_a_pattern_that_is_none_is_told() -> None:
     patterns = Patterns()
-    patterns.names_are(["t"])
+    patterns.set_names(["t"])
     await patterns.check("t+")
     for ask in (patterns.check("("), patterns.fits(["t", "("])):
         with pytest.raises(KafkaError) as raised:
@@ -99,9 +99,9 @@ async def test_a_pattern_that_is_none_is_told() -> None:
 
 
 async def test_what_one_groups_patterns_fit_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consumer_patterns, "MOST_NAMES", 5)
+    monkeypatch.setattr(consumer_patterns, "MAX_MATCHES", 5)
     patterns = Patterns()
-    patterns.names_are(["a", "b", "c"])
+    patterns.set_names(["a", "b", "c"])
     assert len(await patterns.fits([".*", "[ab]"])) == 2
     for _ in range(2):  # matched now, and kept
         with pytest.raises(KafkaError) as raised:

@@ -1,0 +1,127 @@
+"""The front door: groups of either protocol are found, resumed, and change their protocol."""
+
+import pytest
+
+from bridge.errors import KafkaError
+from bridge.groups.classic import records as metadata
+from bridge.groups.classic.events import ClassicGroupState, Leave
+from bridge.groups.consumer.model import ConsumerGroupState
+from bridge.groups.store.records import StoredOffset, encode_offset, group_key, member_key, offset_key
+from bridge.kafka.error_codes import ErrorCode
+from tests.groups.classic.bench import Bench as ClassicBench
+from tests.groups.clock import settle
+from tests.groups.consumer.bench import Bench, error_code
+
+
+async def test_resuming_waits_for_the_store_and_leaves_out_what_it_cannot_read() -> None:
+    bench = ClassicBench()
+    await bench.store.write("bad", {group_key("bad"): b"?"})
+    await bench.formed()
+    bench = bench.restarted()
+    bench.store.refuses = KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    bench.groups.start()
+    await settle()
+    bench.store.refuses = None
+    assert len(bench.groups._classic.loaded) == 0
+    await bench.clock.advance(1)
+    assert bench.metrics.loaded.value == 1
+    with pytest.raises(KafkaError) as raised:
+        await bench.groups.classic_group("bad")
+    assert raised.value.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    await bench.groups.close()
+
+
+async def test_stored_classic_members_that_are_gone_are_removed_without_a_request() -> None:
+    bench = ClassicBench()
+    await bench.formed()
+    bench = bench.restarted()
+    bench.groups.start()
+    await settle()
+    assert bench.metrics.loaded.value == 1
+    await bench.clock.advance(10)
+    assert await bench.state() is ClassicGroupState.EMPTY
+    assert metadata.decode(bench.store.stored["g"].metadata or b"").members == ()
+    await bench.groups.close()
+
+
+async def test_all_groups_are_seen_also_those_not_in_memory() -> None:
+    bench = ClassicBench()
+    await bench.formed()
+    await bench.store.write("simple", {offset_key("simple", "t", 0): encode_offset(StoredOffset(1))})
+    bench = bench.restarted()
+    await bench.join(group_id="new")
+    assert sorted((one.id, one.state.value) for one in await bench.groups.classic_groups()) == [
+        ("g", "Stable"),
+        ("new", "PreparingRebalance"),
+        ("simple", "Empty"),
+    ]
+    assert bench.metrics.loaded.value == 2
+
+
+async def test_stored_consumers_that_are_gone_are_removed_without_a_request() -> None:
+    bench = Bench()
+    await bench.joined()
+    bench = bench.restarted()
+    bench.groups.start()
+    await settle()
+    await bench.clock.advance(45)
+    assert await bench.state() is ConsumerGroupState.EMPTY
+    assert bench.store.stored["g"].members == {}
+    await bench.groups.close()
+
+
+async def test_a_classic_group_with_members_stays_one() -> None:
+    bench = Bench()
+    assert await bench.classic_join() == 0
+    assert await error_code(bench.join()) == ErrorCode.GROUP_ID_NOT_FOUND
+    assert await error_code(bench.send("m", 1)) == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+async def test_a_consumer_group_with_members_stays_one() -> None:
+    bench = Bench()
+    await bench.joined()
+    assert await error_code(bench.classic_join()) == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert await error_code(bench.restarted().classic_join()) == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    assert await error_code(bench.classic_join("c1")) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert await bench.groups.heartbeat("g", "m", None, 1) is ErrorCode.UNKNOWN_MEMBER_ID
+    assert await bench.groups.classic_group("g") is None
+    assert await bench.groups.classic_groups() == []
+    assert await bench.groups.consumer_groups() == [("g", ConsumerGroupState.STABLE)]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_an_empty_group_changes_its_protocol_and_keeps_its_offsets(restarts: bool) -> None:
+    bench = Bench()
+    assert await bench.classic_join() == 0
+    await bench.store.write("g", {offset_key("g", "t", 0): encode_offset(StoredOffset(5))})
+    await bench.groups.leave("g", [Leave("c1")])
+    await settle()
+    bench = bench.restarted() if restarts else bench
+    assert (await bench.joined()).epoch == 1
+    assert await bench.groups.classic_group("g") is None
+    await bench.beat("m", -1)
+    bench = bench.restarted() if restarts else bench
+    assert await bench.classic_join() == 0
+    group = await bench.groups.classic_group("g")
+    assert group is not None
+    assert group.state is ClassicGroupState.COMPLETING
+    assert await bench.state() is None
+    assert bench.store.stored["g"].offsets == {("t", 0): StoredOffset(5)}
+    assert await error_code(bench.join()) == ErrorCode.GROUP_ID_NOT_FOUND
+
+
+async def test_a_group_that_only_has_offsets_can_be_joined() -> None:
+    bench = Bench()
+    await bench.store.write("g", {offset_key("g", "t", 0): encode_offset(StoredOffset(5))})
+    await bench.store.write("g", {member_key("g", "ghost"): b"?"})
+    assert (await bench.joined()).epoch == 1
+    assert bench.store.stored["g"].members.keys() == {"m"}
+    assert bench.store.stored["g"].offsets == {("t", 0): StoredOffset(5)}
+
+
+async def test_administrators_remove_members() -> None:
+    bench = Bench()
+    await bench.joined(instance_id="i")
+    assert await bench.groups.leave("g", [Leave("x"), Leave("", "i")]) == [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.NONE]
+    assert await bench.state() is ConsumerGroupState.EMPTY
+    assert await bench.groups.leave("nothing", [Leave("x")]) == [ErrorCode.UNKNOWN_MEMBER_ID]
