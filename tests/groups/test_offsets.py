@@ -19,7 +19,7 @@ from bridge.storage.topics.topic import NO_ID
 
 MINUTE = 60.0
 WEEK = 10_080 * MINUTE
-NOBODY = OffsetRetention(exists=False, members=0, consumer=False, subscribed=None, empty_since_ms=0)
+NO_CLIENT = OffsetRetention(exists=False, members=0, consumer=False, subscribed=None, empty_since_ms=0)
 
 
 class MemoryStore:
@@ -77,7 +77,7 @@ class Members:
             raise KafkaError(self.refusal)
 
     async def retention(self, group_id: str) -> OffsetRetention:
-        return self.holds.get(group_id, NOBODY)
+        return self.holds.get(group_id, NO_CLIENT)
 
     async def forget(self, group_id: str) -> None:
         self.forgotten.append(group_id)
@@ -192,7 +192,7 @@ async def test_offsets_are_deleted_unless_subscribed(bench: Bench) -> None:
 
 @pytest.mark.parametrize(
     ("retention", "error"),
-    [(NOBODY, ErrorCode.GROUP_ID_NOT_FOUND), (OffsetRetention(True, 1, False, None, 0), ErrorCode.NON_EMPTY_GROUP)],
+    [(NO_CLIENT, ErrorCode.GROUP_ID_NOT_FOUND), (OffsetRetention(True, 1, False, None, 0), ErrorCode.NON_EMPTY_GROUP)],
 )
 async def test_nothing_is_deleted_of(bench: Bench, retention: OffsetRetention, error: ErrorCode) -> None:
     bench.members.holds["g"] = retention
@@ -212,13 +212,13 @@ async def test_a_topic_deleted_past_the_bridge_has_no_offsets_any_more(bench: Be
     await bench.commit("g", ("t", 0), ("u", 0))
     del bench.topics.ids["t"]
     assert await bench.seen("g") == {("u", 0): 7}
-    bench.topics.ids["t"] = uuid.UUID(int=8)  # made anew
+    bench.topics.ids["t"] = uuid.UUID(int=8)  # made again
     assert await bench.seen("g") == {("u", 0): 7}
     await bench.commit("g", ("t", 1))
     assert await bench.seen("g") == {("u", 0): 7, ("t", 1): 7}
 
 
-async def test_where_nobody_can_say_what_became_of_a_topic_its_offsets_stay(bench: Bench) -> None:
+async def test_where_no_client_can_say_what_became_of_a_topic_its_offsets_stay(bench: Bench) -> None:
     await bench.commit("g", ("u", 0), ("t", 0))
     bench.topics.ids["u"] = uuid.UUID(int=9)  # was committed to without an id
     bench.topics.ids["t"] = NO_ID
@@ -250,12 +250,12 @@ EMPTY = OffsetRetention(True, 0, True, None, 1_000_000_000 + 60_000)
 @pytest.mark.parametrize(
     ("retention", "after", "kept"),
     [
-        (NOBODY, WEEK - 1, {"t", "u"}),
-        (NOBODY, WEEK, set()),
+        (NO_CLIENT, WEEK - 1, {"t", "u"}),
+        (NO_CLIENT, WEEK, set()),
         (EMPTY, WEEK, {"t", "u"}),  # since its last member left
         (EMPTY, WEEK + MINUTE, set()),
         (OffsetRetention(True, 1, True, frozenset({"t"}), 0), 10 * WEEK, {"t"}),
-        (OffsetRetention(True, 1, True, None, 0), 10 * WEEK, {"t", "u"}),  # nobody can tell
+        (OffsetRetention(True, 1, True, None, 0), 10 * WEEK, {"t", "u"}),  # no client can tell
         (OffsetRetention(True, 1, False, None, 0), 10 * WEEK, {"t", "u"}),  # of Connect: not ours to read
     ],
 )

@@ -105,12 +105,12 @@ def decode(stored: StoredGroup) -> tuple[GroupSnapshot, int]:
             members={member_id: member for member_id, (member, _) in read.items()},
             targets={member_id: target for member_id, (_, target) in read.items()},
         )
-        return _mended(snapshot), int(value["since"])
+        return _repaired(snapshot), int(value["since"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadRecord(f"not a consumer group record: {error!r}") from None
 
 
-def _mended(snapshot: GroupSnapshot) -> GroupSnapshot:
+def _repaired(snapshot: GroupSnapshot) -> GroupSnapshot:
     """A change of very many members takes several entries, and may have been cut off between them.
 
     No member was told of it. Members that would have the same partition begin again; overlapping

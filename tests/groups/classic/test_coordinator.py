@@ -113,9 +113,9 @@ async def test_a_lost_slot_lets_its_groups_go() -> None:
     member = await bench.formed()
     rejoin = await bench.join(member)
     other = await bench.join(group_id="other")
-    newcomer = await bench.join()
+    new_member = await bench.join()
     bench.store.lose(lambda group_id: group_id == "g")
-    assert newcomer.result().error is ErrorCode.NOT_COORDINATOR
+    assert new_member.result().error is ErrorCode.NOT_COORDINATOR
     assert rejoin.done()
     assert not other.done()
     assert bench.metrics.loaded.value == 1
@@ -176,7 +176,7 @@ async def test_a_group_is_loaded_once_by_many() -> None:
     assert bench.metrics.loaded.value == 1
 
 
-async def test_an_answer_that_nobody_waits_for_is_dropped() -> None:
+async def test_an_answer_that_no_client_waits_for_is_dropped() -> None:
     bench = Bench()
     (await bench.join()).cancel()
     await bench.clock.advance(0.1)
@@ -254,7 +254,7 @@ async def test_what_keeps_offsets() -> None:
     assert await bench.groups.retention("g") == hold
 
 
-async def test_subscriptions_that_nobody_can_read_are_not_known() -> None:
+async def test_subscriptions_that_no_client_can_read_are_not_known() -> None:
     for changes in ({"protocol_type": "connect"}, {"protocols": (("range", b"?"),)}):
         bench = Bench()
         await bench.formed(**changes)
@@ -274,7 +274,7 @@ async def test_an_empty_group_without_offsets_can_be_forgotten() -> None:
     assert bench.store.stored == {}
 
 
-async def test_a_group_that_somebody_is_about_to_join_is_not_forgotten() -> None:
+async def test_a_group_that_a_client_is_about_to_join_is_not_forgotten() -> None:
     bench = Bench()
     member = await bench.formed()
     await bench.groups.leave("g", [Leave(member)])

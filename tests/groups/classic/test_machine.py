@@ -35,7 +35,9 @@ class GroupMachine(RuleBasedStateMachine):
         self.checked = 0
 
     @rule(target=ids, instance=INSTANCES, names=LISTS, session=TIMEOUTS, rebalance=TIMEOUTS, first=st.booleans())
-    def join_anew(self, instance: str | None, names: tuple[str, ...], session: int, rebalance: int, first: bool) -> Any:
+    def join_first_time(
+        self, instance: str | None, names: tuple[str, ...], session: int, rebalance: int, first: bool
+    ) -> Any:
         ticket = self._join("", instance, names, session, rebalance, first)
         known = None if ticket.held else ticket.joined.member_id
         members = [member for member in (*self.machine.members, known) if member]
@@ -61,14 +63,14 @@ class GroupMachine(RuleBasedStateMachine):
         )
 
     @rule()
-    def everybody_joins(self) -> None:
+    def all_members_join(self) -> None:
         """What makes a group come to rest; at random alone it seldom would."""
         for member in list(self.machine.group.members):
             if member.id in self.machine.group.members:
                 self.machine.join(member.id, instance_id=member.instance_id, protocols=member.protocols)
 
     @rule()
-    def everybody_syncs(self) -> None:
+    def all_members_sync(self) -> None:
         for member in list(self.machine.group.members):
             generation = self.machine.group.generation
             own = {one: f"{generation}/{one}".encode() for one in self.machine.members}
@@ -213,7 +215,7 @@ class GroupMachine(RuleBasedStateMachine):
         assert owner == asks or (asks in members and members[asks].instance_id is not None)
 
     def teardown(self) -> None:
-        """Nobody waits for ever: when all are silent, all is over."""
+        """No client waits forever: when all are silent, all is over."""
         machine = self.machine
         machine.store_at_once = True
         machine.settle()

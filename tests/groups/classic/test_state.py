@@ -28,7 +28,7 @@ def test_the_first_rebalance_waits_for_the_initial_delay() -> None:
     assert (join.joined.protocol_type, join.joined.protocol_name) == ("consumer", "range")
 
 
-def test_newcomers_put_the_first_rebalance_off() -> None:
+def test_new_members_put_the_first_rebalance_off() -> None:
     machine = Machine()
     first = machine.join()
     machine.pass_time(DELAY - 0.1)
@@ -40,7 +40,7 @@ def test_newcomers_put_the_first_rebalance_off() -> None:
     assert first.joined.generation == second.joined.generation == 1
 
 
-def test_newcomers_cannot_put_it_off_beyond_the_rebalance_timeout() -> None:
+def test_new_members_cannot_put_it_off_beyond_the_rebalance_timeout() -> None:
     machine = Machine()
     first = machine.join(rebalance_timeout_ms=int(2.5 * DELAY * 1000))
     for _ in range(10):
@@ -77,7 +77,7 @@ def test_a_static_member_needs_no_second_join() -> None:
     assert join.error is NONE
 
 
-def test_an_id_that_nobody_joins_with_expires() -> None:
+def test_an_id_that_no_client_joins_with_expires() -> None:
     machine = Machine()
     machine.join(id_required=True)
     assert not machine.group.has_no_state
@@ -93,8 +93,8 @@ def test_a_pending_member_holds_up_the_rebalance_until_it_joins() -> None:
     assert machine.state is ClassicGroupState.STABLE
     rejoin = machine.join(leader)
     assert rejoin.held
-    newcomer = machine.join(pending, id_required=True)
-    assert rejoin.error is newcomer.error is NONE
+    new_member = machine.join(pending, id_required=True)
+    assert rejoin.error is new_member.error is NONE
     assert len(rejoin.joined.members) == 2
 
 
@@ -166,14 +166,14 @@ def test_a_group_that_was_empty_may_take_another_protocol_type() -> None:
 # ---- rebalances ------------------------------------------------------------------------------------------------------
 
 
-def test_a_newcomer_makes_a_stable_group_rebalance() -> None:
+def test_a_new_member_makes_a_stable_group_rebalance() -> None:
     machine = Machine()
     first, second = machine.formed(2)
-    newcomer = machine.join()
+    new_member = machine.join()
     assert machine.heartbeat(first) is IN_PROGRESS
     assert machine.heartbeat(second) is IN_PROGRESS
     rejoins = [machine.join(first), machine.join(second)]
-    assert [join.joined.generation for join in (newcomer, *rejoins)] == [2, 2, 2]
+    assert [join.joined.generation for join in (new_member, *rejoins)] == [2, 2, 2]
     assert rejoins[0].joined.leader == first
 
 
@@ -225,7 +225,7 @@ def test_static_members_stay_when_they_miss_a_rebalance() -> None:
     assert [member for member, _, _ in rejoin.joined.members] == [first, second]
 
 
-def test_a_rebalance_that_nobody_joins_is_tried_until_the_sessions_are_over() -> None:
+def test_a_rebalance_that_no_client_joins_is_tried_until_the_sessions_are_over() -> None:
     machine = Machine()
     long = int(5 * REBALANCE * 1000)
     first, second = machine.formed_statically("a", "b", session_timeout_ms=long)
@@ -239,7 +239,7 @@ def test_a_rebalance_that_nobody_joins_is_tried_until_the_sessions_are_over() ->
     assert second != first
 
 
-def test_a_rebalance_that_nobody_joins_is_not_tried_without_a_pause() -> None:
+def test_a_rebalance_that_no_client_joins_is_not_tried_without_a_pause() -> None:
     machine = Machine()
     machine.formed_statically("a", "b")
     machine.group.members["m1"].rebalance_timeout_ms = 0

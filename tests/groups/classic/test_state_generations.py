@@ -138,12 +138,12 @@ def test_an_assignment_stored_too_late_counts_for_nothing() -> None:
     machine.join()
     machine.pass_time(DELAY)
     sync = machine.sync("m1", {"m1": b"old"})
-    newcomer = machine.join()
+    new_member = machine.join()
     assert sync.error is IN_PROGRESS
     machine.stored()
     assert machine.state is ClassicGroupState.PREPARING
     machine.join("m1")
-    assert newcomer.joined.generation == 2
+    assert new_member.joined.generation == 2
     machine.sync("m1", {"m2": b"new"})
     machine.stored()
     assert machine.sync("m2").synced.assignment == b"new"
@@ -236,12 +236,12 @@ def test_a_held_request_counts_as_alive() -> None:
 def test_a_new_members_held_join_counts_for_nothing_after_five_minutes() -> None:
     machine = Machine()
     (first,) = machine.formed(1, rebalance_timeout_ms=1_000_000)
-    newcomer = machine.join()
+    new_member = machine.join()
     machine.pass_time(299, first)
-    assert newcomer.held
+    assert new_member.held
     machine.pass_time(2, first)
-    assert newcomer.error is UNKNOWN
-    assert newcomer.joined.member_id == ""
+    assert new_member.error is UNKNOWN
+    assert new_member.joined.member_id == ""
 
 
 def test_heartbeats_are_checked() -> None:
@@ -305,7 +305,7 @@ def test_several_members_leave_together() -> None:
     assert machine.group.generation == 1
 
 
-def test_nobody_rebalances_when_strangers_leave() -> None:
+def test_no_client_rebalances_when_strangers_leave() -> None:
     machine = Machine()
     machine.formed(1)
     assert machine.leave("stranger", "") == [UNKNOWN, UNKNOWN]

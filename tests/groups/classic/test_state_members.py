@@ -95,11 +95,11 @@ def test_a_replacement_overtaken_by_a_rebalance_joins_it() -> None:
     leader, _ = machine.formed_statically("a", "b")
     machine.store_at_once = False
     restarted = machine.join(instance_id="b")
-    newcomer = machine.join()
+    new_member = machine.join()
     machine.stored()
     assert restarted.held
     machine.join(leader, instance_id="a")
-    assert restarted.joined.generation == newcomer.joined.generation == 2
+    assert restarted.joined.generation == new_member.joined.generation == 2
 
 
 def test_a_static_member_restarted_twice_fences_the_first_restart() -> None:
@@ -185,7 +185,7 @@ def test_a_commit_is_a_sign_of_life() -> None:
 def test_a_commit_without_a_generation_needs_a_group_without_members() -> None:
     machine = Machine()
     assert machine.commit("", generation=-1) is NONE
-    assert machine.commit("somebody", generation=-1) is NONE
+    assert machine.commit("a_client", generation=-1) is NONE
     members = machine.formed(1)
     assert machine.commit("", generation=-1) is UNKNOWN
     assert machine.commit("", generation=-1, instance_id="a") is UNKNOWN
@@ -196,19 +196,19 @@ def test_a_commit_without_a_generation_needs_a_group_without_members() -> None:
 # ---- the end, and another beginning ----------------------------------------------------------------------------------
 
 
-def test_a_killed_group_lets_everybody_go() -> None:
+def test_a_killed_group_lets_all_members_go() -> None:
     machine = Machine()
     first, second = machine.formed(2)
     machine.join(first), machine.join(second)
     sync = machine.sync(second)
-    newcomer_id = machine.join(id_required=True).joined.member_id
+    new_member_id = machine.join(id_required=True).joined.member_id
     assert machine.holds_requests
     machine.kill()
     assert sync.error is ErrorCode.NOT_COORDINATOR
     assert not machine.holds_requests
     assert machine.group.deadline() == float("inf")
     gone = ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert machine.join(newcomer_id).error is machine.join().error is gone
+    assert machine.join(new_member_id).error is machine.join().error is gone
     assert machine.heartbeat(first) is machine.commit(first) is machine.commit("", -1) is gone
     assert machine.sync(first).error is gone
     assert machine.leave(first) == [gone]
@@ -266,7 +266,7 @@ def test_a_stored_group_goes_on_in_its_generation() -> None:
     assert rejoin.joined.generation == 7
 
 
-def test_the_sessions_of_a_stored_group_begin_anew() -> None:
+def test_the_sessions_of_a_stored_group_begin_again() -> None:
     machine = _restored(_record())
     machine.pass_time(SESSION - 0.1)
     assert machine.members == {"m1", "m2"}

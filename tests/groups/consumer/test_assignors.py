@@ -48,7 +48,7 @@ def situations(draw: st.DrawFn) -> Situation:
 
 @pytest.mark.parametrize("assign", ASSIGNORS.values(), ids=ASSIGNORS)
 @given(situation=situations())
-def test_every_partition_that_somebody_wants_is_given_to_one_who_wants_it(
+def test_every_partition_that_a_client_wants_is_given_to_one_who_wants_it(
     assign: Assignor, situation: Situation
 ) -> None:
     members, topics = situation
@@ -91,7 +91,7 @@ def test_uniform_moves_nothing_without_need(situation: Situation, data: st.DataO
             )
 
 
-def test_uniform_gives_a_newcomer_its_share_and_no_more() -> None:
+def test_uniform_gives_a_new_member_its_share_and_no_more() -> None:
     topics = _topics(a=4, b=3)
     first = uniformly(_members("m", "n"), topics)
     members = _again(_members("m", "n", "o"), first)

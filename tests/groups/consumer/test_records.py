@@ -47,7 +47,7 @@ def test_a_group_comes_back() -> None:
 
 
 def test_what_is_stored_stays_readable() -> None:
-    """Topics written by earlier versions must be read: these bytes are for ever."""
+    """Topics written by earlier versions must be read: these bytes are forever."""
     assert consumer_records.encode_group(GROUP, 77) == (
         b'{"v":2,"epoch":6,"assignment":5,"since":77,"topics":{"a":["00000000000000000000000000000007",3]},'
         b'"resolved":{"x.*":["xa"]}}'
@@ -91,7 +91,7 @@ def test_a_classic_group_is_none() -> None:
     assert not consumer_records.is_consumer(None)
 
 
-def test_members_that_would_share_a_partition_begin_anew() -> None:
+def test_members_that_would_share_a_partition_begin_again() -> None:
     """Written in two entries, of which only one was stored."""
     stored = _store(StoredGroup(), consumer_records.changes("g", GroupSnapshot(), GROUP, 0))
     stored.members["n"] = consumer_records.encode_member(ConsumerMember("n", assigned={T: frozenset({2})}), {})
@@ -108,7 +108,7 @@ def test_targets_that_overlap_are_made_again() -> None:
 
 
 class Histories(RuleBasedStateMachine):
-    """Members come, go, are lost and come back, topics change, the bridge restarts: nobody ever shares a partition."""
+    """Members come, go, are lost and come back, topics change, the bridge restarts: no partition is shared."""
 
     names = st.sampled_from("mnop")
 
@@ -174,7 +174,7 @@ class Histories(RuleBasedStateMachine):
         self.kept = after
 
     @invariant()
-    def nobody_shares_a_partition(self) -> None:
+    def no_client_shares_a_partition(self) -> None:
         self.keep()
         members = self.machine.group.snapshot.members.values()
         held = [

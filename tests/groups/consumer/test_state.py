@@ -109,7 +109,7 @@ def test_topics_that_come_go_and_grow_raise_the_epoch() -> None:
     machine.settle()
     assert (machine.epoch, machine.partitions("m")) == (2, {"t": [0, 1]})
     machine.topics.here |= ConsumerMachine(u=1).topics.here
-    assert machine.silent("m").epoch == 2  # nobody has looked
+    assert machine.silent("m").epoch == 2  # no client has looked
     machine.settle()
     assert (machine.epoch, machine.partitions("m")) == (3, {"t": [0, 1], "u": [0]})
     del machine.topics.here["t"]
@@ -117,7 +117,7 @@ def test_topics_that_come_go_and_grow_raise_the_epoch() -> None:
     assert (machine.epoch, machine.partitions("m")) == (4, {"u": [0]})
 
 
-def test_a_topic_made_anew_is_another_one() -> None:
+def test_a_topic_made_again_is_another_one() -> None:
     machine = ConsumerMachine(t=1)
     machine.join("m")
     first = machine.owned["m"]
@@ -153,7 +153,7 @@ def test_most_members_choose_the_assignor() -> None:
     assert machine.partitions("a") == {"t": [0], "u": [0]}
     assert machine.partitions("c") == {}
     machine.beat("a", assignor="uniform")
-    assert machine.epoch == 3  # by itself no reason to assign anew
+    assert machine.epoch == 3  # by itself no reason to assign again
     machine.leave("b")
     machine.settle()
     assert [sum(map(len, machine.partitions(name).values())) for name in "ac"] == [2, 2]
@@ -196,7 +196,7 @@ def test_a_static_member_comes_back_to_its_partitions_without_a_rebalance() -> N
     assert machine.group.deadline() == machine.now
 
 
-def test_nobody_can_be_an_instance_that_is_there() -> None:
+def test_no_client_can_be_an_instance_that_is_there() -> None:
     machine = ConsumerMachine()
     machine.join("m", instance_id="i")
     assert machine.refusal("n", 0, instance_id="i", topics=frozenset("t")) is ErrorCode.UNRELEASED_INSTANCE_ID
@@ -263,7 +263,7 @@ def test_giving_back_stops_the_clock() -> None:
     assert machine.group.deadline() == machine.now + SESSION
 
 
-def test_a_restart_gives_everybody_time_again() -> None:
+def test_a_restart_gives_all_members_time_again() -> None:
     machine = ConsumerMachine(t=2)
     machine.join("m", rebalance_timeout_ms=10_000)
     machine.join("n")

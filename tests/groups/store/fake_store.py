@@ -17,7 +17,7 @@ class FakeStore:
         self.refuses: KafkaError | None = None
         """What every request gets, as when the slots are not held."""
         self.slow = False
-        """Loading gives way to others, as when the slot is not held yet."""
+        """Loading yields to others, as when the slot is not held yet."""
         self.fails: BaseException | None = None
         """How every write ends."""
         self.held_back: list[tuple[Mapping[Key, bytes | None], asyncio.Future[None]]] | None = None

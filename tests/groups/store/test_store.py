@@ -1,4 +1,4 @@
-"""The store of groups on a real Pulsar: what is acknowledged is there, whoever reads it, compacted or not."""
+"""The store of groups on a real Pulsar: what is acknowledged is there for any node that reads it, compacted or not."""
 
 import asyncio
 from collections.abc import Callable
@@ -62,7 +62,7 @@ async def compacted(node: Node) -> None:
 
 async def test_an_unknown_group_is_empty(pulsar: PulsarAddress, namespace: str, node: MakeNode) -> None:
     one = await node(pulsar, namespace)
-    assert await one.store.load("nobody") == StoredGroup()
+    assert await one.store.load("unknown") == StoredGroup()
     assert list(one.store.groups()) == []
 
 
@@ -165,7 +165,7 @@ async def test_compaction_is_asked_for_by_the_number_of_writes(
     assert one.metrics.groups.compaction_errors.value == 0
 
 
-async def test_a_newcomer_fences_and_the_old_owner_answers_nothing_more(
+async def test_a_new_owner_fences_and_the_old_owner_answers_nothing_more(
     pulsar: PulsarAddress, namespace: str, node: MakeNode
 ) -> None:
     old = await node(pulsar, namespace)
@@ -251,7 +251,7 @@ async def test_a_record_that_is_too_large_is_refused_alone(
     assert (await store.load("g")).metadata == b"x" * (4 << 20)
 
 
-async def test_a_deleted_topic_is_made_anew(pulsar: PulsarAddress, namespace: str, node: MakeNode) -> None:
+async def test_a_deleted_topic_is_made_again(pulsar: PulsarAddress, namespace: str, node: MakeNode) -> None:
     one = await node(pulsar, namespace)
     await one.store.ready()
     await commit(one.store, "g", 1)
