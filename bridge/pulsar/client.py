@@ -171,7 +171,7 @@ class PulsarClient:
         return list(command.get_topics_of_namespace_response.topics)
 
     async def watch_topics(self, namespace: str, callback: Callback) -> TopicWatch | None:
-        """Call back with (added, removed) topics from now on, all present ones first; None where it is not offered."""
+        """Call back with (added, removed) topics from now on, all present ones first; None if not supported."""
         connection = await self._pool.service()
         if not connection.features.supports_topic_watchers:
             return None

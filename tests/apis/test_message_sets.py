@@ -13,7 +13,7 @@ from bridge.kafka import fetch_wire, produce_wire
 from bridge.kafka.error_codes import ErrorCode
 from tests.apis.wire import ask, unique
 from tests.codec.old_messages import GZIP, WHOLE, message
-from tests.codec.samples import NOW, sealed
+from tests.codec.samples import NOW, with_checksum
 from tests.support.bridges import BridgeThread
 
 
@@ -104,7 +104,7 @@ def test_list_offsets_v0_of_an_empty_topic(bridge: BridgeThread) -> None:
 
 
 BATCH = codec.build_batch([Record(0, NOW, b"k", b"v", [])], Rebuild(0, 1, 0))
-ZSTD_BATCH = sealed(BATCH[:22] + b"\4" + BATCH[23:])
+ZSTD_BATCH = with_checksum(BATCH[:22] + b"\4" + BATCH[23:])
 
 
 @pytest.mark.parametrize(

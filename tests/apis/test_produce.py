@@ -142,7 +142,7 @@ async def test_what_is_opened_on_the_loop_follows_what_came(opened: Opened, comp
     assert opened.on_loop == [max(16 * len(sent), 16 * 1024)]
 
 
-async def test_ordinary_batches_are_sealed_on_the_loop(opened: Opened) -> None:
+async def test_ordinary_batches_are_prepared_on_the_loop(opened: Opened) -> None:
     await Site().begin({0: batch(10_000), 1: batch(200_000, KafkaCodec.NONE)})
     assert opened.in_threads == []
     assert len(opened.on_loop) == 2

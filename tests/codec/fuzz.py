@@ -13,7 +13,7 @@ from typing import Any
 
 from bridge.codec import NO_LIMIT, NO_PRODUCER, Rebuild, Record, Twin, choose
 from bridge.errors import CorruptBatch, CorruptEntry, InvalidRecord
-from tests.codec.samples import NOW, framed, own, plain, sealed, section, varint
+from tests.codec.samples import NOW, framed, own, plain, section, varint, with_checksum
 
 EXPECTED = (CorruptBatch, InvalidRecord, CorruptEntry)
 TEXTS = [b"", b"k", b"text", "ключ".encode(), b"\xff\xfe", b"\xed\xa0\x80", b"base64:", b"base64:!",
@@ -136,7 +136,7 @@ def case(python: Twin, chance: random.Random) -> Case:
         batch = python.build_batch(made, own(count))
         if kind < 0.1:
             batch = damaged(batch, chance)
-            whole = sealed(batch) if len(batch) > 20 and chance.random() < 0.5 else batch
+            whole = with_checksum(batch) if len(batch) > 20 and chance.random() < 0.5 else batch
             return "read_header", (lent(whole, chance),)
         if kind < 0.35:
             data = damaged(section(batch), chance)

@@ -58,7 +58,7 @@ def raw_record(
     return varint(len(body) if length is None else length) + body
 
 
-def sealed(batch: bytes | bytearray) -> bytes:
+def with_checksum(batch: bytes | bytearray) -> bytes:
     """The batch with a checksum that fits."""
     batch = bytearray(batch)
     batch[17:21] = crc32c.crc32c(bytes(batch[21:])).to_bytes(4, "big")

@@ -9,7 +9,7 @@ import pytest
 
 from bridge.codec import Rebuild, Record, Twin
 from bridge.errors import CorruptBatch, CorruptEntry, InvalidRecord
-from tests.codec.samples import framed, own, plain, raw_record, sealed, section, varint
+from tests.codec.samples import framed, own, plain, raw_record, section, varint, with_checksum
 
 GOOD = raw_record(0) + raw_record(1)
 LONG = b"\x80" * 4 + b"\x00"  # zero in five bytes
@@ -49,7 +49,7 @@ def test_offset_and_leader_epoch_are_outside_the_checksum(codec: Twin) -> None:
     batch = bytearray(whole(codec))
     batch[:8], batch[12:16] = (77).to_bytes(8, "big"), (5).to_bytes(4, "big")
     assert codec.read_header(bytes(batch))[:3:2] == (77, 5)
-    assert sealed(batch) == bytes(batch)
+    assert with_checksum(batch) == bytes(batch)
 
 
 RECORDS = {
@@ -105,7 +105,7 @@ def test_broken_records(codec: Twin, kind: str) -> None:
         codec.encode_payload(records, count, 0)
     with pytest.raises(InvalidRecord):  # a listed batch may have gaps: its deltas are not held against it
         codec.read_records(
-            sealed(whole(codec)[:57] + struct.pack(">i", count)), b"\xff" if "delta" in kind else records
+            with_checksum(whole(codec)[:57] + struct.pack(">i", count)), b"\xff" if "delta" in kind else records
         )
 
 

@@ -207,9 +207,9 @@ def test_the_header_checksum_of_lz4_does_not_count_in_magic_0(block_size: int, s
         to_batches(message(broken, 1, LZ4), LIMIT)
 
 
-def _with(data: bytes, at: int, new: bytes, *, sealed: bool = True) -> bytes:
+def _with(data: bytes, at: int, new: bytes, *, with_checksum: bool = True) -> bytes:
     data = data[:at] + new + data[at + len(new) :]
-    return data[:12] + zlib.crc32(data[16:]).to_bytes(4, "big") + data[16:] if sealed else data
+    return data[:12] + zlib.crc32(data[16:]).to_bytes(4, "big") + data[16:] if with_checksum else data
 
 
 @pytest.mark.parametrize(
@@ -221,8 +221,8 @@ def _with(data: bytes, at: int, new: bytes, *, sealed: bool = True) -> bytes:
         _with(WHOLE, 8, (21).to_bytes(4, "big")),
         _with(WHOLE, 8, (1 << 30).to_bytes(4, "big")),
         _with(WHOLE, 8, b"\xff" * 4),
-        _with(WHOLE, 12, b"\0\0\0\0", sealed=False),
-        _with(WHOLE, len(WHOLE) - 1, b"!", sealed=False),
+        _with(WHOLE, 12, b"\0\0\0\0", with_checksum=False),
+        _with(WHOLE, len(WHOLE) - 1, b"!", with_checksum=False),
         _with(WHOLE, 16, b"\2"),
         _with(WHOLE, 16, b"\xff"),
         message(b"no gzip", 1, GZIP),

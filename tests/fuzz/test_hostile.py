@@ -103,16 +103,16 @@ def listed(pulsar: PulsarAddress, path: str) -> list[str]:
     return [str(name) for name in found]
 
 
-def patched(at: int, data: bytes, *, seal: bool = True) -> Callable[[], bytes]:
+def patched(at: int, data: bytes, *, checksum: bool = True) -> Callable[[], bytes]:
     def make() -> bytes:
         found = bytearray(wire.batch())
         found[at : at + len(data)] = data
-        return sealed(found) if seal else bytes(found)
+        return with_checksum(found) if checksum else bytes(found)
 
     return make
 
 
-def sealed(batch: bytes | bytearray) -> bytes:
+def with_checksum(batch: bytes | bytearray) -> bytes:
     checksum: int = crc32c.crc32c(bytes(batch[21:]))
     return bytes(batch[:17]) + checksum.to_bytes(4, "big") + bytes(batch[21:])
 
@@ -122,11 +122,11 @@ def with_records(records: bytes, attributes: int, count: int = 3) -> bytes:
     found[8:12] = struct.pack(">i", len(found) - 12)
     found[21:23] = struct.pack(">h", attributes)
     found[57:61] = struct.pack(">i", count)
-    return sealed(found)
+    return with_checksum(found)
 
 
 BATCHES: dict[str, Callable[[], bytes]] = {
-    "checksum": patched(17, bytes(4), seal=False),
+    "checksum": patched(17, bytes(4), checksum=False),
     "a bit": lambda: wire.batch()[:-2] + bytes([wire.batch()[-2] ^ 1]) + wire.batch()[-1:],
     "length 0": patched(8, struct.pack(">i", 0)),
     "length -1": patched(8, struct.pack(">i", -1)),

@@ -63,7 +63,7 @@ _records = st.lists(st.tuples(not_negative, _bytes, _bytes, _headers), min_size=
 
 
 @given(_records, st.integers(0, 1 << 40))
-def test_what_is_sealed_reads_back_exactly(
+def test_what_is_prepared_reads_back_exactly(
     values: list[tuple[int, bytes | None, bytes | None, list[Header]]], base: int
 ) -> None:
     records = [Record(number, *value) for number, value in enumerate(values)]

@@ -91,7 +91,7 @@ def fits(record: Record, plan: Plan) -> bool:
 
 @given(record_lists(times=not_negative), codecs, formats, st.booleans(), st.integers(0, 1 << 40))
 @settings(max_examples=examples(150), deadline=None)
-def test_what_is_sealed_reads_back_exactly(
+def test_what_is_prepared_reads_back_exactly(
     records: list[Record], of_client: KafkaCodec, entry_format: str, compress: bool, base: int
 ) -> None:
     prepared = prepare_entries(
