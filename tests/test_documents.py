@@ -9,6 +9,7 @@ import pytest
 
 from bridge import apis
 from tests.support import modules
+from tests.support.pages import between
 from tests.support.sources import ROOT, documents, name, text_files
 
 README = ROOT / "README.md"
@@ -58,6 +59,11 @@ def test_readme_says_which_apis_and_versions_there_are() -> None:
 
 def _range(first: int, last: int) -> str:
     return str(first) if first == last else f"{first}–{last}"
+
+
+def test_architecture_lists_every_module_with_its_sentence() -> None:
+    listed = between(modules.PAGE, modules.BEGIN, modules.END)
+    assert listed == modules.listing(), "write it again: python -m tests.support.modules"
 
 
 def test_what_architecture_names_is_in_the_code() -> None:
