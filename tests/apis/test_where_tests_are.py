@@ -38,6 +38,9 @@ FAMILIES = {
 """The files whose name is not that of one API, and the APIs that have no file of their own. `clients/refusals` has the
 requests that are answered with an error, each compared with what a real Kafka answers."""
 
+HELPERS = {"apis/test_groups.py": ("apis/group_bench.py",)}
+"""Modules through which a family's file asks some of its APIs."""
+
 ACROSS_APIS = {
     "test_bytes.py": "all APIs: the bytes of their messages",
     "test_committed_offsets_by_topic_id.py": "OffsetCommit and OffsetFetch by topic id, on a real Pulsar",
@@ -58,7 +61,7 @@ def test_each_api_has_its_own_file_or_stands_in_one_family() -> None:
 
 @pytest.mark.parametrize("file", FAMILIES)
 def test_a_family_s_file_tests_each_api_of_the_family(file: str) -> None:
-    text = (TESTS / file).read_text(encoding="utf-8")
+    text = "".join((TESTS / one).read_text(encoding="utf-8") for one in (file, *HELPERS.get(file, ())))
     used = Counter(re.findall(r"\w+", text))
     assert {module for module in FAMILIES[file] if used[module] < 2} == set(), "imported and used"
 
