@@ -42,7 +42,8 @@ class Mutation:
 MUTATIONS = (
     Mutation(
         "the end grows and no waiter is woken", "storage/read/log_end.py",
-        "            self.offset = offset\n            self.wake_waiters()\n", "            self.offset = offset\n",
+        "        self.offset = max(self.offset, offset)\n        self.wake_waiters()\n",
+        "        self.offset = max(self.offset, offset)\n",
         "test_waiting_fetch", "test_entries_of_native_writers_wake_a_waiting_fetch",
     ),
     Mutation(
