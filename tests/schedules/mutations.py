@@ -94,9 +94,9 @@ MUTATIONS = (
         "test_faults", "test_idempotent_producers_with_long_timeouts",
     ),
     Mutation(
-        "a producer brings a deleted topic back", "storage/append/appender.py",
-        "name=self._producer_name, must_exist=True)", "name=self._producer_name, must_exist=False)",
-        "test_topics_come_and_go", "test_a_topic_deleted_under_writers_and_readers_stays_deleted",
+        "a producer brings a deleted topic back", "pulsar/producer/producer.py",
+        "        if self._must_exist:\n            await self._existence", "        if False:\n            await self._existence",
+        "test_topics_come_and_go", "test_a_topic_deleted_past_the_bridge_under_a_writer_stays_deleted",
     ),
     Mutation(
         "a deleted and recreated topic is not noticed", "storage/topics/topics.py",

@@ -168,6 +168,21 @@ async def test_a_topic_deleted_under_writers_and_readers_stays_deleted(world: Wo
 
 
 @schedules(150)
+async def test_a_topic_deleted_past_the_bridge_under_a_writer_stays_deleted(world: World) -> None:
+    """Its producer reconnects as soon as the broker closes it, before the bridge hears of the deletion."""
+    bridge, native = await world.started(), world.bridge()
+    client = Client(world, bridge, "writer")
+    ok(await client.create("t"), "create")
+    await write_at_once(world, client, "t")
+    await native.admin.delete_partitioned(f"persistent://{NAMESPACE}/t")
+    for _ in range(world.chance.randrange(1, 20)):
+        produced = await client.produce("t", batch([b"v"], [NOW_MS]), timeout_ms=3000)
+        assert produced.error in _MAY_BE_GONE | {ErrorCode.REQUEST_TIMED_OUT}, error_name(produced.error)
+        await world.sleep(0, 0.5)
+    assert full("t") not in world.broker.namespace.topics, "the writer has brought the topic back"
+
+
+@schedules(150)
 async def test_a_topic_is_recreated_under_writers_and_readers(world: World) -> None:
     bridge = await world.started(groups=True)
     client = Client(world, bridge, "admin")
@@ -189,6 +204,8 @@ async def test_a_topic_deleted_and_recreated_past_the_bridge(world: World) -> No
     ok(await client.create("t"), "create")
     for number in range(3):
         assert (await write_at_once(world, client, "t")).offset == number
+    deleted = await bridge.topics.get("t")
+    assert deleted is not None
     over = asyncio.Event()
 
     async def read() -> None:
@@ -206,6 +223,9 @@ async def test_a_topic_deleted_and_recreated_past_the_bridge(world: World) -> No
     await world.sleep(0, world.chance.choice((0.01, 1.0, 20.0)))
     await native.admin.create_partitioned(name, 1)
     await world.sleep(20)  # what is known of a topic is believed for five seconds
+    topic = await bridge.topics.get("t")
+    assert topic is not None
+    assert topic.id != deleted.id, "the new topic has the id of the deleted one"
     produced = await client.produce("t", batch([b"new"], [NOW_MS]), timeout_ms=10_000)
     ok(produced.error, f"the new topic cannot be written, told that {produced.message}")
     assert produced.offset == 0, f"the new topic's first record is at {produced.offset}"
