@@ -95,7 +95,8 @@ MUTATIONS = (
     ),
     Mutation(
         "a producer brings a deleted topic back", "pulsar/producer/producer.py",
-        "        if self._must_exist:\n            await self._existence", "        if False:\n            await self._existence",
+        "        if self._must_exist:\n            await self._existence",
+        "        if False:\n            await self._existence",
         "test_topics_come_and_go", "test_a_topic_deleted_past_the_bridge_under_a_writer_stays_deleted",
     ),
     Mutation(
