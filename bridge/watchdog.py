@@ -22,7 +22,7 @@ _HERE = Path(__file__).parent
 _log = log.get(__name__)
 
 
-class _Place(NamedTuple):
+class _CodePlace(NamedTuple):
     """Where the loop's thread was found."""
 
     api: str
@@ -36,7 +36,7 @@ class Watchdog:
         """`held` gets the seconds of each tick's lateness."""
         self._held = held
         self._due = 0.0
-        self._place: _Place | None = None
+        self._place: _CodePlace | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
@@ -64,7 +64,7 @@ class Watchdog:
         self._held.observe(late)
         place, self._place = self._place, None
         if late >= LOGGED_SECONDS:
-            fields = {"seconds": round(late, 3)} | (place or _Place("", ""))._asdict()
+            fields = {"seconds": round(late, 3)} | (place or _CodePlace("", ""))._asdict()
             _log.warning("! event loop held", extra=fields)
         self._plan()
 
@@ -75,7 +75,7 @@ class Watchdog:
                 self._place = None if frame is None else _place(frame)
 
 
-def _place(innermost: FrameType) -> _Place:
+def _place(innermost: FrameType) -> _CodePlace:
     """The innermost of our own code on the stack, and the API whose module is on it; empty where there is none."""
     api = code = ""
     frame: FrameType | None = innermost
@@ -85,4 +85,4 @@ def _place(innermost: FrameType) -> _Place:
             code = code or f"{path.relative_to(_HERE)}:{frame.f_lineno} {frame.f_code.co_name}"
             api = api or (path.stem if path.parent.name == "apis" else "")
         frame = frame.f_back
-    return _Place(api, code)
+    return _CodePlace(api, code)

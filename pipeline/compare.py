@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 EXAMPLES = 10
-MOST_RANGES = 100_000  # of missing records that a report holds; it then has fewer of them than it counts
+MAX_RANGES = 100_000  # of missing records that a report holds; it then has fewer of them than it counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def verdicts(findings: "DataFrame") -> dict[Partition, Verdict]:
         facts = {"a_offset": row.a_offset, "b_offset": row.b_offset, "fields": row.fields}
         example = {name: value for name, value in facts.items() if value is not None}
         of(row).examples.setdefault(row.kind, []).append(example)
-    for row in _missing(findings).limit(MOST_RANGES).collect():
+    for row in _missing(findings).limit(MAX_RANGES).collect():
         of(row).missing.append((row.start, row.until))
     return found
 

@@ -14,7 +14,7 @@ Facts = dict[str, Any]
 _SHARES = (0.5, 0.9, 0.99)
 _NAMES = ("p50", "p90", "p99")
 _EXACT = 10_000  # percentiles are right to this part of the rank
-_MOST_BUCKETS = 400
+_MAX_BUCKETS = 400
 _SECOND = 1000
 _BUCKETS = [_SECOND * n for n in (1, 10, 60, 600, 3600, 6 * 3600, 86_400, 7 * 86_400, 28 * 86_400)]
 
@@ -89,7 +89,7 @@ def bucket_width(partitions: Sequence[Facts]) -> int:
     """Milliseconds: the smallest even width that cuts the time there is into a few hundred pieces."""
     first = min((each["first"] for each in partitions if each["first"] is not None), default=0)
     last = max((each["last"] for each in partitions if each["last"] is not None), default=0)
-    return next((width for width in _BUCKETS if (last - first) // width < _MOST_BUCKETS), _BUCKETS[-1])
+    return next((width for width in _BUCKETS if (last - first) // width < _MAX_BUCKETS), _BUCKETS[-1])
 
 
 def by_time(rows: "DataFrame", width: int) -> "DataFrame":

@@ -9,7 +9,7 @@ from typing import Annotated
 from uuid import UUID
 
 from bridge.api import Api, Broker, RequestLimit, Session
-from bridge.apis.describe_groups import MOST_MEMBERS, told
+from bridge.apis.describe_groups import MAX_MEMBERS, descriptions_in_order
 from bridge.errors import KafkaError
 from bridge.futures import gathered_for
 from bridge.groups.consumer.model import NOTHING, Assignment, ConsumerMember, GroupSnapshot
@@ -87,7 +87,7 @@ class Response:
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Describe each group as it is stored."""
     found = await gathered_for(request.group_ids, lambda group_id: _describe(group_id, broker))
-    return Response(groups=await told(request.group_ids, found, MOST_MEMBERS))
+    return Response(groups=await descriptions_in_order(request.group_ids, found, MAX_MEMBERS))
 
 
 async def _describe(group_id: str, broker: Broker) -> Group:
@@ -148,5 +148,5 @@ API = Api(
     request=Request,
     response=Response,
     read_only=True,
-    limits=(RequestLimit("members of an answer", MOST_MEMBERS, ErrorCode.INVALID_REQUEST),),
+    limits=(RequestLimit("members of an answer", MAX_MEMBERS, ErrorCode.INVALID_REQUEST),),
 )

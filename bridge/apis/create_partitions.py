@@ -6,7 +6,7 @@ v2 is flexible; v3 may answer THROTTLING_QUOTA_EXCEEDED (KIP-599).
 from collections import Counter
 
 from bridge.api import Api, Broker, RequestLimit, Session
-from bridge.apis.create_topics import MOST_PARTITIONS
+from bridge.apis.create_topics import MAX_PARTITIONS
 from bridge.errors import KafkaError
 from bridge.futures import gathered, within
 from bridge.kafka.error_codes import ErrorCode
@@ -93,7 +93,7 @@ def _check(topic: Topic, wanted: RequestTopic, broker: Broker) -> None:
     if more < 0:
         text = f"The topic {topic.name} currently has {topic.partitions} partition(s); "
         raise KafkaError(ErrorCode.INVALID_PARTITIONS, text + f"{wanted.count} would not be an increase.")
-    if more > MOST_PARTITIONS:
+    if more > MAX_PARTITIONS:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
     if not topic.partitioned:
         text = "Pulsar holds this topic without partitions and cannot add any: delete and create it through Kafka"
@@ -119,7 +119,7 @@ API = Api(
     response=Response,
     limits=(
         RequestLimit("partitions of a topic", "kafka.max_partitions_per_topic", ErrorCode.INVALID_PARTITIONS),
-        RequestLimit("partitions that a topic gets", MOST_PARTITIONS, ErrorCode.POLICY_VIOLATION),
+        RequestLimit("partitions that a topic gets", MAX_PARTITIONS, ErrorCode.POLICY_VIOLATION),
         RequestLimit("partitions of all topics there are", "kafka.max_partitions", ErrorCode.POLICY_VIOLATION),
     ),
 )

@@ -88,7 +88,7 @@ class Response:
 
 DEFAULT = -1
 """As many partitions or replicas as the server's default."""
-MOST_PARTITIONS = 10_000
+MAX_PARTITIONS = 10_000
 """Of all topics in one request (`ReplicationControlManager`)."""
 
 
@@ -96,7 +96,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     """Create each topic; the answer is sent when a produce to all its partitions would work."""
     times = Counter(topic.name for topic in request.topics)
     wanted = {topic.name: topic for topic in request.topics}.values()
-    too_many = sum(_asked_for(topic, broker) for topic in wanted) > MOST_PARTITIONS
+    too_many = sum(_asked_for(topic, broker) for topic in wanted) > MAX_PARTITIONS
     created = [_create(topic, times[topic.name] > 1, too_many, request, broker) for topic in wanted]
     return Response(topics=await gathered(created))
 
@@ -200,7 +200,7 @@ API = Api(
     response=Response,
     limits=(
         RequestLimit("partitions of a topic", "kafka.max_partitions_per_topic", ErrorCode.INVALID_PARTITIONS),
-        RequestLimit("partitions of all topics in the request", MOST_PARTITIONS, ErrorCode.POLICY_VIOLATION),
+        RequestLimit("partitions of all topics in the request", MAX_PARTITIONS, ErrorCode.POLICY_VIOLATION),
         RequestLimit("partitions of all topics there are", "kafka.max_partitions", ErrorCode.POLICY_VIOLATION),
     ),
 )

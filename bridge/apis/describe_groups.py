@@ -16,7 +16,7 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message, since
 
 NO_OPERATIONS = -(2**31)
-MOST_MEMBERS = 200_000
+MAX_MEMBERS = 200_000
 """Of all groups in an answer."""
 TELLS = 6
 """The version from which on a group that does not exist is an error."""
@@ -68,7 +68,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     """Describe each group."""
     tells = session.api_version >= TELLS
     found = await gathered_for(request.groups, lambda group_id: _describe(group_id, tells, broker))
-    return Response(groups=await told(request.groups, found, MOST_MEMBERS))
+    return Response(groups=await descriptions_in_order(request.groups, found, MAX_MEMBERS))
 
 
 class Described(Protocol):
@@ -81,7 +81,7 @@ class Described(Protocol):
 _D = TypeVar("_D", bound=Described)
 
 
-async def told(groups: list[str], found: dict[str, _D], most: int) -> list[_D]:
+async def descriptions_in_order(groups: list[str], found: dict[str, _D], most: int) -> list[_D]:
     """The groups as they were asked for, also twice, as Kafka does; INVALID_REQUEST beyond so many members in all."""
     answer, members = [], 0
     async for group_id in in_turns(groups):
@@ -145,5 +145,5 @@ API = Api(
     request=Request,
     response=Response,
     read_only=True,
-    limits=(RequestLimit("members of an answer", MOST_MEMBERS, ErrorCode.INVALID_REQUEST),),
+    limits=(RequestLimit("members of an answer", MAX_MEMBERS, ErrorCode.INVALID_REQUEST),),
 )

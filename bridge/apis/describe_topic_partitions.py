@@ -12,7 +12,7 @@ from bridge.storage.names import check
 from bridge.storage.topics.topic import Topic
 
 NO_OPERATIONS = -(2**31)
-MOST_PARTITIONS = 2000
+MAX_PARTITIONS = 2000
 """The most in one answer, whatever the client asks for (Kafka's max.request.partition.size.limit)."""
 
 
@@ -83,7 +83,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     if cursor is not None and (cursor.partition_index < 0 or (request.topics and cursor.topic_name not in names)):
         return Response(topics=[_refused(topic.name, ErrorCode.INVALID_REQUEST) for topic in request.topics])
     wanted = sorted(name for name in names if cursor is None or name >= cursor.topic_name)
-    left = max(min(request.response_partition_limit, MOST_PARTITIONS), 1)
+    left = max(min(request.response_partition_limit, MAX_PARTITIONS), 1)
     topics: list[ResponseTopic] = []
     async for name, found in _found(wanted, broker):
         if left == 0:
@@ -152,5 +152,5 @@ API = Api(
     request=Request,
     response=Response,
     read_only=True,
-    limits=(RequestLimit("partitions of an answer", MOST_PARTITIONS, "a cursor to go on from"),),
+    limits=(RequestLimit("partitions of an answer", MAX_PARTITIONS, "a cursor to go on from"),),
 )

@@ -127,7 +127,7 @@ def _answer(
     request: Request, by_id: bool, errors: Mapping[TopicPartition, ErrorCode], otherwise: ErrorCode = ErrorCode.NONE
 ) -> Response:
     asked = [(topic.name, [one.partition_index for one in topic.partitions]) for topic in request.topics]
-    topics = told(asked, errors, otherwise)
+    topics = topic_responses(asked, errors, otherwise)
     for wanted, topic in zip(request.topics, topics, strict=True):
         topic.topic_id = wanted.topic_id
         if by_id and not wanted.name:
@@ -152,7 +152,7 @@ async def _wanted(request: Request, by_id: bool) -> dict[TopicPartition, StoredO
     }
 
 
-def told(
+def topic_responses(
     asked: Iterable[tuple[str, list[int]]],
     errors: Mapping[TopicPartition, ErrorCode],
     otherwise: ErrorCode = ErrorCode.NONE,

@@ -3,7 +3,7 @@
 from dataclasses import field
 
 from bridge.api import Api, Broker, Session
-from bridge.apis.offset_commit import ResponseTopic, told
+from bridge.apis.offset_commit import ResponseTopic, topic_responses
 from bridge.errors import KafkaError
 from bridge.futures import in_turns
 from bridge.kafka.error_codes import ErrorCode
@@ -54,7 +54,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         errors = await broker.offsets.delete(request.group_id, unwanted)
     except KafkaError as error:
         return Response(error_code=error.code)
-    return Response(error_code=ErrorCode.NONE, topics=await broker.cpu_thread.run(told, asked, errors))
+    return Response(error_code=ErrorCode.NONE, topics=await broker.cpu_thread.run(topic_responses, asked, errors))
 
 
 API = Api(

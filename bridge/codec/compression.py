@@ -30,7 +30,7 @@ _XERIAL = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = 16
 _XERIAL_START = _XERIAL + b"\0\0\0\1\0\0\0\1"  # its version, and the oldest that reads it
 CODEC_MASK = 0x07
-_MOST_PARTS = 16
+_MAX_PARTS = 16
 _LZ4_RATIO = 255  # the most bytes that one byte can stand for
 _SNAPPY_RATIO = 22
 # Level 6 of deflate, which clients use, takes three times as long as 1 for a tenth less; level 3 of zstd gains nothing.
@@ -151,7 +151,7 @@ class _Part(Protocol):
 def _parts(data: bytes, limit: int, start: Callable[[bytes, int], tuple[bytes, _Part]]) -> bytes:
     plain: list[bytes] = []
     left = limit
-    for _ in range(_MOST_PARTS):
+    for _ in range(_MAX_PARTS):
         out, part = start(data, left + 1)  # one byte more than allowed tells; 0 would mean no bound
         _check(len(out), left)
         if not part.eof:
@@ -161,7 +161,7 @@ def _parts(data: bytes, limit: int, start: Callable[[bytes, int], tuple[bytes, _
         data = part.unused_data
         if not data:
             return b"".join(plain)
-    raise ValueError(f"more than {_MOST_PARTS} streams one after another")
+    raise ValueError(f"more than {_MAX_PARTS} streams one after another")
 
 
 def _gzip_member(data: bytes, most: int) -> tuple[bytes, _Part]:

@@ -14,7 +14,7 @@ from pipeline.pulsar import wire
 TIMEOUT = 30.0
 _LARGEST_FRAME = 128 * 1024 * 1024
 _REDIRECT, _CONNECT = 0, 1
-_MOST_REDIRECTS = 20
+_MAX_REDIRECTS = 20
 # Broker entry metadata are only sent to clients that know of them; without topics being made by asking
 _FEATURES = wire.message({2: 1, 5: 1})
 _PROTOCOL_VERSION = 20
@@ -189,7 +189,7 @@ def partitions(connection: Connection, name: str) -> int:
 def owner(address: Address, topic: str) -> Connection:
     """A connection to the broker that serves a topic, on which it was looked up (it is refused otherwise)."""
     connection, at, proxy_to, authoritative = Connection(address), address, "", False
-    for _ in range(_MOST_REDIRECTS):
+    for _ in range(_MAX_REDIRECTS):
         try:
             answer = connection.ask(wire.LOOKUP, wire.LOOKUP_ANSWER, 2, {1: topic, 3: int(authoritative)})
             kind = wire.number(answer, 3)

@@ -26,7 +26,7 @@ _MARKED_NULL = b"base64:!"
 _OWN = b"kafka.batch"
 _U32 = struct.Struct(">I")
 _NO_TIME = (1 << 64) - 1  # -1, as Kafka says it
-_MOST_CHUNKED = 16  # messages being put together at once
+_MAX_CHUNKED = 16  # messages being put together at once
 
 # fields of MessageMetadata
 _PUBLISH_TIME, _PROPERTIES, _KEY, _COMPRESSION, _SIZE, _COUNT, _EVENT_TIME, _ENCRYPTION = 3, 4, 6, 8, 9, 11, 12, 13
@@ -35,10 +35,10 @@ _KEY_B64, _ORDERING_KEY, _NULL_VALUE, _UUID, _CHUNKS, _CHUNK = 17, 18, 25, 26, 2
 _S_PROPERTIES, _S_KEY, _S_SIZE, _S_COMPACTED, _S_EVENT_TIME, _S_KEY_B64, _S_ORDERING_KEY = 1, 2, 3, 4, 5, 6, 7
 _S_NULL_VALUE = 9
 
-_MOST_EXPANDED = 255  # bytes that one byte of lz4 can stand for; a forged size must not allocate more memory
+_MAX_EXPANDED = 255  # bytes that one byte of lz4 can stand for; a forged size must not allocate more memory
 _DECOMPRESS: dict[int, Callable[[bytes, int], bytes]] = {
     0: lambda data, size: data,
-    1: lambda data, size: bytes(lz4.block.decompress(data, uncompressed_size=min(size, len(data) * _MOST_EXPANDED))),
+    1: lambda data, size: bytes(lz4.block.decompress(data, uncompressed_size=min(size, len(data) * _MAX_EXPANDED))),
     2: lambda data, size: zlib.decompressobj().decompress(data, max(size, 1)),
     3: lambda data, size: zstd.ZstdDecompressor().decompress(data, max(size, 1)) if data else b"",
     4: lambda data, size: bytes(cramjam.snappy.decompress_raw(data)),
@@ -74,7 +74,7 @@ class Chunks:
         uuid, chunk = wire.text(entry.metadata, _UUID), wire.number(entry.metadata, _CHUNK)
         if chunk == 0:
             self._open[uuid] = []
-            if len(self._open) > _MOST_CHUNKED:
+            if len(self._open) > _MAX_CHUNKED:
                 del self._open[next(iter(self._open))]
         pieces = self._open.get(uuid)
         if pieces is None or len(pieces) != chunk:  # its beginning was trimmed, or it was sent twice

@@ -188,7 +188,7 @@ async def test_groups_are_told_as_often_as_asked_for_up_to_so_many_members() -> 
     group = describe_groups.Group(
         error_code=0, group_id="g", group_state="Stable", protocol_type="", protocol_data="", members=[_MEMBER] * 3
     )
-    found = await describe_groups.told(["g", "g", "g"], {"g": group}, 6)
+    found = await describe_groups.descriptions_in_order(["g", "g", "g"], {"g": group}, 6)
     assert [(one.error_code, len(one.members)) for one in found] == [(0, 3), (0, 3), (ErrorCode.INVALID_REQUEST, 0)]
     assert len(group.members) == 3
 

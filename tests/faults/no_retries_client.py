@@ -34,7 +34,7 @@ from tests.apis.wire import ask_at
 LINGER_MS = 5
 _TURN = 0.005
 _TOLD_EVERY = 0.02
-_MOST_OPEN = 20_000
+_MAX_OPEN = 20_000
 _TIMEOUT_SECONDS = 60.0
 _print_lock = threading.Lock()
 
@@ -70,7 +70,7 @@ class Sender(threading.Thread, ABC):
         begin = said = time.monotonic()
         while not self._ending.is_set():
             due = int((time.monotonic() - begin) * self.rate)
-            while self.sent < due and self.sent - self._told < _MOST_OPEN:
+            while self.sent < due and self.sent - self._told < _MAX_OPEN:
                 number, self.sent = self.sent, self.sent + 1
                 self.send(number, number % self.partitions, f"{self.name}:{number}".encode())
             self.serve(_TURN)

@@ -9,7 +9,7 @@ from uuid import uuid4
 from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-_MOST_WAITING = 50_000
+_MAX_WAITING = 50_000
 Header = tuple[str, bytes | None]
 
 
@@ -62,7 +62,7 @@ def write(bootstrap: str, topic: str, samples: Iterable[Sample]) -> None:
 
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 20})
     for each in samples:
-        while len(producer) >= _MOST_WAITING:
+        while len(producer) >= _MAX_WAITING:
             producer.poll(0.1)
         producer.produce(
             topic,
