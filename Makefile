@@ -38,7 +38,7 @@ test-clients: jars
 	$(BIN)/python -X dev -m pytest tests/clients tests/pipeline/test_spark_contract.py --control --matrix README.md $(ARGS)
 
 # Half an hour: 20 kills under groups; a million records into an archive and out of it, each job killed twice; the tests
-# marked `soak`.
+# marked `soak`. An hour more: thousands of simulated clusters (`ARGS=--deselect=tests/cluster` leaves them out).
 soak: jars
 	$(BIN)/python -m pytest tests/faults/test_groups.py --group-kills 20 $(ARGS)
 	$(BIN)/python -m pytest tests/pipeline/test_whole_way.py --pipeline-records 1000000 --pipeline-kills 2 $(ARGS)

@@ -1,0 +1,84 @@
+"""The next view: who gets which id, and what changes hands."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from bridge.cluster.slots import needed_moves, rebalance
+from bridge.cluster.view import NO_NODE, ClusterView, NodeRegistration, NodeState
+
+
+def weights(members: Mapping[int, NodeRegistration]) -> dict[int, int]:
+    """What part of the slots each member is to have."""
+    return {id_: member.weight if member.state is NodeState.UP else 0 for id_, member in members.items()}
+
+
+def is_balanced(view: ClusterView) -> bool:
+    """Whether every member has its share."""
+    wanted = weights(view.members)
+    return not needed_moves(view.owners, wanted) and not needed_moves(view.groups, wanted)
+
+
+def next_view(view: ClusterView, most_moves: float) -> tuple[ClusterView, int]:
+    """`view` with the owners that fit to its members: it names the next version, but still has the former owners.
+
+    Also how many slots move away from nodes that are still there, which are at most so many.
+    """
+    wanted = weights(view.members)
+    owners = rebalance(view.owners, wanted, most_moves)
+    epochs, moved = list(view.epochs), 0
+    for slot, (before, after) in enumerate(zip(view.owners, owners, strict=True)):
+        if before != after:
+            epochs[slot] = view.version
+            moved += before in wanted
+    level = min((member.level for member in view.members.values()), default=view.level)
+    groups = rebalance(view.groups, wanted)
+    return replace(view, owners=owners, epochs=tuple(epochs), groups=groups, level=level), moved
+
+
+class NextMembers:
+    """The members and ids of the next view, while it is made up."""
+
+    def __init__(self, view: ClusterView) -> None:
+        self.view = view
+        self.members = dict(view.members)
+        self.ids = dict(view.ids)
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether there is anything new."""
+        return self.members != self.view.members or self.ids != self.view.ids
+
+    def named(self, name: str) -> NodeRegistration | None:
+        """The member of this name."""
+        found = self.members.get(self.ids.get(name, NO_NODE))
+        return found if found is not None and found.name == name else None
+
+    def remove(self, id_: int) -> None:
+        """It is no longer a member; its name keeps its id."""
+        self.members.pop(id_, None)
+
+    def put(self, node: NodeRegistration, version: int) -> int | None:
+        """Admit or change a member; None: another member has the id that it asks for."""
+        known = self.named(node.name)
+        id_ = self._id_of(node)
+        if id_ is None:
+            return None
+        if known is not None and known.id != id_:
+            del self.members[known.id]
+        is_same = known is not None and known.incarnation == node.incarnation
+        since = known.since if known is not None and is_same else version
+        self.members[id_] = replace(node, id=id_, since=since)
+        if self.ids.get(node.name) != id_:
+            self.ids = {name: other for name, other in self.ids.items() if other != id_}
+            self.ids[node.name] = id_
+        return id_
+
+    def _id_of(self, node: NodeRegistration) -> int | None:
+        wanted = node.id if node.id != NO_NODE else self.ids.get(node.name, NO_NODE)
+        holder = self.members.get(wanted)
+        if wanted != NO_NODE and (holder is None or holder.name == node.name):
+            return wanted
+        if node.id != NO_NODE:
+            return None
+        taken = {*self.ids.values(), *self.members}
+        return next(id_ for id_ in range(len(taken) + 1) if id_ not in taken)

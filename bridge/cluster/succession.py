@@ -1,0 +1,100 @@
+"""When a node that is not the controller has to take over, and with which view.
+
+The rules are numbers 2 to 5 of `state`.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from bridge.cluster.liveness import Liveness
+from bridge.cluster.planning import NextMembers, next_view
+from bridge.cluster.slots import UNOWNED
+from bridge.cluster.timing import MembershipConfig
+from bridge.cluster.view import ClusterView, NodeRegistration, NodeState
+
+_MAX_RANK: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a node that stands by does now."""
+
+    ask: str = ""
+    """Ask Pulsar for the connection of this node."""
+    challenge: bool = False
+    """Read back a challenge."""
+    take: str = ""
+    """Propose itself, for this reason."""
+
+
+_NOTHING: Final = Decision()
+
+
+class Succession:
+    """A node that stands by to succeed the controller."""
+
+    def __init__(self, config: MembershipConfig, now: float) -> None:
+        self.config = config
+        self.watch = Liveness(config.timing, now, now)
+        self._leaderless_since = now
+        self._ranked: tuple[int, int] = (-1, 0)
+
+    def attached(self, now: float) -> None:
+        """Pulsar has this node back."""
+        self.watch.attached(now)
+        self._leaderless_since = max(self._leaderless_since, now)
+
+    def leader_changed(self, now: float) -> None:
+        """There is a new view, or the first one that this node knows."""
+        self._leaderless_since = now
+        self._ranked = (-1, 0)
+        self.watch.restart(now)
+
+    def decide(self, view: ClusterView, me: NodeRegistration, now: float) -> Decision:
+        """What to do now."""
+        timing, leader = self.config.timing, view.leader
+        delay = timing.succession_step * self._rank(view, me)
+        if leader is None:
+            wait = timing.first_wait + timing.first_wait_spread * self.config.chance + delay
+            return Decision(take="no controller") if now - self._leaderless_since >= wait else _NOTHING
+        if leader.name == me.name:
+            return Decision(take=f"restarted: {me.name}")
+        verdict = self.watch.judge(leader.name, now, delay, proof=True)
+        if verdict.gone:
+            return Decision(take=f"dead: {leader.name}, {verdict.gone}")
+        if verdict.ask:
+            self.watch.asked(leader.name, now)
+        is_suspect = self.watch.quiet(leader.name, now) > timing.suspect + delay
+        return Decision(ask=leader.name if verdict.ask else "", challenge=is_suspect)
+
+    def successor_view(self, view: ClusterView, me: NodeRegistration, base: int) -> ClusterView | None:
+        """The view without the former controller and with this node in its place."""
+        version = base + 1 if base else max(self.config.first_version, view.version + 1)
+        members = NextMembers(view)
+        if view.leader is not None:
+            members.remove(view.controller)
+        id_ = members.put(me, version)
+        if id_ is None:
+            return None
+        view = replace(
+            view,
+            version=version,
+            controller=id_,
+            members=members.members,
+            ids=members.ids,
+            owners=view.owners or (UNOWNED,) * self.config.slots,
+            epochs=view.epochs or (0,) * self.config.slots,
+            groups=view.groups or (UNOWNED,) * self.config.groups,
+        )
+        return next_view(view, 0)[0]
+
+    def _rank(self, view: ClusterView, me: NodeRegistration) -> int:
+        """How many come first."""
+        if self._ranked[0] != view.version:
+            others = [member for member in view.members.values() if member.state is NodeState.UP]
+            others = [member for member in others if member.id != view.controller]
+            others.sort(key=lambda member: (member.since, member.id))
+            names = [member.name for member in others]
+            rank = names.index(me.name) if me.name in names else len(names)
+            self._ranked = (view.version, min(rank, _MAX_RANK))
+        return self._ranked[1]

@@ -1,0 +1,87 @@
+"""What all nodes of a cluster agree on: its members and what each of them leads. Values that never change."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+NO_NODE: Final = -1
+"""The id of a node that has none yet; the controller of a cluster without one."""
+
+
+class NodeState(StrEnum):
+    """What a node says of itself."""
+
+    UP = "up"
+    LEAVING = "leaving"
+    """It serves until others have taken over what it leads."""
+    GONE = "gone"
+
+
+class Endpoint(NamedTuple):
+    """Where clients reach a node's listener."""
+
+    listener: str
+    host: str
+    port: int
+
+
+class Sender(NamedTuple):
+    """One life of a node: a later one of the same name has a greater incarnation."""
+
+    name: str
+    incarnation: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRegistration:
+    """A node as it describes itself."""
+
+    name: str
+    incarnation: int
+    id: int = NO_NODE
+    endpoints: tuple[Endpoint, ...] = ()
+    rack: str = ""
+    weight: int = 1
+    state: NodeState = NodeState.UP
+    level: int = 1
+    """The greatest format level that it can read."""
+    software: str = ""
+    settings: str = ""
+    """A fingerprint of the settings that all nodes should share."""
+    since: int = 0
+    """The version of the view that admitted it; 0 in what the node itself sends."""
+
+    @property
+    def sender(self) -> Sender:
+        """Which life of which node this is."""
+        return Sender(self.name, self.incarnation)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """One version of the cluster."""
+
+    version: int = 0
+    controller: int = NO_NODE
+    members: Mapping[int, NodeRegistration] = field(default_factory=dict)
+    ids: Mapping[str, int] = field(default_factory=dict)
+    """The ids that belong to names, also to those of nodes that are away."""
+    owners: tuple[int, ...] = ()
+    """The node that leads each slot."""
+    epochs: tuple[int, ...] = ()
+    """The version in which each slot got its owner: the leader epoch of its partitions."""
+    groups: tuple[int, ...] = ()
+    """The node that coordinates each group slot."""
+    level: int = 1
+    """The lowest of all members' levels: what may be written."""
+
+    def member(self, name: str) -> NodeRegistration | None:
+        """The member of this name."""
+        found = self.members.get(self.ids.get(name, NO_NODE))
+        return found if found is not None and found.name == name else None
+
+    @property
+    def leader(self) -> NodeRegistration | None:
+        """The controller, if it is a member."""
+        return self.members.get(self.controller)

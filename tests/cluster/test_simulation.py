@@ -1,0 +1,70 @@
+"""Clusters of state machines over a model of Pulsar, with faults by seed; a failure names the command that replays it.
+
+`make soak` runs a thousand seeds each of 2, 3, 10 and 50 nodes, and twenty of 300.
+"""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.cluster.simulation.checks import Violation
+from tests.cluster.simulation.mutations import MUTATIONS
+from tests.cluster.simulation.scenario import Plan, simulate
+
+_SLOTS_OF_MANY = 1024
+
+
+def _run(plan: Plan) -> list[tuple[str, float]]:
+    try:
+        return simulate(plan).deaths
+    except Violation as violation:
+        command = f"python -m tests.cluster --nodes {plan.nodes} --seed {plan.seed} --slots {plan.slots}"
+        raise Violation(f"{violation}\nreplay: {command}") from None
+
+
+def _check_times(deaths: list[tuple[str, float]]) -> None:
+    """I4, as far as it is about most of them: how long it took until single dead nodes were out of the view."""
+    killed = sorted(took for fault, took in deaths if fault == "kill")
+    dead = sorted(took for fault, took in deaths if fault in ("kill", "crash", "freeze"))
+    assert killed[int(len(killed) * 0.99)] < 2.5
+    assert dead[int(len(dead) * 0.95)] < 4.1
+
+
+@pytest.mark.parametrize(("nodes", "seeds"), [(2, 40), (3, 40), (10, 20), (50, 2)])
+def test_faults(nodes: int, seeds: int) -> None:
+    for seed in range(seeds):
+        _run(Plan(nodes, seed))
+
+
+def test_dead_nodes_are_soon_out_of_the_view() -> None:
+    faults = ("kill", "kill_controller", "crash", "freeze", "freeze_controller")
+    _check_times([death for seed in range(60) for death in _run(Plan(3, seed, only=faults))])
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_rule_switched_off_is_noticed(name: str) -> None:
+    mutation = MUTATIONS[name]
+    for seed in range(mutation.seeds):
+        plan = replace(mutation.plan, seed=seed)
+        try:
+            with mutation.made():
+                simulate(plan)
+        except Violation:
+            break
+    else:
+        pytest.fail(f"{mutation.rule}: nobody notices that it does not hold")
+    _run(replace(plan, timing=()))  # with the rule, this seed is without fault
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7_200)
+@pytest.mark.parametrize(("nodes", "seeds"), [(2, 1000), (3, 1000), (10, 1000), (50, 1000), (300, 20)])
+def test_many_faults(nodes: int, seeds: int) -> None:
+    slots = _SLOTS_OF_MANY if nodes > 100 else 256
+    failed = []
+    for seed in range(seeds):
+        try:
+            _run(Plan(nodes, seed, slots, move_slots=slots // 2))
+        except Violation as violation:
+            failed.append(str(violation))
+    assert not failed, "\n".join(failed)
