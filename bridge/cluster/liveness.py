@@ -51,7 +51,7 @@ class Liveness:
         self._watched: dict[str, _Watched] = {}
 
     def restart(self, now: float) -> None:
-        """Nobody has been silent yet."""
+        """No node has been silent yet."""
         self._floor = now
         self._watched.clear()
 

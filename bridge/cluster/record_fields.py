@@ -1,4 +1,4 @@
-"""Reads the fields of a JSON object from anyone: every value has a type and bounds."""
+"""Reads the fields of a JSON object that nothing vouches for: every value has a type and bounds."""
 
 from collections.abc import Mapping
 from enum import StrEnum

@@ -33,7 +33,7 @@ _Held = dict[int, list[int]]
 
 
 def slot_of(topic: str, partition: int, slots: int) -> int:
-    """The slot of a partition. This is for ever: all nodes of all versions must agree."""
+    """The slot of a partition. This stays forever: all nodes of all versions must agree."""
     return (zlib.crc32(topic.encode()) + partition) % slots
 
 
@@ -49,7 +49,7 @@ def needed_moves(owners: Sequence[int], weights: Mapping[int, int]) -> int:
 def rebalance(owners: Sequence[int], weights: Mapping[int, int], most: float = inf) -> tuple[int, ...]:
     """The owners after the moves that are needed; at most so many of them from nodes that are still there."""
     if not any(weights.values()):
-        return tuple(owners)  # nobody to move to
+        return tuple(owners)  # there is no node to move to
     held, free = _held(owners, weights)
     shares = _shares(len(owners), weights, {node: len(slots) for node, slots in held.items()})
     for node, count in _given_away(held, shares, most).items():

@@ -1,4 +1,4 @@
-"""Records of the cluster topics to bytes and back; bytes of anyone."""
+"""Records of the cluster topics to bytes and back; bytes that are none."""
 
 import json
 from contextlib import suppress

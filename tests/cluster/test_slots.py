@@ -42,7 +42,7 @@ def _busiest(owned: tuple[int, ...], partitions: int, nodes: int) -> float:
 def test_partitions_of_a_topic_stand_in_neighbouring_slots() -> None:
     first = slot_of("orders", 0, SLOTS)
     assert [slot_of("orders", partition, SLOTS) for partition in range(3)] == [(first + n) % SLOTS for n in range(3)]
-    assert first == 3566  # for ever: other versions have to find the same
+    assert first == 3566  # forever: other versions have to find the same
     assert slot_of("größe", 0, SLOTS) == 2441
 
 

@@ -60,7 +60,7 @@ def test_a_record_that_is_read_again_changes_nothing() -> None:
     assert not log.fold(_next(FIRST, 7), Position(0, 4))
 
 
-def test_a_difference_that_does_not_fit_counts_for_nobody() -> None:
+def test_a_difference_that_does_not_fit_counts_for_no_node() -> None:
     for change in (
         replace(_next(FIRST, 7), slots={7: (4,)}),
         replace(_next(FIRST, 7), groups={7: (2,)}),

@@ -2,14 +2,14 @@
 
 I1  Nodes that have read the same records have the same view.
 I2  The version and each slot's epoch never go back; an epoch changes exactly with the owner.
-I3  No node is removed that was reachable throughout; nothing that happens to Pulsar removes anyone.
+I3  No node is removed that was reachable throughout; nothing that happens to Pulsar removes a node.
 I4  Nodes that are dead are out of the view within 4.1 s, killed ones within 2.5 s in 99 of 100.
 I5  10 s after the last fault all live nodes agree, all slots have live owners, loads differ by one at most.
 I6  Every move brings a slot to a node that needs one, from one that has too many; no more a second than is allowed.
 I7  No more than two changes of the controller for each fault.
 I8  No more than a few void records for each change.
 I9  A node that is cut off or has been frozen does not serve from what it knew before.
-I10 Two members never have the same name, and an id is its name's for ever.
+I10 Two members never have the same name, and an id belongs to its name forever.
 I11 A node that leaves has handed over what it led.
 """
 
@@ -229,7 +229,7 @@ class Checks:
         if isinstance(process.ended_by, NameInUse):
             others = [other for other in self.processes.values() if other is not process and other.name == name]
             if not any(other.is_alive or self.clock.now - other.was_bad < 20 for other in others):
-                self.fail(f"I10: {name} is refused, and nobody else has the name")
+                self.fail(f"I10: {name} is refused, and no other process has the name")
         if process.has_handed_over:
             process.has_handed_over = False
             view = process.membership.view

@@ -147,7 +147,7 @@ MUTATIONS = {
     ),
     "no questions": Mutation("suspects are asked for", _plan(3, "kill"), ((Liveness, "judge", _never_ask),)),
     "busy is no answer": Mutation("busy clears", _plan(3, "mute"), ((Liveness, "answered", _no_busy),)),
-    "hung for ever": Mutation("what hangs is removed", _plan(3, "mute", timing=(("hung", inf),))),
+    "hung forever": Mutation("what hangs is removed", _plan(3, "mute", timing=(("hung", inf),))),
     "no compare-and-set": Mutation(
         "a view counts if its base is the version",
         _plan(3, "kill_controller", "freeze_controller", "leave_controller"),
@@ -201,7 +201,7 @@ MUTATIONS = {
     "the highest level": Mutation(
         "what all can read is written", _plan(3, "join"), ((controller, "next_view", _highest_level),)
     ),
-    "anyone's name": Mutation(
+    "one name for all": Mutation(
         "a record counts for its sender", _plan(3, "freeze"), ((NodeRegistration, "sender", Sender("n", 1)),)
     ),
 }

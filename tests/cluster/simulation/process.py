@@ -10,7 +10,7 @@ class Process(Shell):
     """One life of a node."""
 
     def kill(self, half_open: bool = False) -> None:
-        """The process ends. `half_open`: its machine does, and nobody tells the broker."""
+        """The process ends. `half_open`: its machine does, and the broker is not told."""
         self.is_half_open = half_open
         self.end()
 
@@ -59,8 +59,8 @@ class Process(Shell):
             self.pulsar.answers_again(self.session)
             if self.session.is_open:
                 self._good()
-        waiting = [*self._outbox, *self._inbox]
-        self._outbox, self._inbox = [], []
+        waiting = [*self._unsent_requests, *self._inbox]
+        self._unsent_requests, self._inbox = [], []
         for arrive in waiting:
             self.clock.after(0, arrive)
 

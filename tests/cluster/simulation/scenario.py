@@ -179,9 +179,9 @@ class Run:
         for process in self.chance.sample(well, len(well) // 3):
             self._kill(process, fault="many")
 
-    def everyone(self) -> None:
+    def all_at_once(self) -> None:
         for process in self.well:
-            self._kill(process, fault="everyone")
+            self._kill(process, fault="all_at_once")
 
     def leave(self, leader: bool = False) -> None:
         process = self._some(leader=leader)
@@ -266,7 +266,7 @@ class Run:
 
 FAULTS = (
     "kill", "kill_controller", "crash", "freeze", "freeze_controller", "cut", "cut_controller", "mute", "reset",
-    "slow_reader", "many", "everyone", "leave", "leave_controller", "join", "same_name", "same_id", "stall", "restart",
+    "slow_reader", "many", "all_at_once", "leave", "leave_controller", "join", "same_name", "same_id", "stall", "restart",
     "move_log", "move_heartbeats",
 )  # fmt: skip
 

@@ -31,53 +31,49 @@ class Shell:
 
     fault = ""
     """What was done to it last."""
-    has_handed_over = False
+    is_alive = True
+    is_frozen = False
+    is_half_open = False
+    cut_in = False
+    cut_out = False
+    cut_since: float | None = None
+    is_mute = False
+    """Its heartbeats do not go out, though its connection is there."""
     muted_at = 0.0
+    read_delay = 0.0
     read_delay_for = 0.0
     slow_until = -99.0
+    slow_connect = 0.0
+    """The next connection takes so long."""
+    bad_since: float | None = None
+    """Since when something has been wrong with this process or its network."""
+    was_bad = -99.0
+    """When that was last so."""
+    must_have_read = 0
+    has_handed_over = False
+    ended_by: Effect | None = None
+    session: Session | None = None
+    _out_at = 0.0
+    _armed = inf
+    _is_watching = False
+    _frozen_at = 0.0
+    _is_begun = False
 
-    def __init__(
-        self,
-        clock: Clock,
-        pulsar: Pulsar,
-        node: NodeRegistration,
-        config: MembershipConfig,
-    ) -> None:
+    def __init__(self, clock: Clock, pulsar: Pulsar, node: NodeRegistration, config: MembershipConfig) -> None:
         self.clock, self.pulsar = clock, pulsar
         chance = clock.chance
         self._rate = chance.uniform(0.995, 1.005)
         self._offset = chance.uniform(0, 1e6)
         self.membership = Membership(node, config, self.local_now)
-        self.cut_since: float | None = None
-        self.is_alive = True
-        self.is_frozen = self.is_half_open = False
-        self.cut_in = self.cut_out = False
-        self.is_mute = False
-        """Its heartbeats do not go out, though its connection is there."""
-        self.read_delay = 0.0
-        self.slow_connect = 0.0
-        """A fault: the next connection takes so long."""
-        self.bad_since: float | None = None
-        """Since when something has been wrong with this process or its network."""
-        self.was_bad = -99.0
-        """When that was last so."""
-        self.must_have_read = 0
-        self.session: Session | None = None
         self.after_event: Callable[[Shell], None] = lambda shell: None
-        self.ended_by: Effect | None = None
         self.refused: list[NodeRefused] = []
-        self._outbox: list[Callable[[], None]] = []
-        self._inbox: list[Callable[[], None]] = []
-        self._out_at = 0.0
-        self._in_at: dict[str, float] = {}
-        self._armed = inf
         self.cursors = {"log": 0, "heartbeats": 0}
-        self._is_watching = False
+        self._unsent_requests: list[Callable[[], None]] = []
+        self._inbox: list[Callable[[], None]] = []
+        self._in_at: dict[str, float] = {}
         self._unsent: list[tuple[Topic, Heartbeat | LogRecord]] = []
         """What has no receipt: sent again after a reconnect."""
         self._sent_at: dict[int, float] = {}
-        self._frozen_at = 0.0
-        self._is_begun = False
         clock.after(chance.uniform(0.0, 0.2), self._connect)
         self._arm()
 
@@ -200,7 +196,7 @@ class Shell:
 
         def arrive() -> None:
             if self.cut_out:
-                self._outbox.append(arrive)
+                self._unsent_requests.append(arrive)
             else:
                 self.pulsar.take(session, request)
 
