@@ -2,7 +2,7 @@
 
 Rules:
 
-1. It admits the nodes that send heartbeats, and removes those that are gone or say so. All that is new goes into one view.
+1. It admits the nodes that send heartbeats, and removes those that are gone or say so. All news goes into one view.
 2. Slots of members that are gone move at once; to and from members that are there they move in steps.
 3. One proposal is under way at a time. Only its own record, read back in the log, makes it a view.
 4. A heartbeat of an earlier life of a node says nothing. Two members never have the same id.

@@ -266,8 +266,8 @@ class Run:
 
 FAULTS = (
     "kill", "kill_controller", "crash", "freeze", "freeze_controller", "cut", "cut_controller", "mute", "reset",
-    "slow_reader", "many", "all_at_once", "leave", "leave_controller", "join", "same_name", "same_id", "stall", "restart",
-    "move_log", "move_heartbeats",
+    "slow_reader", "many", "all_at_once", "leave", "leave_controller", "join", "same_name", "same_id", "stall",
+    "restart", "move_log", "move_heartbeats",
 )  # fmt: skip
 
 
