@@ -43,6 +43,7 @@ class Controller:
         self._registrations: dict[str, NodeRegistration] = {}
         self._tick_at = now
         self._is_tick_under_way = False
+        self._own_read_at = now
         self._whole_at = now + timing.whole_view
         self._moves_at = now
         self._is_balanced = False
@@ -57,6 +58,7 @@ class Controller:
             return
         if is_own:
             self.liveness.echoed(heartbeat.at)
+            self._own_read_at = now
         if node != known:
             self.has_news = True
             self._registrations[node.name] = node
@@ -85,7 +87,7 @@ class Controller:
 
     def is_tick_due(self, now: float) -> bool:
         """Whether to tick. Not while its own heartbeats do not come back: it could not tell who is gone."""
-        is_blind = now - self.liveness.echo > self.timing.cut_off
+        is_blind = now - self._own_read_at > self.timing.cut_off
         return not self._is_tick_under_way and not is_blind and now >= self._tick_at
 
     def tick_sent(self, now: float) -> None:

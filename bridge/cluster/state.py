@@ -190,7 +190,7 @@ class Membership:
     def log_restarted(self, first_version: int, now: float) -> None:
         """The view log was lost and begins again."""
         self._begin(now)
-        self.config = replace(self.config, first_version=first_version)
+        self.config = self._succession.config = replace(self.config, first_version=first_version)
         self.log.restart()
         self._pending = None
         self._lose_control()
