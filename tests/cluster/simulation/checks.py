@@ -88,8 +88,8 @@ class Checks:
         """The view after each entry of the log."""
         self._void_since_change = 0
         self._voids: set[tuple[Sender, int, int]] = set()
-        self._moves: list[tuple[float, Sender, int]] = []
         self._sender = Sender("", 0)
+        self._moves = (0.0, self._sender, 0)
         self._sent_at = 0.0
         pulsar.stored = self.stored
 
@@ -189,12 +189,15 @@ class Checks:
             self.fail(f"I6: {len(changed)} slots moved where {needed} moves brought nearer to balance")
         taken = sum(before.owners[slot] in members for slot in changed)
         self.counts.moves += taken
-        self._moves = [move for move in self._moves if self._sent_at - move[0] < 0.95]
-        self._moves.append((self._sent_at, self._sender, taken))
-        allowed = self.config.timing.move_slots
-        # each controller keeps to it: a new one does not know what the former one moved
-        if sum(count for _, sender, count in self._moves if sender == self._sender) > allowed:
-            self.fail(f"I6: more than {allowed} slots moved in a second")
+        last_at, sender, last_taken = (
+            self._moves
+        )  # each controller keeps to it: a new one does not know what came before
+        seconds = last_taken / self.config.timing.move_slots
+        is_soon = sender == self._sender and self._sent_at - last_at < seconds - 0.05
+        if taken > self.config.timing.move_slots or (taken and is_soon):
+            self.fail(f"I6: {taken} slots moved {self._sent_at - last_at:.2f} s after {last_taken}")
+        if taken:
+            self._moves = (self._sent_at, self._sender, taken)
 
     def expect_removed(self, process: Process) -> None:
         """Something happened to this process alone that takes it out of the view, unless it is over before."""
