@@ -1,12 +1,13 @@
 """A node whose records come back at once: what it does is seen step by step."""
 
+from dataclasses import replace
 from typing import TypeVar
 
 from bridge.cluster.effects import Append, Effect, SendHeartbeat, Serving
 from bridge.cluster.records import Challenge, Heartbeat, Tick, ViewDifference, WholeView
 from bridge.cluster.state import Membership
 from bridge.cluster.timing import MembershipConfig
-from bridge.cluster.view import NodeRegistration
+from bridge.cluster.view import ClusterView, NodeRegistration
 from bridge.pulsar.types import Position
 
 Found = TypeVar("Found")
@@ -69,3 +70,17 @@ class Lone:
         effects, self.effects = self.effects, []
         inner = [effect.record if isinstance(effect, Append) else effect for effect in effects]
         return [effect for effect in inner if isinstance(effect, kind)]
+
+
+OTHER = NodeRegistration("b", 1, 1, since=50)
+
+
+def member() -> Lone:
+    """A node in a view whose controller is another."""
+    lone = Lone()
+    lone.node.name_opened(lone.now)
+    lone.node.log_read(lone.now)
+    mine = replace(lone.node.node, id=0, since=51)
+    view = ClusterView(60, 1, {0: mine, 1: OTHER}, {"a": 0, "b": 1}, (0, 1) * 4, (60,) * 8, (0, 1))
+    lone.read(WholeView(OTHER.sender, 0, view))
+    return lone
