@@ -53,7 +53,7 @@ class Succession:
     def decide(self, view: ClusterView, me: NodeRegistration, now: float) -> Decision:
         """What to do now."""
         timing, leader = self.config.timing, view.leader
-        delay = timing.succession_step * self._rank(view, me)
+        delay = timing.succession_step * self._place(view, me)
         if leader is None:
             wait = timing.first_wait + timing.first_wait_spread * self.config.chance + delay
             return Decision(take="no controller") if now - self._leaderless_since >= wait else _NOTHING
@@ -87,6 +87,11 @@ class Succession:
             groups=view.groups or (UNOWNED,) * self.config.groups,
         )
         return next_view(view, 0)[0]
+
+    def _place(self, view: ClusterView, me: NodeRegistration) -> float:
+        """How many steps to wait; those far behind come in any order, or they would all come at once."""
+        rank = self._rank(view, me)
+        return rank if rank < _MAX_RANK else rank + 2 * self.config.chance
 
     def _rank(self, view: ClusterView, me: NodeRegistration) -> int:
         """How many come first."""
