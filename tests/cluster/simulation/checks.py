@@ -122,7 +122,7 @@ class Checks:
         self._void_since_change += 1
         self.counts.most_void = max(self.counts.most_void, self._void_since_change)
         # at first, and when Pulsar comes back, several find at once that it is their turn
-        is_calm = self.truth.version and self.clock.now - self.pulsar.disturbed_at > 5
+        is_calm = self.truth.version and self.clock.now - self.pulsar.disturbed_at > 8
         if self._void_since_change > (_MOST_VOID if is_calm else max(_MOST_VOID, self.nodes // 4)):
             self.fail(f"I8: {self._void_since_change} void records since the last change")
 
