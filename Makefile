@@ -25,8 +25,9 @@ unit: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(PROCESSES) --offline --example-factor 0.2 -m "not (pulsar or kafka or spark or soak)" $(ARGS)
 
 # Two processes of pytest, for most tests with servers wait for them; `make test PROCESSES=0` runs one after the other.
+# Properties are tried with half the examples, seeds and schedules that are usual; `make soak` tries twice as many.
 test: jars
-	$(BIN)/python -m pytest -n $(PROCESSES) $(ARGS)
+	$(BIN)/python -m pytest -n $(PROCESSES) --example-factor 0.5 $(ARGS)
 
 # Pulsar's and Spark's jars, with their progress shown. A download inside a test would run into its time limit.
 jars: $(VENV)/.dev $(VENV)/.pipeline
@@ -42,6 +43,7 @@ test-clients: jars
 soak: jars
 	$(BIN)/python -m pytest tests/faults/test_groups.py --group-kills 20 $(ARGS)
 	$(BIN)/python -m pytest tests/pipeline/test_whole_way.py --pipeline-records 1000000 --pipeline-kills 2 $(ARGS)
+	$(BIN)/python -m pytest -n $(PROCESSES) --example-factor 2 -m "not (pulsar or kafka or spark or soak)" $(ARGS)
 	$(BIN)/python -m pytest -m soak $(ARGS)
 
 # What attacks cost, each beside a well-behaved client, about 6 minutes; docs/limits.md has the results.

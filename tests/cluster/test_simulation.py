@@ -10,6 +10,7 @@ import pytest
 from tests.cluster.simulation.checks import Violation
 from tests.cluster.simulation.mutations import MUTATIONS
 from tests.cluster.simulation.scenario import Plan, simulate
+from tests.support.effort import examples
 
 _SLOTS_OF_MANY = 1024
 
@@ -32,13 +33,13 @@ def _check_times(deaths: list[tuple[str, float]]) -> None:
 
 @pytest.mark.parametrize(("nodes", "seeds"), [(2, 40), (3, 40), (10, 20), (50, 2)])
 def test_faults(nodes: int, seeds: int) -> None:
-    for seed in range(seeds):
+    for seed in range(examples(seeds)):
         _run(Plan(nodes, seed))
 
 
 def test_dead_nodes_are_soon_out_of_the_view() -> None:
     faults = ("kill", "kill_controller", "crash", "freeze", "freeze_controller")
-    _check_times([death for seed in range(60) for death in _run(Plan(3, seed, only=faults))])
+    _check_times([death for seed in range(examples(60)) for death in _run(Plan(3, seed, only=faults))])
 
 
 @pytest.mark.parametrize("name", MUTATIONS)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 from bridge.api import Api
 from bridge.kafka import message
-from bridge.kafka.schema import Field
+from bridge.kafka.schema import Field, Type
 
 SAFE = {"validate_only": True, "allow_auto_topic_creation": False, "max_wait_ms": 0, "timestamp": -1}
 """What keeps a request from changing anything, or from only waiting."""
@@ -73,12 +74,14 @@ class _Maker:
             if not path or path[0] != one.name:
                 return []
             length = count if len(path) == 1 else 1
-            if kind.element.message is None:
-                return [self._scalar(kind.element.name, one.name) for _ in range(length)]
-            return [self.message(kind.element.message, path[1:], count) for _ in range(length)]
+            element = partial(self._element, kind.element, one.name, path[1:], count)
+            return [element()] * length if self._name is not None else [element() for _ in range(length)]
         if kind.message is not None:
             return None if one.nullable(self._version) else self.message(kind.message, (), 0)
         return self._scalar(kind.name, one.name)
+
+    def _element(self, kind: Type, name: str, path: tuple[str, ...], count: int) -> Any:
+        return self._scalar(kind.name, name) if kind.message is None else self.message(kind.message, path, count)
 
     def _scalar(self, kind: str, name: str) -> Any:
         self._made += 1
