@@ -11,15 +11,6 @@ from pathlib import Path
 
 from tests.support.sources import ROOT, python_files
 
-KNOWN = frozenset(
-    {  # all for types alone
-        ("bridge.groups.classic.answers", "bridge.groups.classic.state"),
-        ("bridge.groups.classic.validation", "bridge.groups.classic.state"),
-        ("bridge.pulsar.connection.connection_handler", "bridge.pulsar.connection.broker_connection"),
-    }
-)
-"""Imports that still close a cycle, each with what it imports. One that is gone goes from here and does not return."""
-
 
 def modules() -> dict[str, Path]:
     """Each module of the bridge by its dotted name."""
@@ -64,19 +55,9 @@ def reached(imports: Mapping[str, set[str]], start: str) -> set[str]:
     return met
 
 
-def without(imports: Mapping[str, set[str]], edges: frozenset[tuple[str, str]]) -> dict[str, set[str]]:
-    return {name: {to for to in names if (name, to) not in edges} for name, names in imports.items()}
-
-
 def test_no_files_import_each_other() -> None:
-    found = cycles(without(graph(), KNOWN))
+    found = cycles(graph())
     assert not found, "\n" + "\n".join(" <-> ".join(group) for group in found)
-
-
-def test_what_is_known_is_still_there() -> None:
-    imports = graph()
-    gone = {(name, to) for name, to in KNOWN if to not in imports.get(name, ())}
-    assert not gone, "take these from KNOWN"
 
 
 def test_a_cycle_over_three_files_is_found() -> None:

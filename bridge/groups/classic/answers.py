@@ -2,18 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from bridge.groups.classic.events import Joined, Synced
+from bridge.groups.classic.facts import GroupFacts
 from bridge.groups.classic.members import Member, Ticket
 from bridge.groups.classic.records import GroupRecord, MemberRecord
 from bridge.kafka.error_codes import ErrorCode
 
-if TYPE_CHECKING:
-    from bridge.groups.classic.state import ClassicGroup
 
-
-def current_generation(group: "ClassicGroup", member: Member) -> Joined:
+def current_generation(group: GroupFacts, member: Member) -> Joined:
     """The answer to a JoinGroup; the leader gets all members."""
     members, protocol, leads = group.members, group.protocol_name, member.id == group.members.leader
     return Joined(
@@ -27,12 +25,12 @@ def current_generation(group: "ClassicGroup", member: Member) -> Joined:
     )
 
 
-def current_assignment(group: "ClassicGroup", member: Member) -> Synced:
+def current_assignment(group: GroupFacts, member: Member) -> Synced:
     """The answer to a SyncGroup."""
     return Synced(ErrorCode.NONE, group.protocol_type, group.protocol_name, member.assignment)
 
 
-def record_of(group: "ClassicGroup", assignments: Mapping[str, bytes]) -> GroupRecord:
+def record_of(group: GroupFacts, assignments: Mapping[str, bytes]) -> GroupRecord:
     """What is stored of the group, with these assignments."""
     protocol = group.protocol_name
     members = tuple(
@@ -63,7 +61,7 @@ class Replacement(NamedTuple):
     """Who led before."""
     may_skip: bool
 
-    def answer(self, group: "ClassicGroup") -> Joined:
+    def answer(self, group: GroupFacts) -> Joined:
         """The answer to its JoinGroup, without a rebalance."""
         answer = current_generation(group, self.member)
         if self.may_skip:

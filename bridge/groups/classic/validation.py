@@ -1,13 +1,11 @@
 """What a classic group refuses: requests that do not fit its state, its members or its generation."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from bridge.groups.classic.events import ClassicGroupState, Join, Sync
+from bridge.groups.classic.facts import GroupFacts
 from bridge.groups.classic.members import Member, Protocols
 from bridge.kafka.error_codes import ErrorCode
-
-if TYPE_CHECKING:
-    from bridge.groups.classic.state import ClassicGroup
 
 HEARTBEAT_ERRORS: Final[dict[ClassicGroupState, ErrorCode]] = {
     ClassicGroupState.PREPARING: ErrorCode.REBALANCE_IN_PROGRESS,
@@ -24,7 +22,7 @@ COMMIT_ERRORS: Final[dict[ClassicGroupState, ErrorCode]] = {
 """The answer to a known member's commit."""
 
 
-def check_join(group: "ClassicGroup", request: Join, max_size: int) -> ErrorCode:
+def check_join(group: GroupFacts, request: Join, max_size: int) -> ErrorCode:
     """Whether the protocols fit, and a new member has room."""
     if group.state is ClassicGroupState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -40,7 +38,7 @@ def check_join(group: "ClassicGroup", request: Join, max_size: int) -> ErrorCode
     return ErrorCode.GROUP_MAX_SIZE_REACHED if is_new and known >= max_size else ErrorCode.NONE
 
 
-def check_member(group: "ClassicGroup", member_id: str, instance_id: str | None) -> ErrorCode:
+def check_member(group: GroupFacts, member_id: str, instance_id: str | None) -> ErrorCode:
     """Whether the member is one of the group, and still the one that its instance is (KIP-345)."""
     if group.state is ClassicGroupState.DEAD:
         return ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -53,7 +51,7 @@ def check_member(group: "ClassicGroup", member_id: str, instance_id: str | None)
     return ErrorCode.NONE if member_id in group.members else ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def check_generation(group: "ClassicGroup", member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
+def check_generation(group: GroupFacts, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
     """As `check_member`, and whether the member knows of the current generation."""
     error = check_member(group, member_id, instance_id)
     if not error and generation != group.generation:
@@ -61,7 +59,7 @@ def check_generation(group: "ClassicGroup", member_id: str, instance_id: str | N
     return error
 
 
-def check_commit(group: "ClassicGroup", member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
+def check_commit(group: GroupFacts, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
     """Whether the member may commit; an empty group takes commits without a generation."""
     if generation < 0:
         if group.state is ClassicGroupState.EMPTY:
@@ -71,7 +69,7 @@ def check_commit(group: "ClassicGroup", member_id: str, instance_id: str | None,
     return check_generation(group, member_id, instance_id, generation)
 
 
-def check_sync(group: "ClassicGroup", request: Sync) -> ErrorCode:
+def check_sync(group: GroupFacts, request: Sync) -> ErrorCode:
     """Whether the member may get an assignment of this generation."""
     error = check_generation(group, request.member_id, request.instance_id, request.generation)
     if error:
@@ -83,7 +81,7 @@ def check_sync(group: "ClassicGroup", request: Sync) -> ErrorCode:
     return ErrorCode.REBALANCE_IN_PROGRESS if is_preparing else ErrorCode.NONE
 
 
-def keeps_generation(group: "ClassicGroup", member: Member, protocols: Protocols) -> bool:
+def keeps_generation(group: GroupFacts, member: Member, protocols: Protocols) -> bool:
     """Whether a member that joins again is told the current generation, instead of a rebalance (rule 5)."""
     if group.state is ClassicGroupState.PREPARING or member.protocols != protocols:
         return False

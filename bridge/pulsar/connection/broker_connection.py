@@ -78,9 +78,9 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self.max_message_size = protocol.DEFAULT_MAX_MESSAGE_SIZE
         self.features = pb.FeatureFlags()
         self.closed = False
-        self.producers: dict[int, ProducerHandler] = {}
-        self.consumers: dict[int, ConsumerHandler] = {}
-        self.watches: dict[int, TopicWatchHandler] = {}
+        self.producers: dict[int, ProducerHandler[BrokerConnection]] = {}
+        self.consumers: dict[int, ConsumerHandler[BrokerConnection]] = {}
+        self.watches: dict[int, TopicWatchHandler[BrokerConnection]] = {}
         self._settings = settings
         self._metrics = metrics
         self._token = Token(settings)
@@ -179,7 +179,11 @@ class BrokerConnection(asyncio.BufferedProtocol):
             request.timer.cancel()
             if not request.answer.done():
                 request.answer.set_exception(error)
-        handlers: list[ConnectionHandler] = [*self.producers.values(), *self.consumers.values(), *self.watches.values()]
+        handlers: list[ConnectionHandler[BrokerConnection]] = [
+            *self.producers.values(),
+            *self.consumers.values(),
+            *self.watches.values(),
+        ]
         self.producers, self.consumers, self.watches = {}, {}, {}
         for handler in handlers:
             handler.detached(self)
