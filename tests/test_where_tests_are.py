@@ -22,7 +22,6 @@ COVERED_BY = {
     "test_api.py": {"errors"},
     "cluster/test_record_format.py": {"cluster/record_fields", "cluster/records"},
     "cluster/test_simulation.py": {"cluster/effects", "cluster/planning", "cluster/timing"},
-    "cluster/test_controller.py": {"cluster/liveness"},
     "cluster/test_view_log.py": {"cluster/view"},
     "codec/test_kafka_python.py": {"codec/_records"},
     "codec/test_round_trip.py": {"codec/_messages"},

@@ -10,6 +10,8 @@ Rules:
    Pulsar that does not answer: gone by silence. An answer is soon out of date.
 4. When the watcher has just reconnected nothing is asked, and all silence begins again: the others come back in their
    own time. It begins again after a pause of the watcher, too: what it has missed comes first.
+5. A watcher that comes later than others waits its delay by the clock as well. After a stall of Pulsar log time jumps,
+   and all who stand by would propose themselves at once.
 """
 
 from dataclasses import dataclass
@@ -25,6 +27,8 @@ class _Watched:
     asked: float | None = None
     cleared: float = -inf
     free: float | None = None
+    silent_since: float | None = None
+    """Since when by the clock its silence has been long enough for any watcher."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,15 +123,25 @@ class Liveness:
             watched.asked = watched.free = None  # that was then
         if watched.free is not None and watched.asked is not None and (not proof or self.echo >= watched.asked):
             return Verdict(gone="connection gone")
-        if silence > timing.hung + delay:
-            return Verdict(gone=f"hung {silence:.1f} s")
-        if silence > timing.dead + delay and self._is_unanswered(watched, self.echo):
-            return Verdict(gone=f"silent {silence:.1f} s")
+        if self._has_waited(watched, silence, delay, now):
+            if silence > timing.hung + delay:
+                return Verdict(gone=f"hung {silence:.1f} s")
+            if silence > timing.dead + delay and self._is_unanswered(watched, self.echo):
+                return Verdict(gone=f"silent {silence:.1f} s")
         if self.quiet(name, now) <= timing.suspect + delay or watched.asked is not None:
             return _NOTHING
         if now - watched.cleared < timing.heartbeat or now - self._attached_at < timing.grace:
             return _NOTHING
         return _ASK if proof or now - self.echo < timing.suspect else _NOTHING
+
+    def _has_waited(self, watched: _Watched, silence: float, delay: float, now: float) -> bool:
+        """Whether the delay has passed by the clock, too: after a stall log time jumps past the delays of all nodes."""
+        timing = self.timing
+        if silence <= timing.hung and not (silence > timing.dead and self._is_unanswered(watched, self.echo)):
+            watched.silent_since = None
+        elif watched.silent_since is None:
+            watched.silent_since = now
+        return watched.silent_since is not None and now - watched.silent_since >= delay
 
     def _is_unanswered(self, watched: _Watched, until: float) -> bool:
         if watched.asked is None or until - watched.asked < self.timing.answer:
