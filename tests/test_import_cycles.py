@@ -9,7 +9,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from tests.support.sources import ROOT, python_files
+from tests.support.sources import ROOT, imported_names, python_files
 
 
 def modules() -> dict[str, Path]:
@@ -23,14 +23,11 @@ def module_name(path: Path) -> str:
 
 
 def imported(tree: ast.AST, known: Mapping[str, object]) -> Iterator[str]:
-    """What a module imports, at the top, under `TYPE_CHECKING` and within functions."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names if alias.name in known)
-        elif isinstance(node, ast.ImportFrom) and node.module is not None and node.module in known:
-            for alias in node.names:
-                inner = f"{node.module}.{alias.name}"
-                yield inner if inner in known else node.module
+    """The known modules that a module imports, also for a name in them."""
+    for found in imported_names(tree):
+        module = found if found in known else found.rpartition(".")[0]
+        if module in known:
+            yield module
 
 
 def graph() -> dict[str, set[str]]:

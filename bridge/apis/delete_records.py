@@ -67,9 +67,8 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     seconds = max(request.timeout_ms, 1) / 1000
 
     async def topic(wanted: RequestTopic) -> ResponseTopic:
-        partitions = {
-            one.partition_index: one for one in wanted.partitions
-        }.values()  # of duplicates the last, as in Kafka
+        # of duplicates the last, as in Kafka
+        partitions = {one.partition_index: one for one in wanted.partitions}.values()
         moved = (_partition(wanted.name, partition, seconds, broker) for partition in partitions)
         return ResponseTopic(name=wanted.name, partitions=await gathered(moved))
 

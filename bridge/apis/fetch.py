@@ -230,7 +230,6 @@ def _read(parts: Sequence[_FetchPartition], max_bytes: int, first_timeout: float
             found = log.read_nowait(part.wanted.fetch_offset, limit, until)
             if found is not None:
                 part.records = found
-            if found is not None:
                 continue
             if part.read and log.is_followed and not log.needs_conversion(part.wanted.fetch_offset):
                 continue

@@ -111,16 +111,12 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
 
 async def name_topics(topics: Iterable[Identified], broker: Broker) -> None:
     """Fill in the names of topics that are named by their ids; one that is not known has none."""
-    unknown = []
+    found = {topic.topic_id: broker.topics.cached_by_id(topic.topic_id) async for topic in in_turns(topics)}
+    unknown = [topic_id async for topic_id in in_turns(found) if found[topic_id] is None]
+    found |= await gathered_for(unknown, broker.topics.by_id)
     async for topic in in_turns(topics):
-        known = broker.topics.cached_by_id(topic.topic_id)
+        known = found[topic.topic_id]
         topic.name = "" if known is None else known.name
-        if known is None:
-            unknown.append(topic.topic_id)
-    found = await gathered_for(unknown, broker.topics.by_id)
-    async for topic in in_turns(topics):
-        known = found.get(topic.topic_id)
-        topic.name = topic.name if known is None else known.name
 
 
 def _answer(

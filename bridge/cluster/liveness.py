@@ -123,25 +123,27 @@ class Liveness:
             watched.asked = watched.free = None  # that was then
         if watched.free is not None and watched.asked is not None and (not proof or self.echo >= watched.asked):
             return Verdict(gone="connection gone")
-        if self._has_waited(watched, silence, delay, now):
-            if silence > timing.hung + delay:
-                return Verdict(gone=f"hung {silence:.1f} s")
-            if silence > timing.dead + delay and self._is_unanswered(watched, self.echo):
-                return Verdict(gone=f"silent {silence:.1f} s")
+        if not self._gone_by_silence(watched, silence, 0.0):
+            watched.silent_since = None
+        elif watched.silent_since is None:
+            watched.silent_since = now
+        if watched.silent_since is not None and now - watched.silent_since >= delay:  # rule 5
+            gone = self._gone_by_silence(watched, silence, delay)
+            if gone:
+                return Verdict(gone=gone)
         if self.quiet(name, now) <= timing.suspect + delay or watched.asked is not None:
             return _NOTHING
         if now - watched.cleared < timing.heartbeat or now - self._attached_at < timing.grace:
             return _NOTHING
         return _ASK if proof or now - self.echo < timing.suspect else _NOTHING
 
-    def _has_waited(self, watched: _Watched, silence: float, delay: float, now: float) -> bool:
-        """Whether the delay has passed by the clock, too: after a stall log time jumps past the delays of all nodes."""
-        timing = self.timing
-        if silence <= timing.hung and not (silence > timing.dead and self._is_unanswered(watched, self.echo)):
-            watched.silent_since = None
-        elif watched.silent_since is None:
-            watched.silent_since = now
-        return watched.silent_since is not None and now - watched.silent_since >= delay
+    def _gone_by_silence(self, watched: _Watched, silence: float, delay: float) -> str:
+        """Why it is gone, for a watcher that waits so much longer than others; empty if it is not."""
+        if silence > self.timing.hung + delay:
+            return f"hung {silence:.1f} s"
+        if silence > self.timing.dead + delay and self._is_unanswered(watched, self.echo):
+            return f"silent {silence:.1f} s"
+        return ""
 
     def _is_unanswered(self, watched: _Watched, until: float) -> bool:
         if watched.asked is None or until - watched.asked < self.timing.answer:

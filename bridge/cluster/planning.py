@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from bridge.cluster.slots import needed_moves, rebalance
-from bridge.cluster.view import NO_NODE, ClusterView, NodeRegistration, NodeState
+from bridge.cluster.view import NO_NODE, ClusterView, NodeRegistration, NodeState, member_named
 
 
 def weights(members: Mapping[int, NodeRegistration]) -> dict[int, int]:
@@ -50,8 +50,7 @@ class NextMembers:
 
     def named(self, name: str) -> NodeRegistration | None:
         """The member of this name."""
-        found = self.members.get(self.ids.get(name, NO_NODE))
-        return found if found is not None and found.name == name else None
+        return member_named(self.members, self.ids, name)
 
     def remove(self, id_: int) -> None:
         """It is no longer a member; its name keeps its id."""

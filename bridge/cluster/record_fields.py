@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from math import isfinite
 from typing import Any, Final, TypeVar
 
 from bridge.cluster.view import Sender
@@ -69,9 +68,7 @@ class Fields:
     def number(self, key: str) -> float:
         """A time by some clock."""
         value = self.value(key)
-        if type(value) not in (int, float) or not isinstance(value, int | float) or not -1e15 < value < 1e15:
-            raise InvalidClusterRecord(f"{key} is no time")
-        if not isfinite(value):  # not a number compares with nothing
+        if isinstance(value, bool) or not isinstance(value, int | float) or not -1e15 < value < 1e15:
             raise InvalidClusterRecord(f"{key} is no time")
         return float(value)
 

@@ -58,6 +58,12 @@ class NodeRegistration:
         return Sender(self.name, self.incarnation)
 
 
+def member_named(members: Mapping[int, NodeRegistration], ids: Mapping[str, int], name: str) -> NodeRegistration | None:
+    """The member of this name; `ids` also names nodes that are away, whose ids another may have asked for."""
+    found = members.get(ids.get(name, NO_NODE))
+    return found if found is not None and found.name == name else None
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterView:
     """One version of the cluster."""
@@ -78,8 +84,7 @@ class ClusterView:
 
     def member(self, name: str) -> NodeRegistration | None:
         """The member of this name."""
-        found = self.members.get(self.ids.get(name, NO_NODE))
-        return found if found is not None and found.name == name else None
+        return member_named(self.members, self.ids, name)
 
     @property
     def leader(self) -> NodeRegistration | None:

@@ -212,8 +212,8 @@ class GroupCoordinator:
 
     def unload(self, lost: Callable[[str], bool]) -> None:
         """Another node coordinates these groups now: members that wait must look for it."""
-        self._classic.unload(lost, ErrorCode.NOT_COORDINATOR)
-        self._consumer.unload(lost, ErrorCode.NOT_COORDINATOR)
+        self._classic.unload(lost)
+        self._consumer.unload(lost)
 
     def stop(self) -> None:
         """The process stops: answer what waits, so that connections can be drained; the groups go on elsewhere."""

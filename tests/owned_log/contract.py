@@ -11,7 +11,7 @@ from bridge.owned_log import OwnedLogError, Record, RecordTooLarge, SlotNotOwned
 from bridge.owned_log.batch import pack
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from tests.owned_log.nodes import LogNode, LogScript, LogSite, owner, start
-from tests.schedules.site import eventually
+from tests.support.waiting import until
 
 SCRIPTS: Final[list[LogScript]] = []
 
@@ -161,7 +161,7 @@ async def a_second_process_fences_the_first(site: LogSite) -> None:
     await old.put("k", b"1")
     new = await owner(site, topic)
     assert new.get("k") == b"1"
-    await eventually(lambda: bool(old.state.losses))
+    await until(lambda: bool(old.state.losses))
     assert old.state.losses == [0]
     assert old.metrics.slots_held.value == 0
     with pytest.raises(SlotNotOwned):
@@ -186,7 +186,7 @@ async def what_is_written_while_another_fences_is_stored_or_fails(site: LogSite)
         acknowledged = number
     new = await taking
     assert int(new.get("k") or -1) >= acknowledged
-    await eventually(lambda: not old.owns())
+    await until(lambda: not old.owns())
 
 
 @script
@@ -194,11 +194,11 @@ async def a_fenced_process_owns_the_slot_again_when_it_is_free(site: LogSite) ->
     topic = site.name()
     old, new = await owner(site, topic), await owner(site, topic)
     await new.put("k", b"1")
-    await eventually(lambda: not old.owns())
+    await until(lambda: not old.owns())
     await asyncio.sleep(3)  # it tries again meanwhile, and takes nothing from the other
     assert new.owns()
     await new.log.close()
-    await eventually(old.owns)
+    await until(old.owns)
     assert old.get("k") == b"1"
 
 

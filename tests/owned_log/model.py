@@ -3,11 +3,9 @@
 from collections.abc import Awaitable, Callable
 from functools import partial
 
-import pytest
-
 from tests.owned_log.nodes import LogSite, site
 from tests.schedules.broker import ModelAdmin
-from tests.schedules.explorer import run
+from tests.schedules.explorer import must_pass
 from tests.schedules.world import NAMESPACE, World
 
 _SEEDS = 20
@@ -16,12 +14,8 @@ ModelScript = Callable[[LogSite, World], Awaitable[None]]
 
 
 def play_on_model(play: ModelScript) -> None:
-    """Play it with each seed; fail with the events of the first that fails."""
-    for seed in range(_SEEDS):
-        outcome = run(partial(_play, play), seed)
-        if outcome.error is not None:
-            outcome = run(partial(_play, play), seed, events=60)
-            pytest.fail(f"seed {seed}: {outcome.error}\n{outcome.events}", pytrace=False)
+    """Play it with each seed."""
+    must_pass(partial(_play, play), _SEEDS)
 
 
 async def _play(play: ModelScript, world: World) -> None:

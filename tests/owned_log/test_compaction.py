@@ -1,27 +1,13 @@
 """Compaction of a slot, on a real Pulsar."""
 
 import asyncio
-from contextlib import suppress
 
 import pytest
 
-from bridge.pulsar.admin import Conflict, Retention
+from bridge.pulsar.admin import Retention
 from tests.owned_log.contract import partition
 from tests.owned_log.nodes import LogSite, owner
-from tests.schedules.site import eventually
-
-
-async def compact(real: LogSite, topic: str) -> None:
-    """Compact, from the first entry to the last of this moment."""
-    asked, status = False, ""
-    async with asyncio.timeout(30):
-        while not asked or status != "SUCCESS":
-            if status != "RUNNING":
-                with suppress(Conflict):
-                    await real.admin.compact(partition(topic))
-                    asked = True
-            await asyncio.sleep(0.02)
-            status = (await real.admin.compaction_status(partition(topic))).status
+from tests.support.waiting import compact, until
 
 
 @pytest.mark.parametrize("retained", [True, False])
@@ -39,9 +25,9 @@ async def test_compaction_drops_no_last_value(real: LogSite, retained: bool) -> 
                 expected.pop(key, None)
                 expected |= {} if value is None else {key: value}
         if turn < 2:  # so that reading meets compacted and other entries
-            await compact(real, topic)
+            await compact(real.admin, partition(topic))
         await real.admin.unload(partition(topic))  # a new ledger; those before it may be trimmed
-        await eventually(one.owns)
+        await until(one.owns)
     await one.log.close()
     other = await owner(real, topic)
     assert other.state.values[0] == expected
@@ -66,9 +52,9 @@ async def test_a_deleted_topic_is_created_again(real: LogSite) -> None:
     topic = real.name()
     node = await owner(real, topic)
     await node.put("k", b"1")
-    await compact(real, topic)  # while the first compaction runs, Pulsar does not delete
+    await compact(real.admin, partition(topic))  # while the first compaction runs, Pulsar does not delete
     await real.admin.delete_partitioned(topic)
-    await eventually(lambda: not node.owns())
-    await eventually(node.owns)
+    await until(lambda: not node.owns())
+    await until(node.owns)
     assert node.state.values[0] == {}
     await node.put("k", b"2")

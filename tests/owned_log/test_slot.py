@@ -8,8 +8,8 @@ from bridge.owned_log import OwnedLogError, Record, SlotLoading, SlotUnavailable
 from tests.owned_log.contract import outcomes, partition
 from tests.owned_log.model import play_on_model
 from tests.owned_log.nodes import LogSite, owner, start
-from tests.schedules.site import eventually
 from tests.schedules.world import World
+from tests.support.waiting import until
 
 
 def test_a_broker_that_stops_answering_fails_writes_in_time() -> None:
@@ -111,6 +111,6 @@ def test_a_request_waits_a_while_for_its_slot() -> None:
             assert world.now - before == pytest.approx(3, abs=0.1)
         world.broker.thaw()
         await asyncio.sleep(60)
-        await eventually(node.owns)
+        await until(node.owns)
 
     play_on_model(play)

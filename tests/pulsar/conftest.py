@@ -1,4 +1,4 @@
-"""Certificates for servers of the tests' own, and a client, an admin client and a topic of a real Pulsar."""
+"""A scripted broker, certificates for servers of the tests' own, and what asks a real Pulsar."""
 
 import secrets
 import subprocess
@@ -10,7 +10,15 @@ import pytest
 from bridge.config import PulsarSettings
 from bridge.metrics import PulsarMetrics
 from bridge.pulsar import Admin, PulsarClient
+from tests.pulsar.fake_broker import FakeBroker
 from tests.support.pulsar import PulsarAddress
+
+
+@pytest.fixture
+async def broker() -> AsyncIterator[FakeBroker]:
+    """A scripted broker that listens."""
+    async with FakeBroker() as broker:
+        yield broker
 
 
 @pytest.fixture(scope="module")

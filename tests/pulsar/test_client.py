@@ -15,12 +15,6 @@ TOPIC = "persistent://public/default/t"
 
 
 @pytest.fixture
-async def broker() -> AsyncIterator[FakeBroker]:
-    async with FakeBroker() as broker:
-        yield broker
-
-
-@pytest.fixture
 async def client(broker: FakeBroker) -> AsyncIterator[PulsarClient]:
     client = PulsarClient(PulsarSettings(service_url=broker.url), PulsarMetrics())
     yield client

@@ -11,8 +11,6 @@ from bridge.pulsar import (
 from bridge.pulsar.admin import Conflict, NotFound, Retention
 from tests.pulsar.real import eventually, fill, has_deduplication, has_retention
 
-pytestmark = pytest.mark.pulsar
-
 
 async def test_topics_are_created_listed_described_and_deleted(admin: Admin, namespace: str) -> None:
     name = f"persistent://{namespace}/a b%2F?#ü-{secrets.token_hex(4)}"

@@ -12,8 +12,6 @@ from bridge.pulsar.consumer.consumer import unacknowledged_messages
 from tests.pulsar.real import send
 from tests.support.pulsar import PrivatePulsar
 
-pytestmark = pytest.mark.pulsar
-
 
 @pytest.fixture(scope="module")
 def broker(private_pulsar: Callable[..., PrivatePulsar]) -> PrivatePulsar:

@@ -13,8 +13,6 @@ from bridge.pulsar import (
 )
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 
-pytestmark = pytest.mark.pulsar
-
 
 async def test_partitions_are_counted_and_nothing_is_created(
     client: PulsarClient, admin: Admin, namespace: str, topic: str

@@ -18,8 +18,6 @@ from bridge.pulsar import (
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from tests.pulsar.real import eventually, fill, is_past
 
-pytestmark = pytest.mark.pulsar
-
 
 async def test_a_consumer_acknowledges_redelivers_and_unsubscribes(
     client: PulsarClient, admin: Admin, settings: PulsarSettings, topic: str

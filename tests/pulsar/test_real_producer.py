@@ -16,8 +16,6 @@ from bridge.pulsar import (
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from tests.pulsar.real import payloads, send
 
-pytestmark = pytest.mark.pulsar
-
 
 async def test_unloads_during_sends_lose_repeat_and_reorder_nothing(
     client: PulsarClient, admin: Admin, topic: str

@@ -5,8 +5,6 @@ import itertools
 import struct
 import time
 
-import pytest
-
 from bridge.config import PulsarSettings
 from bridge.metrics import PulsarMetrics
 from bridge.pulsar import (
@@ -24,8 +22,6 @@ from bridge.pulsar.connection.lookup import Lookup
 from bridge.pulsar.connection.pool import ConnectionPool
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from tests.pulsar.real import eventually, fill, is_past, send
-
-pytestmark = pytest.mark.pulsar
 
 
 async def test_entries_come_with_the_index_of_their_last_message(client: PulsarClient, topic: str) -> None:

@@ -15,7 +15,8 @@ from bridge.pulsar.admin import Conflict, NotFound
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.storage.read.search import Search
 from bridge.worker_threads import WorkerThreads
-from tests.schedules.site import Site, code_of, eventually, script, send
+from tests.schedules.site import Site, code_of, script, send
+from tests.support.waiting import until
 
 # --- producers and deduplication --------------------------------------------------------------------------------------
 
@@ -234,7 +235,7 @@ async def permits_bound_what_is_sent(site: Site) -> None:
     site.clients.append(slow_client)
     slow = await slow_client.reader(topic, EARLIEST, permits=1)
     fast = await client.reader(topic, EARLIEST)
-    await eventually(lambda: metrics.entries_read.value > 0)
+    await until(lambda: metrics.entries_read.value > 0)
     indices = [(await fast.receive()).index for _ in range(5)]
     assert metrics.entries_read.value == 1  # an entry is sent whole, whatever it holds
     assert [(await slow.receive()).index for _ in range(5)] == indices == [2, 5, 8, 11, 14]
@@ -336,9 +337,9 @@ async def a_watch_tells_what_comes_and_goes(site: Site) -> None:
     assert there in seen
     name = site.name()
     await site.admin.create_partitioned(name, 1)
-    await eventually(lambda: f"{name}-partition-0" in seen)
+    await until(lambda: f"{name}-partition-0" in seen)
     await site.admin.delete_partitioned(name)
-    await eventually(lambda: f"{name}-partition-0" in gone)
+    await until(lambda: f"{name}-partition-0" in gone)
 
 
 @script

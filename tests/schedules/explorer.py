@@ -128,6 +128,14 @@ def _abandon(loop: ScheduleLoop) -> None:
     loop.close()
 
 
+def must_pass(scenario: Scenario, seeds: int) -> None:
+    """Run so many seeds; fail with the events of the first that fails."""
+    for seed in range(seeds):
+        if run(scenario, seed).error is not None:
+            again = run(scenario, seed, events=60)
+            pytest.fail(f"seed {seed}: {again.error}\n{again.events}", pytrace=False)
+
+
 def explore(module: str, name: str, plan: Plan) -> tuple[int, int, list[Outcome]]:
     """Run the seeds; how many ran, with how many steps, and those that failed, each run again with its events."""
     scenario: Scenario = getattr(importlib.import_module(module), name).scenario

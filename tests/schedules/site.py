@@ -1,6 +1,5 @@
 """What a script of `contract` is given: a Pulsar, real or not, and how to ask it."""
 
-import asyncio
 import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -61,10 +60,3 @@ async def code_of(work: Awaitable[object]) -> int:
     with pytest.raises(PulsarError) as raised:
         await work
     return raised.value.code
-
-
-async def eventually(condition: Callable[[], bool]) -> None:
-    """Return when it has come true."""
-    async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110 - neither side tells an event
-            await asyncio.sleep(0.01)

@@ -10,7 +10,7 @@ from bridge.config import PulsarSettings
 from bridge.pulsar import Admin
 from tests.schedules import contract  # noqa: F401 - its scripts
 from tests.schedules.broker import ModelAdmin
-from tests.schedules.explorer import run
+from tests.schedules.explorer import must_pass
 from tests.schedules.site import SCRIPTS, Script, Site
 from tests.schedules.world import NAMESPACE, World
 from tests.support.bridges import settings_for
@@ -46,11 +46,7 @@ async def test_on_pulsar(play: Script, pulsar: PulsarAddress, namespace: str) ->
 
 @pytest.mark.parametrize("play", SCRIPTS, ids=names())
 def test_on_the_model(play: Script) -> None:
-    for seed in range(examples(_SEEDS)):
-        outcome = run(partial(_on_the_model, play), seed)
-        if outcome.error is not None:
-            outcome = run(partial(_on_the_model, play), seed, events=60)
-            pytest.fail(f"seed {seed}: {outcome.error}\n{outcome.events}", pytrace=False)
+    must_pass(partial(_on_the_model, play), examples(_SEEDS))
 
 
 async def _on_the_model(play: Script, world: World) -> None:

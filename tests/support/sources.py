@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import ast
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -17,20 +18,32 @@ def text_files() -> Iterator[Path]:
     found = [path for path in ROOT.iterdir() if path.is_file()]
     for folder in FOLDERS:
         found += (ROOT / folder).rglob("*")
+    return _ours(found)
+
+
+def python_files(folder: str) -> Iterator[Path]:
+    """The Python files of one folder."""
+    return _ours((ROOT / folder).rglob("*.py"))
+
+
+def _ours(found: Iterable[Path]) -> Iterator[Path]:
     for path in sorted(found):
         if path.suffix in SUFFIXES and path.is_file() and not NOT_OURS.intersection(path.relative_to(ROOT).parts):
             yield path
 
 
-def python_files(folder: str) -> Iterator[Path]:
-    """The Python files of one folder."""
-    top = ROOT / folder
-    return (path for path in text_files() if path.suffix == ".py" and path.is_relative_to(top))
-
-
 def documents() -> Iterator[Path]:
     """README, ARCHITECTURE and the other documents."""
     return (path for path in text_files() if path.suffix == ".md")
+
+
+def imported_names(tree: ast.AST) -> Iterator[str]:
+    """What is imported at the top, under `TYPE_CHECKING` and within functions: modules, and names in modules."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
 
 
 def name(path: Path) -> str:

@@ -22,7 +22,7 @@ from bridge.groups.classic.records import GroupRecord
 from bridge.groups.classic.state import ClassicGroup
 from bridge.groups.offsets import UNKNOWN_GROUP, OffsetRetention
 from bridge.groups.store.records import Key, group_key, offset_key
-from bridge.groups.store.saving import GroupRecordStore, error_of, submit
+from bridge.groups.store.saving import GroupRecordStore, error_of, readable, submit
 from bridge.groups.timers import Clock, Timers
 from bridge.kafka.error_codes import ErrorCode
 from bridge.metrics import GroupMetrics
@@ -158,11 +158,11 @@ class ClassicGroups:
         if group_id in self.loaded:
             self._kill(loaded, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
-    def unload(self, lost: Callable[[str], bool], error: ErrorCode) -> None:
-        """These groups are not ours any more: members that wait get the error."""
+    def unload(self, lost: Callable[[str], bool]) -> None:
+        """These groups are not ours any more: members that wait must look for another node."""
         for loaded in [one for name, one in self.loaded.items() if lost(name)]:
             _log.info("= group unloaded", extra={"group": loaded.group.id, "generation": loaded.group.generation})
-            self._kill(loaded, error)
+            self._kill(loaded, ErrorCode.NOT_COORDINATOR)
 
     def stop(self) -> None:
         """The process stops: members that wait must look for another node."""
@@ -179,11 +179,8 @@ class ClassicGroups:
     def _restore(self, group_id: str, data: bytes | None) -> LoadedClassicGroup:
         if data is None:
             return LoadedClassicGroup(ClassicGroup(group_id, self._config), 0)
-        try:
+        with readable(group_id):
             record = metadata.decode(data)
-        except metadata.BadRecord as error:
-            _log.error("! group unreadable", extra={"group": group_id, "error": error})
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)) from None
         return LoadedClassicGroup(
             ClassicGroup.restore(group_id, self._config, record, self._clock.time()), record.since_ms
         )

@@ -14,14 +14,10 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from bridge.errors import BridgeError
 from bridge.groups.classic.members import Member
+from bridge.groups.store.records import BadRecord
 
 VERSION = 1
-
-
-class BadRecord(BridgeError):
-    """The stored bytes are no group of ours, or of a newer bridge."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,14 +18,13 @@ from bridge.config import GroupSettings
 from bridge.errors import KafkaError
 from bridge.groups.budget import MemberSizes, MetadataBudget, subscription_bytes
 from bridge.groups.classic.events import Leave
-from bridge.groups.classic.records import BadRecord
 from bridge.groups.consumer import records as consumer_records
 from bridge.groups.consumer.model import JOINING, NOTHING, GroupSnapshot, View
 from bridge.groups.consumer.state import ConsumerGroup, Heartbeat, HeartbeatAnswer, Limits
 from bridge.groups.consumer.topics import Catalogue
 from bridge.groups.offsets import OffsetRetention
 from bridge.groups.store.records import Key, StoredGroup, group_key, member_key, offset_key
-from bridge.groups.store.saving import GroupRecordStore, error_of, submit
+from bridge.groups.store.saving import GroupRecordStore, error_of, readable, submit
 from bridge.groups.timers import Clock, Timers
 from bridge.kafka.error_codes import ErrorCode
 from bridge.metrics import GroupMetrics
@@ -148,11 +147,8 @@ class ConsumerGroups:
         """Take a group into memory as it is stored; None if it is not of this protocol."""
         if not consumer_records.is_consumer(stored.metadata):
             return None
-        try:
+        with readable(group_id):
             snapshot, since_ms = consumer_records.decode(stored)
-        except BadRecord as error:
-            _log.error("! group unreadable", extra={"group": group_id, "error": error})
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)) from None
         loaded = self._take_in(group_id, snapshot)
         loaded.since_ms = since_ms
         self._timers.set(loaded, loaded.group.deadline())
@@ -171,14 +167,14 @@ class ConsumerGroups:
             raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, text)
         self._drop(loaded, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
-    def unload(self, lost: Callable[[str], bool], error: ErrorCode) -> None:
-        """These groups are not ours any more: answers that wait fail with the error."""
+    def unload(self, lost: Callable[[str], bool]) -> None:
+        """These groups are not ours any more: members that wait must look for another node."""
         for loaded in [one for name, one in self.loaded.items() if lost(name)]:
-            self._drop(loaded, error)
+            self._drop(loaded, ErrorCode.NOT_COORDINATOR)
 
     def stop(self) -> None:
         """The process stops: members that wait must look for another node."""
-        self.unload(lambda group_id: True, ErrorCode.NOT_COORDINATOR)
+        self.unload(lambda group_id: True)
 
     async def close(self) -> None:
         """Wait for what is being stored."""

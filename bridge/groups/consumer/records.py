@@ -15,7 +15,6 @@ from dataclasses import replace
 from typing import Any, Final
 from uuid import UUID
 
-from bridge.groups.classic.records import BadRecord
 from bridge.groups.consumer.model import (
     NOTHING,
     Assignment,
@@ -25,7 +24,7 @@ from bridge.groups.consumer.model import (
     TopicFacts,
     View,
 )
-from bridge.groups.store.records import Key, StoredGroup, group_key, member_key
+from bridge.groups.store.records import BadRecord, Key, StoredGroup, group_key, member_key
 
 _GROUP_VERSION: Final = 2
 _MEMBER_VERSION: Final = 1

@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 from urllib.parse import quote, unquote
 
+from bridge.errors import BridgeError
+
 GroupKey: TypeAlias = tuple[Literal["group"], str]
 MemberKey: TypeAlias = tuple[Literal["member"], str, str]
 OffsetKey: TypeAlias = tuple[Literal["offset"], str, str, int]
@@ -24,6 +26,10 @@ Key: TypeAlias = GroupKey | MemberKey | OffsetKey
 """("group", group id), ("member", group id, member id) or ("offset", group id, topic, partition)."""
 
 _VERSION: Final = 1
+
+
+class BadRecord(BridgeError):
+    """The stored bytes are no group of ours, or of a newer bridge."""
 
 
 @dataclass(frozen=True, slots=True)

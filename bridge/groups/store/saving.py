@@ -1,12 +1,13 @@
 """What both coordinators ask of the store, and what members are told when it fails."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Protocol, TypeAlias
 
 from bridge import log
 from bridge.errors import KafkaError
-from bridge.groups.store.records import Key, StoredGroup
+from bridge.groups.store.records import BadRecord, Key, StoredGroup
 from bridge.kafka.error_codes import ErrorCode
 
 _log = log.get("groups.coordinator")
@@ -40,6 +41,16 @@ def submit(store: GroupRecordStore, group_id: str, records: Mapping[Key, bytes |
         failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         failed.set_exception(error)
         return failed
+
+
+@contextmanager
+def readable(group_id: str) -> Iterator[None]:
+    """What members get for a group whose stored records cannot be read."""
+    try:
+        yield
+    except BadRecord as error:
+        _log.error("! group unreadable", extra={"group": group_id, "error": error})
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)) from None
 
 
 _STORE_ERRORS: Mapping[int, ErrorCode] = {

@@ -180,29 +180,16 @@ def describe(configs: Mapping[str, str], actual: Policies, defaults: TopicDefaul
 
 def _entry(config: Config, value: str | None, defaults: TopicDefaults) -> ConfigEntry | None:
     default = defaults.value(config.name)
-    inherited = () if default is None else ((config.broker_name or config.name, default, ConfigSource.DEFAULT),)
+    synonyms = []  # the one that holds comes first
     if value is not None:
-        synonyms = ((config.name, value, ConfigSource.TOPIC), *inherited)
-        return ConfigEntry(
-            config.name,
-            value,
-            config.support is ConfigSupport.FIXED,
-            ConfigSource.TOPIC,
-            config.type,
-            config.documentation,
-            synonyms,
-        )
-    if default is None:
+        synonyms.append((config.name, value, ConfigSource.TOPIC))
+    if default is not None:
+        synonyms.append((config.broker_name or config.name, default, ConfigSource.DEFAULT))
+    if not synonyms:
         return None
-    return ConfigEntry(
-        config.name,
-        default,
-        config.support is ConfigSupport.FIXED,
-        ConfigSource.DEFAULT,
-        config.type,
-        config.documentation,
-        inherited,
-    )
+    _, shown, source = synonyms[0]
+    is_fixed = config.support is ConfigSupport.FIXED
+    return ConfigEntry(config.name, shown, is_fixed, source, config.type, config.documentation, tuple(synonyms))
 
 
 class Operation(IntEnum):

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.groups.classic.records import BadRecord, GroupRecord, MemberRecord, decode, encode
+from bridge.groups.classic.records import GroupRecord, MemberRecord, decode, encode
+from bridge.groups.store.records import BadRecord
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 MEMBERS = st.builds(

@@ -8,10 +8,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from bridge.groups.classic.records import BadRecord, GroupRecord, encode
+from bridge.groups.classic.records import GroupRecord, encode
 from bridge.groups.consumer import records as consumer_records
 from bridge.groups.consumer.model import ConsumerMember, GroupSnapshot, MemberState, TopicFacts, View
-from bridge.groups.store.records import Key, StoredGroup
+from bridge.groups.store.records import BadRecord, Key, StoredGroup
 from tests.groups.consumer.machine import ConsumerMachine
 from tests.support.effort import examples
 

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 
 import pytest
 
@@ -10,10 +9,10 @@ from bridge.errors import KafkaError
 from bridge.groups.store.records import Key, StoredGroup, StoredOffset, encode_offset, group_key, offset_key
 from bridge.groups.store.store import TOPIC, GroupStore
 from bridge.kafka.error_codes import ErrorCode
-from bridge.pulsar.admin import Conflict, Retention
+from bridge.pulsar.admin import Retention
 from tests.groups.conftest import MakeNode, Node
 from tests.support.pulsar import PrivatePulsar, PulsarAddress
-from tests.support.waiting import until
+from tests.support.waiting import compact, until
 
 
 @pytest.fixture
@@ -45,19 +44,6 @@ def held(store: GroupStore) -> Callable[[], bool]:
 
 def slot_topic(node: Node) -> str:
     return f"persistent://{node.settings.pulsar.full_namespace}/{TOPIC}-partition-0"
-
-
-async def compacted(node: Node) -> None:
-    """Compact, from the first entry to the last of this moment."""
-    topic, asked, status = slot_topic(node), False, ""
-    async with asyncio.timeout(30):
-        while not asked or status != "SUCCESS":
-            if status != "RUNNING":  # an unload may have ended one before its time
-                with suppress(Conflict):
-                    await node.admin.compact(topic)
-                    asked = True
-            await asyncio.sleep(0.02)
-            status = (await node.admin.compaction_status(topic)).status
 
 
 async def test_an_unknown_group_is_empty(pulsar: PulsarAddress, namespace: str, node: MakeNode) -> None:
@@ -138,7 +124,7 @@ async def test_compaction_loses_nothing(pulsar: PulsarAddress, namespace: str, n
             )
         )
         if turn not in (1, 3):  # so that reading meets compacted and other entries; the last are not compacted yet
-            await compacted(one)
+            await compact(one.admin, slot_topic(one))
         await one.admin.unload(slot_topic(one))  # a new ledger; those before it may be trimmed
         await until(held(one.store))
     await one.leave()
@@ -255,7 +241,7 @@ async def test_a_deleted_topic_is_made_again(pulsar: PulsarAddress, namespace: s
     one = await node(pulsar, namespace)
     await one.store.ready()
     await commit(one.store, "g", 1)
-    await compacted(one)  # while the first compaction runs, Pulsar does not delete
+    await compact(one.admin, slot_topic(one))  # while the first compaction runs, Pulsar does not delete
     await one.admin.delete_partitioned(f"persistent://{namespace}/{TOPIC}")
     await until(lambda: not held(one.store)())
     await until(held(one.store))

@@ -17,12 +17,6 @@ Connect = Callable[..., Awaitable[BrokerConnection]]
 
 
 @pytest.fixture
-async def broker() -> AsyncIterator[FakeBroker]:
-    async with FakeBroker() as broker:
-        yield broker
-
-
-@pytest.fixture
 async def connect(broker: FakeBroker) -> AsyncIterator[Connect]:
     opened: list[BrokerConnection] = []
 

@@ -16,12 +16,6 @@ Find = Callable[..., Awaitable[Address]]
 
 
 @pytest.fixture
-async def broker() -> AsyncIterator[FakeBroker]:
-    async with FakeBroker() as broker:
-        yield broker
-
-
-@pytest.fixture
 async def find(broker: FakeBroker) -> AsyncIterator[Find]:
     pools: list[ConnectionPool] = []
 

@@ -1,4 +1,4 @@
-"""A scripted broker and its client."""
+"""A client of the scripted broker."""
 
 from collections.abc import AsyncIterator
 
@@ -8,12 +8,6 @@ from bridge.config import PulsarSettings
 from bridge.metrics import PulsarMetrics
 from bridge.pulsar import PulsarClient
 from tests.pulsar.fake_broker import FakeBroker
-
-
-@pytest.fixture
-async def broker() -> AsyncIterator[FakeBroker]:
-    async with FakeBroker() as broker:
-        yield broker
 
 
 @pytest.fixture

@@ -8,8 +8,6 @@ from bridge.storage.read.tail import Tail
 from bridge.storage.read.tail_owner import TailOwner
 from tests.storage.conftest import Bench, prepared
 
-pytestmark = pytest.mark.pulsar
-
 
 async def test_a_slow_read_asks_for_the_tail_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = await bench.topic()
