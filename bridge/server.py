@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from bridge import __version__, apis, check, codec, log
 from bridge.allocator import freeze_startup_objects
 from bridge.api import Broker
-from bridge.cluster import Cluster, Node, cluster_id
+from bridge.cluster import Cluster, Node, cluster_id, single_node
 from bridge.config import Address, Settings
 from bridge.connection import Acceptor, Budget, Listener
 from bridge.errors import BridgeError, StartupError
@@ -130,7 +130,7 @@ class Server:
         host = Address.parse(settings.kafka.listen).host
         advertised = Address.parse(settings.kafka.advertised or str(Address(host, self.kafka_port)))
         node = Node(settings.kafka.node_id, advertised.host, advertised.port)
-        cluster = Cluster(node, cluster_id(pulsar_cluster, settings.pulsar.full_namespace))
+        cluster = single_node(node, cluster_id(pulsar_cluster, settings.pulsar.full_namespace))
         self._listener = self._make_listener(cluster, self._groups, self._offsets)
         await self._http.start()
         self._acceptors = [Acceptor(sock, self._listener) for sock in self._sockets]

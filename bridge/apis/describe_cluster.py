@@ -7,6 +7,7 @@ brokers (KIP-1073), of which there are none.
 from typing import Annotated
 
 from bridge.api import Api, Broker, Session
+from bridge.cluster.view import NO_NODE
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message, since
@@ -53,7 +54,7 @@ class Response:
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Describe the bridge's nodes as brokers."""
-    cluster = broker.cluster
+    cluster = broker.cluster.snapshot
     if request.endpoint_type == CONTROLLERS:
         text = "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
         raise KafkaError(ErrorCode.MISMATCHED_ENDPOINT_TYPE, text)
@@ -62,9 +63,11 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         raise KafkaError(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, text)
     return Response(
         error_code=ErrorCode.NONE,
-        cluster_id=cluster.cluster_id,
-        controller_id=cluster.controller.id,
-        brokers=[ResponseBroker(broker_id=node.id, host=node.host, port=node.port) for node in cluster.nodes],
+        cluster_id=broker.cluster.cluster_id,
+        controller_id=NO_NODE if cluster.controller is None else cluster.controller.id,
+        brokers=[
+            ResponseBroker(broker_id=node.id, host=node.host, port=node.port, rack=node.rack) for node in cluster.nodes
+        ],
     )
 
 

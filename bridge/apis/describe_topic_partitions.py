@@ -3,7 +3,8 @@
 from collections.abc import AsyncIterator
 
 from bridge.api import Api, Broker, RequestLimit, Session
-from bridge.cluster import LEADER_EPOCH
+from bridge.cluster import ClusterSnapshot
+from bridge.cluster.view import NO_NODE
 from bridge.errors import KafkaError
 from bridge.futures import gathered, in_chunks
 from bridge.kafka.error_codes import ErrorCode
@@ -96,7 +97,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
             continue
         first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
         last = min(first + left, found.partitions)
-        topics.append(_page(found, range(first, last), broker))
+        topics.append(_page(found, range(first, last), broker.cluster.snapshot))
         if last < found.partitions:
             return Response(topics=topics, next_cursor=Cursor(topic_name=name, partition_index=last))
         left -= len(topics[-1].partitions)
@@ -122,18 +123,19 @@ def _refused(name: str, code: int) -> ResponseTopic:
     return ResponseTopic(error_code=code, name=name, topic_id=ZERO_UUID, partitions=[])
 
 
-def _page(topic: Topic, indexes: range, broker: Broker) -> ResponseTopic:
+def _page(topic: Topic, indexes: range, cluster: ClusterSnapshot) -> ResponseTopic:
     partitions = []
     for index in indexes:
-        leader = broker.cluster.leader(topic.name, index).id
+        leader = cluster.leader(topic.name, index)
+        nodes = [] if leader.node is None else [leader.node.id]
         partitions.append(
             ResponsePartition(
-                error_code=ErrorCode.NONE,
+                error_code=ErrorCode.NONE if nodes else ErrorCode.LEADER_NOT_AVAILABLE,
                 partition_index=index,
-                leader_id=leader,
-                leader_epoch=LEADER_EPOCH,
-                replica_nodes=[leader],
-                isr_nodes=[leader],
+                leader_id=nodes[0] if nodes else NO_NODE,
+                leader_epoch=leader.epoch,
+                replica_nodes=nodes,
+                isr_nodes=nodes,
                 eligible_leader_replicas=[],  # not null, on which the Java client fails
                 last_known_elr=[],
                 offline_replicas=[],

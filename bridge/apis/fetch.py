@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 
 from bridge import codec
 from bridge.api import MAX_WAITING_PARTITIONS, Api, Broker, RequestLimit, Session
-from bridge.cluster import check_epoch
 from bridge.codec import message_sets
 from bridge.codec.compression import KafkaCodec
 from bridge.encoded import EncodedBody
@@ -203,7 +202,7 @@ def _open_nowait(part: _FetchPartition, broker: Broker) -> bool:
         return False
     try:
         part.log = broker.topics.log(topic, part.wanted.partition)
-        check_epoch(part.wanted.current_leader_epoch)
+        broker.cluster.check_leader(part.topic, part.wanted.partition, part.wanted.current_leader_epoch)
     except KafkaError as error:
         part.error = error.bare()
     return True
@@ -212,7 +211,7 @@ def _open_nowait(part: _FetchPartition, broker: Broker) -> bool:
 async def _open(part: _FetchPartition, broker: Broker) -> None:
     try:
         part.log = await broker.topics.partition(part.topic, part.wanted.partition)
-        check_epoch(part.wanted.current_leader_epoch)
+        broker.cluster.check_leader(part.topic, part.wanted.partition, part.wanted.current_leader_epoch)
     except KafkaError as error:
         part.error = error.bare()
 

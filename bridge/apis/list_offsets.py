@@ -11,7 +11,7 @@ from dataclasses import field
 from typing import Annotated
 
 from bridge.api import Api, Broker, Session
-from bridge.cluster import LEADER_EPOCH, check_epoch
+from bridge.cluster import RECORD_EPOCH
 from bridge.errors import KafkaError
 from bridge.futures import gathered, in_turns
 from bridge.kafka.error_codes import ErrorCode
@@ -113,7 +113,7 @@ async def _partition(name: str, wanted: RequestPartition, version: int, broker: 
         if wanted.timestamp < 0 and _SINCE.get(wanted.timestamp, _NEVER) > version:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
         log = await broker.topics.partition(name, index)
-        check_epoch(wanted.current_leader_epoch)
+        broker.cluster.check_leader(name, index, wanted.current_leader_epoch)
         found = await _find(log, wanted.timestamp)
     except KafkaError as error:
         return ResponsePartition(partition_index=index, error_code=error.code)
@@ -124,7 +124,7 @@ async def _partition(name: str, wanted: RequestPartition, version: int, broker: 
         error_code=ErrorCode.NONE,
         timestamp=found.timestamp,
         offset=found.offset,
-        leader_epoch=LEADER_EPOCH,
+        leader_epoch=RECORD_EPOCH,
     )
 
 

@@ -12,7 +12,8 @@ from dataclasses import field
 from typing import Annotated
 
 from bridge.api import Api, Broker, RequestLimit, Session
-from bridge.cluster import LEADER_EPOCH, Cluster
+from bridge.cluster import ClusterSnapshot
+from bridge.cluster.view import NO_NODE
 from bridge.errors import KafkaError
 from bridge.futures import gathered, in_turns
 from bridge.kafka import message as messages
@@ -113,12 +114,14 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         wanted = {(one.topic_id, one.name): one async for one in in_turns(request.topics)}.values()
         found = await gathered(_find(one, version, create, broker) for one in wanted)
     # Leaders and brokers are of one view of the cluster: kafka-python 3.0 hangs if a leader is not among the brokers.
-    cluster = broker.cluster
+    cluster = broker.cluster.snapshot
     topics = [_describe(one, cluster) if isinstance(one, Topic) else one async for one in in_turns(found)]
     return Response(
-        brokers=[ResponseBroker(node_id=node.id, host=node.host, port=node.port) for node in cluster.nodes],
-        cluster_id=cluster.cluster_id,
-        controller_id=cluster.controller.id,
+        brokers=[
+            ResponseBroker(node_id=node.id, host=node.host, port=node.port, rack=node.rack) for node in cluster.nodes
+        ],
+        cluster_id=broker.cluster.cluster_id,
+        controller_id=NO_NODE if cluster.controller is None else cluster.controller.id,
         topics=topics,
     )
 
@@ -151,18 +154,19 @@ async def _find_by_id(topic_id: uuid.UUID, broker: Broker) -> Topic | ResponseTo
     return topic
 
 
-def _describe(topic: Topic, cluster: Cluster) -> ResponseTopic:
+def _describe(topic: Topic, cluster: ClusterSnapshot) -> ResponseTopic:
     partitions = []
     for index in range(topic.partitions):
-        leader = cluster.leader(topic.name, index).id
+        leader = cluster.leader(topic.name, index)
+        nodes = [] if leader.node is None else [leader.node.id]
         partitions.append(
             ResponsePartition(
-                error_code=ErrorCode.NONE,
+                error_code=ErrorCode.NONE if nodes else ErrorCode.LEADER_NOT_AVAILABLE,
                 partition_index=index,
-                leader_id=leader,
-                leader_epoch=LEADER_EPOCH,
-                replica_nodes=[leader],
-                isr_nodes=[leader],
+                leader_id=nodes[0] if nodes else NO_NODE,
+                leader_epoch=leader.epoch,
+                replica_nodes=nodes,
+                isr_nodes=nodes,
             )
         )
     return ResponseTopic(error_code=ErrorCode.NONE, name=topic.name, topic_id=topic.id, partitions=partitions)

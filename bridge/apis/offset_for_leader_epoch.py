@@ -6,7 +6,7 @@ v3 adds the replica id; v4 is flexible. Pulsar never takes back what it has ackn
 from typing import Annotated
 
 from bridge.api import Api, Broker, Session
-from bridge.cluster import LEADER_EPOCH, check_epoch
+from bridge.cluster import RECORD_EPOCH
 from bridge.errors import KafkaError
 from bridge.futures import gathered
 from bridge.kafka.error_codes import ErrorCode
@@ -82,14 +82,14 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
 async def _partition(topic: str, wanted: RequestPartition, broker: Broker) -> ResponsePartition:
     try:
         log = await broker.topics.partition(topic, wanted.partition)
-        check_epoch(wanted.current_leader_epoch)
-        if wanted.leader_epoch != LEADER_EPOCH:  # as LeaderEpochFileCache.endOffsetFor answers for what it never saw
+        broker.cluster.check_leader(topic, wanted.partition, wanted.current_leader_epoch)
+        if wanted.leader_epoch != RECORD_EPOCH:  # as LeaderEpochFileCache.endOffsetFor answers for what it never saw
             return ResponsePartition(error_code=ErrorCode.NONE, partition=wanted.partition)
         end = await log.latest()
     except KafkaError as error:
         return ResponsePartition(error_code=error.code, partition=wanted.partition)
     return ResponsePartition(
-        error_code=ErrorCode.NONE, partition=wanted.partition, leader_epoch=LEADER_EPOCH, end_offset=end
+        error_code=ErrorCode.NONE, partition=wanted.partition, leader_epoch=RECORD_EPOCH, end_offset=end
     )
 
 

@@ -23,9 +23,9 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Refuse: this node is running, and any other is not known."""
+    """Refuse: a node is registered for as long as it runs."""
     node = request.broker_id
-    if any(one.id == node for one in broker.cluster.nodes):
+    if broker.cluster.snapshot.node(node) is not None:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"Broker ID {node} is running: it is unregistered when it is stopped."
         )

@@ -68,7 +68,7 @@ def _why(update: Update, broker: Broker) -> str:
         return "A feature version cannot be less than 0."
     if update.max_version_level == 0:
         return f"Feature {update.feature} not found."
-    return f"Local controller {broker.cluster.controller.id} does not support this feature."
+    return f"Local controller {broker.cluster.node.id} does not support this feature."
 
 
 API = Api(

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from bridge import apis
 from bridge.api import Broker as Handlers
-from bridge.cluster import Cluster, Node
+from bridge.cluster import Node, single_node
 from bridge.config import Settings
 from bridge.groups.coordinator import GroupCoordinator
 from bridge.groups.offsets import Offsets
@@ -130,7 +130,7 @@ class World:
         store = GroupStore(client, admin, settings, metrics)
         coordinator = GroupCoordinator(store, settings.groups, metrics.groups, topics)
         offsets = Offsets(store, coordinator, topics, settings.groups, metrics.groups)
-        cluster = Cluster(Node(len(self.bridges), "bridge", 9092), "cluster")
+        cluster = single_node(Node(len(self.bridges), "bridge", 9092), "cluster")
         handlers = Handlers(settings, topics, cluster, metrics, _TABLE, coordinator, offsets)
         bridge = Bridge(settings, metrics, client, admin, topics, store, coordinator, offsets, handlers)
         self.bridges.append(bridge)

@@ -1,0 +1,207 @@
+"""What request handlers ask: which nodes there are, which of them leads a partition, and whether this one may serve."""
+
+import asyncio
+import base64
+import uuid
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from bridge.cluster.effects import Serving
+from bridge.cluster.slots import UNOWNED, slot_of
+from bridge.cluster.view import ClusterView, Endpoint, NodeRegistration, NodeState
+from bridge.errors import KafkaError
+from bridge.kafka.error_codes import ErrorCode
+
+RECORD_EPOCH: Final = 0
+"""The leader epoch in record batches, forever: a log of Pulsar is never truncated, so its records have no history."""
+
+_NAMESPACE = uuid.UUID("0c1b1c63-93b8-4b2f-a3a9-0e5c0a3a7f0e")
+_SERVED: Final = (NodeState.UP, NodeState.LEAVING)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A bridge process as clients see it: a Kafka broker."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+class Leader(NamedTuple):
+    """Who leads a partition."""
+
+    node: Node | None
+    """None: the slot's owner has gone, or says so of itself; its successor is not known yet."""
+    epoch: int
+    """The version of the view in which it became the leader. Epochs only grow (KIP-320)."""
+
+
+class ClusterSnapshot:
+    """One version of the cluster: an answer that names leaders and brokers takes one, after its last await.
+
+    kafka-python 3.0 hangs if a leader is not among the brokers of the same answer.
+    """
+
+    def __init__(self, view: ClusterView, node_id: int, *, is_cut_off: bool = False) -> None:
+        """`is_cut_off`: this node cannot serve, though the view may still name it."""
+        self.version = view.version
+        self._owners = view.owners or (UNOWNED,)
+        self._epochs = view.epochs or (0,)
+        self._groups = view.groups
+        self._slots = len(self._owners)
+        served = sorted(id_ for id_, member in view.members.items() if member.state in _SERVED)
+        self._nodes = {id_: _node(view.members[id_]) for id_ in served}
+        self._leaders = {id_: node for id_, node in self._nodes.items() if id_ != node_id or not is_cut_off}
+        self._controller = view.controller
+
+    @property
+    def nodes(self) -> list[Node]:
+        """All brokers, in the order of their ids."""
+        return list(self._nodes.values())
+
+    @property
+    def controller(self) -> Node | None:
+        """The node that clients send administrative requests to: a hint, since every node executes them."""
+        return self._nodes.get(self._controller)
+
+    def node(self, node_id: int) -> Node | None:
+        """The broker of this id."""
+        return self._nodes.get(node_id)
+
+    def leader(self, topic: str, partition: int) -> Leader:
+        """Who leads a partition."""
+        slot = slot_of(topic, partition, self._slots)
+        return Leader(self._leaders.get(self._owners[slot]), self._epochs[slot])
+
+    def leads(self, node_id: int, topic: str, partition: int) -> bool:
+        """Whether this view gives the partition to the node."""
+        return self._owners[slot_of(topic, partition, self._slots)] == node_id
+
+    def coordinator(self, slot: int) -> Node | None:
+        """Who coordinates the groups of a slot; None if that is not known yet."""
+        return self._leaders.get(self._groups[slot]) if slot < len(self._groups) else None
+
+    def led_by(self, node_id: int) -> list[int]:
+        """The leadership slots of a node."""
+        return [slot for slot, owner in enumerate(self._owners) if owner == node_id]
+
+
+OnChange = Callable[[ClusterSnapshot, ClusterSnapshot], None]
+
+
+class Cluster:
+    """The newest view as one node knows it, and what this node may do.
+
+    The membership shell (`member`) changes it; everything else reads it, without awaiting.
+    """
+
+    def __init__(self, cluster_id: str) -> None:
+        self.cluster_id = cluster_id
+        self.node_id = -1
+        """This node's id; −1 until it is a member."""
+        self.view = ClusterView()
+        self.snapshot = ClusterSnapshot(self.view, -1)
+        self.serving = Serving.REFUSE
+        self.on_change: list[OnChange] = []
+        """Called with the former and the new snapshot when there is a new view, or `serving` has changed."""
+        self._changed: asyncio.Future[None] | None = None
+
+    def update(self, view: ClusterView, node_id: int, serving: Serving) -> None:
+        """There is a new view, or this node may do more or less than before."""
+        before = self.snapshot
+        self.view, self.node_id, self.serving = view, node_id, serving
+        self.snapshot = ClusterSnapshot(view, node_id, is_cut_off=serving is Serving.REFUSE)
+        for callback in self.on_change:
+            callback(before, self.snapshot)
+        changed, self._changed = self._changed, None
+        if changed is not None and not changed.done():
+            changed.set_result(None)
+
+    @property
+    def node(self) -> Node:
+        """This node as clients see it."""
+        node = self.snapshot.node(self.node_id)
+        if node is None:
+            raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "this node is not a member of the cluster")
+        return node
+
+    # ---- leadership --------------------------------------------------------------------------------------------------
+
+    def check_leader(self, topic: str, partition: int, client_epoch: int = -1) -> None:
+        """Raise unless this node leads the partition, and the client knows it as such (KIP-320).
+
+        `client_epoch`: the leader epoch that the client goes by; −1: it does not say. NOT_LEADER_OR_FOLLOWER: another
+        node leads it, or this one is cut off. FENCED_LEADER_EPOCH: the client's view is older than this node's.
+        UNKNOWN_LEADER_EPOCH: it is newer; `caught_up` waits for that first.
+        """
+        leader = self.snapshot.leader(topic, partition)
+        if client_epoch > leader.epoch:
+            text = f"leader epoch {client_epoch} is newer than {leader.epoch}"
+            raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, text)
+        if leader.node is None or leader.node.id != self.node_id:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this node does not lead the partition")
+        if -1 < client_epoch < leader.epoch:
+            raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, f"leader epoch {client_epoch} is older than {leader.epoch}")
+
+    async def caught_up(self, topic: str, partition: int, client_epoch: int, timeout: float = 0.5) -> None:  # noqa: ASYNC109 - running out of time is no error
+        """Wait until the view is as new as a client's, which has learnt of a leader elsewhere; a moment at most."""
+        until = asyncio.get_running_loop().time() + timeout
+        while self.snapshot.leader(topic, partition).epoch < client_epoch:
+            if not await self._change(until):
+                return
+
+    async def may_append(self, timeout: float = 5.0) -> None:  # noqa: ASYNC109 - raises KafkaError
+        """Wait until this node knows that it has missed nothing after a pause; NOT_LEADER_OR_FOLLOWER otherwise."""
+        until = asyncio.get_running_loop().time() + timeout
+        while self.serving is Serving.HOLD:
+            if not await self._change(until):
+                break
+        if self.serving is not Serving.SERVE:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this node is cut off from Pulsar or the cluster")
+
+    async def _change(self, until: float) -> bool:
+        """Wait for the next change; False when the time is over."""
+        if self._changed is None:
+            self._changed = asyncio.get_running_loop().create_future()
+        seconds = until - asyncio.get_running_loop().time()
+        done, _ = await asyncio.wait((self._changed,), timeout=max(seconds, 0))
+        return bool(done)
+
+    # ---- administration ----------------------------------------------------------------------------------------------
+
+    def check_replicas(self, replicas: Sequence[int]) -> None:
+        """Raise INVALID_REPLICA_ASSIGNMENT unless a partition can be on these nodes (`ReplicationControlManager`)."""
+        text = "The manual partition assignment includes "
+        if not replicas:
+            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text + "an empty replica list.")
+        for node, times in sorted(Counter(replicas).items()):
+            if self.snapshot.node(node) is None:
+                text += f"broker {node}, but no such broker is registered."
+                raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+            if times > 1:
+                raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text + f"the broker {node} more than once.")
+
+
+def single_node(node: Node, cluster_id: str) -> Cluster:
+    """A cluster of one node that leads everything and has no membership: for tests of what is above it."""
+    cluster = Cluster(cluster_id)
+    endpoints = (Endpoint("PLAINTEXT", node.host, node.port),)
+    member = NodeRegistration("only", 1, node.id, endpoints, since=1)
+    view = ClusterView(1, node.id, {node.id: member}, {"only": node.id}, (node.id,), (0,), (node.id,) * 64)
+    cluster.update(view, node.id, Serving.SERVE)
+    return cluster
+
+
+def _node(member: NodeRegistration) -> Node:
+    host, port = ("", -1) if not member.endpoints else member.endpoints[0][1:]
+    return Node(member.id, host, port, member.rack or None)
+
+
+def cluster_id(pulsar_cluster: str, namespace: str) -> str:
+    """The Kafka cluster id: 22 characters that stay the same for one namespace of one Pulsar cluster."""
+    digest = uuid.uuid5(_NAMESPACE, f"{pulsar_cluster}/{namespace}")
+    return base64.urlsafe_b64encode(digest.bytes).rstrip(b"=").decode()
