@@ -4,7 +4,8 @@ Rules:
 
 1. One heartbeat is under way at a time. The next comes no sooner than half an interval after its receipt, or a whole
    one after a late receipt. So after a stall of Pulsar there is one old heartbeat of each node and not many, and no
-   node's second one before the others' first.
+   node's second one before the others' first. A controller that waits for a silent node uses the half interval: its
+   own heartbeats are what it counts silence by.
 2. A node that did not run for a while holds its requests until it has read back a challenge that it sent since: it then
    knows every view that was made meanwhile. A tick would not do: its reader cannot tell when it was written.
 3. A node whose heartbeats get no receipts is cut off: it refuses. It is back when a heartbeat and a challenge that it
@@ -38,6 +39,8 @@ class Contact:
         self.last_run = now
         self.challenge_wanted = False
         """A proof is wanted that the view log is read up to its end."""
+        self.heartbeats_wanted = False
+        """Silence is being counted: the next heartbeat comes as soon as it may."""
         self._heartbeat_under_way = False
         self._receipt = now
         self._stored = -inf
@@ -73,7 +76,7 @@ class Contact:
     def heartbeat_sent(self, now: float) -> None:
         """A heartbeat is under way."""
         self._heartbeat_under_way = True
-        self.next_heartbeat = now + self.timing.heartbeat
+        self.next_heartbeat = now + self.timing.heartbeat / (2 if self.heartbeats_wanted else 1)
 
     def heartbeat_stored(self, sent_at: float, now: float) -> None:
         """Its receipt is here."""
@@ -93,7 +96,7 @@ class Contact:
     def challenge_sent(self, now: float) -> None:
         """A challenge is under way."""
         self._is_challenge_under_way = True
-        self._challenge_at = now + self.timing.heartbeat
+        self._challenge_at = now + self.timing.heartbeat / 2
 
     def challenge_failed(self) -> None:
         """It was given up."""
@@ -101,9 +104,10 @@ class Contact:
 
     def challenge_read(self, sent_at: float, now: float) -> None:
         """A challenge was read back."""
+        interval = self.timing.heartbeat
+        late = now - sent_at >= interval / 2
         self._is_challenge_under_way = False
-        if now - sent_at >= self.timing.heartbeat / 2:
-            self._challenge_at = now + self.timing.heartbeat
+        self._challenge_at = max(self._challenge_at, now + (interval if late else interval / 2))
         self._challenge_read = max(self._challenge_read, sent_at)
         self._believe()
 

@@ -38,6 +38,8 @@ class Controller:
         self.liveness = Liveness(timing, now, attached_at)
         self.timing = timing
         self.has_news = False
+        self.is_waiting = False
+        """Pulsar has not said yet whether a node's connection is there."""
         self.new_refusals: list[NodeRefused] = []
         self._refused: set[str] = set()
         self._registrations: dict[str, NodeRegistration] = {}
@@ -105,6 +107,7 @@ class Controller:
         suspects = [name for name in names if self.liveness.judge(name, now).ask]
         for name in suspects:
             self.liveness.asked(name, now)
+        self.is_waiting = any(self.liveness.is_asked(name) for name in names)
         return suspects
 
     def wake_at(self) -> float:

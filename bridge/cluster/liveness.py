@@ -93,6 +93,10 @@ class Liveness:
         """Pulsar is being asked for its connection."""
         self._of(name).asked = now
 
+    def is_asked(self, name: str) -> bool:
+        """Whether Pulsar is being asked."""
+        return self._of(name).asked is not None
+
     def answered(self, name: str, result: ProbeResult, now: float) -> None:
         """Pulsar has said whether its connection is there."""
         watched = self._watched.get(name)

@@ -341,6 +341,7 @@ class Membership:
     def _lose_control(self) -> None:
         if self.controller:
             self.controller = None
+            self.contact.heartbeats_wanted = False
             self._effects.append(WatchHeartbeats(False))
             self.state = MembershipState.MEMBER
 
@@ -354,6 +355,7 @@ class Membership:
             )
         for name in controller.suspects(self.view, self.node, now):
             self._effects.append(Probe(name))
+        self.contact.heartbeats_wanted = controller.is_waiting
         if self._pending:
             return
         proposal = controller.proposal(self.view, self.node, now)

@@ -1,6 +1,8 @@
 """A node's contact with Pulsar: heartbeats, receipts, pauses."""
 
 from bridge.cluster.effects import (
+    Probe,
+    ProbeResult,
     SendHeartbeat,
     Serving,
 )
@@ -23,6 +25,23 @@ def test_one_heartbeat_is_under_way_and_a_late_receipt_makes_the_next_one_wait()
     assert len(lone.told(SendHeartbeat)) == 1
     lone.node.heartbeat_failed(lone.now)
     lone.run(1.1)
+    assert len(lone.told(SendHeartbeat)) == 1
+
+
+def test_a_controller_that_waits_for_a_silent_node_sends_twice_as_many() -> None:
+    lone = Lone().join()
+    lone.hear("b")
+    lone.run(2.0)
+    assert lone.told(Probe) == [Probe("b")]
+    lone.run(1.0)
+    lone.told(SendHeartbeat)
+    lone.run(1.0)
+    assert len(lone.told(SendHeartbeat)) == 2
+    lone.node.probe_answered("b", ProbeResult.BUSY, lone.now)
+    lone.run(1.0)
+    lone.told(SendHeartbeat)
+    lone.hear("b")
+    lone.run(1.0)
     assert len(lone.told(SendHeartbeat)) == 1
 
 

@@ -28,7 +28,7 @@ def _check_times(deaths: list[tuple[str, float]]) -> None:
     killed = sorted(took for fault, took in deaths if fault == "kill")
     dead = sorted(took for fault, took in deaths if fault in ("kill", "crash", "freeze"))
     assert killed[int(len(killed) * 0.99)] < 2.5
-    assert dead[int(len(dead) * 0.95)] < 4.1
+    assert dead[int(len(dead) * 0.99)] < 4.1
 
 
 @pytest.mark.parametrize(("nodes", "seeds"), [(2, 40), (3, 40), (10, 20), (50, 2)])
