@@ -13,6 +13,7 @@ from prometheus_client.registry import Collector
 from bridge import __version__
 from bridge.metrics import (
     ApiMetrics,
+    ClusterMetrics,
     Counter,
     Gauge,
     GroupMetrics,
@@ -51,6 +52,7 @@ class _Families(Collector):
         yield from _pulsar_families(self._metrics.pulsar)
         yield from _storage_families(self._metrics.storage)
         yield from _group_families(self._metrics.groups)
+        yield from _cluster_families(self._metrics.cluster)
 
     def describe(self) -> Iterable[Metric]:
         return []
@@ -147,6 +149,24 @@ def _storage_families(storage: StorageMetrics) -> Iterator[Metric]:
     yield _gauge("bridge_storage_cache_bytes", "Bytes of records in memory.", storage.cache_bytes)
     yield _counter("bridge_storage_cold_lookups", "Searches for the entry that holds an offset.", storage.cold_lookups)
     yield _gauge("bridge_storage_catchup_readers", "Readers serving consumers far behind.", storage.catchup_readers)
+
+
+def _cluster_families(cluster: ClusterMetrics) -> Iterator[Metric]:
+    yield _gauge("bridge_cluster_members", "Nodes of the cluster, as this node knows it.", cluster.members)
+    yield _gauge("bridge_cluster_view_version", "The version of the view that this node goes by.", cluster.view_version)
+    yield _gauge("bridge_cluster_is_controller", "1 on the node that is the controller.", cluster.is_controller)
+    yield _gauge("bridge_cluster_slots_led", "Leadership slots of this node.", cluster.slots_led)
+    yield _counter(
+        "bridge_cluster_void_records",
+        "Views that this node proposed after another one.",
+        cluster.void_records,
+    )
+    yield _counter("bridge_cluster_unreadable_records", "Records that could not be decoded.", cluster.unreadable)
+    probes = CounterMetricFamily("bridge_cluster_probes", "Questions after silent nodes.", labels=["result"])
+    for result, counter in cluster.probes.items():
+        probes.add_metric([result], counter.value)
+    yield probes
+    yield _histogram("bridge_cluster_heartbeat_seconds", "From a heartbeat to its receipt.", cluster.heartbeat_seconds)
 
 
 def _group_families(groups: GroupMetrics) -> Iterator[Metric]:

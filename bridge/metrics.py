@@ -181,6 +181,20 @@ class GroupMetrics:
         self.lags: list[Lag] = []  # replaced as a whole: the thread that renders may be reading it
 
 
+class ClusterMetrics:
+    """One node's membership."""
+
+    def __init__(self) -> None:
+        self.members = Gauge()
+        self.view_version = Gauge()
+        self.is_controller = Gauge()
+        self.slots_led = Gauge()
+        self.void_records = Counter()
+        self.unreadable = Counter()
+        self.probes = {"free": Counter(), "busy": Counter()}
+        self.heartbeat_seconds = Histogram()
+
+
 class Metrics:
     """Every metric of one bridge process; passed in, never global. `codec`: the twin in use."""
 
@@ -189,6 +203,7 @@ class Metrics:
         self.pulsar = PulsarMetrics()
         self.storage = StorageMetrics()
         self.groups = GroupMetrics()
+        self.cluster = ClusterMetrics()
         self.loop_held_seconds = Histogram()
         self.connections = Gauge()
         self.connections_accepted = Counter()

@@ -7,11 +7,16 @@ import signal
 import socket
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
 from bridge import __version__, apis, check, codec, log
 from bridge.allocator import freeze_startup_objects
 from bridge.api import Broker
-from bridge.cluster import Cluster, Node, cluster_id, single_node
+from bridge.cluster import Cluster, cluster_id
+from bridge.cluster.member import ClusterMember, config_for, new_incarnation
+from bridge.cluster.record_format import FORMAT_LEVEL
+from bridge.cluster.topics import ClusterTopics
+from bridge.cluster.view import Endpoint, NodeRegistration
 from bridge.config import Address, Settings
 from bridge.connection import Acceptor, Budget, Listener
 from bridge.errors import BridgeError, StartupError
@@ -22,7 +27,7 @@ from bridge.groups.offsets import Offsets
 from bridge.groups.store.store import GroupStore
 from bridge.http import HttpServer
 from bridge.listening import listen
-from bridge.metrics import Metrics
+from bridge.metrics import Metrics, PulsarMetrics
 from bridge.pulsar import Admin, PulsarClient
 from bridge.pulsar.stall import StallDetector
 from bridge.storage.append.deduplication import Deduplication
@@ -37,6 +42,7 @@ _log = log.get(__name__)
 DRAIN_SECONDS = 10.0
 _CATCHUP_IDLE_SECONDS = 30.0
 _INDEX_IS_FRESH = 60.0
+_LISTENER = "PLAINTEXT"
 _SWITCH_SECONDS = 0.001  # a fifth of what is usual: the event loop waits so long for a thread that works in Python
 
 
@@ -65,7 +71,7 @@ class Server:
                 catch_up_readers=catch_up_readers,
                 deduplication=Deduplication(self.admin, settings.pulsar.full_namespace),
                 # a name of its own for each process: two that write to one topic are two producers
-                writer=f"bridge-{settings.kafka.node_id}-{secrets.token_hex(6)}",
+                writer=f"bridge-{secrets.token_hex(8)}",
             )
         )
         self.store = GroupStore(self.client, self.admin, settings, self.metrics)
@@ -85,6 +91,8 @@ class Server:
                 "writes": self._writes_problem,
             },
         )
+        self.cluster: Cluster | None = None
+        self._member: ClusterMember | None = None
         self._listener: Listener | None = None
         self._acceptors: list[Acceptor] = []
         self._index_reason: str | None = None
@@ -94,6 +102,12 @@ class Server:
     def http_port(self) -> int:
         """The port of metrics and health, once started."""
         return self._http.port
+
+    @property
+    def ended(self) -> "asyncio.Future[StartupError]":
+        """Done when this node can be a member of its cluster no more: the error says why."""
+        assert self._member is not None  # noqa: S101 - it was started
+        return self._member.ended
 
     async def start(self) -> None:
         """Log in to Pulsar, see that it is fit, and listen; StartupError says what to fix."""
@@ -121,22 +135,46 @@ class Server:
         self._groups = GroupCoordinator(self.store, settings.groups, self.metrics.groups, self.topics)
         self._offsets = Offsets(self.store, self._groups, self.topics, settings.groups, self.metrics.groups)
         await asyncio.gather(self.topics.start(), self.store.start())
+        cluster = self.cluster = Cluster(cluster_id(pulsar_cluster, settings.pulsar.full_namespace))
+        host = Address.parse(settings.kafka.listen).host
+        advertised = Address.parse(settings.kafka.advertised or str(Address(host, self.kafka_port)))
+        self._member = self._make_member(cluster, advertised)
+        await self._member.start()
         self._groups.start()
         await self._offsets.start()
         await self._lag.start()
         await self._mirror.start()
         self._stall.start()
         self._watchdog.start()
-        host = Address.parse(settings.kafka.listen).host
-        advertised = Address.parse(settings.kafka.advertised or str(Address(host, self.kafka_port)))
-        node = Node(settings.kafka.node_id, advertised.host, advertised.port)
-        cluster = single_node(node, cluster_id(pulsar_cluster, settings.pulsar.full_namespace))
         self._listener = self._make_listener(cluster, self._groups, self._offsets)
         await self._http.start()
         self._acceptors = [Acceptor(sock, self._listener) for sock in self._sockets]
         _log.info(
             "= ready",
             extra={"version": __version__, "kafka": Address(host, self.kafka_port), "advertised": advertised},
+        )
+
+    def _make_member(self, cluster: Cluster, advertised: Address) -> ClusterMember:
+        settings = self.settings
+        node = NodeRegistration(
+            name=settings.cluster.name or str(advertised),
+            incarnation=new_incarnation(),
+            id=settings.kafka.node_id,
+            endpoints=(Endpoint(_LISTENER, advertised.host, advertised.port),),
+            rack=settings.kafka.rack,
+            weight=settings.cluster.weight,
+            level=FORMAT_LEVEL,
+            software=__version__,
+        )
+        # connections of its own, and time limits that fit to heartbeats
+        pulsar = replace(settings.pulsar, keepalive_seconds=2.0, connect_timeout_seconds=5.0)
+        return ClusterMember(
+            cluster,
+            node,
+            config_for(settings.cluster, self.store.slots),
+            PulsarClient(pulsar, PulsarMetrics()),
+            ClusterTopics(self.admin, settings.pulsar.full_namespace),
+            self.metrics.cluster,
         )
 
     def _make_listener(self, cluster: Cluster, groups: GroupCoordinator, offsets: Offsets) -> Listener:
@@ -156,6 +194,8 @@ class Server:
     async def stop(self, drain_seconds: float = DRAIN_SECONDS) -> None:
         """Accept no more clients, answer what is received, release everything."""
         self._http.draining = True
+        if self._member is not None:
+            await self._member.leave()
         for one in self._acceptors or self._sockets:
             one.close()
         if self._groups is not None:
@@ -172,6 +212,8 @@ class Server:
             await self.store.close()
         await self._mirror.close()
         await self.topics.close()
+        if self._member is not None:
+            await self._member.close()
         await self.client.close()
         await self.admin.close()
         await self._http.stop()
@@ -220,7 +262,9 @@ async def run(settings: Settings, sockets: Sequence[socket.socket] = ()) -> None
             await starting
             freeze_startup_objects()
             sys.setswitchinterval(_SWITCH_SECONDS)
-            await stopping
+            await asyncio.wait((stopping, server.ended), return_when=asyncio.FIRST_COMPLETED)
+            if server.ended.done():
+                raise server.ended.result()
     finally:
         stopping.cancel()
         if not starting.done():

@@ -51,9 +51,10 @@ def test_wrong_settings_are_told_in_one_line(command: str, tmp_path: Path) -> No
     done = bridge(command, "--config", str(config))
     assert done.returncode == 2
     assert done.stderr == (
-        f"bridge: {config}: unknown setting kafka.port; known are listen, advertised, node_id, max_request_bytes, "
-        "max_connections, max_connections_per_ip, idle_seconds, max_in_flight_requests, auto_create_topics, "
-        "default_partitions, max_partitions_per_topic, max_partitions, max_fetch_bytes, memory_budget_bytes\n"
+        f"bridge: {config}: unknown setting kafka.port; known are listen, advertised, node_id, rack, "
+        "max_request_bytes, max_connections, max_connections_per_ip, idle_seconds, max_in_flight_requests, "
+        "auto_create_topics, default_partitions, max_partitions_per_topic, max_partitions, "
+        "max_fetch_bytes, memory_budget_bytes\n"
     )
 
 

@@ -59,10 +59,10 @@ def test_what_kubernetes_injects_for_a_service_is_no_setting() -> None:
     [
         ('[kafka]\nlistn = "x:1"', "unknown setting kafka.listn; did you mean listen?"),
         ("[kafak]\nnode_id = 1", "unknown section [kafak]; did you mean kafka?"),
-        ("[zzz]\n", "unknown section [zzz]; known are kafka, pulsar, retention, storage, groups, http, log"),
+        ("[zzz]\n", "unknown section [zzz]; known are kafka, cluster, pulsar, retention, storage, groups, http, log"),
         ("node_id = 1", "node_id stands outside a section"),
         ("[kafka", "not TOML"),
-        ('[kafka]\nnode_id = "1"', 'kafka.node_id = "1": must be an integer from 0 to 2147483647'),
+        ('[kafka]\nnode_id = "1"', 'kafka.node_id = "1": must be an integer from -1 to 2147483647'),
         ("[kafka]\nnode_id = true", "kafka.node_id = true: must be an integer"),
         ("[kafka]\nauto_create_topics = 1", "kafka.auto_create_topics = 1: must be true or false"),
         ('[kafka]\nlisten = "9092"', 'kafka.listen = "9092": must be host:port'),

@@ -124,7 +124,7 @@ async def _broker(name: str, broker: Broker) -> Sequence[ConfigEntry]:
     node = broker.cluster.node
     _check_node(name, f"Unexpected broker id, expected {node.id} or empty string, but received {name}", broker)
     _, defaults = await broker.topics.administration.validate_configs({})
-    return broker_configs(broker.settings, f"{node.host}:{node.port}", defaults)
+    return broker_configs(broker.settings, node.id, f"{node.host}:{node.port}", defaults)
 
 
 async def _logger(name: str, broker: Broker) -> Sequence[ConfigEntry]:

@@ -143,6 +143,8 @@ class Controller:
             reasons.append(f"moved {moved} slots")
         if is_whole:
             self._whole_at = now + self.timing.whole_view
+        # a node that joins may have found a log without its beginning
+        is_whole = is_whole or members.members.keys() - view.members.keys() != set()
         return Proposal(proposed, "; ".join(reasons)[:200], is_whole)
 
     def _remove(self, members: NextMembers, me: NodeRegistration, now: float, reasons: list[str]) -> None:

@@ -56,6 +56,13 @@ class WatchHeartbeats:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadLogFrom:
+    """The view log has no beginning that this node could read: `ViewLog.start_at` this tick, and read on from there."""
+
+    tick: Tick
+
+
+@dataclass(frozen=True, slots=True)
 class ViewChanged:
     """There is a new view."""
 
@@ -109,6 +116,7 @@ Effect: TypeAlias = (
     | Append
     | Probe
     | WatchHeartbeats
+    | ReadLogFrom
     | ViewChanged
     | ServingChanged
     | HandedOver

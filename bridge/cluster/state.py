@@ -42,6 +42,7 @@ from bridge.cluster.effects import (
     NameInUse,
     Probe,
     ProbeResult,
+    ReadLogFrom,
     Replaced,
     SendHeartbeat,
     Serving,
@@ -95,6 +96,7 @@ class Membership:
         self._departure = Departure(config.timing)
         self._told = Serving.REFUSE
         self._has_news = False
+        self._read_from: Position | None = None
 
     @property
     def view(self) -> ClusterView:
@@ -186,15 +188,6 @@ class Membership:
         self._begin(now)
         self._is_log_read = True
         self._join(now)
-
-    def log_restarted(self, first_version: int, now: float) -> None:
-        """The view log was lost and begins again."""
-        self._begin(now)
-        self.config = self._succession.config = replace(self.config, first_version=first_version)
-        self.log.restart()
-        self._pending = None
-        self._lose_control()
-        self._succession.leader_changed(now)
 
     def record_read(self, record: LogRecord, position: Position, now: float) -> None:
         """The next record of the view log."""
@@ -295,6 +288,14 @@ class Membership:
             self._effects.append(Append(Challenge(self.node.sender, now)))
 
     def _tick_read(self, tick: Tick, now: float) -> None:
+        if (
+            not self.log.version
+        ):  # the log's beginning is missing, and there is a controller: its next whole view will do
+            self._succession.controller_heard(now)
+            if tick.whole_at != self._read_from:
+                self._read_from = tick.whole_at
+                self._effects.append(ReadLogFrom(tick))
+            return
         leader = self.view.leader
         if leader is not None and tick.sender == leader.sender:
             self._succession.watch.heard(leader.name, now)

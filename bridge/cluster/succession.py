@@ -44,6 +44,10 @@ class Succession:
         self.watch.attached(now)
         self._leaderless_since = max(self._leaderless_since, now)
 
+    def controller_heard(self, now: float) -> None:
+        """There is a controller, though this node knows no view of it: no time to propose itself."""
+        self._leaderless_since = now + self.config.timing.dead
+
     def leader_changed(self, now: float) -> None:
         """There is a new view, or the first one that this node knows."""
         self._leaderless_since = now

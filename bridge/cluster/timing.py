@@ -25,8 +25,8 @@ class Timing:
     """After an own reconnect others are given this long to reconnect."""
     succession_step: float = 0.75
     """What each member that comes first to succeed the controller adds to the wait."""
-    first_wait: float = 0.2
-    first_wait_spread: float = 0.3
+    first_wait: float = 0.03
+    first_wait_spread: float = 0.12
     cut_off: float = 3.5
     """Without the receipt of a heartbeat for so long, a node takes itself for cut off."""
     pause: float = 1.0

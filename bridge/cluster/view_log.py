@@ -2,14 +2,19 @@
 
 Compare-and-set by log order: a view record counts if its `base` is the version that all records before it make. Every
 node reads the same records in the same order, so all agree on which of two proposals came first. All else changes
-nothing. A log begins with version 0; its first view takes a version that is later than any of an earlier log.
+nothing. A log begins with version 0; its first view takes a version that is later than any of an earlier log: the
+seconds since 2020. So a log that was lost is one whose first view is far ahead of the view that a node has.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from bridge.cluster.records import LogRecord, Tick, ViewDifference, ViewRecord, WholeView
 from bridge.cluster.view import ClusterView, NodeRegistration, Sender
 from bridge.pulsar.types import EARLIEST, Position
+
+_NEW_LOG: Final = 60
+"""Two nodes that begin a log at once by clocks that differ are not so far apart; a log that was lost lived longer."""
 
 
 class ViewLog:
@@ -25,14 +30,9 @@ class ViewLog:
 
     def start_at(self, tick: Tick) -> Position:
         """Where to begin to read, after the newest tick that was found; a stale tick means reading further, no more."""
+        self.folded_to = EARLIEST
         self._trusted = tick.whole_at
         return tick.whole_at
-
-    def restart(self) -> None:
-        """The log was lost and begins again. The view is still what this node goes by."""
-        self.version = 0
-        self.whole_at = self.folded_to = EARLIEST
-        self._trusted = None
 
     def fold(self, record: LogRecord, position: Position) -> bool:
         """Take the next record; True: it made a new view."""
@@ -55,9 +55,9 @@ class ViewLog:
     def _counts(self, record: ViewRecord, position: Position) -> bool:
         if isinstance(record, WholeView) and position == self._trusted:
             return True  # the controller said that it counted
-        if record.base != self.version:
-            return False
-        return isinstance(record, WholeView) if record.base == 0 else record.version == record.base + 1
+        if record.base == 0:
+            return isinstance(record, WholeView) and (not self.version or record.version > self.version + _NEW_LOG)
+        return record.base == self.version and record.version == record.base + 1
 
 
 def applied(view: ClusterView, change: ViewDifference) -> ClusterView | None:

@@ -3,6 +3,7 @@
 from bridge.config.loading import ENV_PREFIX, OTHER_VARIABLES, load
 from bridge.config.rules import Address
 from bridge.config.sections import (
+    ClusterSettings,
     GroupSettings,
     HttpSettings,
     KafkaSettings,
@@ -17,6 +18,7 @@ __all__ = [
     "ENV_PREFIX",
     "OTHER_VARIABLES",
     "Address",
+    "ClusterSettings",
     "GroupSettings",
     "HttpSettings",
     "KafkaSettings",

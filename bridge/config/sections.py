@@ -32,7 +32,8 @@ class KafkaSettings:
 
     listen: str = address("127.0.0.1:9092")
     advertised: str = address("", optional=True)
-    node_id: int = integer(0, 0, INT32_MAX)
+    node_id: int = integer(-1, -1, INT32_MAX)
+    rack: str = ""
     max_request_bytes: int = integer(104_857_600, 1024, INT32_MAX)
     max_connections: int = integer(10_000, 1)
     max_connections_per_ip: int = integer(5000, 1)
@@ -99,6 +100,20 @@ class PulsarSettings:
     def full_namespace(self) -> str:
         """`tenant/namespace`, as Pulsar writes it."""
         return f"{self.tenant}/{self.namespace}"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """This node among those that share its Pulsar namespace; one node needs none of it."""
+
+    name: str = ""
+    weight: int = integer(1, 0, 1_000_000)
+    slots: int = integer(4096, 1, 65_536)
+    dead_seconds: float = seconds(3)
+    drain_seconds: float = seconds(10)
+
+    def __post_init__(self) -> None:
+        check_rules("cluster", self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +215,7 @@ class Settings:
     """Everything the bridge can be told; one object, passed in, never changed."""
 
     kafka: KafkaSettings = field(default_factory=KafkaSettings)
+    cluster: ClusterSettings = field(default_factory=ClusterSettings)
     pulsar: PulsarSettings = field(default_factory=PulsarSettings)
     retention: RetentionSettings = field(default_factory=RetentionSettings)
     storage: StorageSettings = field(default_factory=StorageSettings)

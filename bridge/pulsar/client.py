@@ -18,6 +18,7 @@ from bridge.pulsar.consumer.consumer import Consumer
 from bridge.pulsar.consumer.entry_fetch import EntryFetch, IsHidden
 from bridge.pulsar.consumer.reader import Reader
 from bridge.pulsar.consumer.subscription import SubscriptionOptions
+from bridge.pulsar.producer.name_probe import is_name_free
 from bridge.pulsar.producer.producer import Producer
 from bridge.pulsar.topic_watch import Callback, TopicWatch
 from bridge.pulsar.types import AccessMode, Entry, Position, SubscriptionType
@@ -156,6 +157,10 @@ class PulsarClient:
     async def last_position(self, topic: str) -> Position:
         """The position of the last readable entry; (-1, -1) = there is none."""
         return await self._fetch.last(topic)
+
+    async def is_name_free(self, topic: str, name: str) -> bool:
+        """Whether no producer has this name on the topic, which must exist: see `name_probe`."""
+        return await is_name_free(topic, name, self._context)
 
     async def partitions(self, topic: str) -> int:
         """How many partitions; 0 = not partitioned; PulsarError(TopicNotFound) when there is no such topic.

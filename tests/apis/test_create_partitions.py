@@ -76,7 +76,7 @@ def test_wrong_numbers_are_refused(bridge: BridgeThread) -> None:
 
 
 def test_assignments_must_fit(bridge: BridgeThread) -> None:
-    topic, node = make(bridge), bridge.settings.kafka.node_id
+    topic, node = make(bridge), bridge.node_id
     assert grow(bridge, topic, 3, [[node]]) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
     assert grow(bridge, topic, 3, []) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
     assert grow(bridge, topic, 2, [[node + 1]]) == ErrorCode.INVALID_REPLICA_ASSIGNMENT

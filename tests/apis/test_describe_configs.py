@@ -62,7 +62,7 @@ def test_another_bridge_shows_the_same(
 
 
 def test_a_broker_shows_its_settings_and_refuses_changes(bridge: BridgeThread) -> None:
-    node = str(bridge.settings.kafka.node_id)
+    node = str(bridge.node_id)
     configs = described(bridge, node, resource_type=ResourceType.BROKER)
     assert len(configs) > 10
     assert all(config.read_only for config in configs.values())
@@ -96,6 +96,6 @@ def test_a_group_shows_the_bridges_settings(bridge: BridgeThread) -> None:
 
 
 def test_the_log_level_is_shown_and_client_metrics_are_empty(bridge: BridgeThread) -> None:
-    node = str(bridge.settings.kafka.node_id)
+    node = str(bridge.node_id)
     assert shown(bridge, ResourceType.BROKER_LOGGER, node) == {"root": (bridge.settings.log.level.upper(), True)}
     assert shown(bridge, ResourceType.CLIENT_METRICS, "any") == {}

@@ -38,7 +38,7 @@ def topics(bridge: BridgeThread) -> tuple[str, str, str]:
 def test_a_partition_has_its_leader_for_its_only_replica(bridge: BridgeThread, topics: tuple[str, str, str]) -> None:
     (topic,) = page(bridge, topics[0]).topics
     (partition,) = topic.partitions
-    node = bridge.settings.kafka.node_id
+    node = bridge.node_id
     assert (topic.error_code, topic.is_internal, topic.topic_id.int != 0) == (0, False, True)
     assert (partition.leader_id, partition.replica_nodes, partition.isr_nodes) == (node, [node], [node])
     assert (partition.eligible_leader_replicas, partition.last_known_elr, partition.offline_replicas) == ([], [], [])

@@ -18,5 +18,5 @@ def test_a_transactional_id_has_a_coordinator(bridge: BridgeThread, version: int
         request.coordinator_keys = []
     answer = ask(bridge, find_coordinator.API, request, version)
     one = answer if version < 4 else answer.coordinators[0]
-    assert (one.error_code, one.node_id) == (ErrorCode.NONE, bridge.settings.kafka.node_id)
+    assert (one.error_code, one.node_id) == (ErrorCode.NONE, bridge.node_id)
     assert f"{one.host}:{one.port}" == bridge.kafka

@@ -120,7 +120,7 @@ def test_a_group_config_may_be_set_to_its_value(bridge: BridgeThread) -> None:
 
 def test_a_broker_config_that_is_not_set_can_be_deleted(bridge: BridgeThread) -> None:
     # kafka-reassign-partitions --verify does so with its throttles
-    node, throttle = str(bridge.settings.kafka.node_id), "leader.replication.throttled.rate"
+    node, throttle = str(bridge.node_id), "leader.replication.throttled.rate"
     assert (
         alter(bridge, node, (throttle, Operation.DELETE, None), resource_type=ResourceType.BROKER).error_code
         == ErrorCode.NONE

@@ -19,7 +19,7 @@ def listed(bridge: BridgeThread, version: int, *resource_types: int) -> set[tupl
 
 
 def test_resources_are_listed_by_type(bridge: BridgeThread) -> None:
-    name, node = unique("listed"), str(bridge.settings.kafka.node_id)
+    name, node = unique("listed"), str(bridge.node_id)
     topic = create_topics.RequestTopic(name=name, num_partitions=1, replication_factor=1, assignments=[], configs=[])
     assert ask(bridge, create_topics.API, create_topics.Request(topics=[topic])).topics[0].error_code == 0
     assert listed(bridge, 0) == set()

@@ -3,16 +3,19 @@
 from dataclasses import replace
 
 from bridge.cluster.effects import (
+    Append,
     NameInUse,
+    ReadLogFrom,
     Replaced,
     SendHeartbeat,
     Serving,
     WatchHeartbeats,
 )
-from bridge.cluster.records import WholeView
-from bridge.cluster.state import MembershipState
+from bridge.cluster.records import Tick, WholeView
+from bridge.cluster.state import Membership, MembershipState
 from bridge.cluster.timing import MembershipConfig
-from bridge.cluster.view import ClusterView, NodeRegistration
+from bridge.cluster.view import ClusterView, NodeRegistration, Sender
+from bridge.pulsar.types import Position
 from tests.cluster.lone import Lone
 
 
@@ -72,3 +75,18 @@ def test_an_earlier_life_ends_when_it_reads_of_a_later_one() -> None:
     assert lone.serving() is Serving.REFUSE
     lone.run(5.0)
     assert lone.told(SendHeartbeat) == []
+
+
+def test_a_node_without_the_logs_beginning_waits_for_the_whole_view_that_the_controller_names() -> None:
+    node = Membership(NodeRegistration("b", 1), MembershipConfig(slots=8, groups=2), 0.0)
+    node.name_opened(0.1)
+    node.log_read(0.1)
+    other = Sender("a", 1)
+    for second in range(1, 6):
+        node.record_read(Tick(other, 500, Position(7, 3), Position(7, 9)), Position(7, 9 + second), float(second))
+        node.run(second + 0.1)
+    effects = node.take_effects()
+    assert [one for one in effects if isinstance(one, ReadLogFrom)] == [
+        ReadLogFrom(Tick(other, 500, Position(7, 3), Position(7, 9)))
+    ]
+    assert not [one for one in effects if isinstance(one, Append) and isinstance(one.record, WholeView)]

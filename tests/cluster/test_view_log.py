@@ -29,8 +29,28 @@ def _next(view: ClusterView, owner: int) -> ViewDifference:
 
 
 def test_of_two_first_views_the_first_in_the_log_counts() -> None:
-    log = _log(WholeView(A, 0, FIRST), WholeView(B, 0, replace(FIRST, version=200)))
+    log = _log(WholeView(A, 0, FIRST), WholeView(B, 0, replace(FIRST, version=150)))
     assert log.view == FIRST
+
+
+def test_a_first_view_far_ahead_is_that_of_a_log_that_was_lost() -> None:
+    later = replace(FIRST, version=FIRST.version + 3600, controller=1)
+    log = _log(WholeView(A, 0, FIRST), _next(FIRST, 7), WholeView(B, 0, later), _next(FIRST, 8))
+    assert log.view == later
+    assert log.version == later.version
+
+
+def test_a_node_that_finds_no_beginning_starts_again_at_the_whole_view_that_a_tick_names() -> None:
+    log = ViewLog()
+    lost = replace(FIRST, version=500)
+    assert not log.fold(WholeView(A, 499, lost), Position(7, 3))
+    assert not log.fold(_next(lost, 7), Position(7, 4))
+    tick = Tick(A, 501, Position(7, 3), Position(7, 4))
+    assert not log.fold(tick, Position(7, 5))
+    assert log.start_at(tick) == Position(7, 3)
+    assert log.fold(WholeView(A, 499, lost), Position(7, 3))
+    assert log.fold(_next(lost, 7), Position(7, 4))
+    assert log.version == 501
 
 
 def test_a_view_counts_if_it_was_made_from_the_one_before() -> None:
@@ -77,15 +97,6 @@ def test_a_node_that_starts_reads_from_the_last_whole_view_on() -> None:
     assert log.fold(_next(whole.view, 7), Position(0, 9))
     assert not log.fold(WholeView(B, 150, replace(FIRST, version=151, controller=1)), Position(0, 10))
     assert log.version == 152
-
-
-def test_a_log_that_was_lost_begins_again_with_a_later_version() -> None:
-    log = _log(WholeView(A, 0, FIRST))
-    log.restart()
-    assert log.view == FIRST  # what the node goes by until there is another
-    assert not log.fold(_next(FIRST, 7), Position(1, 0))
-    assert log.fold(WholeView(B, 0, replace(FIRST, version=300)), Position(1, 1))
-    assert log.version == 300
 
 
 @given(views(), views(), st.text(max_size=5))

@@ -48,6 +48,12 @@ class BridgeThread:
         self.server: Server
 
     @property
+    def node_id(self) -> int:
+        """Its broker id."""
+        assert self.server.cluster is not None
+        return self.server.cluster.node_id
+
+    @property
     def kafka(self) -> str:
         """The bootstrap address."""
         return f"{HOST}:{self.server.kafka_port}"

@@ -43,7 +43,7 @@ class GroupStore:
             Names(settings.pulsar.full_namespace).pulsar(TOPIC),
             self._groups,
             slots=settings.groups.slots,
-            owner=f"bridge-{settings.kafka.node_id}-{secrets.token_hex(6)}",
+            owner=f"bridge-{secrets.token_hex(8)}",
             compact_after=settings.groups.compact_after_writes,
             max_pending_bytes=settings.pulsar.max_pending_bytes,
             metrics=metrics.groups,
@@ -53,6 +53,11 @@ class GroupStore:
     async def start(self) -> None:
         """Make the topic if there is none, and begin to take the slots; AdminError where that cannot be."""
         await self._log.start()
+
+    @property
+    def slots(self) -> int:
+        """How many slots the groups are spread over, once started."""
+        return len(self._log.slots)
 
     async def close(self) -> None:
         """Store what is under way and release the slots."""

@@ -10,6 +10,7 @@ One task runs while detached, none while attached.
 import asyncio
 import random
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Final
 
 from bridge import log
@@ -64,6 +65,8 @@ class ReconnectingHandler(ABC):
         self._log = _log.bind(kind=kind, topic=topic)
         self._attempt: asyncio.Task[None] | None = None
         self._failure: PulsarError | None = None
+        self.on_attachment: Callable[[bool], None] | None = None
+        """Called with True when the broker has accepted this one, with False when the connection is lost."""
         self.last_error: PulsarError | None = None
         """Why the last attempt failed, while detached."""
         self._was_attached = False
@@ -149,6 +152,8 @@ class ReconnectingHandler(ABC):
         self._connection = connection
         self._log.debug("= pulsar attached", extra={"broker": str(connection.address)})
         self._attached(connection)
+        if self.on_attachment is not None:
+            self.on_attachment(True)
         for waiting in self._waiting:
             if not waiting.done():
                 waiting.set_result(connection)
@@ -161,7 +166,9 @@ class ReconnectingHandler(ABC):
 
     def _detach(self, *, at_once: bool = False) -> None:
         """Leave the connection, to come back by a fresh lookup; not at once if we only just came."""
-        self._connection = None
+        was_attached, self._connection = self._connection is not None, None
+        if was_attached and self.on_attachment is not None:
+            self.on_attachment(False)
         if at_once:
             self._start()
         elif self._loop.time() - self._attached_at > _STABLE_AFTER_SECONDS:

@@ -19,14 +19,14 @@ _ALWAYS: Final = (
 _LONG: Final = {"connections.max.idle.ms", "queued.max.request.bytes"}
 
 
-def broker_configs(settings: Settings, advertised: str, defaults: TopicDefaults) -> list[ConfigEntry]:
+def broker_configs(settings: Settings, node_id: int, advertised: str, defaults: TopicDefaults) -> list[ConfigEntry]:
     """Every config by name, with those that topics inherit."""
     kafka, groups = settings.kafka, settings.groups
     directory = f"persistent://{settings.pulsar.full_namespace}"
     static: tuple[tuple[str, str | int, str], ...] = (
         ("advertised.listeners", f"PLAINTEXT://{advertised}", "kafka.advertised"),
         ("auto.create.topics.enable", kafka.auto_create_topics, "kafka.auto_create_topics"),
-        ("broker.id", kafka.node_id, "kafka.node_id"),
+        ("broker.id", node_id, "kafka.node_id"),
         ("connections.max.idle.ms", int(kafka.idle_seconds * 1000), "kafka.idle_seconds"),
         ("fetch.max.bytes", kafka.max_fetch_bytes, "kafka.max_fetch_bytes"),
         ("group.initial.rebalance.delay.ms", groups.initial_rebalance_delay_ms, "groups.initial_rebalance_delay_ms"),
@@ -35,7 +35,7 @@ def broker_configs(settings: Settings, advertised: str, defaults: TopicDefaults)
         ("log.dirs", directory, "pulsar.tenant, pulsar.namespace: where the records are"),
         ("max.connections", kafka.max_connections, "kafka.max_connections"),
         ("max.connections.per.ip", kafka.max_connections_per_ip, "kafka.max_connections_per_ip"),
-        ("node.id", kafka.node_id, "kafka.node_id"),
+        ("node.id", node_id, "kafka.node_id"),
         ("num.partitions", kafka.default_partitions, "kafka.default_partitions"),
         ("offset.metadata.max.bytes", groups.max_offset_metadata_bytes, "groups.max_offset_metadata_bytes"),
         ("offsets.retention.minutes", groups.offsets_retention_minutes, "groups.offsets_retention_minutes"),

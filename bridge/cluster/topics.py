@@ -1,0 +1,43 @@
+"""The two topics of a cluster, hidden from Kafka clients: heartbeats, and the view log."""
+
+import asyncio
+from contextlib import suppress
+from typing import Final
+
+from bridge import log
+from bridge.errors import BridgeError
+from bridge.pulsar.admin import Admin, Conflict, Retention
+
+HEARTBEATS: Final = "__bridge_heartbeats"
+VIEW_LOG: Final = "__bridge_cluster"
+_RETENTION: Final = Retention(minutes=60, megabytes=-1)
+
+_log = log.get(__name__)
+
+
+class ClusterTopics:
+    """Where the nodes that share a Pulsar namespace meet."""
+
+    def __init__(self, admin: Admin, namespace: str) -> None:
+        """`namespace`: `tenant/namespace`."""
+        self.heartbeats = f"persistent://{namespace}/{HEARTBEATS}"
+        self.view_log = f"persistent://{namespace}/{VIEW_LOG}"
+        self._admin = admin
+
+    async def create(self) -> None:
+        """Create those that are missing; AdminError where that is refused."""
+        await asyncio.gather(*(self.create_one(topic) for topic in (self.heartbeats, self.view_log)))
+
+    async def create_one(self, topic: str) -> None:
+        """Create a topic unless it is there."""
+        with suppress(Conflict):
+            await self._admin.create_non_partitioned(topic)
+
+    async def limit_retention(self) -> None:
+        """Keep records for an hour: the controller writes the view as a whole much more often."""
+        for topic in (self.heartbeats, self.view_log):
+            try:
+                if await self._admin.topic_retention(topic) != _RETENTION:
+                    await self._admin.set_topic_retention(topic, _RETENTION)
+            except BridgeError as error:
+                _log.warning("! cluster topic keeps the namespace's retention", extra={"topic": topic, "error": error})
