@@ -19,6 +19,7 @@ Result = TypeVar("Result")
 
 FAILED = 1
 WRONG_SETTINGS = 2
+MAX_BROKERS = 9
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -68,6 +69,7 @@ def _standalone(options: argparse.Namespace) -> int:
             pulsar_port=options.pulsar_port,
             data_dir=options.data_dir,
             ephemeral=options.ephemeral,
+            brokers=options.brokers,
             demo=not options.no_demo,
             ready_file=options.ready_file,
             verify_jars=options.verify,
@@ -93,6 +95,12 @@ def _complain(error: BridgeError, code: int) -> int:
 def _port(text: str) -> int:
     if not text.isascii() or not text.isdecimal() or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is not a port: 1 to 65535, or 0 for any free one")
+    return int(text)
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or not 1 <= int(text) <= MAX_BROKERS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of brokers: 1 to {MAX_BROKERS}")
     return int(text)
 
 
@@ -131,6 +139,9 @@ def _add_standalone(parser: argparse.ArgumentParser) -> None:
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--data-dir", type=Path, metavar="D", help="where Pulsar keeps its data between runs")
     where.add_argument("--ephemeral", action="store_true", help="keep no data")
+    parser.add_argument(
+        "--brokers", type=_count, metavar="N", help="a cluster of N brokers, 3 bookies and a ZooKeeper, each a process"
+    )
     parser.add_argument("--no-demo", action="store_true", help="do not send and read the 1,000 demonstration records")
     parser.add_argument("--ready-file", type=Path, metavar="F", help="write addresses and process ids here when ready")
     parser.add_argument("--verify", action="store_true", help="check every byte of Pulsar's cached jars")

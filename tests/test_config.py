@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.config import Address, KafkaSettings, Settings, load
+from bridge.config import Address, KafkaSettings, Settings, admin_urls, load
 from bridge.errors import SettingsError
 
 SHIPPED = Path(__file__).parent.parent / "config" / "bridge.toml"
@@ -71,6 +71,10 @@ def test_what_kubernetes_injects_for_a_service_is_no_setting() -> None:
         ("[kafka]\nidle_seconds = nan", "kafka.idle_seconds = nan: must be seconds"),
         ('[pulsar]\nservice_url = "http://h:1"', "must be pulsar://host:port or pulsar+ssl://host:port"),
         ('[pulsar]\nadmin_url = "h:1"', "must be http://host:port or https://host:port"),
+        (
+            '[pulsar]\nadmin_url = "http://h:1,h:x"',
+            "must be http://host:port or https://host:port, more hosts by commas",
+        ),
         ('[pulsar]\nnamespace = "a/b"', 'pulsar.namespace = "a/b": must be letters'),
         ('[pulsar]\ntoken_file = "/no/such"', 'pulsar.token_file = "/no/such": must be a file this process can read'),
         ('[pulsar]\ntls_cert_file = "/dev/null"', 'pulsar.tls_cert_file = "/dev/null": must be a file'),
@@ -144,3 +148,8 @@ def test_an_address_prints_as_it_was_read(text: str) -> None:
 def test_what_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         Address.parse(text)
+
+
+def test_the_hosts_of_an_admin_url_share_its_scheme_and_path() -> None:
+    assert admin_urls("https://a:1,[::1]:2/pulsar/") == ["https://a:1/pulsar", "https://[::1]:2/pulsar"]
+    assert admin_urls("http://a:8080") == ["http://a:8080"]

@@ -52,6 +52,8 @@ COVERED_BY = {
     "pulsar/test_client.py": {"pulsar/auth", "pulsar/connection/pool", "pulsar/topic_watch"},
     "standalone/test_children.py": {"standalone/child", "standalone/guard"},
     "standalone/test_command.py": {"standalone/bridge_process", "standalone/demo", "standalone/probe"},
+    "standalone/test_cluster.py": {"standalone/cluster_plan", "standalone/cluster_programs"},
+    "standalone/test_process.py": {"standalone/jvm"},
     "standalone/test_places.py": {"standalone/datadir", "standalone/ports", "standalone/tools"},
     "storage/append/test_preparation.py": {"codec/packing"},
     "storage/append/test_idempotence.py": {

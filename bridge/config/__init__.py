@@ -1,7 +1,7 @@
 """The settings: what each may be, read from a TOML file with the environment over it, refused by name when wrong."""
 
 from bridge.config.loading import ENV_PREFIX, OTHER_VARIABLES, load
-from bridge.config.rules import Address
+from bridge.config.rules import Address, admin_urls
 from bridge.config.sections import (
     ClusterSettings,
     GroupSettings,
@@ -27,5 +27,6 @@ __all__ = [
     "RetentionSettings",
     "Settings",
     "StorageSettings",
+    "admin_urls",
     "load",
 ]

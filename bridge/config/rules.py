@@ -111,13 +111,20 @@ def is_service_url(url: str) -> bool:
     return scheme in ("pulsar", "pulsar+ssl") and all(parses(Address.parse, h) and h[-2:] != ":0" for h in hosts)
 
 
+def admin_urls(url: str) -> list[str]:
+    """The hosts of an admin URL, each as a URL of its own; ValueError when it is anything else."""
+    scheme, _, rest = url.partition("://")
+    hosts, slash, path = rest.rstrip("/").partition("/")
+    urls = [f"{scheme}://{host}{slash}{path}" for host in hosts.split(",")]
+    for parts in map(urlsplit, urls):
+        if scheme not in ("http", "https") or not parts.hostname or parts.port == 0 or parts.query:
+            raise ValueError(url)
+    return urls
+
+
 def is_admin_url(url: str) -> bool:
     """Whether it is the address of Pulsar's REST interface."""
-    try:
-        parts = urlsplit(url)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0 and not parts.query
-    except ValueError:
-        return False
+    return parses(admin_urls, url)
 
 
 def text(default: str, allowed: str, holds: Callable[[str], bool]) -> str:

@@ -72,7 +72,9 @@ class PulsarSettings:
     service_url: str = text(
         "pulsar://127.0.0.1:6650", "pulsar://host:port or pulsar+ssl://host:port, more hosts by commas", is_service_url
     )
-    admin_url: str = text("http://127.0.0.1:8080", "http://host:port or https://host:port", is_admin_url)
+    admin_url: str = text(
+        "http://127.0.0.1:8080", "http://host:port or https://host:port, more hosts by commas", is_admin_url
+    )
     tenant: str = pulsar_name("public")
     namespace: str = pulsar_name("default")
     listener_name: str = ""

@@ -11,7 +11,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 
@@ -19,9 +19,12 @@ from bridge import config
 from bridge.errors import StartupError
 from bridge.standalone import demo
 from bridge.standalone.bridge_process import BridgeProcess
+from bridge.standalone.cluster import PulsarCluster, pids
+from bridge.standalone.cluster_plan import BrokerPorts, ClusterPlan
 from bridge.standalone.datadir import DataDir, default_data_dir
 from bridge.standalone.guard import Guard
 from bridge.standalone.jars import PULSAR_VERSION, ensure_pulsar_jars
+from bridge.standalone.jvm import QUICK_START, Java, JvmProcess
 from bridge.standalone.ports import HOST, PortOption, choose
 from bridge.standalone.process import PulsarPlan, PulsarProcess
 from bridge.standalone.restarts import Health, RestartBackoff, full_disk
@@ -40,6 +43,8 @@ class Options:
     pulsar_port: int | None = None
     data_dir: Path | None = None
     ephemeral: bool = False
+    brokers: int | None = None
+    """A cluster of so many, with its bookies and metadata store; None: all of Pulsar in one process."""
     demo: bool = True
     ready_file: Path | None = None
     verify_jars: bool = False
@@ -74,9 +79,8 @@ class Standalone:
     def __init__(self, options: Options) -> None:
         self._options = options
         self._stack = ExitStack()
-        self._pulsar: PulsarProcess | None = None
+        self._pulsar: PulsarProcess | PulsarCluster | None = None
         self._bridge: BridgeProcess | None = None
-        self._backoff = RestartBackoff()
         self._stopping = False
         self.is_ready = False
 
@@ -85,7 +89,8 @@ class Standalone:
         if not self._stopping:
             self._stopping = True
             raise _StopRequested
-        for process in (self._bridge, self._pulsar):
+        pulsar = [] if self._pulsar is None else self._pulsar.members
+        for process in (self._bridge, *pulsar):
             if process is not None:
                 process.child.kill_nowait()
 
@@ -98,10 +103,11 @@ class Standalone:
         jars = ensure_pulsar_jars(say, verify=self._options.verify_jars)
         data = self._stack.enter_context(DataDir(self._data_dir(), say))
         guard = self._stack.enter_context(Guard())
-        plan = PulsarPlan(data.path, ports.pulsar, ports.pulsar_http)
-        self._pulsar = PulsarProcess(plan, java, jars, guard, keep_open=[data.lock])
+        self._pulsar = self._make_pulsar(data, ports, Java(java, jars, guard, keep_open=[data.lock]))
+        plan = self._pulsar.plan
         kept = "goes when this ends" if data.ephemeral else f"is kept in {data.path}"
-        say(f"starting Pulsar {PULSAR_VERSION}; its data {kept}")
+        of = f" of {self._options.brokers} brokers" if self._options.brokers else ""
+        say(f"starting Pulsar {PULSAR_VERSION}{of}; its data {kept}")
         say(f"Pulsar is healthy after {self._pulsar.start(_tell_waiting()):.1f} s")
         self._bridge = BridgeProcess(_settings(plan, ports), data.path, guard)
         say(f"the bridge is ready after {self._bridge.start():.1f} s; its log is {self._bridge.child.output}")
@@ -115,15 +121,15 @@ class Standalone:
 
     def watch(self) -> None:
         """Until a signal comes; StartupError when the bridge is gone. Pulsar is started again as often as it takes."""
-        health = Health(time.monotonic())
-        while self._pulsar is not None and self._bridge is not None:
+        members = [] if self._pulsar is None else [_Watched(one) for one in self._pulsar.members]
+        while self._bridge is not None:
             if not self._bridge.child.running:
                 how = self._bridge.child.exit_description()
                 raise StartupError(f"the bridge {how}; its last words:\n{self._bridge.last_lines()}")
-            trouble = self._restart_reason(self._pulsar, health)
-            if trouble is not None:
-                self._restart(self._pulsar, trouble)
-                health = Health(time.monotonic())
+            for one in members:
+                trouble = one.restart_reason()
+                if trouble is not None:
+                    self._restart(one, trouble)
             time.sleep(_LOOK_SECONDS)
 
     def stop(self) -> None:
@@ -155,48 +161,55 @@ class Standalone:
         return _Ports(*chosen)
 
     def _data_dir(self) -> Path | None:
-        return None if self._options.ephemeral else self._options.data_dir or default_data_dir()
+        kind = "cluster" if self._options.brokers else "standalone"
+        return None if self._options.ephemeral else self._options.data_dir or default_data_dir(kind)
 
-    def _demonstrate(self, bridge: BridgeProcess, plan: PulsarPlan) -> None:
+    def _make_pulsar(self, data: DataDir, ports: "_Ports", java: Java) -> PulsarProcess | PulsarCluster:
+        if self._options.brokers is None:
+            data.must_not_hold("zookeeper", "the data of a cluster (--brokers)")
+            plan = PulsarPlan(data.path, ports.pulsar, ports.pulsar_http)
+            return PulsarProcess(plan, java.executable, java.jars, java.guard, java.keep_open)
+        data.must_not_hold("metadata", "the data of a standalone (without --brokers)")
+        first = BrokerPorts(ports.pulsar, ports.pulsar_http)
+        chosen = ClusterPlan.on_free_ports(data.path, self._options.brokers, taken=ports.all, first=first)
+        return PulsarCluster(chosen, replace(java, options=QUICK_START))
+
+    def _demonstrate(self, bridge: BridgeProcess, plan: PulsarPlan | ClusterPlan) -> None:
         say(f"sending {demo.RECORDS:,} records through the bridge and reading them back")
         rows = demo.run(bridge.bootstrap, plan.service_url, bridge.settings.pulsar.full_namespace)
         say(f"\n{demo.table(rows)}\n")
 
-    def _restart_reason(self, pulsar: PulsarProcess, health: Health) -> str | None:
-        """Why Pulsar must be started again: it is gone, or its bookie is, which takes no part of it along."""
-        if not pulsar.child.running:
-            return f"Pulsar {pulsar.child.exit_description()}"
-        if not health.due(time.monotonic()):
-            return None
-        problem = pulsar.problem()
-        return f"Pulsar is unhealthy: {problem}" if health.record(time.monotonic(), problem) else None
-
-    def _restart(self, pulsar: PulsarProcess, trouble: str) -> None:
-        pause = self._backoff.next(time.monotonic())
+    def _restart(self, one: "_Watched", trouble: str) -> None:
+        pause = one.backoff.next(time.monotonic())
         say(f"{trouble}: starting it again" + (f" in {pause:.0f} s" if pause else ""))
         time.sleep(pause)
-        full = full_disk(pulsar.plan.data_dir)
+        full = full_disk(one.process.program.directory)
         try:
             if full is not None:
                 raise StartupError(f"not started: {full}")
-            say(f"Pulsar is healthy again after {pulsar.restart(_tell_waiting()):.1f} s")
+            took = one.process.restart(_tell_waiting(one.process.name))
+            say(f"{one.process.name} is healthy again after {took:.1f} s")
         except StartupError as error:
             say(str(error))  # the next look finds that it is not running, or as sick as before
         else:
             self._write_ready_file()  # its process id is another
+        one.health = Health(time.monotonic())
 
     def _write_ready_file(self) -> None:
         path = self._options.ready_file
         if path is None or self._pulsar is None or self._bridge is None:
             return
-        answer = {
+        answer: dict[str, object] = {
             "kafka": self._bridge.bootstrap,
             "http": f"http://{self._bridge.settings.http.listen}",
             "pulsar": self._pulsar.plan.service_url,
             "pulsar_http": self._pulsar.plan.admin_url,
             "pid": self._bridge.pid,
-            "pulsar_pid": self._pulsar.pid,
         }
+        if isinstance(self._pulsar, PulsarCluster):
+            answer["pulsar_pids"] = pids(self._pulsar.members)
+        else:
+            answer["pulsar_pid"] = self._pulsar.pid
         temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
         try:
             temporary.write_text(json.dumps(answer, indent=1) + "\n", encoding="utf-8")
@@ -212,8 +225,31 @@ class _Ports:
     pulsar: int
     pulsar_http: int
 
+    @property
+    def all(self) -> set[int]:
+        return {self.kafka, self.http, self.pulsar, self.pulsar_http}
 
-def _settings(plan: PulsarPlan, ports: _Ports) -> config.Settings:
+
+class _Watched:
+    """A process of Pulsar's, and when it was last looked at."""
+
+    def __init__(self, process: JvmProcess) -> None:
+        self.process = process
+        self.health = Health(time.monotonic())
+        self.backoff = RestartBackoff()
+
+    def restart_reason(self) -> str | None:
+        """Why it must be started again: it is gone, or its bookie is, which takes no part of it along."""
+        if not self.process.child.running:
+            return f"{self.process.name} {self.process.child.exit_description()}"
+        if not self.health.due(time.monotonic()):
+            return None
+        problem = self.process.problem()
+        unhealthy = self.health.record(time.monotonic(), problem)
+        return f"{self.process.name} is unhealthy: {problem}" if unhealthy else None
+
+
+def _settings(plan: PulsarPlan | ClusterPlan, ports: _Ports) -> config.Settings:
     """The user's environment, with what this run decides over it."""
     return config.load().with_values(
         kafka={"listen": f"{HOST}:{ports.kafka}", "advertised": ""},
@@ -222,14 +258,14 @@ def _settings(plan: PulsarPlan, ports: _Ports) -> config.Settings:
     )
 
 
-def _tell_waiting() -> Callable[[float], None]:
+def _tell_waiting(name: str = "Pulsar") -> Callable[[float], None]:
     told = 0.0
 
     def tell(waited: float) -> None:
         nonlocal told
         if waited - told >= _TELL_EVERY_SECONDS:
             told = waited
-            say(f"  waiting for Pulsar ({waited:.0f} s)")
+            say(f"  waiting for {name} ({waited:.0f} s)")
 
     return tell
 

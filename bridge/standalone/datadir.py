@@ -17,10 +17,10 @@ _LOCK = "pulsar-kafka-bridge.lock"
 _LEFTOVER_SECONDS = 20.0
 
 
-def default_data_dir() -> Path:
-    """Where this user's data lives, as the XDG base directory specification says."""
+def default_data_dir(kind: str = "standalone") -> Path:
+    """Where this user's data of this kind lives, as the XDG base directory specification says."""
     base = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
-    return Path(base, "pulsar-kafka-bridge", "standalone")
+    return Path(base, "pulsar-kafka-bridge", kind)
 
 
 class DataDir:
@@ -41,6 +41,11 @@ class DataDir:
             self.lock = self._take()
         except OSError as error:
             raise StartupError(f"cannot use the data directory {path or 'in the temporary one'}: {error}") from None
+
+    def must_not_hold(self, name: str, what: str) -> None:
+        """StartupError where this is inside: another kind of run would ignore it."""
+        if (self.path / name).exists():
+            raise StartupError(f"the data directory {self.path} holds {what}: name another")
 
     def _take(self) -> int:
         marker = self.path / _LOCK

@@ -97,6 +97,26 @@ def test_a_signal_stops_everything_and_data_stays(tmp_path: Path) -> None:
     assert "= stopped" in (data / "logs" / "bridge.log").read_text()
 
 
+@pytest.mark.usefixtures("pulsar_jars")
+def test_a_cluster_is_processes_of_which_each_may_be_killed(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with standalone(tmp_path, "--brokers", "1", "--no-demo", "--data-dir", str(data), *FREE_PORTS) as run:
+        pids = started(run)["pulsar_pids"]
+        assert list(pids) == ["zookeeper", "bookie-1", "bookie-2", "bookie-3", "broker-1"]
+        os.kill(pids["bookie-2"], signal.SIGKILL)
+        assert until(lambda: "bookie-2 is healthy again" in run.output(), 150), run.output()
+        assert "bookie-2 was killed by SIGKILL: starting it again\n" in run.output()
+        assert until(lambda: run.ready()["pulsar_pids"]["bookie-2"] != pids["bookie-2"])
+        last = run.ready()["pulsar_pids"]
+        run.process.kill()
+        run.wait()
+    assert until(lambda: all(gone(pid) for pid in last.values()), 40), "the guard left some"
+
+    with standalone(tmp_path, "--no-demo", "--data-dir", str(data), *FREE_PORTS) as run:
+        assert run.wait() == 1
+        assert "holds the data of a cluster (--brokers): name another" in run.output()
+
+
 def test_a_taken_port_that_was_asked_for_ends_it_at_once(tmp_path: Path) -> None:
     with socket.create_server((HOST, 0)) as server:
         port = str(server.getsockname()[1])

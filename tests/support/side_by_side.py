@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 ALONE = "tests/hostile/"
 """Measures how long others wait."""
-TOGETHER = (ALONE, "tests/pipeline/", "tests/faults/")
+TOGETHER = (ALONE, "tests/pipeline/", "tests/faults/", "tests/pulsar_cluster/")
 """Each shares servers that take long to start: one process runs all of it. First, for it is what takes longest."""
 ROOM = "bridge_tests_room"
 _DIRECTORY = pytest.StashKey[tempfile.TemporaryDirectory[str]]()

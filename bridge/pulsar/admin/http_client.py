@@ -50,6 +50,10 @@ class _ClosedBeforeAnswer(HttpError):
     """A kept connection was closed by the other side before it had our request, or in that moment."""
 
 
+class CannotConnect(ConnectionError):
+    """Nothing was asked: there is no connection."""
+
+
 class HttpClient:
     """Requests to http: and https: URLs; cookies, redirects and proxies are not followed."""
 
@@ -127,8 +131,11 @@ class HttpClient:
 
     async def _connect(self, place: _Origin) -> _Connection:
         tls = (self._tls or ssl.create_default_context()) if place.tls else None
-        async with asyncio.timeout(self._connect_seconds):
-            reader, writer = await asyncio.open_connection(place.host, place.port, ssl=tls)
+        try:
+            async with asyncio.timeout(self._connect_seconds):
+                reader, writer = await asyncio.open_connection(place.host, place.port, ssl=tls)
+        except OSError as error:  # ssl.SSLError and TimeoutError are such
+            raise CannotConnect("no connection in time" if isinstance(error, TimeoutError) else str(error)) from error
         return _Connection(h11.Connection(h11.CLIENT), reader, writer, 0.0)
 
     def _take(self, place: _Origin) -> _Connection | None:

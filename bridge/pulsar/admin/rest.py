@@ -3,15 +3,15 @@
 import asyncio
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
-from bridge.config import PulsarSettings
+from bridge.config import PulsarSettings, admin_urls
 from bridge.errors import BridgeError
 from bridge.fairness import FairSemaphore
 from bridge.http1 import HttpError
-from bridge.pulsar.admin.http_client import HttpClient, Response
+from bridge.pulsar.admin.http_client import CannotConnect, HttpClient, Response
 from bridge.pulsar.auth import Token, tls_context
 
 NO_RESPONSE: Final = 0
@@ -55,14 +55,15 @@ _ERRORS: Final[Mapping[int, type[AdminError]]] = {401: Forbidden, 403: Forbidden
 
 
 class RestClient:
-    """One HTTP client for one admin URL; `start` before use, `close` after."""
+    """One HTTP client for one admin URL, which may have several hosts; `start` before use, `close` after."""
 
     def __init__(self, settings: PulsarSettings) -> None:
-        self._url = settings.admin_url.rstrip("/")
+        self._hosts = admin_urls(settings.admin_url)  # the one in use first
+        self._scheme = urlsplit(self._hosts[0]).scheme
         self._seconds = settings.operation_timeout_seconds
         self._connect_seconds = settings.connect_timeout_seconds
         self._token = Token(settings)
-        self._tls = tls_context(settings) if self._url.startswith("https:") else None
+        self._tls = tls_context(settings) if self._scheme == "https" else None
         self._http: HttpClient | None = None
         self._reads, self._writes = FairSemaphore(_MAX_CONCURRENT_REQUESTS), FairSemaphore(_MAX_CONCURRENT_REQUESTS)
 
@@ -107,33 +108,52 @@ class RestClient:
         *,
         head_only: bool = False,
     ) -> Response:
-        url = _encoded(f"{self._url}/admin/v2/{path}", query)
+        target = _encoded(f"/admin/v2/{path}", query)
         async with self._reads if method == "GET" else self._writes:
-            return await self._send_now(method, url, (body or "").encode(), content_type, head_only)
+            return await self._send_now(method, target, (body or "").encode(), content_type, head_only)
 
-    async def _send_now(self, method: str, url: str, body: bytes, content_type: str, head_only: bool) -> Response:
-        if self._http is None:
+    async def _send_now(self, method: str, target: str, body: bytes, content_type: str, head_only: bool) -> Response:
+        """Ask at the host in use; at the next ones too where that cannot have done anything twice."""
+        http = self._http
+        if http is None:
             raise AdminError(NO_RESPONSE, "the admin client is not started")
         headers = self._token.http_headers()
         if method in ("PUT", "POST"):
             headers["Content-Type"] = content_type
-        try:
-            async with asyncio.timeout(self._seconds):
-                for _ in range(_MAX_REDIRECTS):
-                    answer = await self._http.request(method, url, headers, body, head_only=head_only)
-                    if answer.status != _TEMPORARY_REDIRECT:
-                        return _checked(answer)
-                    url = self._redirected(answer.headers.get("location", ""))
-        except (HttpError, TimeoutError, OSError) as error:
-            reason = "no answer in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
-            raise AdminError(NO_RESPONSE, f"{method} {self._url}: {reason}") from error
+
+        async def request(url: str) -> Response:
+            return await http.request(method, url, headers, body, head_only=head_only)
+
+        others = len(self._hosts) - 1
+        seconds = self._seconds / (others + 1) if method == "GET" else self._seconds
+        while True:
+            host = self._hosts[0]
+            try:
+                async with asyncio.timeout(seconds):
+                    return await self._follow(request, host + target)
+            except (HttpError, TimeoutError, OSError) as error:
+                if self._hosts[0] is host:  # else a concurrent request has found another one
+                    self._hosts.append(self._hosts.pop(0))
+                if others and (method == "GET" or isinstance(error, CannotConnect)):
+                    others -= 1
+                    continue
+                reason = "no answer in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
+                raise AdminError(NO_RESPONSE, f"{method} {host}: {reason}") from error
+
+    async def _follow(self, request: Callable[[str], Awaitable[Response]], url: str) -> Response:
+        """The answer, from wherever we are sent."""
+        for _ in range(_MAX_REDIRECTS):
+            answer = await request(url)
+            if answer.status != _TEMPORARY_REDIRECT:
+                return _checked(answer)
+            url = self._redirected(answer.headers.get("location", ""))
         raise AdminError(_TEMPORARY_REDIRECT, f"more than {_MAX_REDIRECTS} redirects for {url}")
 
     def _redirected(self, location: str) -> str:
         """The broker that owns the topic, which gets the token too."""
         try:
             url = urlsplit(location)
-            fit = bool(url.hostname) and url.scheme == urlsplit(self._url).scheme
+            fit = bool(url.hostname) and url.scheme == self._scheme
         except ValueError:
             fit = False
         if not fit:

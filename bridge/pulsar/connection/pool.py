@@ -71,10 +71,12 @@ class ConnectionPool:
     async def service(self) -> BrokerConnection:
         """A connection to the service URL: of several hosts the first that can be reached."""
         for _ in self._service[1:]:
+            address = self._service[0]
             try:
-                return await self.get(self._service[0])
-            except ConnectionLost:
-                self._service.append(self._service.pop(0))
+                return await self.get(address)
+            except (ConnectionLost, OperationTimeout):
+                if self._service[0] == address:  # else a concurrent caller has gone on to the next one
+                    self._service.append(self._service.pop(0))
         return await self.get(self._service[0])
 
     async def get(self, address: Address, purpose: ConnectionPurpose = ConnectionPurpose.DATA) -> BrokerConnection:

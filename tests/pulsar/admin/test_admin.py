@@ -1,8 +1,10 @@
 """The admin client against a scripted HTTP server; the real one's answers are held in test_real_admin."""
 
 import asyncio
+import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -132,6 +134,45 @@ async def test_a_refused_connection_is_an_error_without_status(ask: Ask) -> None
     with pytest.raises(AdminError) as caught:
         await admin.brokers_health()
     assert (caught.value.status, caught.value.retriable) == (0, True)
+
+
+async def test_of_several_hosts_one_that_is_reached_answers_and_is_asked_again(serve: Serve, ask: Ask) -> None:
+    asked: list[str] = []
+
+    def answer(request: web.Request) -> web.Response:
+        asked.append(request.method)
+        return web.json_response([])
+
+    url = await serve(answer)
+    admin = await ask(f"http://127.0.0.1:1,{url.removeprefix('http://')}")
+    await admin.create_namespace("public/new")  # nothing was sent to the first: nothing is done twice
+    assert await asyncio.gather(*(admin.clusters() for _ in range(3))) == [[], [], []]
+    assert asked == ["PUT", "GET", "GET", "GET"]
+
+
+async def test_a_write_without_an_answer_is_not_repeated_and_the_next_request_goes_to_another_host(
+    serve: Serve, ask: Ask
+) -> None:
+    async with frozen_server() as frozen:
+        url = await serve(lambda _: web.json_response(["c"]))
+        admin = await ask(f"http://{frozen},{url.removeprefix('http://')}", operation_timeout_seconds=0.2)
+        with pytest.raises(AdminError, match="no answer in time"):
+            await admin.create_namespace("public/new")
+        assert await admin.clusters() == ["c"]
+
+
+async def test_a_read_without_an_answer_is_asked_at_another_host(serve: Serve, ask: Ask) -> None:
+    async with frozen_server() as frozen:
+        url = await serve(lambda _: web.json_response(["c"]))
+        admin = await ask(f"http://{frozen},{url.removeprefix('http://')}", operation_timeout_seconds=0.4)
+        assert await admin.clusters() == ["c"]
+
+
+@asynccontextmanager
+async def frozen_server() -> AsyncIterator[str]:
+    """The host:port of a server that takes connections and answers nothing, as a stopped process does."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
 
 
 @pytest.mark.parametrize(("settings", "accepted"), [({"tls_ca_file": "ca.pem"}, True), ({}, False)])

@@ -7,7 +7,7 @@ import pytest
 from aiohttp import web
 
 from bridge.http1 import HttpError
-from bridge.pulsar.admin.http_client import HttpClient
+from bridge.pulsar.admin.http_client import CannotConnect, HttpClient
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Serve = Callable[[Handler], Awaitable[str]]
@@ -189,5 +189,5 @@ async def test_what_is_no_url_is_refused(client: HttpClient, url: str) -> None:
 
 
 async def test_a_refused_connection_is_told(client: HttpClient) -> None:
-    with pytest.raises(ConnectionRefusedError):
+    with pytest.raises(CannotConnect, match="Connect call failed"):
         await client.request("GET", "http://127.0.0.1:1/", {})

@@ -1,4 +1,5 @@
 import asyncio
+import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
@@ -183,6 +184,16 @@ async def test_of_several_service_hosts_a_reachable_one_is_used(broker: FakeBrok
     client = PulsarClient(settings, PulsarMetrics())
     await client.start()
     await client.close()
+
+
+async def test_of_several_service_hosts_the_one_that_does_not_answer_is_left_by_all_who_wait(
+    broker: FakeBroker,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as frozen:
+        url = f"pulsar://127.0.0.1:{frozen.getsockname()[1]},127.0.0.1:{broker.port}"
+        client = PulsarClient(PulsarSettings(service_url=url, connect_timeout_seconds=0.2), PulsarMetrics())
+        await asyncio.gather(client.start(), client.start())  # two that each went on a host would be back at the first
+        await client.close()
 
 
 # --- TLS --------------------------------------------------------------------------------------------------------------
