@@ -1,5 +1,6 @@
 """A scripted broker, certificates for servers of the tests' own, and what asks a real Pulsar."""
 
+import asyncio
 import secrets
 import subprocess
 from collections.abc import AsyncIterator
@@ -11,6 +12,7 @@ from bridge.config import PulsarSettings
 from bridge.metrics import PulsarMetrics
 from bridge.pulsar import Admin, PulsarClient
 from tests.pulsar.fake_broker import FakeBroker
+from tests.pulsar.one_connection import Connect, OneConnection
 from tests.support.pulsar import PulsarAddress
 
 
@@ -66,3 +68,18 @@ async def topic(admin: Admin, namespace: str) -> str:
     topic = f"persistent://{namespace}/t-{secrets.token_hex(4)}"
     await admin.create_non_partitioned(topic)
     return topic
+
+
+@pytest.fixture
+async def connect(pulsar: PulsarAddress) -> AsyncIterator[Connect]:
+    """Open connections of their own: `await connect()`, `await connect(service_url, operation_timeout=120)`."""
+    opened: list[OneConnection] = []
+
+    async def open_one(service_url: str = pulsar.service_url, operation_timeout: float = 30.0) -> OneConnection:
+        opened.append(await OneConnection.open(service_url, operation_timeout))
+        return opened[-1]
+
+    yield open_one
+    for connection in opened:
+        connection.close()
+    await asyncio.sleep(0)  # the transports are closed in the event loop's next turn
