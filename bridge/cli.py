@@ -1,4 +1,4 @@
-"""The `bridge` command: run, standalone, check.
+"""The `bridge` command: run, standalone, check, nodes.
 
 What a command needs is imported when it runs: `bridge run` must not need the demonstration's clients, nor
 `bridge --version` a broker's protocol.
@@ -57,6 +57,14 @@ def _check(options: argparse.Namespace) -> int:
     from bridge.check.table import report
 
     return _run_async(report(settings, sys.stdout))
+
+
+def _nodes(options: argparse.Namespace) -> int:
+    settings = load(options.config)
+    log.configure(settings.log)
+    from bridge.nodes import show
+
+    return _run_async(show(settings, sys.stdout))
 
 
 def _standalone(options: argparse.Namespace) -> int:
@@ -124,7 +132,9 @@ def _parser() -> argparse.ArgumentParser:
     run.set_defaults(command=_run)
     check = commands.add_parser("check", help="tell whether a Pulsar is fit for the bridge, and how to fix it")
     check.set_defaults(command=_check)
-    for command in (run, check):
+    nodes = commands.add_parser("nodes", help="show the nodes that share a Pulsar namespace")
+    nodes.set_defaults(command=_nodes)
+    for command in (run, check, nodes):
         command.add_argument(
             "--config", type=Path, metavar="FILE", help="TOML settings; the environment goes over them"
         )

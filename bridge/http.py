@@ -1,4 +1,4 @@
-"""The operator's HTTP side: /metrics, /healthz and /readyz.
+"""The operator's HTTP side: /metrics, /healthz, /readyz and /cluster.
 
 healthz: the process runs and its event loop turns; restart it when this fails. readyz: every named check holds, so that
 clients are served; the answer says which does not, and why.
@@ -50,7 +50,7 @@ class _Response(NamedTuple):
     body: bytes
 
 
-_NOT_FOUND = _Response(404, "Not Found", "text/plain", b"there are /metrics, /healthz and /readyz\n")
+_NOT_FOUND = _Response(404, "Not Found", "text/plain", b"there are /metrics, /healthz, /readyz and /cluster\n")
 _FAILED = _Response(500, "Internal Server Error", "text/plain", b"see the log\n")
 _NOT_ALLOWED = _Response(405, "Method Not Allowed", "text/plain", b"GET and HEAD are served\n")
 
@@ -58,7 +58,14 @@ _NOT_ALLOWED = _Response(405, "Method Not Allowed", "text/plain", b"GET and HEAD
 class HttpServer:
     """Serves one bridge process's metrics and health, one request a connection."""
 
-    def __init__(self, settings: HttpSettings, metrics: Metrics, checks: Mapping[str, Check]) -> None:
+    def __init__(
+        self,
+        settings: HttpSettings,
+        metrics: Metrics,
+        checks: Mapping[str, Check],
+        documents: Mapping[str, Callable[[], object]] | None = None,
+    ) -> None:
+        """`documents`: what JSON a path has, by its name."""
         self._settings = settings
         self._metrics = metrics
         self._exposition: Exposition | None = None
@@ -70,7 +77,13 @@ class HttpServer:
         self._server: asyncio.Server | None = None
         self._exchanges: set[asyncio.Task[None]] = set()
         self._connections_by_host: Counter[str] = Counter()
-        self._paths = {"/metrics": self._get_metrics, "/healthz": self._get_health, "/readyz": self._get_readiness}
+        self._paths: dict[str, Callable[[h11.Request], Awaitable[_Response]]] = {
+            "/metrics": self._get_metrics,
+            "/healthz": self._get_health,
+            "/readyz": self._get_readiness,
+        }
+        for path, document in (documents or {}).items():
+            self._paths[path] = partial(_get_document, document)
         self._check_round: asyncio.Task[dict[str, str | None]] | None = None
         self._check_round_at = 0.0
         self.draining = False
@@ -202,6 +215,10 @@ class HttpServer:
     async def _run_checks(self) -> dict[str, str | None]:
         reasons = await asyncio.gather(*(_reason(check) for check in self._checks.values()))
         return dict(zip(self._checks, reasons, strict=True))
+
+
+async def _get_document(document: Callable[[], object], request: h11.Request) -> _Response:
+    return _json(200, "OK", document())
 
 
 def _json(status: int, reason: str, content: object) -> _Response:

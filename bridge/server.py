@@ -13,6 +13,8 @@ from bridge import __version__, apis, check, codec, log
 from bridge.allocator import freeze_startup_objects
 from bridge.api import Broker
 from bridge.cluster import Cluster, cluster_id
+from bridge.cluster.description import describe
+from bridge.cluster.effects import Serving
 from bridge.cluster.member import ClusterMember, config_for, new_incarnation
 from bridge.cluster.record_format import FORMAT_LEVEL
 from bridge.cluster.topics import ClusterTopics
@@ -89,7 +91,9 @@ class Server:
                 "index": self._index_problem,
                 "retention": self._retention_problem,
                 "writes": self._writes_problem,
+                "cluster": self._cluster_problem,
             },
+            {"/cluster": self._describe_cluster},
         )
         self.cluster: Cluster | None = None
         self._member: ClusterMember | None = None
@@ -241,6 +245,16 @@ class Server:
     async def _writes_problem(self) -> str | None:
         """Readiness: Pulsar stores what is sent."""
         return self._stall.problem()
+
+    async def _cluster_problem(self) -> str | None:
+        """Readiness: this node is a member of the cluster, and in contact with it."""
+        cluster = self.cluster
+        if cluster is None or cluster.node_id < 0:
+            return "this node is not a member of the cluster"
+        return None if cluster.serving is not Serving.REFUSE else "this node is cut off from Pulsar"
+
+    def _describe_cluster(self) -> object:
+        return describe(self.cluster.view) if self.cluster is not None else {}
 
     async def _retention_problem(self) -> str | None:
         """Readiness: data that no subscription holds is kept."""
