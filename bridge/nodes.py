@@ -74,10 +74,8 @@ def table(view: ClusterView) -> list[str]:
     rows: list[Sequence[str]] = [_HEAD]
     for id_, node in sorted(view.members.items()):
         address = ", ".join(f"{host}:{port}" for _, host, port in node.endpoints)
+        what = (node.name, address, node.state, node.rack, str(node.weight))
         role = "controller" if id_ == view.controller else ""
-        counts = (str(led[id_]), str(groups[id_]))
-        rows.append(
-            (str(id_), node.name, address, node.state, node.rack, str(node.weight), *counts, node.software, role)
-        )
+        rows.append((str(id_), *what, str(led[id_]), str(groups[id_]), node.software, role))
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
     return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) for row in rows]

@@ -17,6 +17,7 @@ COVERED_BY = {
     "test_cli.py": {"__main__"},
     "test_config.py": {"config/loading", "config/rules", "config/sections"},
     "test_http.py": {"http1"},
+    "test_nodes.py": {"cluster/description"},
     "test_metrics.py": {"exposition", "groups/lag"},
     "test_startup.py": {"server"},
     "test_api.py": {"errors"},
