@@ -42,6 +42,7 @@ class Contact:
         self.heartbeats_wanted = False
         """Silence is being counted: the next heartbeat comes as soon as it may."""
         self._heartbeat_under_way = False
+        self._heartbeat_sent_at = now
         self._receipt = now
         self._stored = -inf
         self._challenge_at = now
@@ -76,10 +77,11 @@ class Contact:
     def heartbeat_sent(self, now: float) -> None:
         """A heartbeat is under way."""
         self._heartbeat_under_way = True
+        self._heartbeat_sent_at = now
         self.next_heartbeat = now + self.timing.heartbeat / (2 if self.heartbeats_wanted else 1)
 
-    def heartbeat_stored(self, sent_at: float, now: float) -> None:
-        """Its receipt is here."""
+    def heartbeat_stored(self, sent_at: float, now: float) -> bool:
+        """Its receipt is here; True: late."""
         interval = self.timing.heartbeat
         late = now - sent_at >= interval / 2
         self._heartbeat_under_way = False
@@ -87,6 +89,7 @@ class Contact:
         self._receipt = now
         self._stored = max(self._stored, sent_at)
         self._believe()
+        return late
 
     def heartbeat_failed(self, now: float) -> None:
         """It was given up."""
@@ -117,6 +120,10 @@ class Contact:
     def is_attached(self) -> bool:
         """Whether Pulsar has this node's producer."""
         return self.attached_at < inf
+
+    def is_receipt_overdue(self, now: float) -> bool:
+        """Whether Pulsar takes long for the heartbeat under way: others may be unable to come back meanwhile."""
+        return self._heartbeat_under_way and now - self._heartbeat_sent_at >= self.timing.heartbeat / 2
 
     def is_heartbeat_due(self, now: float) -> bool:
         """Whether to send a heartbeat."""

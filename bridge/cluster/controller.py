@@ -5,7 +5,8 @@ Rules:
 1. It admits the nodes that send heartbeats, and removes those that are gone or say so. All news goes into one view.
 2. Slots of members that are gone move at once; to and from members that are there they move in steps.
 3. One proposal is under way at a time. Only its own record, read back in the log, makes it a view.
-4. A heartbeat of an earlier life of a node says nothing. Two members never have the same id.
+4. A heartbeat of an earlier life of a node says nothing. Two members never have the same id. A life that an operator
+   has removed is not admitted again. The ids of names that have been away for longest are forgotten in the end.
 5. A controller that has gone names the member that comes next.
 6. It ticks once a second, and writes the view as a whole now and then: what is older may be deleted. One tick is under
    way at a time, and none without own heartbeats: a controller that reads nothing must not seem to live.
@@ -14,7 +15,7 @@ Rules:
 from dataclasses import dataclass, replace
 from math import inf
 
-from bridge.cluster.effects import NodeRefused, ProbeResult
+from bridge.cluster.effects import NodeRefused
 from bridge.cluster.liveness import Liveness
 from bridge.cluster.planning import NextMembers, is_balanced, next_view
 from bridge.cluster.records import Heartbeat
@@ -65,11 +66,6 @@ class Controller:
             self.has_news = True
             self._registrations[node.name] = node
         self.liveness.heard(node.name, now)
-
-    def probe_answered(self, name: str, result: ProbeResult, now: float) -> None:
-        """Pulsar has said whether a node's connection is there."""
-        self.liveness.answered(name, result, now)
-        self.has_news = True
 
     def view_changed(self, before: ClusterView, after: ClusterView) -> None:
         """There is a new view, and this node is still its controller."""
@@ -134,10 +130,10 @@ class Controller:
             reasons.append(f"changed: {me.name}")
         can_move = now >= self._moves_at
         is_whole = now >= self._whole_at
+        members.drop_ids(self.timing.kept_ids)
         if not members.is_changed and (self._is_balanced or not can_move) and not is_whole:
             return None
-        proposed = replace(view, version=version, controller=controller, members=members.members, ids=members.ids)
-        proposed, moved = next_view(proposed, self.timing.move_slots if can_move else 0)
+        proposed, moved = next_view(members.made(version, controller), self.timing.move_slots if can_move else 0)
         if moved:
             self._moves_at = now + moved / self.timing.move_slots
             reasons.append(f"moved {moved} slots")
@@ -176,14 +172,20 @@ class Controller:
     ) -> None:
         if known is not None and replace(known, since=0, id=node.id if node.id == NO_NODE else known.id) == node:
             return
+        if members.view.has_removed(node):
+            self._refuse(node.name, "it was removed; a restart brings it back")
+            return
         if members.put(node, version) is None:
-            if node.name not in self._refused:
-                self._refused.add(node.name)
-                self.new_refusals.append(NodeRefused(node.name, f"id {node.id} is another node's"))
+            self._refuse(node.name, f"id {node.id} is another node's")
             return
         self._refused.discard(node.name)
         what = "joined" if known is None else "changed" if known.incarnation == node.incarnation else "restarted"
         reasons.append(f"{what}: {node.name}")
+
+    def _refuse(self, name: str, why: str) -> None:
+        if name not in self._refused:
+            self._refused.add(name)
+            self.new_refusals.append(NodeRefused(name, why))
 
     def _successor(self, members: NextMembers) -> int:
         """The member that has been here longest, and is known to be."""

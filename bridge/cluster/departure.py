@@ -3,11 +3,13 @@
 `leave` → the others take over → `HandedOver` → the shell closes its sockets → `stopped` → the others know → `Left`.
 """
 
+from dataclasses import replace
 from math import inf
 
 from bridge.cluster.effects import HandedOver, Left
+from bridge.cluster.planning import weights
 from bridge.cluster.timing import Timing
-from bridge.cluster.view import ClusterView, NodeRegistration, NodeState
+from bridge.cluster.view import ClusterView, NodeRegistration
 
 
 class Departure:
@@ -42,7 +44,7 @@ def _leads_anything(view: ClusterView, mine: NodeRegistration | None) -> bool:
     """Whether there is anything to hand over, and a node that can take it."""
     if mine is None:
         return False
-    others = [member for member in view.members.values() if member != mine]
-    if not any(member.state is NodeState.UP and member.weight for member in others):
+    others = {id_: member for id_, member in view.members.items() if id_ != mine.id}
+    if not any(weights(replace(view, members=others)).values()):
         return False
     return mine.id in view.owners or mine.id in view.groups

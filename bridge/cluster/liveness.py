@@ -9,7 +9,9 @@ Rules:
 3. Pulsar's answers: free: gone. Busy: cleared for a while. No answer for a while, in log time too, since it may be
    Pulsar that does not answer: gone by silence. An answer is soon out of date.
 4. When the watcher has just reconnected nothing is asked, and all silence begins again: the others come back in their
-   own time. It begins again after a pause of the watcher, too: what it has missed comes first.
+   own time. It begins again after a pause of the watcher, too: what it has missed comes first. After a stall of Pulsar,
+   told by a late receipt of the watcher's own, nothing is asked for as long: others that had lost their connections
+   before could not come back either.
 5. A watcher that comes later than others waits its delay by the clock as well. After a stall of Pulsar log time jumps,
    and all who stand by would propose themselves at once.
 """
@@ -61,7 +63,12 @@ class Liveness:
 
     def attached(self, now: float) -> None:
         """Pulsar has this node back."""
-        self._attached_at = self._floor = now
+        self._floor = now
+        self.stalled(now)
+
+    def stalled(self, now: float) -> None:
+        """Pulsar has answered nothing for a while: what it says of others' connections is not the truth yet."""
+        self._attached_at = now
         for watched in self._watched.values():
             watched.asked = watched.free = None
 

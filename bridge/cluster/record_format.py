@@ -2,7 +2,7 @@
 
     {"v":1,"k":"heartbeat","node":{…},"at":12.25}
     {"v":1,"k":"view","sender":["a",1],"base":7,"version":8,"controller":0,"level":1,"members":[{…}],"ids":{"a":0},
-     "pairs":[[0,8],[1,5]],"slots":"AAEAAQ==","groups":[0,1],"reason":"joined: b"}
+     "away":{},"drained":[],"removed":{},"pairs":[[0,8],[1,5]],"slots":"AAEAAQ==","groups":[0,1],"reason":"joined: b"}
     {"v":1,"k":"difference",…,"members":[{…}],"removed":[2],"ids":{},"slots":{"0":"AAIABA=="},"groups":{"0":[1]}}
     {"v":1,"k":"tick","sender":["a",1],"version":8,"whole_at":[3,0],"folded_to":[3,9]}
     {"v":1,"k":"challenge","sender":["a",1],"at":12.25}
@@ -126,9 +126,10 @@ def _members(fields: Fields) -> dict[int, NodeRegistration]:
     return members
 
 
-def _ids(fields: Fields) -> dict[str, int]:
-    found = fields.mapping("ids", _MAX_IDS)
-    return {text(name): integer(id_, 0) for name, id_ in found.items()}
+def _names(fields: Fields, key: str, most: int) -> dict[str, int]:
+    """A number for each name."""
+    found = fields.mapping(key, _MAX_IDS)
+    return {text(name): integer(number, 0, most) for name, number in found.items()}
 
 
 def _heartbeat_fields(record: Heartbeat) -> tuple[str, dict[str, Any]]:
@@ -154,6 +155,9 @@ def _whole_fields(record: WholeView) -> tuple[str, dict[str, Any]]:
         "level": view.level,
         "members": [_node_fields(member) for member in view.members.values()],
         "ids": dict(view.ids),
+        "away": dict(view.away),
+        "drained": sorted(view.drained),
+        "removed": dict(view.removed),
         "pairs": list(pairs),
         "slots": _packed(indexes, wide=len(pairs) > _ONE_BYTE),
         "groups": view.groups,
@@ -170,11 +174,14 @@ def _whole(fields: Fields) -> WholeView:
         version=fields.version("version"),
         controller=fields.integer("controller", NO_NODE),
         members=_members(fields),
-        ids=_ids(fields),
+        ids=_names(fields, "ids", MAX_VERSION),
         owners=tuple(pairs[index][0] for index in indexes),
         epochs=tuple(pairs[index][1] for index in indexes),
         groups=tuple(integer(item, NO_NODE) for item in fields.items("groups", _MAX_SLOTS)),
         level=fields.integer("level", 1),
+        away=_names(fields, "away", MAX_VERSION),
+        drained=frozenset(text(name) for name in fields.items("drained", _MAX_IDS)),
+        removed=_names(fields, "removed", MAX_INT),
     )
     return WholeView(fields.sender("sender"), _base(fields), view, fields.text("reason"))
 
@@ -220,7 +227,7 @@ def _difference(fields: Fields) -> ViewDifference:
         level=fields.integer("level", 1),
         members=tuple(_members(fields).values()),
         removed=tuple(integer(item, 0) for item in fields.items("removed", _MAX_MEMBERS)),
-        ids=_ids(fields),
+        ids=_names(fields, "ids", MAX_VERSION),
         slots={
             _owner(key): _ascending(_unpacked(text(value, MAX_RECORD_BYTES), wide=True)) for key, value in slots.items()
         },

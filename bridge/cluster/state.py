@@ -25,9 +25,10 @@ Rules (the controller's are in `controller`, those of silence in `liveness`, tho
 6. One proposal at a time; one that does not come back is made again.
 7. A name that is in use is waited for, as long as Pulsar may take to notice a predecessor's end. A node that finds a
    later life of its name in the view ends.
+8. A node that an operator has removed is Joining until it is restarted, and never proposes itself.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from math import inf
 from typing import Final
@@ -50,6 +51,7 @@ from bridge.cluster.effects import (
     ViewChanged,
     WatchHeartbeats,
 )
+from bridge.cluster.liveness import Liveness
 from bridge.cluster.records import Challenge, Heartbeat, LogRecord, Tick, ViewDifference, WholeView
 from bridge.cluster.succession import Succession
 from bridge.cluster.timing import MembershipConfig
@@ -71,12 +73,6 @@ class MembershipState(StrEnum):
 _IN_VIEW: Final = (MembershipState.MEMBER, MembershipState.CONTROLLER)
 
 
-@dataclass(slots=True)
-class _Pending:
-    base: int
-    since: float
-
-
 class Membership:
     """One node."""
 
@@ -92,10 +88,10 @@ class Membership:
         self._effects: list[Effect] = []
         self._is_log_read = False
         self._name_refused_at: float | None = None
-        self._pending: _Pending | None = None
+        self._pending: float | None = None
+        """When the proposal was made that is under way."""
         self._departure = Departure(config.timing)
-        self._told = Serving.REFUSE
-        self._has_news = False
+        self._told, self._has_news = Serving.REFUSE, False
         self._read_from: Position | None = None
 
     @property
@@ -114,7 +110,7 @@ class Membership:
         controller = self.controller
         if self._has_news:
             return -inf
-        return min(self.contact.wake_at, controller.wake_at() if controller and not self._pending else inf)
+        return min(self.contact.wake_at, controller.wake_at() if controller and self._pending is None else inf)
 
     def take_effects(self) -> list[Effect]:
         """What is to be done, in this order."""
@@ -146,14 +142,15 @@ class Membership:
         """The producer is gone, and the answers that were under way."""
         self._begin(now)
         self.contact.detached()
-        self._succession.watch.detached()
-        if self.controller:
-            self.controller.liveness.detached()
+        for watch in self._watches():
+            watch.detached()
 
     def heartbeat_stored(self, sent_at: float, now: float) -> None:
         """The receipt of the heartbeat that was sent then."""
         self._begin(now)
-        self.contact.heartbeat_stored(sent_at, now)
+        if self.contact.heartbeat_stored(sent_at, now):
+            for watch in self._watches():
+                watch.stalled(now)
         if sent_at >= self._departure.stopped_at and self.state is not MembershipState.CONTROLLER:
             self._end(Left())
         self._tell_serving()
@@ -177,9 +174,10 @@ class Membership:
         """Pulsar has said whether a node's connection is there."""
         self._begin(now)
         self._has_news = True
-        self._succession.watch.answered(name, result, now)
-        if self.controller:
-            self.controller.probe_answered(name, result, now)
+        for watch in self._watches():
+            if self.contact.is_receipt_overdue(now):
+                watch.stalled(now)
+            watch.answered(name, result, now)
 
     # ---- events: what is read ----------------------------------------------------------------------------------------
 
@@ -221,7 +219,7 @@ class Membership:
         self._has_news = False
         if self.state is MembershipState.ENDED:
             return
-        if self._pending and now - self._pending.since > self.config.timing.dead:
+        if self._pending is not None and now - self._pending > self.config.timing.dead:
             self._pending = None
         self._keep_contact(now)
         if self.controller:
@@ -248,10 +246,12 @@ class Membership:
 
     def _begin(self, now: float) -> None:
         if self.contact.time_passed(now):
-            self._succession.watch.paused(now)
-            if self.controller:
-                self.controller.liveness.paused(now)
+            for watch in self._watches():
+                watch.paused(now)
         self._tell_serving()
+
+    def _watches(self) -> list[Liveness]:
+        return [self._succession.watch, *([self.controller.liveness] if self.controller else [])]
 
     def _tell_serving(self) -> None:
         serving = self.serving
@@ -318,12 +318,13 @@ class Membership:
 
     def _other_life(self, mine: NodeRegistration | None) -> None:
         """A view before this life is known, or of a later one."""
-        if mine is None or mine.incarnation < self.node.incarnation:
+        known = max(self.view.removed.get(self.node.name, -1), mine.incarnation if mine else -1)
+        if known < self.node.incarnation:
             return
         if self.state is MembershipState.STARTING:  # its clock was ahead of ours
-            self.node = replace(self.node, incarnation=mine.incarnation + 1)
+            self.node = replace(self.node, incarnation=known + 1)
         else:
-            self._end(Replaced(mine.incarnation))
+            self._end(Replaced(known))
 
     def _take_role(self, before: ClusterView, mine: NodeRegistration | None, now: float) -> None:
         view = self.view
@@ -357,7 +358,7 @@ class Membership:
         for name in controller.suspects(self.view, self.node, now):
             self._effects.append(Probe(name))
         self.contact.heartbeats_wanted = controller.is_waiting
-        if self._pending:
+        if self._pending is not None:
             return
         proposal = controller.proposal(self.view, self.node, now)
         self._effects += controller.new_refusals
@@ -366,7 +367,7 @@ class Membership:
             self._propose(proposal.view, proposal.reason, proposal.whole, now)
 
     def _stand_by(self, now: float) -> None:
-        if not self.contact.is_attached or self._pending:
+        if not self.contact.is_attached or self._pending is not None or self.view.has_removed(self.node):
             return
         succession = self._succession
         decision = succession.decide(self.view, self.node, now)
@@ -379,8 +380,7 @@ class Membership:
                 self._propose(view, decision.take, True, now)
 
     def _propose(self, view: ClusterView, reason: str, whole: bool, now: float) -> None:
-        base, sender = self.log.version, self.node.sender
-        self._pending = _Pending(base, now)
+        base, sender, self._pending = self.log.version, self.node.sender, now
         record = WholeView(sender, base, view, reason) if whole else view_record(sender, self.view, view, reason)
         self._effects.append(Append(record))
 

@@ -81,11 +81,7 @@ class Succession:
         if id_ is None:
             return None
         view = replace(
-            view,
-            version=version,
-            controller=id_,
-            members=members.members,
-            ids=members.ids,
+            members.made(version, id_),
             owners=view.owners or (UNOWNED,) * self.config.slots,
             epochs=view.epochs or (0,) * self.config.slots,
             groups=view.groups or (UNOWNED,) * self.config.groups,

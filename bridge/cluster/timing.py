@@ -9,7 +9,7 @@ _MAX_HEARTBEATS: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """All in seconds, but for the slots."""
+    """All in seconds, but for the slots and ids."""
 
     heartbeat: float = 1.0
     tick: float = 1.0
@@ -42,6 +42,8 @@ class Timing:
     """The longest time between two runs of the state machine: what a pause is measured by."""
     move_slots: int = 1024
     """How many slots a second leave nodes that are there."""
+    kept_ids: int = 1_000
+    """So many names that are away keep their ids."""
 
     def for_members(self, count: int) -> "Timing":
         """The same for a cluster of this size: above 500 nodes, all limits of silence grow with the heartbeats."""

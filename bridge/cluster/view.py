@@ -64,6 +64,15 @@ def member_named(members: Mapping[int, NodeRegistration], ids: Mapping[str, int]
     return found if found is not None and found.name == name else None
 
 
+def names_away(
+    before: "ClusterView", members: Mapping[int, NodeRegistration], ids: Mapping[str, int], version: int
+) -> dict[str, int]:
+    """Since which version each name of `ids` has been away, when the view after `before` has these members."""
+    here = {member.name for member in members.values()}
+    left = {member.name: version for member in before.members.values()}
+    return {name: since for name, since in {**before.away, **left}.items() if name in ids and name not in here}
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterView:
     """One version of the cluster."""
@@ -81,10 +90,20 @@ class ClusterView:
     """The node that coordinates each group slot."""
     level: int = 1
     """The lowest of all members' levels: what may be written."""
+    away: Mapping[str, int] = field(default_factory=dict)
+    """The names in `ids` that are no members, and the version in which each left."""
+    drained: frozenset[str] = frozenset()
+    """Names that are to lead nothing until an operator says otherwise; a restart changes nothing about it."""
+    removed: Mapping[str, int] = field(default_factory=dict)
+    """Names that an operator has removed: lives up to this incarnation are not admitted."""
 
     def member(self, name: str) -> NodeRegistration | None:
         """The member of this name."""
         return member_named(self.members, self.ids, name)
+
+    def has_removed(self, node: NodeRegistration) -> bool:
+        """Whether an operator has removed this life of a node."""
+        return node.incarnation <= self.removed.get(node.name, -1)
 
     @property
     def leader(self) -> NodeRegistration | None:

@@ -7,10 +7,11 @@ seconds since 2020. So a log that was lost is one whose first view is far ahead 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from bridge.cluster.records import LogRecord, Tick, ViewDifference, ViewRecord, WholeView
-from bridge.cluster.view import ClusterView, NodeRegistration, Sender
+from bridge.cluster.view import ClusterView, NodeRegistration, Sender, names_away
 from bridge.pulsar.types import EARLIEST, Position
 
 _NEW_LOG: Final = 60
@@ -76,11 +77,14 @@ def applied(view: ClusterView, change: ViewDifference) -> ClusterView | None:
     for id_ in change.removed:
         members.pop(id_, None)
     members.update((member.id, member) for member in change.members)
-    return ClusterView(
+    ids = {**view.ids, **change.ids}
+    return replace(
+        view,
         version=change.version,
         controller=change.controller,
         members=members,
-        ids={**view.ids, **change.ids},
+        ids=ids,
+        away=names_away(view, members, ids, change.version),
         owners=tuple(owners),
         epochs=tuple(epochs),
         groups=tuple(groups),
@@ -109,7 +113,8 @@ def view_record(sender: Sender, before: ClusterView, after: ClusterView, reason:
 
 def _is_expressible(before: ClusterView, after: ClusterView) -> bool:
     same_size = len(before.owners) == len(after.owners) and len(before.groups) == len(after.groups)
-    return same_size and before.version > 0 and before.ids.keys() <= after.ids.keys()
+    same_orders = (before.drained, before.removed) == (after.drained, after.removed)
+    return same_size and same_orders and before.version > 0 and before.ids.keys() <= after.ids.keys()
 
 
 def _changed_members(before: ClusterView, after: ClusterView) -> tuple[NodeRegistration, ...]:

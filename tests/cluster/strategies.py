@@ -55,6 +55,9 @@ def views(draw: st.DrawFn, most_slots: int = 40) -> ClusterView:
         epochs=tuple(epoch for _, epoch in slots),
         groups=draw(st.lists(st.integers(-1, INT32), max_size=10).map(tuple)),
         level=draw(st.integers(1, 9)),
+        away=draw(st.dictionaries(names, versions, max_size=4)),
+        drained=draw(st.frozensets(names, max_size=4)),
+        removed=draw(st.dictionaries(names, st.integers(0, INT64), max_size=4)),
     )
 
 

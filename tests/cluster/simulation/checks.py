@@ -11,6 +11,9 @@ I8  No more than a few void records for each change.
 I9  A node that is cut off or has been frozen does not serve from what it knew before.
 I10 Two members never have the same name, and an id belongs to its name forever.
 I11 A node that leaves has handed over what it led.
+I12 What an operator ordered is so from then on, under any controller: a removed life is not back, and only an operator
+    drains.
+I13 An id is forgotten only of those that have been away for longest, and only when many are.
 """
 
 from collections import Counter
@@ -28,6 +31,7 @@ from bridge.cluster.view import ClusterView, NodeRegistration, NodeState, Sender
 from bridge.cluster.view_log import ViewLog
 from bridge.pulsar.types import Position
 from tests.cluster.simulation.clock import Clock
+from tests.cluster.simulation.operator import Operator
 from tests.cluster.simulation.process import Process
 from tests.cluster.simulation.pulsar import Pulsar
 
@@ -56,9 +60,13 @@ class Counts:
     """How a node died, and how long it took until the view was without it."""
 
 
-def least_moves(owners: tuple[int, ...], members: dict[int, NodeRegistration]) -> int:
+def least_moves(
+    owners: tuple[int, ...], members: Mapping[int, NodeRegistration], drained: frozenset[str] = frozenset()
+) -> int:
     """How many slots have to move, counted without the code that moves them."""
     wanted = {id_: member.weight if member.state is NodeState.UP else 0 for id_, member in members.items()}
+    if any(weight and members[id_].name not in drained for id_, weight in wanted.items()):
+        wanted = {id_: 0 if members[id_].name in drained else weight for id_, weight in wanted.items()}
     total = sum(wanted.values())
     if not total:
         return 0
@@ -77,6 +85,7 @@ class Checks:
     def __init__(self, clock: Clock, pulsar: Pulsar, config: MembershipConfig) -> None:
         self.clock, self.pulsar, self.config = clock, pulsar, config
         self.counts = Counts()
+        self.operator = Operator(clock, pulsar)
         self.truth = ViewLog()
         self.processes: dict[Sender, Process] = {}
         """Every life of every node."""
@@ -131,6 +140,8 @@ class Checks:
         self._void_since_change = 0
         self._check_epochs(before, after)
         self._check_members(before, after)
+        self.operator.check(before, after, self._sender, self.fail)
+        self.operator.check_ids(before, after, self._sender, self.config.timing.kept_ids, self.fail)
         if before.owners:
             self._check_moves(before, after)
         if before.controller != after.controller:
@@ -148,6 +159,8 @@ class Checks:
         names = [member.name for member in after.members.values()]
         if len(set(names)) != len(names):
             self.fail(f"I10: a name twice among {names}")
+        for name in before.ids.keys() - after.ids.keys():
+            self.ids.pop(name, None)
         for id_, member in after.members.items():
             if member.id != id_ or after.ids.get(member.name) != id_:
                 self.fail(f"I10: {member.name} is {id_}, {member.id} and {after.ids.get(member.name)}")
@@ -169,6 +182,9 @@ class Checks:
         process = next(p for s, p in self.processes.items() if p.membership.node.sender == member.sender)
         if process.membership.node.state is NodeState.GONE:
             return
+        if self.operator.is_by(self._sender):
+            process.is_removed = True
+            return
         is_slow = process.slow_until > self._sent_at - 1.5 and process.read_delay_for > 5
         if not process.is_excused(self._sent_at - 1.5) and not process.is_mute and not is_slow:
             self.fail(f"I3: {member.name} was removed and is well since {process.was_bad:.3f}")
@@ -184,8 +200,8 @@ class Checks:
 
     def _check_moves(self, before: ClusterView, after: ClusterView) -> None:
         changed = [slot for slot, owner in enumerate(before.owners) if after.owners[slot] != owner]
-        members = dict(after.members)
-        needed = least_moves(before.owners, members) - least_moves(after.owners, members)
+        members, drained = after.members, after.drained
+        needed = least_moves(before.owners, members, drained) - least_moves(after.owners, members, drained)
         if len(changed) != needed:
             self.fail(f"I6: {len(changed)} slots moved where {needed} moves brought nearer to balance")
         taken = sum(before.owners[slot] in members for slot in changed)
@@ -248,7 +264,7 @@ class Checks:
     def settled(self) -> str:
         """What is not yet as it must be after the last fault; empty: nothing (I5)."""
         live = [process for process in self.processes.values() if process.is_well and process.is_alive]
-        live = [process for process in live if not process.refused_start]
+        live = [process for process in live if not process.refused_start and not process.is_removed]
         if not live:
             return ""
         view = self.truth.view
@@ -272,8 +288,10 @@ class Checks:
             return "slots without a live owner"
         if not set(view.groups) <= view.members.keys():
             return "groups without a live owner"
-        if moves := least_moves(view.owners, dict(view.members)):
+        if moves := least_moves(view.owners, view.members, view.drained):
             return f"{moves} slots are not where they belong"
+        if view.drained != self.operator.drained:
+            return f"{sorted(view.drained)} are drained, {sorted(self.operator.drained)} should be"
         return ""
 
     def finish(self) -> None:

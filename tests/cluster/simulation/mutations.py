@@ -15,7 +15,7 @@ from bridge.cluster.planning import NextMembers
 from bridge.cluster.records import ViewDifference
 from bridge.cluster.state import Membership
 from bridge.cluster.succession import Decision, Succession
-from bridge.cluster.view import ClusterView, NodeRegistration, Sender
+from bridge.cluster.view import ClusterView, NodeRegistration, NodeState, Sender
 from tests.cluster.simulation.scenario import Plan
 
 
@@ -52,8 +52,8 @@ def _always(value: Any) -> Callable[..., Any]:
     return lambda *args, **kwargs: value
 
 
-_judge, _answered, _decide = Liveness.judge, Liveness.answered, Succession.decide
-_applied, _next_view = view_log.applied, planning.next_view
+_judge, _answered, _decide, _stalled = Liveness.judge, Liveness.answered, Succession.decide, Liveness.stalled
+_applied, _next_view, _made = view_log.applied, planning.next_view, NextMembers.made
 
 
 def _judge_by_the_clock(self: Liveness, name: str, now: float, delay: float = 0.0, proof: bool = False) -> Any:
@@ -111,14 +111,36 @@ def _any_id(self: NextMembers, node: NodeRegistration) -> int:
     return node.id if node.id >= 0 else self.ids.get(node.name, len(self.ids))
 
 
-def _weight_though_leaving(members: dict[int, NodeRegistration]) -> dict[int, int]:
-    return {id_: member.weight for id_, member in members.items()}
+def _weight_though_leaving(view: ClusterView) -> dict[int, int]:
+    return {id_: 0 if member.name in view.drained else member.weight for id_, member in view.members.items()}
+
+
+def _weight_though_drained(view: ClusterView) -> dict[int, int]:
+    return {id_: member.weight if member.state is NodeState.UP else 0 for id_, member in view.members.items()}
+
+
+def _no_weight_though_alone(view: ClusterView) -> dict[int, int]:
+    up = _weight_though_drained(view)
+    return {id_: 0 if view.members[id_].name in view.drained else weight for id_, weight in up.items()}
+
+
+def _only_when_attached(self: Liveness, now: float) -> None:
+    if self._floor == now:
+        _stalled(self, now)
 
 
 def _highest_level(view: ClusterView, most_moves: float) -> tuple[ClusterView, int]:
     after, moved = _next_view(view, most_moves)
     return replace(after, level=max((member.level for member in view.members.values()), default=1)), moved
 
+
+def _any_id_dropped(self: NextMembers, most: int) -> None:
+    here = {member.name for member in self.members.values()}
+    for name in sorted(self.ids.keys() - here)[most:]:
+        del self.ids[name]
+
+
+_ORDERS = ("remove", "remove_controller", "drain", "kill_controller", "kill")
 
 MUTATIONS = {
     "silence by the clock": Mutation(
@@ -200,6 +222,33 @@ MUTATIONS = {
     ),
     "the highest level": Mutation(
         "what all can read is written", _plan(3, "join"), ((controller, "next_view", _highest_level),)
+    ),
+    "removed and back": Mutation(
+        "a life that was removed is not admitted", _plan(3, *_ORDERS), ((ClusterView, "has_removed", _always(False)),)
+    ),
+    "orders of one controller": Mutation(
+        "orders are in the view",
+        _plan(3, *_ORDERS),
+        ((NextMembers, "made", lambda self, *args: replace(_made(self, *args), drained=frozenset(), removed={})),),
+    ),
+    "drained and leading": Mutation(
+        "a drained node leads nothing", _plan(3, "drain"), ((planning, "weights", _weight_though_drained),)
+    ),
+    "drained and alone": Mutation(
+        "drained nodes lead if no others are left",
+        _plan(2, "drain", "kill", "retire"),
+        ((planning, "weights", _no_weight_though_alone),),
+    ),
+    "any id is dropped": Mutation(
+        "ids of those that are away for longest are dropped",
+        _plan(3, "retire", "join", steps=12, timing=(("kept_ids", 2),)),
+        ((NextMembers, "drop_ids", _any_id_dropped),),
+    ),
+    "stalls go unnoticed": Mutation(
+        "after a stall others get time",
+        _plan(3, "move_heartbeats", "stall", "freeze"),
+        ((Liveness, "stalled", _only_when_attached),),
+        seeds=800,
     ),
     "one name for all": Mutation(
         "a record counts for its sender", _plan(3, "freeze"), ((NodeRegistration, "sender", Sender("n", 1)),)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from bridge.cluster.orders import Order
 from bridge.cluster.state import MembershipState
 from bridge.cluster.timing import MembershipConfig, Timing
 from bridge.cluster.view import NodeRegistration
@@ -43,7 +44,7 @@ class Run:
         self.chance = random.Random(f"faults {plan.seed}")
         timing = replace(Timing(move_slots=plan.move_slots), **dict[str, Any](plan.timing))
         self.config = MembershipConfig(timing, plan.slots, plan.groups, 1_000)
-        allowed = replace(self.config, timing=Timing(move_slots=plan.move_slots))
+        allowed = replace(self.config, timing=Timing(move_slots=plan.move_slots, kept_ids=timing.kept_ids))
         self.checks = Checks(self.clock, self.pulsar, allowed)
         self.say = say or (lambda text: None)
         self.checks.nodes = plan.nodes
@@ -211,6 +212,41 @@ class Run:
             self.start_new(id=self.chance.choice(sorted(view.members)))
             self._over_in(1)
 
+    def retire(self) -> None:
+        """A node leaves and does not come back."""
+        process = self._some()
+        if process:
+            process.leave()
+            self._over_in(16)
+
+    def remove(self, leader: bool = False) -> None:
+        """An operator removes a node. It is restarted some time, or not."""
+        process = self._some(leader=leader)
+        if process is None:
+            return
+        self.checks.operator.order(Order.REMOVE, process.name)
+        self._over_in(3)
+        if self.chance.random() < 0.7:
+            back = self.chance.uniform(0.5, 6)
+            self.clock.after(back, lambda: self._restart(process))
+            self._over_in(back + 3)
+
+    def remove_controller(self) -> None:
+        self.remove(leader=True)
+
+    def _restart(self, process: Process) -> None:
+        if process.is_alive:
+            process.fault = "restart"
+            process.kill()
+            self.start(process.name)
+
+    def drain(self) -> None:
+        """An operator drains a node, or ends that."""
+        view = self.checks.truth.view
+        name = self.chance.choice(sorted(view.ids))
+        self.checks.operator.order(Order.UNDRAIN if name in view.drained else Order.DRAIN, name)
+        self._over_in(4)
+
     def stall(self) -> None:
         seconds = self.chance.choice([1.0, 2.5, 4.0, 9.0, 30.0])
         self.pulsar.stall(seconds)
@@ -267,7 +303,7 @@ class Run:
 FAULTS = (
     "kill", "kill_controller", "crash", "freeze", "freeze_controller", "cut", "cut_controller", "mute", "reset",
     "slow_reader", "many", "all_at_once", "leave", "leave_controller", "join", "same_name", "same_id", "stall",
-    "restart", "move_log", "move_heartbeats",
+    "restart", "move_log", "move_heartbeats", "remove", "remove_controller", "drain", "retire",
 )  # fmt: skip
 
 

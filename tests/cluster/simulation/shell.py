@@ -49,6 +49,8 @@ class Shell:
     """Since when something has been wrong with this process or its network."""
     was_bad = -99.0
     """When that was last so."""
+    is_removed = False
+    """By an operator: it is not a member until it is restarted."""
     must_have_read = 0
     has_handed_over = False
     ended_by: Effect | None = None
