@@ -46,6 +46,7 @@ members = st.dictionaries(ids, nodes(), max_size=5).map(
 @st.composite
 def views(draw: st.DrawFn, most_slots: int = 40) -> ClusterView:
     slots = draw(st.lists(st.tuples(st.integers(-1, INT32), versions), max_size=most_slots))
+    said = draw(st.dictionaries(names, versions, max_size=3))
     return ClusterView(
         version=draw(st.integers(1, INT32)),
         controller=draw(st.integers(-1, INT32)),
@@ -55,9 +56,9 @@ def views(draw: st.DrawFn, most_slots: int = 40) -> ClusterView:
         epochs=tuple(epoch for _, epoch in slots),
         groups=draw(st.lists(st.integers(-1, INT32), max_size=10).map(tuple)),
         level=draw(st.integers(1, 9)),
-        away=draw(st.dictionaries(names, versions, max_size=4)),
-        drained=draw(st.frozensets(names, max_size=4)),
-        removed=draw(st.dictionaries(names, st.integers(0, INT64), max_size=4)),
+        away=said,
+        drained=frozenset(said),
+        removed={name: INT64 - number for name, number in said.items()},
     )
 
 

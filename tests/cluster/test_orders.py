@@ -6,7 +6,7 @@ import pytest
 
 from bridge.cluster.effects import HandedOver, NodeRefused, Serving
 from bridge.cluster.orders import Order, OrderRefused, ordered
-from bridge.cluster.records import ViewDifference, WholeView
+from bridge.cluster.records import WholeView
 from bridge.cluster.state import MembershipState
 from bridge.cluster.view import NodeState, Sender
 from tests.cluster.lone import Lone
@@ -150,4 +150,3 @@ def test_ids_of_names_that_have_been_away_for_longest_are_forgotten() -> None:
     lone.run(0.1)
     assert lone.node.view.ids.keys() == {"a", "b", "c", "d", "e"}
     assert list(lone.node.view.away) == ["e", "d", "c"]
-    assert lone.told(ViewDifference)
