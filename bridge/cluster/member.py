@@ -109,7 +109,7 @@ class ClusterMember:
 
     async def start(self) -> None:
         """Become a member; StartupError says why that cannot be."""
-        await self._topics.create()
+        await self._topics.create(self._client)
         tick, end = await start_of_log(self._client, self._topics.view_log)
         start = None if tick is None else self._membership.log.start_at(tick)
         topics, name = self._topics, producer_name(self._membership.node.name)

@@ -5,8 +5,10 @@ from contextlib import suppress
 from typing import Final
 
 from bridge import log
-from bridge.errors import BridgeError
-from bridge.pulsar.admin import Admin, Conflict, Retention
+from bridge.errors import BridgeError, StartupError
+from bridge.pulsar.admin import Admin, AdminError, Conflict, Retention
+from bridge.pulsar.client import PulsarClient
+from bridge.pulsar.types import PulsarError
 
 HEARTBEATS: Final = "__bridge_heartbeats"
 VIEW_LOG: Final = "__bridge_cluster"
@@ -24,9 +26,19 @@ class ClusterTopics:
         self.view_log = f"persistent://{namespace}/{VIEW_LOG}"
         self._admin = admin
 
-    async def create(self) -> None:
-        """Create those that are missing; AdminError where that is refused."""
-        await asyncio.gather(*(self.create_one(topic) for topic in (self.heartbeats, self.view_log)))
+    async def create(self, client: PulsarClient) -> None:
+        """Create those that are missing; StartupError where that is refused, and they are not there."""
+        await asyncio.gather(*(self._ensure(topic, client) for topic in (self.heartbeats, self.view_log)))
+
+    async def _ensure(self, topic: str, client: PulsarClient) -> None:
+        try:
+            await self.create_one(topic)
+        except AdminError as error:
+            try:
+                await client.partitions(topic)  # a login that may only produce and consume can use what is there
+            except PulsarError:
+                text = f"the topic {topic} cannot be created: {error}; run: pulsar-admin topics create {topic}"
+                raise StartupError(text) from None
 
     async def create_one(self, topic: str) -> None:
         """Create a topic unless it is there."""
