@@ -62,8 +62,13 @@ def _check(options: argparse.Namespace) -> int:
 def _nodes(options: argparse.Namespace) -> int:
     settings = load(options.config)
     log.configure(settings.log)
-    from bridge.nodes import show
+    from bridge.cluster.orders import Order
+    from bridge.nodes import order, show
 
+    for what in Order:
+        name = getattr(options, what)
+        if name is not None:
+            return _run_async(order(settings, what, name, sys.stdout))
     return _run_async(show(settings, sys.stdout))
 
 
@@ -134,6 +139,10 @@ def _parser() -> argparse.ArgumentParser:
     check.set_defaults(command=_check)
     nodes = commands.add_parser("nodes", help="show the nodes that share a Pulsar namespace")
     nodes.set_defaults(command=_nodes)
+    orders = nodes.add_mutually_exclusive_group()
+    orders.add_argument("--remove", metavar="NAME", help="take away what a node leads, until it is started again")
+    orders.add_argument("--drain", metavar="NAME", help="have others lead what a node leads, until --undrain")
+    orders.add_argument("--undrain", metavar="NAME", help="give a drained node its share again")
     for command in (run, check, nodes):
         command.add_argument(
             "--config", type=Path, metavar="FILE", help="TOML settings; the environment goes over them"

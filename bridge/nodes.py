@@ -1,28 +1,37 @@
-"""`bridge nodes`: the nodes of a cluster as its view log has them, read from Pulsar itself."""
+"""`bridge nodes`: shows the nodes of a cluster, removes and drains them; by the view log in Pulsar, asking no node."""
 
+import asyncio
 from collections import Counter
-from collections.abc import Sequence
-from typing import TextIO
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Final, TextIO
 
+from bridge.cluster.member import new_incarnation
+from bridge.cluster.orders import Order, ordered
 from bridge.cluster.record_fields import InvalidClusterRecord
-from bridge.cluster.record_format import decode
+from bridge.cluster.record_format import decode, encode
 from bridge.cluster.records import Heartbeat
 from bridge.cluster.topic_readers import start_of_log
 from bridge.cluster.topics import VIEW_LOG
-from bridge.cluster.view import ClusterView
+from bridge.cluster.view import ClusterView, Sender
 from bridge.cluster.view_log import ViewLog
 from bridge.config import Settings
-from bridge.errors import BridgeError, CorruptEntry, StartupError
+from bridge.errors import CorruptEntry, StartupError
 from bridge.metrics import PulsarMetrics
 from bridge.pulsar import PulsarClient
-from bridge.pulsar.types import EARLIEST, Position
+from bridge.pulsar.consumer import Reader
+from bridge.pulsar.pb import PulsarApi_pb2 as pb
+from bridge.pulsar.types import EARLIEST, Position, PulsarError
 
-_HEAD = ("id", "name", "address", "state", "rack", "weight", "partition slots", "group slots", "version", "role")
+_TRIES: Final = 5
+_READ_SECONDS: Final = 15.0
+_HEAD: Final = ("id", "name", "address", "state", "rack", "weight", "partition slots", "group slots", "version", "role")
 
 
 async def show(settings: Settings, out: TextIO) -> int:
     """Print the nodes; the exit code: 0, or 1 where there is no cluster."""
-    view = await read_view(settings)
+    async with _opened(settings) as log:
+        view = log.view
     if not view.version:
         print(f"no node has ever run on {settings.pulsar.full_namespace}", file=out)
         return 1
@@ -32,40 +41,82 @@ async def show(settings: Settings, out: TextIO) -> int:
     return 0
 
 
+async def order(settings: Settings, what: Order, name: str, out: TextIO) -> int:
+    """Carry an order out and print the nodes after it; raises OrderRefused, StartupError."""
+    async with _opened(settings) as log:
+        await log.carry_out(what, name)
+    return await show(settings, out)
+
+
 async def read_view(settings: Settings) -> ClusterView:
     """The newest view; StartupError where Pulsar cannot be asked."""
+    async with _opened(settings) as log:
+        return log.view
+
+
+@asynccontextmanager
+async def _opened(settings: Settings) -> AsyncIterator["_ViewLogFile"]:
     client = PulsarClient(settings.pulsar, PulsarMetrics())
     topic = f"persistent://{settings.pulsar.full_namespace}/{VIEW_LOG}"
     try:
         await client.partitions(topic)  # a reader would create it
-        return await _read(client, topic)
-    except BridgeError as error:
-        raise StartupError(f"{topic} cannot be read: {error}") from None
+        log = _ViewLogFile(client, topic)
+        await log.open()
+        yield log
+    except (PulsarError, TimeoutError) as error:
+        raise StartupError(f"{topic}: {error or 'Pulsar does not answer in time'}") from None
     finally:
         await client.close()
 
 
-async def _read(client: PulsarClient, topic: str) -> ClusterView:
-    log = ViewLog()
-    tick, end = await start_of_log(client, topic)
-    start = EARLIEST if tick is None else log.start_at(tick)
-    if end == EARLIEST:
-        return log.view
-    reader = await client.reader(topic, start)
-    position = Position(-1, -1)
-    while position < end:
-        try:
-            entry = await reader.receive()
-            position, record = entry.position, decode(entry.payload)
-        except CorruptEntry as error:
-            position = error.args[1]
-            continue
-        except InvalidClusterRecord:
-            continue
-        if record is not None and not isinstance(record, Heartbeat):
-            log.fold(record, position)
-    await reader.close()
-    return log.view
+class _ViewLogFile:
+    """The view log as a tool reads and writes it."""
+
+    def __init__(self, client: PulsarClient, topic: str) -> None:
+        self._client = client
+        self._topic = topic
+        self._log = ViewLog()
+        self._reader: Reader | None = None
+
+    @property
+    def view(self) -> ClusterView:
+        """The view as far as the log was read."""
+        return self._log.view
+
+    async def open(self) -> None:
+        """Read up to the present end."""
+        tick, end = await start_of_log(self._client, self._topic)
+        self._reader = await self._client.reader(self._topic, EARLIEST if tick is None else self._log.start_at(tick))
+        if end != EARLIEST:
+            await self._read_to(end)
+
+    async def carry_out(self, what: Order, name: str) -> None:
+        """Propose the view that the order leads to, until one counts."""
+        producer = self._client.producer(self._topic, must_exist=True)
+        sender = Sender("operator", new_incarnation())
+        for _ in range(_TRIES):
+            record = ordered(self.view, sender, what, name)
+            receipt = await producer.send(pb.MessageMetadata(), encode(record), 1)
+            if await self._read_to(receipt.position):
+                return
+        raise StartupError(f"other changes of the cluster came first, {_TRIES} times: try again")
+
+    async def _read_to(self, end: Position) -> bool:
+        """Whether the record at the end made a view."""
+        assert self._reader is not None  # noqa: S101 - it was opened
+        while True:
+            counts, position = False, EARLIEST
+            try:
+                async with asyncio.timeout(_READ_SECONDS):
+                    entry = await self._reader.receive()
+                position, record = entry.position, decode(entry.payload)
+                counts = record is not None and not isinstance(record, Heartbeat) and self._log.fold(record, position)
+            except CorruptEntry as error:
+                position = error.args[1]
+            except InvalidClusterRecord:
+                pass
+            if position >= end:
+                return counts
 
 
 def table(view: ClusterView) -> list[str]:
@@ -74,7 +125,8 @@ def table(view: ClusterView) -> list[str]:
     rows: list[Sequence[str]] = [_HEAD]
     for id_, node in sorted(view.members.items()):
         address = ", ".join(f"{host}:{port}" for _, host, port in node.endpoints)
-        what = (node.name, address, node.state, node.rack, str(node.weight))
+        state = "drained" if node.name in view.drained else node.state
+        what = (node.name, address, state, node.rack, str(node.weight))
         role = "controller" if id_ == view.controller else ""
         rows.append((str(id_), *what, str(led[id_]), str(groups[id_]), node.software, role))
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]

@@ -4,11 +4,16 @@ import io
 import json
 import urllib.request
 
+import pytest
+
 from bridge.cluster.description import describe
-from bridge.nodes import read_view, show
+from bridge.cluster.orders import Order, OrderRefused
+from bridge.errors import StartupError
+from bridge.nodes import order, read_view, show
 from tests.cluster.nodes import GROUPS, SLOTS, members
 from tests.support.bridges import BridgeThread, settings_for
 from tests.support.pulsar import PulsarAddress
+from tests.support.waiting import until
 
 
 async def test_nodes_are_shown_as_the_view_log_has_them(pulsar: PulsarAddress) -> None:
@@ -26,6 +31,33 @@ async def test_nodes_are_shown_as_the_view_log_has_them(pulsar: PulsarAddress) -
         ]
         assert [line.split()[-1] == "controller" for line in lines[2:]] == [True, False]
         assert await read_view(settings) == one.cluster.view
+
+
+async def test_a_node_is_drained_gets_its_share_again_and_is_removed(pulsar: PulsarAddress) -> None:
+    async with members(pulsar) as cluster:
+        settings = settings_for(pulsar, cluster.namespace)
+        out = io.StringIO()
+        one, two = await cluster.start("a"), await cluster.start("b")
+        await cluster.agree(one, two)
+        assert await order(settings, Order.DRAIN, "b", out) == 0
+        await until(lambda: one.led == SLOTS and two.led == 0)
+        assert "drained" in out.getvalue()
+        with pytest.raises(OrderRefused, match="'b' is drained"):
+            await order(settings, Order.DRAIN, "b", out)
+        with pytest.raises(OrderRefused, match="no other node could lead"):
+            await order(settings, Order.DRAIN, "a", out)
+        assert await order(settings, Order.UNDRAIN, "b", out) == 0
+        await cluster.agree(one, two)
+        assert await order(settings, Order.REMOVE, "a", out) == 0  # the controller
+        await until(lambda: two.led == SLOTS and one.cluster.node_id == -1)
+        await cluster.agree(two)
+        with pytest.raises(OrderRefused, match="'c'"):
+            await order(settings, Order.REMOVE, "c", out)
+
+
+async def test_a_namespace_without_nodes_has_none(pulsar: PulsarAddress) -> None:
+    with pytest.raises(StartupError, match="__bridge_cluster: TopicNotFound"):
+        await show(settings_for(pulsar, pulsar.create_namespace()), io.StringIO())
 
 
 def test_the_page_of_a_node_is_its_view(bridge: BridgeThread) -> None:
