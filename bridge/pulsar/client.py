@@ -64,11 +64,13 @@ class PulsarClient:
         properties: Mapping[str, str] | None = None,
         access_mode: AccessMode = AccessMode.SHARED,
         must_exist: bool = False,
+        may_send: asyncio.Event | None = None,
     ) -> Producer:
         """A producer, at once: it connects in the background and takes sends already.
 
         `must_exist`: a topic that is deleted stays so, also where the broker would create it for its producers.
         A name belongs to one producer at a time: a new producer of this process waits until the last one is closed.
+        `may_send`: while it is not set, what has lost its connection does not come back, and sends nothing again.
         """
         producer = Producer(
             topic,
@@ -77,6 +79,7 @@ class PulsarClient:
             properties=properties,
             access_mode=access_mode,
             must_exist=must_exist,
+            may_send=may_send,
             predecessor=None if name is None else self._predecessor(topic, name),
         )
         self._handlers.add(producer)

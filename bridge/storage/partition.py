@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from bridge.errors import BridgeError, KafkaError
+from bridge.futures import loop_time
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.consumer import Reader
 from bridge.pulsar.types import Entry, Position, PulsarError
@@ -26,6 +27,13 @@ from bridge.storage.read.tail_owner import TailOwner
 from bridge.storage.read.time_lookup import TimeLookup, TimeOffset
 from bridge.storage.services import Storage
 
+_HAND_OVER_SECONDS = 2.0
+"""How long what is on its way to Pulsar may take when another node goes on."""
+
+
+def _nothing(offset: int, max_bytes: int, until: float = 0) -> None:
+    """In place of reading from memory, which may be old."""
+
 
 class PartitionLog:
     """One partition; opened step by step, by what is asked of it.
@@ -34,8 +42,12 @@ class PartitionLog:
     is closed if there was no read for `storage.tail_idle_seconds`.
     """
 
-    def __init__(self, topic: str, storage: Storage, on_gone: Callable[[], None]) -> None:
+    def __init__(
+        self, topic: str, storage: Storage, on_gone: Callable[[], None], is_led: Callable[[], bool] = lambda: True
+    ) -> None:
+        """`is_led`: whether this node leads the partition, and so may open producers for it."""
         self.topic = topic
+        self._is_led = is_led
         self.end = LogEnd()
         self._storage = storage
         self._on_gone = on_gone
@@ -47,8 +59,9 @@ class PartitionLog:
             topic, storage.client, self._search, storage.threads, storage.far_searches, storage.largest_batch
         )
         self._appender = Appender(
-            topic, storage.writer, storage.client, self.end, duplicates, storage.missing, self, storage.metrics
-        )
+            topic, storage.writer, storage.client, self.end, duplicates, storage.missing, self, storage.metrics,
+            storage.may_send,
+        )  # fmt: skip
         self._tails = TailOwner(
             self.end, self._search, self._open_reader, self._tail_failed,
             storage.cache, storage.maker, storage.threads, storage.settings,
@@ -58,11 +71,12 @@ class PartitionLog:
             self._start, self.end, self.earliest, self._tails, self._search, self._index, storage.catch_up_readers,
             self._open_reader, storage.maker, storage.threads, storage.metrics,
         )  # fmt: skip
-        self.read_nowait = self._log_reader.read_nowait
+        self.read_nowait: Callable[..., list[bytes] | None] = self._log_reader.read_nowait
         """As `read`, from memory alone: the reader's own, because each Fetch calls it for each of its partitions."""
         read_stored = partial(self._log_reader.read_stored, timeout_seconds=self._operation_timeout)
         self._times = TimeLookup(self._search, self.end, self.earliest, read_stored, storage.threads)
         self._closed = False
+        self._making_ready: set[asyncio.Timeout] = set()
         self.plan = Plan(storage.largest_entry, storage.settings.storage.entry_format)
 
     # --- what is kept with the topic ---
@@ -103,19 +117,27 @@ class PartitionLog:
         `batches`: the first of each producer among them, whose past must be known; `session`: of the client that sends
         them; `deadline`: the loop time at which a KafkaError says what there is to wait for.
         """
+        waiting = asyncio.timeout_at(deadline)
+        self._making_ready.add(waiting)
         try:
-            async with asyncio.timeout_at(deadline):
+            async with waiting:
                 await self._make_ready(batches, session)
         except TimeoutError:
+            self._check_open()
             if any(map(self._appender.is_taken_elsewhere, batches)):
                 text = "another node writes for this producer, or still holds its name"
                 raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, text) from None
             text = "Pulsar takes no more for this partition at present"
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, text) from None
+        finally:
+            self._making_ready.discard(waiting)
 
     async def _make_ready(self, batches: Collection[ProducerSequence], session: ClientSession | None) -> None:
         with translated():
             self._check_open()
+            await self._storage.may_send.wait()  # what was held back before goes first
+            if not self._is_led():
+                raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this node does not lead the partition")
             await self._tails.load_end()
             for batch in batches:
                 if batch[0] >= 0:
@@ -157,7 +179,7 @@ class PartitionLog:
     @property
     def is_followed(self) -> bool:
         """Whether a reader is at the tail: `end` wakes who waits whatever comes, and when the reader ends."""
-        return self._tails.running is not None
+        return self._tails.running is not None and not self._closed
 
     def published_at(self, offset: int) -> int | None:
         """When the record at this offset was published (ms), if it is in memory."""
@@ -167,7 +189,11 @@ class PartitionLog:
 
     def read(self, offset: int, max_bytes: int, timeout_seconds: float) -> Coroutine[Any, Any, list[bytes]]:
         """Kafka batches from the one that holds `offset` on, as `LogReader.read`."""
-        return self._log_reader.read(offset, max_bytes, timeout_seconds)
+        return self._refused() if self._closed else self._log_reader.read(offset, max_bytes, timeout_seconds)
+
+    async def _refused(self) -> list[bytes]:
+        self._check_open()
+        return []
 
     def needs_conversion(self, offset: int) -> bool:
         """Whether what is at the offset is in memory, and `read_nowait` leaves it to `read` for the time it takes."""
@@ -233,12 +259,36 @@ class PartitionLog:
 
         What is being opened at this moment is closed by the caller that opens it. Nothing is opened afterwards.
         """
-        self._closed = True
-        self._start.close()
+        self._refuse()
         await self._appender.close(self._operation_timeout if flush else 0)
-        await self._log_reader.close()
-        await self._tails.close()
+        await self._close_readers()
         self.end.wake_waiters()
+
+    def hand_over(self, *, flush: bool) -> Coroutine[Any, Any, None]:
+        """As `close`, to another node: at once even before the coroutine runs, nothing more is sent to Pulsar.
+
+        `flush`: what is on its way has its outcome first, if that comes soon. Who waits for anything else is told.
+        """
+        self._refuse()
+        for waiting in self._making_ready:
+            if not waiting.expired():
+                waiting.reschedule(loop_time())
+        self.end.wake_waiters()
+        return self._finish_hand_over(self._appender.hand_over(_HAND_OVER_SECONDS if flush else 0))
+
+    async def _finish_hand_over(self, outcomes: Coroutine[Any, Any, None]) -> None:
+        await outcomes
+        await asyncio.gather(self._appender.close(), self._close_readers())
+        self.end.wake_waiters()
+
+    def _refuse(self) -> None:
+        """No request is served from now on."""
+        self._closed = True
+        self.read_nowait = _nothing
+        self._start.close()
+
+    async def _close_readers(self) -> None:
+        await asyncio.gather(self._log_reader.close(), self._tails.close())
 
     # --- within ---
 

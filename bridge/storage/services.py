@@ -17,6 +17,12 @@ from bridge.storage.read.catch_up import CatchUpReaders
 from bridge.worker_threads import WorkerThreads
 
 
+def _set_event() -> asyncio.Event:
+    event = asyncio.Event()
+    event.set()
+    return event
+
+
 @dataclass(frozen=True, slots=True)
 class Storage:
     """Wired once, in `server.py`."""
@@ -32,6 +38,8 @@ class Storage:
     missing: MissingBatches = field(default_factory=MissingBatches)
     threads: WorkerThreads = field(default_factory=WorkerThreads)
     conversion_memory: ConversionMemory = field(default_factory=ConversionMemory)
+    may_send: asyncio.Event = field(default_factory=_set_event)
+    """While it is not set, no producer of a partition opens or comes back: so nothing is sent again."""
     far_searches: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(4))
     """How many searches for a duplicate go far back in a log at once: they are work that clients cause."""
 

@@ -94,7 +94,7 @@ MUTATIONS = (
         "test_faults", "test_idempotent_producers_with_long_timeouts",
     ),
     Mutation(
-        "a producer brings a deleted topic back", "pulsar/producer/producer.py",
+        "a producer brings a deleted topic back", "pulsar/producer/opening.py",
         "        if self._must_exist:\n            await self._existence",
         "        if False:\n            await self._existence",
         "test_topics_come_and_go", "test_a_topic_deleted_past_the_bridge_under_a_writer_stays_deleted",
@@ -163,6 +163,29 @@ MUTATIONS = (
         "            await self._tails.refresh_end()\n",
         "",
         "test_two_nodes", "test_a_record_that_one_node_acknowledged_is_read_from_another",
+    ),
+    Mutation(
+        "writers of a lost partition keep their names", "storage/topics/partition_logs.py",
+        "                self._close(log_.hand_over(flush=flush))\n", "                pass\n",
+        "test_leadership", "test_a_producer_s_name_is_free_soon_for_the_next_leader",
+    ),
+    Mutation(
+        "what was not on its way when the partition was lost is sent later", "pulsar/producer/producer.py",
+        "            self._handing_over = True\n"
+        '            self._fail_unwritten(ClientClosed("the producer"))\n',
+        "            pass\n",
+        "test_leadership", "test_what_a_node_gives_up_is_never_sent",
+    ),
+    Mutation(
+        "a node that comes back sends again before it knows that it leads", "pulsar/producer/opening.py",
+        "            await self._may_send.wait()\n", "            pass\n",
+        "test_leadership", "test_a_node_that_was_away_sends_nothing_again_before_it_knows_that_it_leads",
+    ),
+    Mutation(
+        "waiting fetches are not told that the partition is lost", "storage/partition.py",
+        "                waiting.reschedule(loop_time())\n        self.end.wake_waiters()\n",
+        "                waiting.reschedule(loop_time())\n        self.end._waiters.clear()\n",
+        "test_leadership", "test_waiting_fetches_are_told_that_another_node_leads",
     ),
 )  # fmt: skip
 

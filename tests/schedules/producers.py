@@ -106,6 +106,10 @@ class RetryingProducer:
         """Go on through another node, as when the leader has changed."""
         self._hang_up(bridge)
 
+    def follow(self, bridge: Bridge) -> None:
+        """Send what comes next to another node, and wait for the answers of the former one."""
+        self._client = self._connect(bridge)
+
     async def run(self) -> None:
         """Send until all is acknowledged or has failed; AssertionError for what a sound server does not do."""
         while self.error is None:

@@ -2,10 +2,11 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from bridge.pulsar.producer.send import Send
+from bridge.pulsar.types import PulsarError
 
 # What a pending send costs beside its payload, about.
 _OVERHEAD: Final = 512
@@ -33,6 +34,11 @@ class PendingSends:
         """The one whose receipt comes next."""
         return self._sends[0] if self._sends else None
 
+    @property
+    def last(self) -> Send | None:
+        """The newest one."""
+        return self._sends[-1] if self._sends else None
+
     def append(self, send: Send) -> None:
         """Another one, behind all others."""
         self._sends.append(send)
@@ -54,6 +60,14 @@ class PendingSends:
         for send in sends:
             self._release(send)
         return sends
+
+    def fail(self, which: Callable[[Send], bool], error: PulsarError) -> None:
+        """Those leave with this error; the others stay in their order."""
+        for send in self.take_all():
+            if which(send):
+                send.fail(error)
+            else:
+                self.append(send)
 
     def _release(self, send: Send) -> None:
         self.bytes -= send.size + _OVERHEAD

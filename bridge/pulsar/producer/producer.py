@@ -2,16 +2,17 @@
 
 import asyncio
 import secrets
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from operator import attrgetter
+from typing import Any, Final
 
 from bridge.pulsar import commands
 from bridge.pulsar.connection.broker_connection import BrokerConnection
 from bridge.pulsar.connection.context import ClientContext
-from bridge.pulsar.connection.lookup import TopicExistenceCheck
 from bridge.pulsar.connection.pool import ConnectionPurpose
 from bridge.pulsar.connection.reconnecting import ReconnectingHandler
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
+from bridge.pulsar.producer.opening import Opening
 from bridge.pulsar.producer.pending import PendingSends
 from bridge.pulsar.producer.send import Send
 from bridge.pulsar.protocol import Buffer, entry_frame_head
@@ -26,10 +27,9 @@ from bridge.pulsar.types import (
     signed,
 )
 
-# Seconds before a producer that the broker has closed comes back: a topic that is being deleted closes its producers
-# first, and is still found for a moment.
-_REOPEN_DELAY_SECONDS: Final = 0.1
 _NO_LONGER_POSSIBLE: Final = frozenset({pb.TopicTerminatedError, pb.ProducerFenced})
+_IS_UNWRITTEN: Final = attrgetter("is_unwritten")
+_IS_CANCELLED: Final = attrgetter("is_cancelled")
 
 
 class Producer(ReconnectingHandler):
@@ -49,8 +49,9 @@ class Producer(ReconnectingHandler):
         access_mode: AccessMode = AccessMode.SHARED,
         must_exist: bool = False,
         predecessor: "Producer | None" = None,
+        may_send: asyncio.Event | None = None,
     ) -> None:
-        """`predecessor`: one of this process with the same name on this topic, which has to leave first."""
+        """`predecessor`: had the name, and has to leave first; `may_send`: while it is not set, nothing is opened."""
         super().__init__("producer", topic, context)
         # A name of our own making, instead of the broker's, lets entries be encoded before the first connect.
         self.name = name or f"bridge-{secrets.token_hex(8)}"
@@ -60,14 +61,13 @@ class Producer(ReconnectingHandler):
         self._id = next(context.ids)
         self._properties = dict(properties or {})
         self._access_mode = access_mode
-        self._must_exist = must_exist
-        self._existence = TopicExistenceCheck(context.lookup, topic)
+        name_is_free = None if predecessor is None else predecessor.released
+        self._opening = Opening(context.lookup, topic, name_is_free, may_send, must_exist=must_exist)
         self._purpose = ConnectionPurpose.DATA if access_mode is AccessMode.SHARED else ConnectionPurpose.LOCK
         self._epoch = 0
         self._topic_epoch: int | None = None
         # Under a given name the numbers go on where the broker says: unknown until then.
         self._next_sequence_id: int | None = None if name else 0
-        self._predecessor = predecessor
         self.released: asyncio.Future[None] = self._loop.create_future()
         """Done when the broker holds nothing for this one any more, or cannot be told."""
         self._pending = PendingSends(context.settings.max_pending_bytes)
@@ -75,7 +75,7 @@ class Producer(ReconnectingHandler):
         self._unclosed_connection: BrokerConnection | None = None  # where the broker must be told before we come back
         self._previous_connection: BrokerConnection | None = None  # where a receipt may still come from
         self._purging = False
-        self._closing = False
+        self._closing = self._handing_over = False
         context.metrics.producers.inc()
         self._start()
 
@@ -84,7 +84,7 @@ class Producer(ReconnectingHandler):
     @property
     def closing(self) -> bool:
         """Whether it takes no more sends; `left` tells when its name is free."""
-        return self._closing or self._failure is not None
+        return self._closing or self._handing_over or self._failure is not None
 
     @property
     def pending_count(self) -> int:
@@ -120,7 +120,7 @@ class Producer(ReconnectingHandler):
         future: asyncio.Future[Receipt] = self._loop.create_future()
         parts = (payload,) if isinstance(payload, bytes | bytearray | memoryview) else payload
         send = Send(future, metadata, parts, num_messages, on_done)
-        if self._failure is not None or self._closing:
+        if self.closing:
             send.fail(self._failure or ClientClosed("the producer"))
             return send
         if self._connection is None:
@@ -145,18 +145,18 @@ class Producer(ReconnectingHandler):
 
         For what takes the place of what is pending: stored are none of those, or none after what replaces them.
         """
-        if self._connection is not None:
+        for send in self._pending:
+            send.cancelled = True
+        self._fail_unwritten(SendCancelled())
+        self._barrier = self._pending.last
+
+    def _fail_unwritten(self, error: PulsarError) -> None:
+        if self._connection is not None and len(self._pending):
             for item in self._connection.withdraw(self):
                 if isinstance(item, Send):
                     item.connection = None
         self._barrier = None
-        for send in self._pending.take_all():
-            send.cancelled = True
-            if send.connection is None:
-                send.fail(SendCancelled())
-            else:
-                self._pending.append(send)
-                self._barrier = send
+        self._pending.fail(_IS_UNWRITTEN, error)
 
     @property
     def has_capacity(self) -> bool:
@@ -167,16 +167,27 @@ class Producer(ReconnectingHandler):
         """Wait until the pending bytes are below the setting `max_pending_bytes`, or nothing can be sent any more."""
         await self._pending.below_limit.wait()
 
-    async def close(self, *, flush: bool = True) -> None:
-        """Take no more sends; with flush, let those pending have their outcome first."""
+    def hand_over(self, seconds: float) -> Coroutine[Any, Any, None]:
+        """Close, as another client goes on in this one's place; at once even before the coroutine runs.
+
+        What is not on its way to the broker fails now, and nothing is written any more. The rest has so many seconds
+        for its outcome, and fails if its connection is lost.
+        """
+        if not self._closing:
+            self._handing_over = True
+            self._fail_unwritten(ClientClosed("the producer"))
+        return self.close(seconds=seconds)
+
+    async def close(self, *, flush: bool = True, seconds: float | None = None) -> None:
+        """Take no more sends; with flush, let those pending have their outcome first, for so many seconds at most."""
         if self._closing:
             await asyncio.wait((self.released,))
             return
         self._closing = True
         try:
             if flush and len(self._pending):
-                await asyncio.wait([send.future for send in self._pending])
-            connection = await self._stop("the producer")
+                await asyncio.wait([send.future for send in self._pending], timeout=seconds)
+            connection = await self._stop("the producer") or self._unclosed_connection
             if connection is not None:
                 await self._close_session(connection)
         finally:
@@ -186,22 +197,19 @@ class Producer(ReconnectingHandler):
     # --- on the connection ----------------------------------------------------------------------------------------
 
     async def _attach(self) -> BrokerConnection:
-        if self._predecessor is not None:
-            await asyncio.wait((self._predecessor.released,))
-            self._predecessor = None
+        await self._opening.wait_for_predecessor()
         if self._unclosed_connection is not None:
             # Same id, same connection: the broker must have let go, or it would take the next open for a duplicate.
             await self._close_session(self._unclosed_connection)
             self._unclosed_connection = None
-        if self._must_exist and self._was_attached:
-            await asyncio.sleep(_REOPEN_DELAY_SECONDS)
+        await self._opening.wait(again=self._was_attached)
         connection = await self._pool.get(await self._context.lookup.find(self.topic), self._purpose)
-        if self._must_exist:
-            await self._existence.check()  # last of all: the less time until the open, the less can happen in it
+        await self._opening.check_topic()  # last of all: the less time until the open, the less can happen in it
         connection.producers[self._id] = self
         self._epoch += 1
         try:
             answer = await connection.request(self._open_command)
+            await self._opening.allowed()
         except PulsarError:
             await self._close_session(connection)
             raise
@@ -262,6 +270,10 @@ class Producer(ReconnectingHandler):
                 self._pending.append(send)
 
     def _detach(self, *, at_once: bool = False) -> None:
+        if self._handing_over:
+            self._connection = None
+            self._fail(ClientClosed("the producer"))
+            return
         connection = self._connection
         super()._detach(at_once=at_once)
         self._barrier = None
@@ -383,8 +395,4 @@ class Producer(ReconnectingHandler):
     def _purge(self) -> None:
         """Forget the sends that were cancelled."""
         self._purging = False
-        for send in self._pending.take_all():
-            if send.is_cancelled:
-                send.fail(SendCancelled())
-            else:
-                self._pending.append(send)
+        self._pending.fail(_IS_CANCELLED, SendCancelled())

@@ -64,6 +64,11 @@ class Send:
         """Whether it is not to be sent any more."""
         return self.cancelled or self.future.cancelled()
 
+    @property
+    def is_unwritten(self) -> bool:
+        """Whether it is not on its way to the broker."""
+        return self.connection is None
+
     def encode(self, producer_name: str, next_sequence_id: int) -> int:
         """Fill in what the metadata leaves open and make the head; the sequence id that is next after this entry's."""
         metadata = self.metadata

@@ -65,8 +65,10 @@ class Appender:
         missing: MissingBatches,
         listener: AppendListener,
         metrics: StorageMetrics,
+        may_send: asyncio.Event | None = None,
     ) -> None:
-        """`producer_name`: of this process's producer for the batches of clients' producers that are not idempotent."""
+        """`producer_name`: of this process's producer for the batches of clients' producers that are not idempotent;
+        `may_send`: while it is not set, nothing is sent again after a reconnect."""
         self._topic = topic
         self._producer_name = producer_name
         self._client = client
@@ -75,11 +77,13 @@ class Appender:
         self._end = end
         self._duplicates = duplicates
         self._listener = listener
-        self._writers = Writers(topic, client)
+        self._may_send = may_send
+        self._writers = Writers(topic, client, may_send)
         self._last = (EARLIEST, 0)  # the position of the last append, and the offset after it
         self._in_flight: set[asyncio.Future[int]] = set()
         self._read_back_at = float("-inf")
         self._producer: Producer | None = None
+        self._leaving: asyncio.Task[None] | None = None
         self._closed = False
         self._unresolved: deque[PendingAppend] = deque()
         self._resolver: asyncio.Task[None] | None = None
@@ -215,22 +219,41 @@ class Appender:
     async def close(self, timeout_seconds: float = 0) -> None:
         """Close all producers; appends in flight fail unless they have their outcome within `timeout_seconds`."""
         self._closed = True
-        if self._in_flight and timeout_seconds:
-            await asyncio.wait(self._in_flight, timeout=timeout_seconds)
+        await self._wait_for_outcomes(timeout_seconds)
         if self._producer is not None:
             await self._producer.close(flush=False)
         await self._writers.close()
+        if self._leaving is not None:
+            await asyncio.wait((self._leaving,))
         for task in (self._resolver, *self._tasks):
             if task is not None:
                 task.cancel()
         while self._unresolved:
             self._fail(self._unresolved.popleft(), ClientClosed("the partition"))
 
+    def hand_over(self, seconds: float) -> Coroutine[Any, Any, None]:
+        """Let another node go on, at once even before the coroutine runs.
+
+        What is on its way to Pulsar has so many seconds for its outcome, all else fails. Each producer is closed as
+        soon as nothing of it is on its way; `close` waits until Pulsar knows of it.
+        """
+        self._closed = True
+        self._writers.hand_over(seconds)
+        if self._producer is not None:
+            self._leaving = asyncio.get_running_loop().create_task(self._producer.hand_over(seconds))
+        return self._wait_for_outcomes(seconds)
+
+    async def _wait_for_outcomes(self, seconds: float) -> None:
+        if self._in_flight and seconds:
+            await asyncio.wait(self._in_flight, timeout=seconds)
+
     def _default_producer(self) -> Producer:
         if self._producer is None:
             if self._closed:  # this one would stay open, and keep others from its name
                 raise ClientClosed("the partition")
-            self._producer = self._client.producer(self._topic, name=self._producer_name, must_exist=True)
+            self._producer = self._client.producer(
+                self._topic, name=self._producer_name, must_exist=True, may_send=self._may_send
+            )
         return self._producer
 
     # --- from a receipt to an offset ------------------------------------------------------------------------------

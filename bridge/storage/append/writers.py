@@ -6,9 +6,9 @@ any broker. Memory holds the last batches only, as in Kafka, for the offsets of 
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from bridge.futures import failed, loop_time, retrieve_exception, wait_shared
 from bridge.pulsar.client import PulsarClient
@@ -101,9 +101,10 @@ class Writer:
 class Writers:
     """The writers of one partition, opened when first used."""
 
-    def __init__(self, topic: str, client: PulsarClient) -> None:
+    def __init__(self, topic: str, client: PulsarClient, may_send: asyncio.Event | None = None) -> None:
         self._topic = topic
         self._client = client
+        self._may_send = may_send
         self._writers: OrderedDict[int, Writer] = OrderedDict()
         self._opening: dict[int, asyncio.Future[Writer]] = {}
         self._producers: dict[int, Producer] = {}  # of those that are being opened
@@ -181,10 +182,12 @@ class Writers:
     def drop(self, producer_id: int, writer: Writer) -> None:
         """Close a writer whose sends fail, or that is idle: for the next batch Pulsar is asked again what is stored."""
         if self._writers.get(producer_id) is writer:
-            del self._writers[producer_id]
-            task = asyncio.get_running_loop().create_task(writer.producer.close(flush=False))
-            self._closing[producer_id] = task
-            task.add_done_callback(lambda _: self._closing.pop(producer_id, None))
+            self._close(producer_id, writer.producer.close(flush=False))
+
+    def _close(self, producer_id: int, closing: Coroutine[Any, Any, None]) -> None:
+        del self._writers[producer_id]
+        task = self._closing[producer_id] = asyncio.get_running_loop().create_task(closing)
+        task.add_done_callback(lambda _: self._closing.pop(producer_id, None))
 
     def sweep(self, now: float) -> None:
         """Close the idle ones, those without connections, and the oldest of too many; `now`: loop time."""
@@ -193,6 +196,14 @@ class Writers:
             unused = not writer.session_ids or writer.used_at < before or len(self._writers) > _MAX_WRITERS
             if unused and not writer.has_pending:
                 self.drop(producer_id, writer)
+
+    def hand_over(self, seconds: float) -> None:
+        """Close all at once but for what is on its way to Pulsar, which has so many seconds for its outcome."""
+        self._closed = True
+        for producer_id, writer in list(self._writers.items()):
+            self._close(producer_id, writer.producer.hand_over(seconds))
+        for opening in self._opening.values():
+            opening.cancel()
 
     async def close(self) -> None:
         """Close all; none is opened afterwards."""
@@ -210,7 +221,9 @@ class Writers:
         closing = self._closing.get(producer_id)
         if closing is not None:  # Pulsar accepts a name once at a time
             await asyncio.wait((closing,))
-        producer = self._client.producer(self._topic, name=f"kafka-producer-{producer_id}", must_exist=True)
+        producer = self._client.producer(
+            self._topic, name=f"kafka-producer-{producer_id}", must_exist=True, may_send=self._may_send
+        )
         self._producers[producer_id] = producer
         try:
             await producer.opened()

@@ -1,14 +1,16 @@
 """The partition logs that are open in this process: opened at their first use, swept, and closed with their topic."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 from bridge import log
 from bridge.errors import KafkaError
-from bridge.futures import loop_time
+from bridge.futures import in_turns, loop_time
 from bridge.kafka.error_codes import ErrorCode
+from bridge.storage.error_mapping import translated
 from bridge.storage.names import Names
 from bridge.storage.partition import PartitionLog
 from bridge.storage.services import Storage
@@ -20,12 +22,18 @@ _log = log.get(__name__)
 class PartitionLogs:
     """Those of all topics; each topic holds its own in `Topic.logs`."""
 
-    def __init__(self, storage: Storage, names: Names, forget: Callable[[Topic], None]) -> None:
-        """`forget` is called with a topic that turns out to be another one, or none, in Pulsar."""
+    def __init__(
+        self, storage: Storage, names: Names, forget: Callable[[Topic], None], leads: Callable[[str, int], bool]
+    ) -> None:
+        """`forget` is called with a topic that turns out to be another one, or none, in Pulsar; `leads` tells whether
+        this node leads a partition."""
         self._storage = storage
         self._names = names
         self._forget = forget
+        self._leads = leads
+        self._handing_over: set[asyncio.Task[None]] = set()
         self._closing: set[asyncio.Task[None]] = set()
+        self._may_proceed = True
 
     def open(self, topic: Topic, partition: int) -> PartitionLog:
         """Open a partition's log; UNKNOWN_TOPIC_OR_PARTITION if the topic has no such partition."""
@@ -35,27 +43,75 @@ class PartitionLogs:
         if not 0 <= partition < topic.partitions:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         name = self._names.partition(topic.name, partition, partitioned=topic.partitioned)
-        opened = topic.logs[partition] = PartitionLog(name, self._storage, partial(self._forget, topic))
+        opened = topic.logs[partition] = PartitionLog(
+            name, self._storage, partial(self._forget, topic), partial(self._leads, topic.name, partition)
+        )
         self._storage.metrics.open_partitions.inc()
         topic.configure(partition, opened)
         return opened
 
     def close(self, topic: Topic, *, flush: bool) -> "list[asyncio.Task[None]]":
         """The tasks that close a topic's logs; `flush`: appends under way have their outcome first."""
-        closing = []
-        for opened in topic.logs.values():
-            self._storage.metrics.open_partitions.dec()
-            task = asyncio.get_running_loop().create_task(opened.close(flush=flush))
-            self._closing.add(task)
-            task.add_done_callback(self._closed)
-            closing.append(task)
+        closing = [self._close(opened.close(flush=flush)) for opened in topic.logs.values()]
         topic.logs.clear()
         return closing
 
+    def hand_over(
+        self, topics: Iterable[Topic], is_lost: Callable[[str, int], bool], *, flush: bool
+    ) -> "asyncio.Task[None]":
+        """Close the logs of partitions that other nodes lead from now on, in turns: there may be thousands."""
+        opened = [(topic, partition, log) for topic in topics for partition, log in topic.logs.items()]
+        task = asyncio.get_running_loop().create_task(self._hand_over(opened, is_lost, flush=flush))
+        self._handing_over.add(task)
+        task.add_done_callback(self._handed_over)
+        return task
+
+    async def _hand_over(
+        self, opened: list[tuple[Topic, int, PartitionLog]], is_lost: Callable[[str, int], bool], *, flush: bool
+    ) -> None:
+        async for topic, partition, log_ in in_turns(opened):
+            if is_lost(topic.name, partition) and topic.logs.get(partition) is log_:
+                del topic.logs[partition]
+                self._close(log_.hand_over(flush=flush))
+
+    async def load(self, topic: Topic, partition: int) -> None:
+        """Wait until a produce to a partition would work at the node that leads it."""
+        name = self._names.partition(topic.name, partition, partitioned=topic.partitioned)
+        producer = self._storage.client.producer(name, must_exist=True)
+        try:
+            with translated():
+                await producer.opened()
+        finally:
+            await producer.close(flush=False)
+
+    def hold(self) -> None:
+        """Send nothing again until `proceed`."""
+        self._may_proceed = False
+        self._storage.may_send.clear()
+
+    def proceed(self) -> None:
+        """Send again what is left when all that is handed over is dropped."""
+        self._may_proceed = True
+        if not self._handing_over:
+            self._storage.may_send.set()
+
+    def _handed_over(self, task: "asyncio.Task[None]") -> None:
+        self._closed(task)
+        self._handing_over.discard(task)
+        if self._may_proceed and not self._handing_over:
+            self._storage.may_send.set()
+
+    def _close(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        self._storage.metrics.open_partitions.dec()
+        task = asyncio.get_running_loop().create_task(work)
+        self._closing.add(task)
+        task.add_done_callback(self._closed)
+        return task
+
     async def wait_closed(self) -> None:
-        """Wait until all that `close` has begun is done."""
-        while self._closing:
-            await asyncio.wait(self._closing)
+        """Wait until all that `close` and `hand_over` have begun is done."""
+        while self._closing or self._handing_over:
+            await asyncio.wait(self._closing | self._handing_over)
 
     async def sweep(self, topics: Iterable[Topic]) -> None:
         """Close the readers and writers that are no longer used."""

@@ -35,6 +35,10 @@ _SWEEP_SECONDS = 10.0
 _MAX_OPENING_PARTITIONS = 16
 
 
+def _leads_all(topic: str, partition: int) -> bool:
+    return True
+
+
 class Topics:
     """All topics of the bridge's namespace."""
 
@@ -51,7 +55,9 @@ class Topics:
         self.partition_limit = PartitionLimit(storage.settings.kafka, self._lookup.count)
         self._opening = FairSemaphore(_MAX_OPENING_PARTITIONS)
         self._sweeper: asyncio.Task[None] | None = None
-        self._logs = PartitionLogs(storage, self._names, self.forget)
+        self._logs = PartitionLogs(storage, self._names, self.forget, lambda *which: self.leads(*which))
+        self.leads: Callable[[str, int], bool] = _leads_all
+        """Whether this node leads a partition, by topic and number. What it does not lead it opens no producer for."""
         self.on_removed: list[Callable[[str], None]] = []
         """Called with the name of each topic that was deleted, or lost a partition."""
         self._stopped = False
@@ -203,7 +209,8 @@ class Topics:
         self._forget(topic.name)
         topic = self._register(topic)
         for partition in range(topic.partitions):
-            self.log(topic, partition).mark_empty()
+            if self.leads(topic.name, partition):
+                self.log(topic, partition).mark_empty()
         return topic
 
     def _register(self, topic: Topic) -> Topic:
@@ -236,7 +243,10 @@ class Topics:
 
         async def one(partition: int) -> None:
             async with self._opening:
-                await self.log(topic, partition).writable()
+                if self.leads(topic.name, partition):
+                    await self.log(topic, partition).writable()
+                else:
+                    await self._logs.load(topic, partition)
 
         await gathered(map(one, range(topic.partitions)))
 
@@ -259,6 +269,26 @@ class Topics:
         """Give a topic more partitions and wait until a produce to each would work."""
         await self.administration.add_partitions(topic, partitions)
         await self.wait_writable(topic)
+
+    # --- leadership ---
+
+    def hand_over(self, is_lost: Callable[[str, int], bool], *, flush: bool) -> "asyncio.Task[None]":
+        """Other nodes lead these partitions (topic, number) from now on: nothing of them stays open or in memory here.
+
+        With `flush`, what is on its way to Pulsar has its outcome first, for two seconds at most; without, this node is
+        cut off, and all that has none fails. What is not on its way is never sent. Names of idempotent producers are
+        free as soon as nothing under them is on its way. The task is done when no such partition takes an append; the
+        rest is closed in the background.
+        """
+        return self._logs.hand_over(list(self._known.values()), is_lost, flush=flush)
+
+    def hold(self) -> None:
+        """Open no producer and send nothing again: this node does not know whether it leads what it led."""
+        self._logs.hold()
+
+    def proceed(self) -> None:
+        """It knows again: what is left after the hand-overs that were begun is sent."""
+        self._logs.proceed()
 
     # --- within ---
 

@@ -1,0 +1,55 @@
+"""Who leads the one partition of a scenario, and when each node hears of it: not all at once, and not all of each."""
+
+from bridge.cluster.effects import Serving
+from bridge.cluster.view import ClusterView, Endpoint, NodeRegistration
+from tests.schedules.world import Bridge, World
+
+
+class Leadership:
+    """Views as nodes get them, one after another, each some moments late."""
+
+    def __init__(self, world: World, *bridges: Bridge) -> None:
+        """The first one leads."""
+        self.world = world
+        self.bridges = bridges
+        self.leader = bridges[0]
+        self._version = 0
+        self._told = dict.fromkeys(bridges, 0)
+        for bridge in bridges:
+            self.tell(bridge)
+
+    def move_to(self, bridge: Bridge, late: float = 0.0) -> None:
+        """Have this node lead from now on; each hears of it within so many seconds, unless of something newer first."""
+        self.leader = bridge
+        self._version += 1
+        for one in self.bridges:
+            delay = self.world.chance.random() * late
+            self.world.loop.call_later(delay, self._tell, one, bridge, self._version)
+
+    def tell(self, bridge: Bridge, *, flush: bool = True) -> None:
+        """Have a node hear of the present leader now."""
+        self._tell(bridge, self.leader, self._version, flush=flush)
+
+    def _tell(self, bridge: Bridge, leader: Bridge, version: int, *, flush: bool = True) -> None:
+        if version < self._told[bridge] or bridge.closed:
+            return
+        self._told[bridge] = version
+        self.world.trace(f"node {self.number(bridge)}", "= node %d leads", self.number(leader))
+        view = self._view(leader, version)
+        bridge.handlers.cluster.update(view, self.number(bridge), Serving.SERVE)
+        bridge.topics.leads = lambda *_: leader is bridge
+        if leader is not bridge:
+            bridge.topics.hand_over(lambda *_: True, flush=flush)
+
+    def number(self, bridge: Bridge) -> int:
+        """A node's id."""
+        return self.bridges.index(bridge)
+
+    def _view(self, leader: Bridge, version: int) -> ClusterView:
+        members = {
+            number: NodeRegistration(f"n{number}", 1, number, (Endpoint("PLAINTEXT", f"n{number}", 9092),), since=1)
+            for number in range(len(self.bridges))
+        }
+        names = {member.name: member.id for member in members.values()}
+        number = self.number(leader)
+        return ClusterView(version + 1, 0, members, names, (number,), (version + 1,), (0,))
