@@ -24,8 +24,7 @@ Rules (the controller's are in `controller`, those of silence in `liveness`, tho
 5. Holding the name proves that an earlier life is gone. A node that finds its earlier life as controller takes over.
 6. One proposal at a time; one that does not come back is made again.
 7. A name that is in use is waited for, as long as Pulsar may take to notice a predecessor's end. A node that finds a
-   later life of its name in the view ends.
-8. A node that an operator has removed is Joining until it is restarted, and never proposes itself.
+   later life of its name in the view ends. One that an operator has removed is Joining, and never proposes itself.
 """
 
 from dataclasses import replace
@@ -71,6 +70,8 @@ class MembershipState(StrEnum):
 
 
 _IN_VIEW: Final = (MembershipState.MEMBER, MembershipState.CONTROLLER)
+_TAKES_PART: Final = (MembershipState.JOINING, *_IN_VIEW)
+_LEAST_WAIT: Final = 0.01  # what is due may have to wait for something else
 
 
 class Membership:
@@ -86,12 +87,12 @@ class Membership:
         self.void_records = 0
         self._succession = Succession(config, now)
         self._effects: list[Effect] = []
-        self._is_log_read = False
+        self._is_log_read = self._has_news = False
         self._name_refused_at: float | None = None
         self._pending: float | None = None
         """When the proposal was made that is under way."""
         self._departure = Departure(config.timing)
-        self._told, self._has_news = Serving.REFUSE, False
+        self._told = Serving.REFUSE
         self._read_from: Position | None = None
 
     @property
@@ -107,10 +108,13 @@ class Membership:
     @property
     def wake_at(self) -> float:
         """When to call `run` next."""
-        controller = self.controller
+        if self.state not in _TAKES_PART:
+            return self.contact.last_run + self.config.timing.wake
         if self._has_news:
             return -inf
-        return min(self.contact.wake_at, controller.wake_at() if controller and self._pending is None else inf)
+        is_idle = self._pending is None and self.contact.is_attached
+        due = self.controller.wake_at() if self.controller and is_idle else inf
+        return max(min(self.contact.wake_at, due), self.contact.last_run + _LEAST_WAIT)
 
     def take_effects(self) -> list[Effect]:
         """What is to be done, in this order."""
@@ -288,9 +292,7 @@ class Membership:
             self._effects.append(Append(Challenge(self.node.sender, now)))
 
     def _tick_read(self, tick: Tick, now: float) -> None:
-        if (
-            not self.log.version
-        ):  # the log's beginning is missing, and there is a controller: its next whole view will do
+        if not self.log.version:  # the log's beginning is missing, and there is a controller: its next whole view
             self._succession.controller_heard(now)
             if tick.whole_at != self._read_from:
                 self._read_from = tick.whole_at
@@ -352,9 +354,8 @@ class Membership:
             return
         if controller.is_tick_due(now):
             controller.tick_sent(now)
-            self._effects.append(
-                Append(Tick(self.node.sender, self.view.version, self.log.whole_at, self.log.folded_to))
-            )
+            tick = Tick(self.node.sender, self.view.version, self.log.whole_at, self.log.folded_to)
+            self._effects.append(Append(tick))
         for name in controller.suspects(self.view, self.node, now):
             self._effects.append(Probe(name))
         self.contact.heartbeats_wanted = controller.is_waiting

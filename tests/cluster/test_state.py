@@ -90,3 +90,29 @@ def test_a_node_without_the_logs_beginning_waits_for_the_whole_view_that_the_con
         ReadLogFrom(Tick(other, 500, Position(7, 3), Position(7, 9)))
     ]
     assert not [one for one in effects if isinstance(one, Append) and isinstance(one.record, WholeView)]
+
+
+def test_nothing_is_waited_for_by_turning() -> None:
+    """A node that starts, is disconnected or reads nothing of its own wakes now and then, not all the time."""
+    lone = Lone()
+    lone.node.name_opened(lone.now)  # and the view log is not read yet
+    assert _wakes(lone) < 50
+    lone = Lone().join()
+    lone.hear("b")
+    lone.node.connection_lost(lone.now)
+    assert _wakes(lone) < 150
+    lone = Lone().join()
+    lone.echoes = False
+    lone.hear("b")
+    assert _wakes(lone) < 150
+
+
+def _wakes(lone: Lone, seconds: float = 1.0) -> int:
+    """How often the timer of a shell runs in so much time."""
+    until, count = lone.now + seconds, 0
+    while lone.now < until:
+        lone.now = max(lone.node.wake_at, lone.now + 0.000_01)
+        lone.node.run(lone.now)
+        lone.take()
+        count += 1
+    return count

@@ -33,12 +33,15 @@ import asyncio
 import heapq
 from collections import deque
 from collections.abc import Callable
+from contextvars import ContextVar
 from enum import Enum
 from functools import partial
 from typing import Any
 
 from tests.schedules.chance import Chance
 
+PROCESS: ContextVar[str] = ContextVar("process")
+"""Which process of a scenario runs this: tasks and timers have it from who has made them."""
 START = 1000.0
 """The clock at the beginning: no machine has been up for 0 seconds."""
 _ROUND_SECONDS = (0.000_001, 0.000_02, 0.000_2)
@@ -105,6 +108,7 @@ class ScheduleLoop(asyncio.BaseEventLoop):
         self._round_seconds = chance.choice(_ROUND_SECONDS)
         self._pauses = chance.choice((0.0, 0.0, 0.0005))
         self.set_task_factory(self._make_task)  # type: ignore[arg-type]
+        self._stopped: dict[str, list[asyncio.Handle]] = {}
 
     @property
     def now(self) -> float:
@@ -119,7 +123,25 @@ class ScheduleLoop(asyncio.BaseEventLoop):
 
     def arrive(self, callback: Callable[..., object], *args: Any) -> None:
         """From outside: the loop is to run this between two rounds, as it does with bytes that have come."""
-        self._arrived.append(asyncio.Handle(callback, args, self))
+        context = getattr(getattr(callback, "__self__", None), "context", None)  # a connection's: of who has made it
+        self._arrived.append(asyncio.Handle(callback, args, self, context))
+
+    # --- processes that are stopped ---------------------------------------------------------------------------------
+
+    def stop_process(self, name: str) -> None:
+        """SIGSTOP: from now on nothing runs that tasks and timers of this process have registered (`PROCESS`)."""
+        self._stopped.setdefault(name, [])
+
+    def continue_process(self, name: str) -> None:
+        """SIGCONT: what was ready meanwhile runs now."""
+        self._ready.extend(self._stopped.pop(name, []))
+
+    def _is_stopped(self, handle: asyncio.Handle) -> bool:
+        held = self._stopped.get(handle._context.get(PROCESS, ""))  # type: ignore[attr-defined]
+        if held is None:
+            return False
+        held.append(handle)
+        return True
 
     # --- what asyncio asks of a loop --------------------------------------------------------------------------------
 
@@ -161,6 +183,8 @@ class ScheduleLoop(asyncio.BaseEventLoop):
                 handle = ready.popleft()
             elif ready:
                 handle = self._pick()
+            if self._stopped and self._is_stopped(handle):
+                continue
             if not handle.cancelled():
                 self.steps += 1
                 handle._run()

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from tests.schedules.chance import Chance
-from tests.schedules.loop import ScheduleLoop
+from tests.schedules.loop import PROCESS, ScheduleLoop
 from tests.schedules.pipe import END, Endpoint
 from tests.schedules.trace import Trace
 from tests.schedules.transport import MemoryTransport
@@ -36,6 +36,8 @@ class Network:
         self.room = chance.choice(_ROOM)
         self.cuts = chance.choice(_CUTS)
         self.open: dict[int, Endpoint] = {}
+        self.cut_off: dict[str, list[asyncio.Future[None]]] = {}
+        """The processes whose network is gone, and who waits there for a connection."""
         self._numbers = 0
         self._listeners: dict[tuple[str, int], Callable[[Endpoint], None] | None] = {}
         loop.create_connection = self.connect  # type: ignore[method-assign, assignment]
@@ -48,6 +50,8 @@ class Network:
         self, factory: Callable[[], asyncio.BufferedProtocol], host: str, port: int, **_: Any
     ) -> tuple[MemoryTransport, asyncio.BufferedProtocol]:
         """What `loop.create_connection` does."""
+        process = PROCESS.get("")
+        await self._joined(process)
         reached: asyncio.Future[Endpoint] = self.loop.create_future()
         self.loop.after(self.chance.delay("connect"), self._reach, (host, port), reached)
         try:
@@ -56,6 +60,7 @@ class Network:
             if reached.done() and not reached.cancelled() and reached.exception() is None:
                 self._hang_up(reached.result())
             raise
+        endpoint.process = process
         connected: asyncio.Future[None] = self.loop.create_future()
         protocol = factory()
         transport = MemoryTransport(self, protocol, endpoint)
@@ -84,6 +89,46 @@ class Network:
             for pipe in (transport.pipe, endpoint.out):
                 pipe.hold()
                 self.loop.after(seconds, pipe.release)
+
+    def of(self, process: str) -> list[Endpoint]:
+        """The connections of a process."""
+        return [endpoint for endpoint in self.open.values() if endpoint.process == process]
+
+    def stop(self, process: str) -> None:
+        """SIGSTOP: it takes nothing in; what it has sent still arrives."""
+        self.loop.stop_process(process)
+        for endpoint in self.of(process):
+            endpoint.out.hold()
+
+    def go_on(self, process: str) -> None:
+        """SIGCONT."""
+        self.loop.continue_process(process)
+        for endpoint in self.of(process):
+            endpoint.out.release()
+
+    def cut(self, process: str) -> None:
+        """Its network is gone: nothing arrives, either way, and connections take forever to be made."""
+        self.cut_off.setdefault(process, [])
+        for endpoint in self.of(process):
+            assert endpoint.transport is not None
+            endpoint.out.hold()
+            endpoint.transport.pipe.hold()
+
+    def join(self, process: str) -> None:
+        """It is back; what was sent arrives."""
+        for waiting in self.cut_off.pop(process, []):
+            _connected(waiting)
+        for endpoint in self.of(process):
+            if endpoint.transport is not None:
+                endpoint.transport.pipe.release()
+            endpoint.out.release()
+
+    async def _joined(self, process: str) -> None:
+        """Wait until this process has a network."""
+        if process in self.cut_off:
+            waiting: asyncio.Future[None] = self.loop.create_future()
+            self.cut_off[process].append(waiting)
+            await waiting
 
     def forget(self, endpoint: Endpoint) -> None:
         """The bridge has no part in this one any more."""

@@ -90,6 +90,8 @@ class Endpoint:
 
     def __init__(self, network: "Network", number: int) -> None:
         self.number = number
+        self.process = ""
+        """Whose connection it is, where a scenario has several processes."""
         self.closed = False
         self.is_reset = False
         self.received: Callable[[bytes], None] = lambda data: None

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextvars import copy_context
 from typing import TYPE_CHECKING
 
 from tests.schedules.pipe import END, Endpoint, Pipe
@@ -15,6 +16,7 @@ class MemoryTransport(asyncio.Transport):
 
     def __init__(self, network: "Network", protocol: asyncio.BufferedProtocol, endpoint: Endpoint) -> None:
         super().__init__({"peername": ("10.0.0.1", 10_000 + endpoint.number), "sockname": ("10.0.0.2", 9092)})
+        self.context = copy_context()
         self._network = network
         self._loop = network.loop
         self._protocol = protocol
