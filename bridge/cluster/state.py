@@ -283,12 +283,11 @@ class Membership:
             self.controller.has_news = True
 
     def _keep_contact(self, now: float) -> None:
-        contact = self.contact
-        if self.state is not MembershipState.STARTING and contact.is_heartbeat_due(now):
-            contact.heartbeat_sent(now)
+        if self.state is not MembershipState.STARTING and self.contact.is_heartbeat_due(now):
+            self.contact.heartbeat_sent(now)
             self._effects.append(SendHeartbeat(Heartbeat(self.node, now)))
-        if contact.is_challenge_due(now):
-            contact.challenge_sent(now)
+        if self.contact.is_challenge_due(now):
+            self.contact.challenge_sent(now)
             self._effects.append(Append(Challenge(self.node.sender, now)))
 
     def _tick_read(self, tick: Tick, now: float) -> None:
