@@ -7,7 +7,7 @@ ARGS ?=
 PROCESSES ?= 2
 
 .DEFAULT_GOAL := setup
-.PHONY: setup pipeline-setup run jars unit test test-clients soak hostile check bench bench-pipeline proto clean
+.PHONY: setup pipeline-setup run jars unit test test-clients test-pulsar soak hostile check bench bench-pipeline proto clean
 
 # Set-up for developing: every tool that `make check` and `make test` need, from the lock files with their hashes.
 # PySpark is among them, for the pipeline's types and tests: a large download, built once.
@@ -37,6 +37,12 @@ jars: $(VENV)/.dev $(VENV)/.pipeline
 # Every client against the bridge and, as the control, a real Apache Kafka; README has the results.
 test-clients: jars
 	$(BIN)/python -X dev -m pytest tests/clients tests/pipeline/test_spark_contract.py --control --matrix README.md $(ARGS)
+
+# What speaks with Pulsar, on another version of it: `make test-pulsar VERSION=4.2.4`. README tells which were tried.
+test-pulsar: $(VENV)/.dev
+	$(BIN)/python -m tests.support.pulsar_versions $(VERSION)
+	$(BIN)/python -m pytest --pulsar-version $(VERSION) -m "pulsar and not soak" tests/apis tests/contract tests/faults \
+		tests/owned_log tests/pulsar tests/storage tests/test_check.py $(ARGS)
 
 # Half an hour: 20 kills under groups; a million records into an archive and out of it, each job killed twice; the tests
 # marked `soak`. An hour more: thousands of simulated clusters (`ARGS=--deselect=tests/cluster` leaves them out).

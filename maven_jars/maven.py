@@ -44,28 +44,27 @@ class MavenFetch:
         self._size = size
 
     def run(
-        self, coordinates: Sequence[str], target: Path, repository: Path | None = None, *, transitive: bool = False
+        self,
+        coordinates: Sequence[str],
+        target: Path,
+        repository: Path | None = None,
+        *,
+        transitive: bool = False,
+        versions_of: str = "",
     ) -> None:
         """Fetch the jars into `target`, by way of the user's Maven repository or a given one.
 
-        `transitive`: with all that they depend on, in the versions that Maven chooses.
+        `transitive`: with all that they depend on, in the versions that Maven chooses, or that the pom `versions_of`
+        manages (`group:artifact:version`). Without it Maven asks for every version that a range allows.
         """
         maven = find_maven(self._product)
         size = f"; about {self._size} for all" if self._size else ""
         self._say(f"fetching {len(coordinates)} jars of {self._product} with Maven (once{size})")
         with tempfile.TemporaryDirectory(prefix="bridge-pom-") as work:
-            Path(work, "pom.xml").write_text(make_pom(coordinates, transitive=transitive), encoding="utf-8")
-            command = [
-                str(maven),
-                "-B",
-                "-f",
-                f"{work}/pom.xml",
-                *_TIMEOUT_OPTIONS,
-                _GOAL,
-                f"-DoutputDirectory={target}",
-            ]
-            if repository is not None:
-                command.append(f"-Dmaven.repo.local={repository}")
+            Path(work, "pom.xml").write_text(
+                make_pom(coordinates, transitive=transitive, versions_of=versions_of), encoding="utf-8"
+            )
+            command = _command(maven, work, target, repository)
             failure: list[str] | None = []
             for attempt in range(1, _ATTEMPTS + 1):
                 # -U: without it Maven remembers that a download failed and does not try again for a day
@@ -95,6 +94,13 @@ class MavenFetch:
         return None if maven.returncode == 0 else list(last_lines) or ["(nothing)"]
 
 
+def _command(maven: Path, work: str, target: Path, repository: Path | None) -> list[str]:
+    command = [str(maven), "-B", "-f", f"{work}/pom.xml", *_TIMEOUT_OPTIONS, _GOAL, f"-DoutputDirectory={target}"]
+    if repository is not None:
+        command.append(f"-Dmaven.repo.local={repository}")
+    return command
+
+
 class _Progress:
     """Counts Maven's downloads and tells them every few seconds."""
 
@@ -117,7 +123,7 @@ class _Progress:
             self._say(f"  {self._files} files, {self._megabytes:.0f} MB")
 
 
-def make_pom(coordinates: Sequence[str], *, transitive: bool = False) -> str:
+def make_pom(coordinates: Sequence[str], *, transitive: bool = False, versions_of: str = "") -> str:
     """A pom that names exactly these jars, and what they depend on only if asked to: version ranges end here."""
     dependencies: list[str] = []
     exclusions = "" if transitive else _NOTHING_ELSE
@@ -126,16 +132,25 @@ def make_pom(coordinates: Sequence[str], *, transitive: bool = False) -> str:
         named = f"<groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version>"
         named += "".join(f"<classifier>{text}</classifier>" for text in classifier)
         dependencies.append(f"<dependency>{named}{exclusions}</dependency>")
-    return _POM.format(dependencies="\n".join(dependencies))
+    management = ""
+    if versions_of:
+        group, artifact, version = map(escape, versions_of.split(":"))
+        management = _MANAGEMENT.format(group=group, artifact=artifact, version=version)
+    return _POM.format(dependencies="\n".join(dependencies), management=management)
 
 
 _NOTHING_ELSE = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
 _POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
 <modelVersion>4.0.0</modelVersion><groupId>pulsar-kafka-bridge</groupId><artifactId>jars</artifactId><version>1</version>
-<dependencies>
+{management}<dependencies>
 {dependencies}
 </dependencies>
 </project>
+"""
+_MANAGEMENT = """<dependencyManagement><dependencies><dependency>
+<groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version>
+<type>pom</type><scope>import</scope>
+</dependency></dependencies></dependencyManagement>
 """
 
 

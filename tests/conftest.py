@@ -15,7 +15,7 @@ from bridge.codec import TWIN, choose
 from bridge.errors import StartupError
 from bridge.standalone.guard import Guard
 from bridge.standalone.jars import ensure_pulsar_jars
-from tests.support import effort, needs, offline, side_by_side
+from tests.support import effort, needs, offline, pulsar_versions, side_by_side
 from tests.support.bridges import BridgeChild, BridgeThread, settings_for
 from tests.support.kafka_broker import KafkaBroker, NewKafka
 from tests.support.pulsar import NewPulsar, PrivatePulsar, PulsarAddress, make_pulsar
@@ -25,11 +25,13 @@ Sections = Mapping[str, Any]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     effort.add_option(parser)
+    pulsar_versions.add_option(parser)
     parser.addoption("--offline", action="store_true", help="refuse the network but loopback, and Java")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     effort.configure(config)
+    pulsar_versions.configure(config, given="BRIDGE_TEST_PULSAR" in os.environ)
     if config.getoption("--offline"):
         offline.enforce()
     if hasattr(config, "workerinput"):  # pytest-xdist's, `-n 2`

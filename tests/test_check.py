@@ -8,12 +8,16 @@ from typing import Any
 import pytest
 
 from bridge.check import PROBE_TOPIC, ensure_fit, index_problem, retention_problem
-from bridge.check.table import Finding, Severity, examine, report
+from bridge.check.findings import Finding, Severity
+from bridge.check.nodes import examine_features, examine_liveness
+from bridge.check.table import examine, report
+from bridge.cluster.topics import ClusterTopics
 from bridge.config import Settings
 from bridge.errors import StartupError
 from bridge.metrics import PulsarMetrics
 from bridge.pulsar import Admin, PulsarClient
 from bridge.pulsar.admin import Retention
+from bridge.pulsar.pb.PulsarApi_pb2 import FeatureFlags
 from tests.support.bridges import settings_for
 from tests.support.pulsar import PrivatePulsar, PulsarAddress
 
@@ -60,7 +64,8 @@ async def test_a_fit_pulsar_is_told_so(pulsar: PulsarAddress, namespace: str) ->
     findings = by_name(await examine(settings))
     expected = (
         "reachable", "logged in", "index exposed", "admin reachable", "namespace", "retention", "inactive topics",
-        "topic policies", "deduplication", "auto creation",
+        "topic policies", "deduplication", "auto creation", "frozen nodes", "cluster topics", "cluster retention",
+        "version",
     )  # fmt: skip
     assert tuple(findings) == expected
     assert {name for name, finding in findings.items() if finding.severity is not Severity.FIT} == {"auto creation"}
@@ -90,7 +95,60 @@ async def test_an_unfit_pulsar_is_told_with_every_remedy(unfit: PrivatePulsar) -
     }
     out = io.StringIO()
     assert await report(settings, out) == 1
-    assert "index exposed    NOT FIT  entries come without their index\n" in out.getvalue()
+    assert "index exposed      NOT FIT  entries come without their index\n" in out.getvalue()
+
+
+async def test_what_many_nodes_need_is_told_before_the_first_start_and_after(
+    pulsar: PulsarAddress, unfit: PrivatePulsar
+) -> None:
+    settings = bare(pulsar)
+    before = by_name(await examine(settings))
+    assert "connectionLivenessCheckTimeoutMillis=2000" in before["frozen nodes"].remedy
+    assert before["cluster topics"].remedy.count("pulsar-admin topics create persistent://") == 2
+    assert before["cluster retention"].detail == "an hour, set at the first start"
+    async with opened(settings) as (admin, _):
+        topics = ClusterTopics(admin, settings.pulsar.full_namespace)
+        await topics.create()
+        created = by_name(await examine(settings))
+        assert created["cluster topics"].detail == "__bridge_cluster and __bridge_heartbeats are there"
+        assert created["cluster retention"].severity is Severity.RISK
+        await topics.limit_retention()
+    assert by_name(await examine(settings))["cluster retention"].severity is Severity.FIT
+    without_policies = by_name(await examine(bare(unfit)))["cluster retention"]
+    assert without_policies.severity is Severity.RISK
+    assert "22 MB a day" in without_policies.detail
+
+
+@pytest.mark.parametrize(
+    ("runtime", "version", "severity", "told"),
+    [
+        ({"connectionLivenessCheckTimeoutMillis": "2000"}, "", Severity.FIT, "free after 2 s"),
+        ({"connectionLivenessCheckTimeoutMillis": "5000"}, "", Severity.FIT, "free after 5 s"),
+        ({"connectionLivenessCheckTimeoutMillis": "30000"}, "", Severity.RISK, "free after 30 s"),
+        ({"connectionLivenessCheckTimeoutMillis": "0"}, "", Severity.RISK, "is off"),
+        ({}, "Pulsar Server4.0.7", Severity.RISK, "keepAliveIntervalSeconds"),
+        (None, "Pulsar Server4.0.7", Severity.UNKNOWN, "may not read"),
+        (None, "Pulsar Server3.0.2", Severity.UNKNOWN, "may not read"),
+        (None, "Pulsar Server3.0.1", Severity.RISK, "keepAliveIntervalSeconds"),
+        (None, "Pulsar Server2.11.2", Severity.RISK, "keepAliveIntervalSeconds"),
+        (None, "Pulsar Server2.10.6", Severity.UNKNOWN, "may not read"),
+        (None, "Pulsar Server2.9.5", Severity.RISK, "keepAliveIntervalSeconds"),
+        (None, "a server that does not tell", Severity.UNKNOWN, "may not read"),
+    ],
+)
+def test_how_long_a_frozen_node_keeps_its_names_is_told(
+    runtime: dict[str, str] | None, version: str, severity: Severity, told: str
+) -> None:
+    finding = examine_liveness(runtime, version)
+    assert finding.severity is severity
+    assert told in finding.detail
+
+
+def test_what_an_older_broker_cannot_do_is_told() -> None:
+    old = examine_features("Pulsar Server3.0.0", FeatureFlags(supports_topic_watchers=True))
+    assert old.severity is Severity.RISK
+    assert old.detail.startswith("3.0.0: asking for a topic may create it (PIP-344)")
+    assert examine_features("a proxy", FeatureFlags()).detail.startswith("a proxy: topics that come and go")
 
 
 async def test_a_start_without_the_index_says_which_settings_are_missing(unfit: PrivatePulsar) -> None:

@@ -13,7 +13,7 @@ from tests.support.sources import ROOT, python_files
 TESTS = Path(__file__).parent
 
 COVERED_BY = {
-    "test_check.py": {"check/facts", "check/fit", "check/remedies", "check/table"},
+    "test_check.py": {"check/facts", "check/findings", "check/fit", "check/nodes", "check/remedies", "check/table"},
     "test_cli.py": {"__main__"},
     "test_config.py": {"config/loading", "config/rules", "config/sections"},
     "test_http.py": {"http1"},

@@ -28,3 +28,13 @@ def keep_topics_command(namespace: str) -> str:
         f"pulsar-admin namespaces set-inactive-topic-policies {namespace} --disable-delete-while-inactive "
         "--max-inactive-duration 1h --delete-mode delete_when_no_subscriptions"
     )
+
+
+def create_topics_command(topics: Sequence[str]) -> str:
+    """For topics that a login may not create."""
+    return "   ".join(f"pulsar-admin topics create {topic}" for topic in topics)
+
+
+def topic_retention_command(topics: Sequence[str]) -> str:
+    """For topics that need their records for an hour only."""
+    return "   ".join(f"pulsar-admin topicPolicies set-retention {topic} --time 60m --size -1" for topic in topics)

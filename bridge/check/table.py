@@ -1,8 +1,6 @@
 """What `bridge check` tells: one finding a line, and what fixes it."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, TextIO
 
 from bridge.check.facts import (
@@ -16,6 +14,8 @@ from bridge.check.facts import (
     retains_data,
     runtime_config,
 )
+from bridge.check.findings import Finding, Severity
+from bridge.check.nodes import examine_cluster_topics, examine_features, examine_liveness
 from bridge.check.remedies import broker_conf, keep_topics_command, retention_command
 from bridge.config import Settings
 from bridge.errors import BridgeError
@@ -27,25 +27,6 @@ from bridge.pulsar.pb import PulsarApi_pb2 as pb
 _SERVICE_URL_REMEDY = "set pulsar.service_url to a broker or proxy that runs"
 _ADMIN_URL_REMEDY = "set pulsar.admin_url to a broker's web address"
 _LOGIN_REMEDY = "set pulsar.token or pulsar.token_file to a valid token"
-
-
-class Severity(StrEnum):
-    """How a finding stands; only UNFIT makes the whole unfit."""
-
-    FIT = "fit"
-    RISK = "risk"
-    UNKNOWN = "unknown"
-    UNFIT = "NOT FIT"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing looked at, and what fixes it."""
-
-    name: str
-    severity: Severity
-    detail: str
-    remedy: str = ""
 
 
 async def report(settings: Settings, out: TextIO) -> int:
@@ -72,7 +53,9 @@ async def examine(settings: Settings) -> list[Finding]:
         findings += await _examine_admin(admin, settings)
         if findings[-1].severity is not Severity.UNFIT:
             findings += await _examine_policies(admin, settings)
+            findings += await _examine_many_nodes(admin, client, settings)
         if connected:
+            findings.append(examine_features(client.server_version, client.features))
             findings.insert(2, await _examine_index(admin, client, settings))
         return findings
     finally:
@@ -138,6 +121,13 @@ async def _examine_policies(admin: Admin, settings: Settings) -> list[Finding]:
         await _guarded("deduplication", _examine_deduplication, admin, namespace),
         _examine_auto_creation(runtime),
     ]
+
+
+async def _examine_many_nodes(admin: Admin, client: PulsarClient, settings: Settings) -> list[Finding]:
+    runtime = await runtime_config(admin)
+    namespace = settings.pulsar.full_namespace
+    topics = await examine_cluster_topics(admin, namespace, runtime)
+    return [examine_liveness(runtime, client.server_version), *topics]
 
 
 async def _guarded(

@@ -18,6 +18,7 @@ from bridge.pulsar.consumer.consumer import Consumer
 from bridge.pulsar.consumer.entry_fetch import EntryFetch, IsHidden
 from bridge.pulsar.consumer.reader import Reader
 from bridge.pulsar.consumer.subscription import SubscriptionOptions
+from bridge.pulsar.pb.PulsarApi_pb2 import FeatureFlags
 from bridge.pulsar.producer.name_probe import is_name_free
 from bridge.pulsar.producer.producer import Producer
 from bridge.pulsar.topic_watch import Callback, TopicWatch
@@ -38,13 +39,18 @@ class PulsarClient:
         self._context = ClientContext(self._pool, self._lookup, settings, metrics, itertools.count(1))
         self._fetch = EntryFetch(self._context)
         self.max_message_size = protocol.DEFAULT_MAX_MESSAGE_SIZE  # the broker's, once started
+        self.server_version = ""  # as the broker says it, "Pulsar Server4.0.7"; once started
+        self.features = FeatureFlags()  # what the broker says it can, once started
         self._handlers: WeakSet[Producer | Reader | Consumer | TopicWatch] = WeakSet()
         self._producers_by_name: dict[tuple[str, str], Producer] = {}  # the last of each topic and name
         self._evictions: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
         """Connect once to the service URL, which proves the address and the login."""
-        self.max_message_size = (await self._pool.service()).max_message_size
+        connection = await self._pool.service()
+        self.max_message_size = connection.max_message_size
+        self.server_version = connection.server_version
+        self.features = connection.features
 
     async def close(self) -> None:
         """Close everything that was made here; pending sends fail."""

@@ -20,7 +20,13 @@ class Shelf(MavenFetch):
         self.fetched: list[list[str]] = []
 
     def run(
-        self, coordinates: Sequence[str], target: Path, repository: Path | None = None, *, transitive: bool = False
+        self,
+        coordinates: Sequence[str],
+        target: Path,
+        repository: Path | None = None,
+        *,
+        transitive: bool = False,
+        versions_of: str = "",
     ) -> None:
         names = [Jar("", line).name for line in coordinates]
         self.fetched.append(names)

@@ -95,6 +95,13 @@ def test_the_pom_pins_each_jar_and_nothing_it_depends_on() -> None:
     assert "<version>2</version><classifier>linux-x86_64</classifier>" in pom
     assert "repositor" not in pom
     assert "exclusion" not in make_pom(["g:a:1"], transitive=True)
+    assert "Management" not in pom
+
+
+def test_a_pom_can_take_the_versions_that_another_manages() -> None:
+    pom = make_pom(["g:a:1"], transitive=True, versions_of="g:parent:1")
+    managed = pom.partition("<dependencyManagement>")[2].partition("</dependencyManagement>")[0]
+    assert "<artifactId>parent</artifactId><version>1</version>\n<type>pom</type><scope>import</scope>" in managed
 
 
 def test_without_maven_one_line_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,10 +9,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from bridge.standalone.guard import Guard
-from bridge.standalone.jars import ensure_pulsar_jars
 from bridge.standalone.ports import any_free
 from bridge.standalone.process import PulsarPlan, PulsarProcess
 from bridge.standalone.tools import find_java
+from tests.support import pulsar_versions
 
 
 @dataclass
@@ -76,8 +76,9 @@ NewPulsar = Callable[..., PrivatePulsar]
 
 def make_pulsar(directory: Path, guard: Guard, settings: Mapping[str, str] | None = None) -> PrivatePulsar:
     """One on free ports, not yet started; `settings` go over ours in its configuration."""
-    jars = ensure_pulsar_jars(print)
+    jars = pulsar_versions.chosen_jars()
+    wanted = {**pulsar_versions.chosen_settings(), **(settings or {})}
     port = any_free()
     # half of what a user's gets: several run beside each other in a test session, most of them not for long
-    plan = PulsarPlan(directory, port, any_free({port}), 512, 512, settings or {}, ("-XX:TieredStopAtLevel=1",))
+    plan = PulsarPlan(directory, port, any_free({port}), 512, 512, wanted, ("-XX:TieredStopAtLevel=1",))
     return PrivatePulsar(PulsarProcess(plan, find_java(), jars, guard))

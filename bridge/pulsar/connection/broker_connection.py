@@ -77,6 +77,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self.address = address
         self.max_message_size = protocol.DEFAULT_MAX_MESSAGE_SIZE
         self.features = pb.FeatureFlags()
+        self.server_version = ""
         self.closed = False
         self.producers: dict[int, ProducerHandler[BrokerConnection]] = {}
         self.consumers: dict[int, ConsumerHandler[BrokerConnection]] = {}
@@ -277,6 +278,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         if connected.max_message_size > 0:
             self.max_message_size = self._buffer.max_message_size = connected.max_message_size
         self.features = connected.feature_flags
+        self.server_version = connected.server_version
         self._log.info("= pulsar connected", extra={"server": connected.server_version})
         self._keepalive = self._loop.call_later(self._settings.keepalive_seconds, self._keep_alive)
         self._connected.set_result(None)

@@ -1,0 +1,23 @@
+"""One line of what `bridge check` tells."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Severity(StrEnum):
+    """How a finding stands; only UNFIT makes the whole unfit."""
+
+    FIT = "fit"
+    RISK = "risk"
+    UNKNOWN = "unknown"
+    UNFIT = "NOT FIT"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing looked at, and what fixes it."""
+
+    name: str
+    severity: Severity
+    detail: str
+    remedy: str = ""
