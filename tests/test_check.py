@@ -106,9 +106,9 @@ async def test_what_many_nodes_need_is_told_before_the_first_start_and_after(
     assert "connectionLivenessCheckTimeoutMillis=2000" in before["frozen nodes"].remedy
     assert before["cluster topics"].remedy.count("pulsar-admin topics create persistent://") == 2
     assert before["cluster retention"].detail == "an hour, set at the first start"
-    async with opened(settings) as (admin, _):
+    async with opened(settings) as (admin, client):
         topics = ClusterTopics(admin, settings.pulsar.full_namespace)
-        await topics.create()
+        await topics.create(client)
         created = by_name(await examine(settings))
         assert created["cluster topics"].detail == "__bridge_cluster and __bridge_heartbeats are there"
         assert created["cluster retention"].severity is Severity.RISK
