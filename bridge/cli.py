@@ -5,17 +5,14 @@ What a command needs is imported when it runs: `bridge run` must not need the de
 """
 
 import argparse
-import asyncio
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
 
 from bridge import __version__, log
 from bridge.config import Address, load
 from bridge.errors import BridgeError, SettingsError
-
-Result = TypeVar("Result")
+from bridge.event_loop import process_count, run_async
 
 FAILED = 1
 WRONG_SETTINGS = 2
@@ -38,6 +35,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     settings = load(options.config)
+    if process_count(settings.kafka.workers) > 1:
+        log.configure(settings.log, fields={"worker": "supervisor"})
+        from bridge.workers.supervisor import supervise
+
+        return supervise(settings)
     log.configure(settings.log)
     from bridge.allocator import keep_freed_memory, pause_collection
     from bridge.listening import listen
@@ -47,7 +49,7 @@ def _run(options: argparse.Namespace) -> int:
     sockets = listen(Address.parse(settings.kafka.listen))
     from bridge.server import run
 
-    _run_async(run(settings, sockets))
+    run_async(run(settings, sockets))
     return 0
 
 
@@ -56,7 +58,7 @@ def _check(options: argparse.Namespace) -> int:
     log.configure(settings.log)
     from bridge.check.table import report
 
-    return _run_async(report(settings, sys.stdout))
+    return run_async(report(settings, sys.stdout))
 
 
 def _nodes(options: argparse.Namespace) -> int:
@@ -68,8 +70,8 @@ def _nodes(options: argparse.Namespace) -> int:
     for what in Order:
         name = getattr(options, what)
         if name is not None:
-            return _run_async(order(settings, what, name, sys.stdout))
-    return _run_async(show(settings, sys.stdout))
+            return run_async(order(settings, what, name, sys.stdout))
+    return run_async(show(settings, sys.stdout))
 
 
 def _standalone(options: argparse.Namespace) -> int:
@@ -88,16 +90,6 @@ def _standalone(options: argparse.Namespace) -> int:
             verify_jars=options.verify,
         )
     )
-
-
-def _run_async(main: Coroutine[Any, Any, Result]) -> Result:
-    """On uvloop where it is installed, for its 0 to 15 % less work a request."""
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.run(main)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(main)
 
 
 def _complain(error: BridgeError, code: int) -> int:

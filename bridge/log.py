@@ -9,6 +9,7 @@ import logging
 import sys
 from collections.abc import Mapping, MutableMapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, TextIO
 
 from bridge.config import LogSettings
@@ -41,9 +42,11 @@ def get(name: str) -> Log:
     return Log(logging.getLogger(name))
 
 
-def configure(settings: LogSettings, stream: TextIO | None = None) -> None:
-    """Send every event, also of the libraries, to the stream (standard error unless told)."""
+def configure(settings: LogSettings, stream: TextIO | None = None, fields: Fields | None = None) -> None:
+    """Send every event, also of the libraries, to the stream (standard error unless told), with these fields."""
     handler = logging.StreamHandler(stream or sys.stderr)
+    if fields:
+        handler.addFilter(partial(_add_fields, fields))
     handler.setFormatter(JsonFormatter() if settings.format == "json" else TextFormatter())
     root = logging.getLogger()
     for old in root.handlers[:]:
@@ -51,6 +54,11 @@ def configure(settings: LogSettings, stream: TextIO | None = None) -> None:
     root.addHandler(handler)
     root.setLevel(settings.level.upper())
     logging.captureWarnings(True)
+
+
+def _add_fields(fields: Fields, record: logging.LogRecord) -> bool:
+    record.fields = {**fields, **_fields(record)}
+    return True
 
 
 class TextFormatter(logging.Formatter):

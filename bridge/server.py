@@ -6,7 +6,7 @@ import secrets
 import signal
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from bridge import __version__, apis, check, codec, log
@@ -51,10 +51,13 @@ _SWITCH_SECONDS = 0.001  # a fifth of what is usual: the event loop waits so lon
 class Server:
     """One bridge node, embeddable: `start`, then `stop`."""
 
-    def __init__(self, settings: Settings, sockets: Sequence[socket.socket] = ()) -> None:
-        """`sockets`: those of the Kafka port, where they listen already."""
+    def __init__(
+        self, settings: Settings, sockets: Sequence[socket.socket] = (), shared: Sequence[socket.socket] = ()
+    ) -> None:
+        """`sockets`: those of the Kafka port, where they listen already. `shared`: those that others accept on, too."""
         self.settings = settings
         self._sockets = list(sockets)
+        self._shared = list(shared)
         self.metrics = Metrics(codec.TWIN)
         self.client = PulsarClient(settings.pulsar, self.metrics.pulsar)
         self.admin = Admin(settings.pulsar)
@@ -99,6 +102,7 @@ class Server:
         self._member: ClusterMember | None = None
         self._listener: Listener | None = None
         self._acceptors: list[Acceptor] = []
+        self._shared_acceptors: list[Acceptor] = []
         self._index_reason: str | None = None
         self._index_checked_at = float("-inf")
 
@@ -153,6 +157,7 @@ class Server:
         self._listener = self._make_listener(cluster, self._groups, self._offsets)
         await self._http.start()
         self._acceptors = [Acceptor(sock, self._listener) for sock in self._sockets]
+        self._shared_acceptors = [Acceptor(sock, self._listener) for sock in self._shared]
         _log.info(
             "= ready",
             extra={"version": __version__, "kafka": Address(host, self.kafka_port), "advertised": advertised},
@@ -198,6 +203,8 @@ class Server:
     async def stop(self, drain_seconds: float = DRAIN_SECONDS) -> None:
         """Accept no more clients, answer what is received, release everything."""
         self._http.draining = True
+        for one in self._shared_acceptors or self._shared:  # from now on the others' clients alone
+            one.close()
         if self._member is not None:
             await self._member.leave()
         for one in self._acceptors or self._sockets:
@@ -261,13 +268,18 @@ class Server:
         return await check.retention_problem(self.admin, self.settings)
 
 
-async def run(settings: Settings, sockets: Sequence[socket.socket] = ()) -> None:
-    """Serve until SIGTERM or SIGINT, then drain."""
+async def run(
+    settings: Settings,
+    sockets: Sequence[socket.socket] = (),
+    shared: Sequence[socket.socket] = (),
+    ready: Callable[[Server], None] | None = None,
+) -> None:
+    """Serve until SIGTERM or SIGINT, then drain; `ready` is called once it serves."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for signal_number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signal_number, stop.set)
-    server = Server(settings, sockets)
+    server = Server(settings, sockets, shared)
     starting = asyncio.ensure_future(server.start())
     stopping = asyncio.ensure_future(stop.wait())
     try:
@@ -276,6 +288,8 @@ async def run(settings: Settings, sockets: Sequence[socket.socket] = ()) -> None
             await starting
             freeze_startup_objects()
             sys.setswitchinterval(_SWITCH_SECONDS)
+            if ready is not None:
+                ready(server)
             await asyncio.wait((stopping, server.ended), return_when=asyncio.FIRST_COMPLETED)
             if server.ended.done():
                 raise server.ended.result()

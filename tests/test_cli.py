@@ -1,5 +1,6 @@
 """The command line: exit codes and what is said."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 
 from bridge import __version__
 from bridge.codec import TWIN
+from bridge.event_loop import process_count
 
 
 def bridge(*arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -27,6 +29,11 @@ def test_a_codec_that_cannot_be_is_told(monkeypatch: pytest.MonkeyPatch) -> None
         done = bridge(command)
         assert done.returncode == 2
         assert done.stderr == "bridge: BRIDGE_CODEC=quick is none of auto, native and python\n"
+
+
+def test_zero_workers_are_one_for_each_core_but_one() -> None:
+    assert process_count(0) == max(len(os.sched_getaffinity(0)) - 1, 1)
+    assert [process_count(asked) for asked in (1, 5)] == [1, 5]
 
 
 @pytest.mark.parametrize(
@@ -51,9 +58,9 @@ def test_wrong_settings_are_told_in_one_line(command: str, tmp_path: Path) -> No
     done = bridge(command, "--config", str(config))
     assert done.returncode == 2
     assert done.stderr == (
-        f"bridge: {config}: unknown setting kafka.port; known are listen, advertised, node_id, rack, "
-        "max_request_bytes, max_connections, max_connections_per_ip, idle_seconds, max_in_flight_requests, "
-        "auto_create_topics, default_partitions, max_partitions_per_topic, max_partitions, "
+        f"bridge: {config}: unknown setting kafka.port; known are listen, advertised, node_id, rack, workers, "
+        "worker_port, max_request_bytes, max_connections, max_connections_per_ip, idle_seconds, "
+        "max_in_flight_requests, auto_create_topics, default_partitions, max_partitions_per_topic, max_partitions, "
         "max_fetch_bytes, memory_budget_bytes\n"
     )
 

@@ -48,6 +48,15 @@ def test_fields_follow_the_event(text: io.StringIO) -> None:
     assert rest == 'INFO bridge.x < request conn=7 api=Fetch topic="a b" empty="" none=""\n'
 
 
+def test_fields_of_the_process_are_on_every_line(root: None) -> None:
+    stream = io.StringIO()
+    log.configure(LogSettings(format="json"), stream, {"worker": 1})
+    log.get("bridge.x").info("= one", extra={"conn": 7})
+    logging.getLogger("asyncio").error("a library's")
+    first, second = map(json.loads, stream.getvalue().splitlines())
+    assert (first["worker"], first["conn"], second["worker"]) == (1, 7, 1)
+
+
 def test_any_field_name_will_do(text: io.StringIO) -> None:
     log.get("x").info("= up", extra={"name": "n", "message": "m", "args": "a", "level": "l"})
     assert text.getvalue().endswith(" = up name=n message=m args=a level=l\n")

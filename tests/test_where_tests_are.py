@@ -14,12 +14,15 @@ TESTS = Path(__file__).parent
 
 COVERED_BY = {
     "test_check.py": {"check/facts", "check/findings", "check/fit", "check/nodes", "check/remedies", "check/table"},
-    "test_cli.py": {"__main__"},
+    "test_cli.py": {"__main__", "event_loop"},
     "test_config.py": {"config/loading", "config/rules", "config/sections"},
     "test_http.py": {"http1"},
     "test_nodes.py": {"cluster/description"},
     "test_metrics.py": {"exposition", "groups/lag"},
     "test_startup.py": {"server"},
+    "workers/test_supervisor.py": {
+        "workers/http_get", "workers/overview", "workers/worker", "workers/worker_process",
+    },
     "test_api.py": {"errors"},
     "cluster/test_member.py": {"cluster/kept_producer", "cluster/topic_readers", "cluster/topics"},
     "cluster/test_record_format.py": {"cluster/record_fields", "cluster/records"},

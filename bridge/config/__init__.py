@@ -1,6 +1,6 @@
 """The settings: what each may be, read from a TOML file with the environment over it, refused by name when wrong."""
 
-from bridge.config.loading import ENV_PREFIX, OTHER_VARIABLES, load
+from bridge.config.loading import ENV_PREFIX, OTHER_VARIABLES, load, load_text
 from bridge.config.rules import Address, admin_urls
 from bridge.config.sections import (
     ClusterSettings,
@@ -29,4 +29,5 @@ __all__ = [
     "StorageSettings",
     "admin_urls",
     "load",
+    "load_text",
 ]

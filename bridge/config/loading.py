@@ -33,6 +33,11 @@ def load(path: Path | None = None, environ: Mapping[str, str] | None = None) -> 
     return settings
 
 
+def load_text(text: str) -> Settings:
+    """The settings that `Settings.to_toml` wrote, whatever the environment says."""
+    return Settings().with_values(**tomllib.loads(text))
+
+
 def _merge(*layers: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     merged: dict[str, dict[str, Any]] = {}
     for layer in layers:

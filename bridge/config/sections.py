@@ -34,6 +34,8 @@ class KafkaSettings:
     advertised: str = address("", optional=True)
     node_id: int = integer(-1, -1, INT32_MAX)
     rack: str = ""
+    workers: int = integer(1, 0, 1024)
+    worker_port: int = integer(9093, 0, 65_535)
     max_request_bytes: int = integer(104_857_600, 1024, INT32_MAX)
     max_connections: int = integer(10_000, 1)
     max_connections_per_ip: int = integer(5000, 1)

@@ -1,0 +1,56 @@
+"""What a supervisor and its worker tell each other over the socket that both hold: settings down, ports up.
+
+The socket ends when the process at the other end does, however it ends: a worker whose supervisor was killed stops, and
+a supervisor whose worker was killed starts another. Settings hold the login, so they are never in a file or argument.
+"""
+
+import json
+import socket
+from typing import NamedTuple
+
+_LENGTH_BYTES = 4
+
+
+class Order(NamedTuple):
+    """What a worker is started with: its number, its settings as TOML, and the descriptors of the shared sockets."""
+
+    worker: int
+    settings: str
+    shared: list[int]
+
+
+class Ready(NamedTuple):
+    """What a worker says when it serves: its ports."""
+
+    kafka: int
+    http: int
+
+
+def encode(message: Order | Ready) -> bytes:
+    """With its length before it."""
+    text = json.dumps(message._asdict()).encode()
+    return len(text).to_bytes(_LENGTH_BYTES, "big") + text
+
+
+def receive_order(control: socket.socket) -> Order:
+    """Wait for it; EOFError when the supervisor is gone."""
+    size = int.from_bytes(_exactly(control, _LENGTH_BYTES), "big")
+    return Order(**json.loads(_exactly(control, size)))
+
+
+def decode_ready(received: bytes) -> Ready | None:
+    """The message, once all of it has come."""
+    size = int.from_bytes(received[:_LENGTH_BYTES], "big")
+    if len(received) < _LENGTH_BYTES or len(received) < _LENGTH_BYTES + size:
+        return None
+    return Ready(**json.loads(received[_LENGTH_BYTES : _LENGTH_BYTES + size]))
+
+
+def _exactly(control: socket.socket, size: int) -> bytes:
+    received = b""
+    while len(received) < size:
+        part = control.recv(size - len(received))
+        if not part:
+            raise EOFError("the supervisor is gone")
+        received += part
+    return received

@@ -1,0 +1,106 @@
+"""What one HTTP port shows of all workers: their metrics, which are ready, the cluster as one of them sees it."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from functools import partial
+
+from bridge.errors import BridgeError
+from bridge.http import Check
+from bridge.metrics import Counter, Metrics
+from bridge.workers.http_get import Answer, get
+from bridge.workers.merged_exposition import merge
+from bridge.workers.worker_process import WorkerProcess
+
+SCRAPE_SECONDS = 3.0
+READY_SECONDS = 4.5  # less than a readiness check may take
+_OPEN_METRICS = "application/openmetrics-text"
+_TEXT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_OPEN_METRICS_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+
+
+class Overview:
+    """Asks the workers when it is asked."""
+
+    def __init__(self, workers: Sequence[WorkerProcess], metrics: Metrics) -> None:
+        self._workers = workers
+        self._metrics = metrics
+        self._left_out = {worker.index: Counter() for worker in workers}
+
+    def checks(self) -> dict[str, Check]:
+        """Readiness: one check a worker."""
+        return {f"worker {worker.index}": partial(self._problem, worker) for worker in self._workers}
+
+    async def metrics(self, open_metrics: bool) -> tuple[bytes, str]:
+        """Those of all workers that answer in time; the others are counted."""
+        accept = _OPEN_METRICS if open_metrics else "text/plain"
+        found = await asyncio.gather(*(self._scrape(worker, accept) for worker in self._workers))
+        texts = {
+            str(worker.index): answer.body
+            for worker, answer in zip(self._workers, found, strict=True)
+            if answer is not None
+        }
+        # in a thread: thousands of lines of each worker
+        text = await asyncio.to_thread(merge, texts, self._own(open_metrics))
+        return text, _OPEN_METRICS_TYPE if open_metrics else _TEXT_TYPE
+
+    async def cluster(self) -> object:
+        """The view, as the first worker that answers has it."""
+        for worker in self._workers:
+            answer = await self._ask(worker, "/cluster", SCRAPE_SECONDS)
+            if answer is not None and answer.status == 200:
+                return json.loads(answer.body)
+        raise BridgeError("no worker answers")
+
+    async def _problem(self, worker: WorkerProcess) -> str | None:
+        answer = await self._ask(worker, "/readyz", READY_SECONDS)
+        if answer is None:
+            return worker.state if worker.ready is None else "it does not answer"
+        if answer.status == 200:
+            return None
+        checks = json.loads(answer.body).get("checks", {})
+        return "; ".join(f"{name}: {reason}" for name, reason in checks.items() if reason != "ok")
+
+    async def _scrape(self, worker: WorkerProcess, accept: str) -> Answer | None:
+        answer = await self._ask(worker, "/metrics", SCRAPE_SECONDS, accept)
+        if answer is None or answer.status != 200:
+            self._left_out[worker.index].inc()
+            return None
+        return answer
+
+    async def _ask(self, worker: WorkerProcess, path: str, seconds: float, accept: str = "*/*") -> Answer | None:
+        if worker.ready is None:
+            return None
+        try:
+            return await get(worker.ready.http, path, seconds, accept)
+        except OSError:
+            return None
+
+    def _own(self, open_metrics: bool) -> bytes:
+        up = {worker.index: int(worker.ready is not None) for worker in self._workers}
+        restarts = {worker.index: worker.restarts.count for worker in self._workers}
+        left_out = {index: counter.value for index, counter in self._left_out.items()}
+        lines = [
+            *_family("bridge_worker_up", "gauge", "Whether the worker serves.", up, open_metrics),
+            *_family("bridge_worker_restarts", "counter", "Starts after its deaths.", restarts, open_metrics),
+            *_family(
+                "bridge_worker_scrapes_failed", "counter", "Scrapes that it is left out of.", left_out, open_metrics
+            ),
+            *_header("bridge_http_rejected", "counter", "Connections refused on this side.", open_metrics),
+            f'bridge_http_rejected_total{{worker="supervisor"}} {self._metrics.http_rejected.value}',
+        ]
+        return "\n".join([*lines, ""]).encode()
+
+
+def _header(name: str, kind: str, text: str, open_metrics: bool) -> list[str]:
+    """OpenMetrics names a family of counters without `_total`."""
+    shown = name if open_metrics or kind != "counter" else f"{name}_total"
+    return [f"# HELP {shown} {text}", f"# TYPE {shown} {kind}"]
+
+
+def _family(name: str, kind: str, text: str, values: dict[int, int], open_metrics: bool) -> list[str]:
+    sample = f"{name}_total" if kind == "counter" else name
+    return [
+        *_header(name, kind, text, open_metrics),
+        *(f'{sample}{{worker="{index}"}} {value}' for index, value in values.items()),
+    ]

@@ -1,0 +1,199 @@
+"""A supervisor with real processes for workers, which need no Pulsar."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from bridge.config import Settings
+from bridge.errors import SettingsError, StartupError
+from bridge.workers.http_get import get
+from bridge.workers.supervisor import Supervisor, supervise
+from tests.support.waiting import until
+from tests.workers.stubs import COMMAND, stub_settings
+
+SECONDS = 30.0
+
+
+@asynccontextmanager
+async def supervising(settings: Settings | None = None) -> AsyncIterator[Supervisor]:
+    supervisor = Supervisor(settings or stub_settings(2), COMMAND)
+    async with asyncio.timeout(2 * SECONDS):
+        try:
+            await supervisor.start()
+            yield supervisor
+        finally:
+            await supervisor.stop()
+
+
+async def page(supervisor: Supervisor, path: str) -> tuple[int, str]:
+    answer = await get(supervisor.http_port, path, SECONDS)
+    return answer.status, answer.body.decode()
+
+
+async def greeting(port: int) -> str:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        return (await reader.read()).decode()
+    finally:
+        writer.close()
+
+
+async def ready_again(supervisor: Supervisor, index: int, pid: int | None) -> None:
+    worker = supervisor.workers[index]
+    await until(lambda: worker.ready is not None and worker.pid != pid, SECONDS)
+
+
+def process_number(supervisor: Supervisor, index: int) -> int:
+    pid = supervisor.workers[index].pid
+    assert pid is not None
+    return pid
+
+
+def kill(supervisor: Supervisor, index: int, number: signal.Signals = signal.SIGKILL) -> int:
+    pid = process_number(supervisor, index)
+    os.kill(pid, number)
+    return pid
+
+
+async def test_each_worker_answers_on_its_own_port_and_one_of_them_on_the_shared_one() -> None:
+    async with supervising() as supervisor:
+        for worker in supervisor.workers:
+            assert worker.ready is not None
+            assert await greeting(worker.ready.kafka) == str(worker.index)
+        assert await greeting(supervisor.kafka_port) in ("0", "1")
+
+
+async def test_a_worker_that_dies_is_started_again_with_its_port() -> None:
+    async with supervising() as supervisor:
+        before = [worker.ready and worker.ready.kafka for worker in supervisor.workers]
+        pid = kill(supervisor, 0)
+        await ready_again(supervisor, 0, pid)
+        assert [worker.ready and worker.ready.kafka for worker in supervisor.workers] == before
+        assert [worker.restarts.count for worker in supervisor.workers] == [1, 0]
+
+
+async def test_the_shared_port_serves_while_a_worker_hangs_or_is_gone() -> None:
+    async with supervising() as supervisor:
+        pid = kill(supervisor, 0, signal.SIGSTOP)
+        await until(lambda: state(pid) == "T", SECONDS)
+        assert [await greeting(supervisor.kafka_port) for _ in range(20)] == ["1"] * 20
+        os.kill(pid, signal.SIGCONT)
+        kill(supervisor, 0)
+        assert {await greeting(supervisor.kafka_port) for _ in range(20)} <= {"0", "1"}
+
+
+async def test_clients_of_the_shared_port_wait_while_there_is_no_worker() -> None:
+    async with supervising() as supervisor:
+        kill(supervisor, 0)
+        kill(supervisor, 1)
+        assert await greeting(supervisor.kafka_port) in ("0", "1")
+
+
+async def test_a_worker_that_hangs_is_killed_and_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bridge.workers.worker_process.PROBE_EVERY_SECONDS", 0.05)
+    monkeypatch.setattr("bridge.workers.worker_process.PROBE_SECONDS", 0.5)
+    async with supervising() as supervisor:
+        pid = kill(supervisor, 1, signal.SIGSTOP)
+        await ready_again(supervisor, 1, pid)
+        assert supervisor.workers[1].restarts.count >= 1
+
+
+async def test_metrics_of_all_workers_come_with_their_label() -> None:
+    async with supervising() as supervisor:
+        status, text = await page(supervisor, "/metrics")
+        assert status == 200
+        lines = text.splitlines()
+        for line in (
+            'bridge_kafka_connections{worker="0"} 1.0',
+            'bridge_kafka_connections{worker="1"} 2.0',
+            'bridge_worker_up{worker="1"} 1',
+            'bridge_worker_restarts_total{worker="0"} 0',
+            "# TYPE bridge_kafka_connections gauge",
+        ):
+            assert lines.count(line) == 1, line
+
+
+async def test_a_worker_that_does_not_answer_a_scrape_is_left_out_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bridge.workers.overview.SCRAPE_SECONDS", 1.0)
+    async with supervising() as supervisor:
+        pid = kill(supervisor, 0, signal.SIGSTOP)
+        _, text = await page(supervisor, "/metrics")
+        os.kill(pid, signal.SIGCONT)
+        assert 'bridge_kafka_connections{worker="0"}' not in text
+        assert 'bridge_kafka_connections{worker="1"} 2.0' in text
+        assert 'bridge_worker_scrapes_failed_total{worker="0"} 1' in text
+
+
+async def test_ready_says_which_worker_is_not_and_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STUB_NOT_READY_1", "it is away")
+    async with supervising() as supervisor:
+        status, text = await page(supervisor, "/readyz")
+        assert status == 503
+        assert json.loads(text)["checks"] == {"worker 0": "ok", "worker 1": "pulsar: it is away"}
+        assert (await page(supervisor, "/healthz"))[0] == 200
+
+
+async def test_ready_when_all_workers_are_and_the_cluster_is_passed_through() -> None:
+    async with supervising() as supervisor:
+        assert (await page(supervisor, "/readyz"))[0] == 200
+        assert json.loads((await page(supervisor, "/cluster"))[1]) == {"seen by": 0}
+
+
+async def test_a_worker_that_cannot_start_at_first_ends_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STUB_FAILS_1", "")
+    with pytest.raises(StartupError, match="worker 1 exited with 3 while starting; its log says why"):
+        async with supervising():
+            pass
+
+
+async def test_a_worker_that_cannot_start_later_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with supervising() as supervisor:
+        monkeypatch.setenv("STUB_FAILS_1", "")
+        pid = kill(supervisor, 1)
+        await until(lambda: supervisor.workers[1].restarts.count >= 2, SECONDS)
+        assert "exited with 3; it is started again after" in (await page(supervisor, "/readyz"))[1]
+        monkeypatch.delenv("STUB_FAILS_1")
+        await ready_again(supervisor, 1, pid)
+
+
+async def test_stopping_leaves_no_process() -> None:
+    async with supervising() as supervisor:
+        numbers = [process_number(supervisor, index) for index in (0, 1)]
+    for number in numbers:
+        with pytest.raises(ProcessLookupError):
+            os.kill(number, 0)
+
+
+async def test_a_killed_supervisor_leaves_no_process() -> None:
+    command = [sys.executable, "-m", "tests.workers.supervise_stubs"]
+    child = await asyncio.to_thread(partial(subprocess.Popen, command, stdout=subprocess.PIPE))
+    assert child.stdout is not None
+    with child, child.stdout:
+        numbers = [int(number) for number in (await asyncio.to_thread(child.stdout.readline)).split()]
+        assert len(numbers) == 2
+        child.kill()
+    await until(lambda: {state(number) for number in numbers} <= {"", "Z"}, SECONDS)
+
+
+def state(number: int) -> str:
+    """Of a process, as proc(5) has it; Z: it has ended, and its parent has not asked how."""
+    try:
+        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return ""
+
+
+def test_several_workers_are_refused_as_long_as_they_would_fight_for_groups() -> None:
+    with pytest.raises(SettingsError, match=r"kafka.workers = 2: several processes cannot share"):
+        supervise(stub_settings(2))
