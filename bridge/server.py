@@ -148,6 +148,8 @@ class Server:
         advertised = Address.parse(settings.kafka.advertised or str(Address(host, self.kafka_port)))
         self._member = self._make_member(cluster, advertised)
         await self._member.start()
+        # until slots are assigned by the view: whatever holds one is this node's predecessor
+        self.store.assign(range(self.store.slots), orphaned=range(self.store.slots))
         self._groups.start()
         await self._offsets.start()
         await self._lag.start()

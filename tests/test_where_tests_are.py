@@ -43,7 +43,10 @@ COVERED_BY = {
     "groups/store/test_store_contract.py": {"groups/store/saving", "groups/store/stored_groups"},
     "kafka/test_message.py": {"kafka/primitives", "kafka/reading", "kafka/schema", "kafka/writing"},
     "kafka/test_own_codecs.py": {"kafka/fetch_wire", "kafka/produce_wire"},
-    "owned_log/test_contract.py": {"owned_log/dependencies", "owned_log/errors", "owned_log/owned_log"},
+    "owned_log/test_contract.py": {
+        "owned_log/dependencies", "owned_log/errors", "owned_log/eviction", "owned_log/holding", "owned_log/owned_log",
+        "owned_log/slot_reader",
+    },
     "pulsar/admin/test_admin.py": {"pulsar/admin/rest"},
     "pulsar/connection/test_broker_connection.py": {
         "pulsar/connection/connection_handler", "pulsar/connection/context", "pulsar/connection/frame_writer",

@@ -117,7 +117,8 @@ class GroupCoordinator:
     async def classic_group(self, group_id: str) -> ClassicGroup | None:
         """The group, to be looked at only; None for one of the consumer protocol as well."""
         self._check_active()
-        loaded = await self._find_classic(group_id)
+        await self._store.confirm(group_id)
+        loaded = await self._find_classic(group_id, confirmed=False)
         return None if loaded is None else loaded.group
 
     async def classic_groups(self) -> list[ClassicGroup]:
@@ -125,23 +126,24 @@ class GroupCoordinator:
         self._check_active()
         await self._store.ready()
         names = dict.fromkeys((*self._classic.loaded, *self._store.groups()))
-        found = [await self._find_classic(name) async for name in in_turns(names)]
+        found = [await self._find_classic(name, confirmed=False) async for name in in_turns(names)]
         return [loaded.group for loaded in found if loaded is not None]
 
     async def consumer_group(self, group_id: str) -> ConsumerGroup | None:
         """The group, to be looked at only; None for one of the classic protocol as well."""
-        loaded = await self._find_consumer(group_id)
+        await self._store.confirm(group_id)
+        loaded = await self._find_consumer(group_id, confirmed=False)
         return None if loaded is None else loaded.group
 
     async def consumer_snapshot(self, group_id: str) -> GroupSnapshot | None:
         """The group as far as it is stored."""
-        loaded = await self._find_consumer(group_id)
-        return None if loaded is None else loaded.stored
+        await self._store.confirm(group_id)
+        return await self._snapshot(group_id)
 
     async def consumer_groups(self) -> list[tuple[str, ConsumerGroupState]]:
         """Every group of the consumer protocol."""
         names = dict.fromkeys((*self._consumer.loaded, *self._store.groups()))
-        found = [(name, await self.consumer_snapshot(name)) async for name in in_turns(names)]
+        found = [(name, await self._snapshot(name)) async for name in in_turns(names)]
         return [(name, snapshot.state) for name, snapshot in found if snapshot is not None]
 
     async def consumer_group_not_found(self, group_id: str, what: str = "Group") -> KafkaError:
@@ -171,11 +173,12 @@ class GroupCoordinator:
         self._check_active()
         classic = self._classic.loaded.get(group_id)
         if classic is None:
-            consumer = self._consumer.loaded.get(group_id) or await self._find_consumer(group_id)
+            # what is known is enough: the commit is stored only if no other bridge has taken the slot
+            consumer = self._consumer.loaded.get(group_id) or await self._find_consumer(group_id, confirmed=False)
             if consumer is not None:
                 consumer.group.check_commit(member_id, generation, version)
                 return
-            classic = await self._find_classic(group_id)
+            classic = await self._find_classic(group_id, confirmed=False)
         if classic is not None:
             self._classic.check_commit(classic, member_id, group_instance_id, generation)
         elif generation >= 0:
@@ -240,12 +243,18 @@ class GroupCoordinator:
         if not group_id:
             raise KafkaError(ErrorCode.INVALID_GROUP_ID)
 
-    async def _find_classic(self, group_id: str, create: bool = False) -> LoadedClassicGroup | None:
+    async def _snapshot(self, group_id: str) -> GroupSnapshot | None:
+        loaded = await self._find_consumer(group_id, confirmed=False)
+        return None if loaded is None else loaded.stored
+
+    async def _find_classic(
+        self, group_id: str, create: bool = False, confirmed: bool = True
+    ) -> LoadedClassicGroup | None:
         """The group, from memory or from the store; None: there is none of the classic protocol."""
         loaded = self._classic.loaded.get(group_id)
         if loaded is not None:
             return loaded
-        stored = await self._store.load(group_id)
+        stored = await self._store.load(group_id, confirmed=confirmed)
         loaded = self._classic.loaded.get(group_id)
         if loaded is not None:  # by another request meanwhile
             return loaded
@@ -258,12 +267,14 @@ class GroupCoordinator:
         self._consumer.displace(consumer)
         return self._classic.load(group_id, None, create=True)
 
-    async def _find_consumer(self, group_id: str, create: bool = False) -> LoadedConsumerGroup | None:
+    async def _find_consumer(
+        self, group_id: str, create: bool = False, confirmed: bool = True
+    ) -> LoadedConsumerGroup | None:
         """The group, from memory or from the store; None: there is none of the consumer protocol."""
         loaded = self._consumer.loaded.get(group_id)
         if loaded is not None or (group_id in self._classic.loaded and not create):
             return loaded
-        stored = await self._store.load(group_id)
+        stored = await self._store.load(group_id, confirmed=confirmed)
         self._check_active()
         loaded = self._consumer.loaded.get(group_id)
         if loaded is None and group_id not in self._classic.loaded:
@@ -282,7 +293,7 @@ class GroupCoordinator:
                 await self._pause(_RESUME_SECONDS)
         for group_id in self._store.groups():
             try:
-                await self._find_classic(group_id)  # loads one of the consumer protocol, too
+                await self._find_classic(group_id, confirmed=False)  # loads one of the consumer protocol, too
             except KafkaError as error:  # its first request loads it
                 _log.warning("! group not resumed", extra={"group": group_id, "error": error})
             await asyncio.sleep(0)  # there may be many

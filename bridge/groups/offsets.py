@@ -63,8 +63,8 @@ class Membership(Protocol):
 class OffsetStore(Protocol):
     """What committed offsets ask of the store (`store.GroupStore`)."""
 
-    async def load(self, group_id: str) -> StoredGroup:
-        """What is stored of a group."""
+    async def load(self, group_id: str, *, confirmed: bool = True) -> StoredGroup:
+        """What is stored of a group; unless `confirmed`, as far as this bridge knows."""
 
     async def ready(self) -> None:
         """Wait until `groups` is complete."""
@@ -199,7 +199,7 @@ class Offsets:
     async def _forget_stale(self, ids: "Mapping[str, str | None]") -> None:
         """Forget what was committed for topics that had these names before; None: there is none of that name now."""
         for group_id in list(self._store.groups()):
-            offsets = (await self._store.load(group_id)).offsets
+            offsets = (await self._store.load(group_id, confirmed=False)).offsets
             gone = [where for where, one in offsets.items() if where[0] in ids and _is_stale(one, ids[where[0]])]
             if gone:
                 _log.info("= offsets of a deleted topic", extra={"group": group_id, "partitions": len(gone)})
@@ -211,17 +211,21 @@ class Offsets:
         """Forget what has expired, and groups that have nothing left."""
         await self._store.ready()
         for group_id in list(self._store.groups()):
-            stored = await self._store.load(group_id)
+            stored = await self._store.load(group_id, confirmed=False)
             if stored.offsets and not any(self._is_old(one) for one in stored.offsets.values()):
                 continue  # most groups, whose members need not be asked for
             retention = await self._membership.retention(group_id)
-            stored = await self._store.load(group_id)
+            stored = await self._store.load(group_id, confirmed=False)
             gone = [where for where, one in stored.offsets.items() if self._is_expired(group_id, where, one, retention)]
             if gone:
                 _log.info("= offsets expired", extra={"group": group_id, "partitions": len(gone)})
                 await self._store.submit(group_id, {offset_key(group_id, *where): None for where in gone})
                 self._metrics.expired_offsets.inc(len(gone))
-            if retention.exists and not retention.members and not (await self._store.load(group_id)).offsets:
+            if (
+                retention.exists
+                and not retention.members
+                and not (await self._store.load(group_id, confirmed=False)).offsets
+            ):
                 await self._membership.forget(group_id)
 
     async def _keep_checking(self) -> None:

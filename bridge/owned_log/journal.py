@@ -1,4 +1,4 @@
-"""Writes records to one slot: many writes at a time in few Pulsar entries, each answered when all of it is stored.
+"""Writes records to one slot: many writes at a time in few Pulsar entries, each answered when all of it counts.
 
 Writes that come while entries are on their way go together into the next one (group commit). So batches grow with the
 load, and a lone write is sent at once.
@@ -8,12 +8,13 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from bridge.futures import retrieve_exception
 from bridge.owned_log.batch import OVERHEAD, Record, pack
 from bridge.owned_log.dependencies import SlotDependencies
 from bridge.owned_log.errors import OwnedLogError, WriteTimedOut, error_of_send
+from bridge.owned_log.read_back import ReadBack
 from bridge.pulsar.producer import Producer
 from bridge.pulsar.types import Receipt, SendCancelled
 
@@ -44,19 +45,34 @@ class _Part(list[Record]):
         self.size = size
 
 
+class _Entry(NamedTuple):
+    """One entry on its way: its parts' records together, and what fails them if it takes too long."""
+
+    parts: list[_Part]
+    records: list[Record]
+    watchdog: asyncio.TimerHandle
+
+
 class Journal:
     """The order of the records is that of the calls. `stored` is called with them before the write is answered."""
 
     def __init__(
-        self, producer: Producer, stored: Callable[[Sequence[Record]], None], dependencies: SlotDependencies
+        self,
+        producer: Producer,
+        read_back: ReadBack,
+        stored: Callable[[Sequence[Record]], None],
+        dependencies: SlotDependencies,
     ) -> None:
         self._producer = producer
+        self._read_back = read_back
         self._stored = stored
         self._translate = dependencies.translate
         self._metrics = dependencies.metrics
         self._loop = asyncio.get_running_loop()
         self._queue: deque[_Part] = deque()
         self._in_flight = 0
+        self._unconfirmed: list[_Entry] = []  # with a receipt, and not known to count
+        self._ended = False
         self._scheduled = False
         self._progress_at = self._loop.time()
         self._last: asyncio.Future[None] | None = None
@@ -87,8 +103,16 @@ class Journal:
         if self._last is not None:
             await asyncio.wait([self._last], timeout=timeout)
 
-    def fail(self, error: OwnedLogError) -> None:
-        """Fail what has not been sent; what has been sent may be stored."""
+    def end(self, error: OwnedLogError) -> None:
+        """The slot is lost: fail what has no outcome yet; what has been sent may be stored."""
+        self._ended = True
+        self._fail_queue(error)
+        unconfirmed, self._unconfirmed = self._unconfirmed, []
+        for entry in unconfirmed:
+            entry.watchdog.cancel()
+            self._fail(entry.parts, error)
+
+    def _fail_queue(self, error: OwnedLogError) -> None:
         queue, self._queue = self._queue, deque()
         for part in queue:
             self.pending_bytes -= part.size
@@ -129,7 +153,7 @@ class Journal:
             metadata, payload = pack(records)
             sent = self._producer.send(metadata, payload, len(records))
             watchdog = self._loop.call_later(WRITE_TIMEOUT, self._stalled, parts)
-            sent.add_done_callback(partial(self._sent, parts, records, watchdog))
+            sent.add_done_callback(partial(self._sent, _Entry(parts, records, watchdog)))
 
     def _take(self) -> list[_Part]:
         """The parts of the next entry."""
@@ -148,33 +172,44 @@ class Journal:
     def _stalled(self, parts: list[_Part]) -> None:
         """Fail what waits. What is on its way may be stored yet; what is not will not be sent."""
         error = WriteTimedOut("Pulsar has not acknowledged the write in time")
-        for part in parts:
-            self._fail_write(part.write, error)
-        self.fail(error)
+        self._fail(parts, error)
+        self._fail_queue(error)
 
-    def _sent(
-        self, parts: list[_Part], records: list[Record], watchdog: asyncio.TimerHandle, sent: "asyncio.Future[Receipt]"
-    ) -> None:
-        watchdog.cancel()
+    def _sent(self, entry: _Entry, sent: "asyncio.Future[Receipt]") -> None:
+        error = SendCancelled() if sent.cancelled() else sent.exception()
+        if error is None and not self._ended:
+            self._unconfirmed.append(entry)
+            self._read_back.stored(sent.result(), partial(self._confirmed, entry))
+            return
+        self._settled(entry)
+        self._fail(entry.parts, error_of_send(error or SendCancelled()))
+
+    def _confirmed(self, entry: _Entry) -> None:
+        """It is stored, and counts."""
+        if self._ended:
+            return
+        self._unconfirmed.remove(entry)
+        self._settled(entry)
+        self._metrics.write_seconds.observe(self._loop.time() - (entry.watchdog.when() - WRITE_TIMEOUT))
+        self._metrics.entries_written.inc()
+        self._metrics.records_written.inc(len(entry.records))
+        self._stored(entry.records)
+        for part in entry.parts:
+            part.write.left -= 1
+            if not part.write.left and not part.write.future.done():
+                part.write.future.set_result(None)
+
+    def _settled(self, entry: _Entry) -> None:
+        entry.watchdog.cancel()
         self._in_flight -= 1
         self._progress_at = self._loop.time()
-        self.pending_bytes -= sum(part.size for part in parts)
-        error = SendCancelled() if sent.cancelled() else sent.exception()
-        if error is not None:
-            failure = error_of_send(error)
-            for part in parts:
-                self._fail_write(part.write, failure)
-        else:
-            self._metrics.write_seconds.observe(self._loop.time() - (watchdog.when() - WRITE_TIMEOUT))
-            self._metrics.entries_written.inc()
-            self._metrics.records_written.inc(len(records))
-            self._stored(records)
-            for part in parts:
-                part.write.left -= 1
-                if not part.write.left and not part.write.future.done():
-                    part.write.future.set_result(None)
+        self.pending_bytes -= sum(part.size for part in entry.parts)
         if self._queue:
             self._schedule()
+
+    def _fail(self, parts: Sequence[_Part], error: OwnedLogError) -> None:
+        for part in parts:
+            self._fail_write(part.write, error)
 
     def _fail_write(self, write: _Write, error: OwnedLogError) -> None:
         if not write.future.done():

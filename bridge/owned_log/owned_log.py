@@ -1,17 +1,22 @@
 """The slots of one topic, and which slot a name belongs to."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Final
 from zlib import crc32
 
+from bridge import log
 from bridge.owned_log.batch import Record
 from bridge.owned_log.dependencies import OwnedLogMetrics, OwnedState, SlotDependencies
 from bridge.owned_log.errors import OwnedLogError, SlotUnavailable, copy_of
+from bridge.owned_log.eviction import latest_holder
 from bridge.owned_log.slot import Slot
+from bridge.owned_log.succession import Holder
 from bridge.pulsar.admin import Admin, Conflict, NotFound
 from bridge.pulsar.client import PulsarClient
+
+_log = log.get(__name__)
 
 _OWNED_TIMEOUT: Final = 3.0  # seconds that a request waits for its slot; clients try again after the error
 
@@ -56,15 +61,29 @@ class OwnedLog:
         )
 
     async def start(self) -> None:
-        """Create the topic if it is missing, and begin to take the slots; AdminError where that fails."""
+        """Create the topic if it is missing, and count its slots; takes none. AdminError where that fails."""
         # another number of slots would put every name elsewhere: the topic's own counts
         count = await self._count()
         if not count:
             await self._create_topic()
             count = await self._count()
         self.slots = [Slot(index, f"{self.topic}-partition-{index}", self._dependencies) for index in range(count)]
+
+    def assign(self, slots: Collection[int], *, orphaned: Collection[int] = ()) -> None:
+        """Take exactly these slots, and release all others in order; returns at once.
+
+        `orphaned`: those whose former owner is no member of the cluster any more. It may be frozen and hold its slot
+        for a minute: after a second of waiting it is thrown out. The same sets again change nothing.
+        """
         for slot in self.slots:
-            slot.start()
+            if slot.index in slots:
+                slot.assign(orphaned=slot.index in orphaned)
+            else:
+                slot.release()
+
+    async def holder_of(self, slot: int) -> Holder | None:
+        """Whose marker is the last in the slot, whether it lives or not; None: it was never taken. Reads the slot."""
+        return await latest_holder(self.slots[slot].topic, self._dependencies, _log)
 
     async def close(self) -> None:
         """Store what is under way and release the slots."""
@@ -81,8 +100,16 @@ class OwnedLog:
         await self.slots[slot].owned(_OWNED_TIMEOUT)
 
     async def all_owned(self) -> None:
-        """As `owned`, for every slot."""
-        await asyncio.gather(*(slot.owned(_OWNED_TIMEOUT) for slot in self.slots))
+        """As `owned`, for every slot that is assigned."""
+        await asyncio.gather(*(slot.owned(_OWNED_TIMEOUT) for slot in self.slots if slot.assigned))
+
+    async def confirm(self, slot: int) -> None:
+        """Return when the state shows all that was acknowledged before the call, by any process; raises as `check`.
+
+        Without it a process that was frozen shows what it knew before, until it reads who has taken the slot. Half a
+        millisecond, and one question for all concurrent callers.
+        """
+        await self.slots[slot].confirm()
 
     def check(self, slot: int) -> None:
         """Raise unless the slot is owned and connected: SlotUnavailable, SlotLoading or SlotNotOwned. Without I/O."""

@@ -1,52 +1,48 @@
-"""One slot: taken by its exclusive producer, read, kept in memory as Pulsar acknowledges writes, and lost.
+"""One slot: taken when it is assigned, read, kept in memory as Pulsar acknowledges writes, and lost or released.
 
-    TAKING ──producer open──▶ LOADING ──own marker read──▶ OWNED
-      ▲                          │                          │
-      │                          ▼                          ▼
-      └── after a while ── UNREACHABLE (an error) or ELSEWHERE (fenced by another process)
+    RELEASED ──assign──▶ TAKING ──producer open──▶ LOADING ──own marker read──▶ OWNED
+        ▲                  ▲                          │                          │
+        │                  └────── after a while ── UNREACHABLE (an error) or ELSEWHERE (taken by another process)
+        └── release, from any of them
 
-A new owner fences its predecessor, which may be dead without the broker knowing. A process that was fenced, or has
-owned the slot before, waits for it to be free instead. So two processes do not take it from each other forever.
+A slot is taken by an Exclusive producer, which Pulsar grants to one at a time. A holder that goes frees it. One that is
+frozen or cut off keeps it until the broker's keep-alive ends, for a minute. Where such a holder may be thrown out, its
+topic is unloaded: that ends all sessions there, and the slot is as free as any. ExclusiveWithFencing would be faster,
+but Pulsar may grant it to two processes at once.
 
-Reading ends at a marker of our own. All that a predecessor stored lies before it. After it no predecessor can store
-anything, since Pulsar has fenced it. So what is read is complete, whatever the broker answers about the topic's end.
-The reader stays open: an entry of another producer means that the slot is lost, or was not read to its end.
+Reading ends at a marker of our own. All that a predecessor stored lies before it. So what is read is complete, whatever
+the broker answers about the topic's end. A reader stays open: another holder's marker means that the slot is lost.
 """
 
 import asyncio
-import json
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from enum import Enum, auto
 from typing import Final
 
 from bridge import log
-from bridge.errors import BridgeError, CorruptEntry
-from bridge.owned_log.batch import NotABatch, Record, pack, unpack
+from bridge.errors import BridgeError
+from bridge.owned_log.batch import Record
 from bridge.owned_log.compaction import Compaction
 from bridge.owned_log.dependencies import SlotDependencies
 from bridge.owned_log.errors import OwnedLogError, SlotLoading, SlotNotOwned, SlotUnavailable, error_of_send
-from bridge.owned_log.journal import WRITE_TIMEOUT, Journal
+from bridge.owned_log.eviction import Eviction
+from bridge.owned_log.holding import Holding
+from bridge.owned_log.journal import WRITE_TIMEOUT
 from bridge.pulsar.admin import AdminError
 from bridge.pulsar.connection import Backoff
-from bridge.pulsar.consumer import Reader
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
-from bridge.pulsar.producer import Producer
-from bridge.pulsar.types import EARLIEST, AccessMode, Entry, Position, PulsarError
+from bridge.pulsar.types import AccessMode, PulsarError
 
 _log = log.get(__name__)
 
-MARKER: Final = "s"
-"""The key of the record with which a slot is taken: {"v":1, "owner":…}."""
-_MARKER_VERSION: Final = 1
-_OCCUPIED_RETRY_SECONDS: Final = 2.0  # between two tries to take a slot from a live owner
-_READ_TIMEOUT: Final = 30.0  # for one entry, while loading
-_CLOSE_TIMEOUT: Final = 5.0
+_CONFIRM_TIMEOUT: Final = 3.0
 
 
 class SlotState(Enum):
     """How a slot stands: see the module."""
 
+    RELEASED = auto()
     TAKING = auto()
     LOADING = auto()
     OWNED = auto()
@@ -55,11 +51,13 @@ class SlotState(Enum):
 
 
 _ERRORS: Final[Mapping[SlotState, type[OwnedLogError]]] = {
+    SlotState.RELEASED: SlotNotOwned,
     SlotState.TAKING: SlotUnavailable,
     SlotState.LOADING: SlotLoading,
     SlotState.UNREACHABLE: SlotUnavailable,
     SlotState.ELSEWHERE: SlotNotOwned,
 }
+_FINAL: Final = (SlotState.OWNED, SlotState.ELSEWHERE, SlotState.RELEASED)
 
 
 class Slot:
@@ -70,70 +68,105 @@ class Slot:
         self.topic = topic
         self._dependencies = dependencies
         self._log = _log.bind(topic=topic)
-        self._state = SlotState.TAKING
+        self._state = SlotState.RELEASED
         self._changed: asyncio.Event = asyncio.Event()
-        self._access = AccessMode.EXCLUSIVE_WITH_FENCING
-        self._producer: Producer | None = None
-        self._journal: Journal | None = None
+        self._holding: Holding | None = None
+        self._was_owned = False  # and `lost` is to be called yet
         self._compaction = Compaction(topic, dependencies)
+        self._eviction = Eviction(topic, dependencies, self._log)
         self._runner: asyncio.Task[None] | None = None
+        self._ending: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
-        """Begin to take the slot, and to take it again whenever it is lost."""
-        self._runner = asyncio.get_running_loop().create_task(self._run(), name=f"slot {self.topic}")
+    def assign(self, *, orphaned: bool) -> None:
+        """Take the slot, and take it again whenever it is lost. `orphaned`: its former owner may be thrown out."""
+        self._eviction.allow(orphaned=orphaned)
+        if self._runner is None:
+            self._become(SlotState.TAKING)
+            self._runner = asyncio.get_running_loop().create_task(self._run(self._ending), name=f"slot {self.topic}")
+
+    def release(self) -> None:
+        """Let the slot go, in the background: what is under way is stored before, or fails; the rest is refused."""
+        self._eviction.allow(orphaned=False)
+        if self._runner is not None:
+            self._become(SlotState.RELEASED)
+            runner, self._runner = self._runner, None
+            self._ending = asyncio.get_running_loop().create_task(self._end(runner, self._ending))
 
     async def close(self) -> None:
-        """Release the slot; what is under way is stored before, or fails."""
-        if self._runner is not None:
-            self._runner.cancel()
-            await asyncio.gather(self._runner, return_exceptions=True)
+        """Release the slot, and wait until that is done."""
+        self.release()
+        if self._ending is not None:
+            await asyncio.wait((self._ending,))
         await self._compaction.close()
-        if self._state is SlotState.OWNED:
-            self._dependencies.metrics.slots_held.dec()
-        if self._journal is not None:
-            self._journal.fail(SlotNotOwned("this process is closing"))
-        self._producer = self._journal = None
-        self._become(SlotState.UNREACHABLE)
 
     # --- for the log ----------------------------------------------------------------------------------------------
 
+    @property
+    def assigned(self) -> bool:
+        """Whether it is to be taken."""
+        return self._runner is not None
+
     def check(self) -> None:
         """Raise unless the slot is owned, and its producer still connected."""
-        if self._state is not SlotState.OWNED:
-            raise self._error(_ERRORS[self._state](f"the slot {self.topic} is {self._state.name.lower()}"))
-        if self._producer is None or not self._producer.attached:
+        if self._state is not SlotState.OWNED or self._holding is None:
+            raise self._error(_ERRORS.get(self._state, SlotUnavailable)(f"the slot {self.topic} is {self._name}"))
+        if not self._holding.attached:
             # another process may own it by now: what is in memory may be old
             raise self._error(SlotUnavailable("the connection to Pulsar is lost"))
 
     async def owned(self, timeout: float) -> None:  # noqa: ASYNC109 - raises as `check`, not TimeoutError
         """Wait so many seconds for the slot to be owned; raises as `check`."""
-        if self._state is SlotState.OWNED and self._producer is not None and self._producer.attached:
+        if self._state is SlotState.OWNED and self._holding is not None and self._holding.attached:
             return
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout):
-                while self._state not in (SlotState.OWNED, SlotState.ELSEWHERE):
+                while self._state not in _FINAL:
                     await self._changed.wait()
-                if self._producer is not None and not self._producer.attached:
+                if self._holding is not None and not self._holding.attached:
                     with suppress(PulsarError):
-                        await self._producer.opened()
+                        await self._holding.reattached()
         self.check()
+
+    async def confirm(self) -> None:
+        """Return when all is read that the slot had at the call; raises as `check`."""
+        holding = self._holding
+        if self._state is SlotState.OWNED and holding is not None:
+            try:
+                async with asyncio.timeout(_CONFIRM_TIMEOUT):
+                    await holding.confirm()
+            except TimeoutError:
+                raise self._error(SlotUnavailable("Pulsar does not tell the slot's end in time")) from None
+            except OwnedLogError as error:
+                raise self._error(error) from None
+            except PulsarError as error:
+                raise self._error(SlotUnavailable(str(error))) from None
+        self.check()
+        if self._holding is not holding:
+            raise self._error(SlotUnavailable("the slot was lost meanwhile"))
 
     def write(self, records: Sequence[Record]) -> "asyncio.Future[None]":
         """Store records in the order of the calls; raises as `check`, and when too much waits already."""
-        journal = self._journal
-        if self._state is not SlotState.OWNED or journal is None:
+        holding = self._holding
+        if self._state is not SlotState.OWNED or holding is None or holding.journal is None:
             self.check()
             raise self._error(SlotUnavailable("the slot is being lost"))
+        journal = holding.journal
         if journal.pending_bytes > self._dependencies.max_pending_bytes or journal.waiting_for() > WRITE_TIMEOUT:
             raise self._error(SlotUnavailable("Pulsar does not acknowledge writes in time"))
         return journal.write(records)
+
+    @property
+    def _name(self) -> str:
+        return self._state.name.lower()
 
     def _error(self, error: OwnedLogError) -> Exception:
         return self._dependencies.translate(error)
 
     # --- taking and losing ----------------------------------------------------------------------------------------
 
-    async def _run(self) -> None:
+    async def _run(self, before: "asyncio.Task[None] | None") -> None:
+        if before is not None:
+            await asyncio.wait((before,))
         backoff = Backoff()
         while True:
             try:
@@ -143,56 +176,47 @@ class Slot:
             except Exception as bug:  # noqa: BLE001 - a bug met in one entry must not end the slot
                 self._log.error("! slot failed", exc_info=bug)
                 error = bug
-            if self._state is SlotState.OWNED:
+            if self._was_owned:
                 backoff = Backoff()
             fenced = isinstance(error, PulsarError) and error.code == pb.ProducerFenced
-            if fenced:
-                self._access = AccessMode.EXCLUSIVE
-            self._lose(SlotState.ELSEWHERE if fenced else SlotState.UNREACHABLE, error)
+            refused = fenced and self._holding is None
+            elsewhere = fenced or isinstance(error, SlotNotOwned)
+            if not refused:
+                self._lose(SlotState.ELSEWHERE if elsewhere else SlotState.UNREACHABLE, error)
             if isinstance(error, PulsarError) and error.code == pb.TopicNotFound:
                 with suppress(AdminError):
                     await self._dependencies.create_topic()
-            await asyncio.sleep(_OCCUPIED_RETRY_SECONDS if fenced else backoff.next())
+            if refused and await self._eviction.refused():
+                continue
+            await asyncio.sleep(self._eviction.retry_seconds if elsewhere else backoff.next())
 
-    async def _own(self) -> PulsarError:
+    async def _own(self) -> BaseException:
         """Take the slot and own it; why it was lost."""
         client = self._dependencies.client
-        producer = client.producer(self.topic, access_mode=self._access, must_exist=True)
-        reader: Reader | None = None
+        producer = client.producer(self.topic, access_mode=AccessMode.EXCLUSIVE, must_exist=True)
+        holding = Holding(self.index, producer, self._compaction, self._dependencies, self._log)
         try:
             await producer.opened()
-            self._producer = producer
+            self._holding = holding
+            self._eviction.taken()
             self._become(SlotState.LOADING)
-            marker = await self._write_marker(producer)
-            reader = await client.reader(self.topic, EARLIEST, read_compacted=True)
-            await self._load(reader, marker)
-            self._serve(Journal(producer, self._stored, self._dependencies))
-            return await _first_of(producer.terminated, self._watch(reader, producer.name))
+            await holding.load()
+            self._serve()
+            return await holding.ended()
         finally:
-            # on the way out in order, what was written gets its receipts
-            if self._journal is not None and producer.attached:
-                await self._journal.drain(_CLOSE_TIMEOUT)
-            await producer.close(flush=False)
-            if reader is not None:
-                await reader.close()
+            await holding.close()
 
-    def _serve(self, journal: Journal) -> None:
-        self._journal = journal
-        self._access = AccessMode.EXCLUSIVE
+    def _serve(self) -> None:
+        self._was_owned = True
         self._dependencies.metrics.slots_held.inc()
         self._become(SlotState.OWNED)
         self._log.info("= slot owned", extra={"records": self._dependencies.state.live_records(self.index)})
         self._compaction.start_if_due()
 
-    async def _watch(self, reader: Reader, name: str) -> PulsarError:
-        """Read on until another producer writes here: a broker tells a fenced producer when it sends, not before."""
-        while True:
-            try:
-                entry = await reader.receive()
-            except CorruptEntry:
-                continue
-            if entry.metadata.producer_name != name:
-                return PulsarError(pb.ProducerFenced, f"{entry.metadata.producer_name} writes here")
+    async def _end(self, runner: "asyncio.Task[None]", before: "asyncio.Task[None] | None") -> None:
+        runner.cancel()
+        await asyncio.wait((runner,) if before is None else (runner, before))
+        self._forget(SlotNotOwned("the slot is released"))
 
     def _become(self, state: SlotState) -> None:
         if state is not self._state:
@@ -201,78 +225,20 @@ class Slot:
             changed.set()
 
     def _lose(self, state: SlotState, error: BaseException) -> None:
-        was, journal = self._state, self._journal
-        self._producer = self._journal = None
-        self._dependencies.state.reset(self.index)
-        self._become(state)
-        if journal is not None:
-            journal.fail(error_of_send(error))
-        if was is SlotState.OWNED:
-            self._dependencies.metrics.slots_held.dec()
+        was = self._state
+        if self._was_owned:
             self._dependencies.metrics.slots_lost.inc()
-            self._dependencies.state.lost(self.index)
+        self._become(state)
+        self._forget(error)
         if was is not state:
-            self._log.warning("! slot not owned", extra={"state": state.name.lower(), "reason": str(error)})
+            self._log.warning("! slot not owned", extra={"state": self._name, "reason": str(error)})
 
-    # --- records --------------------------------------------------------------------------------------------------
-
-    async def _write_marker(self, producer: Producer) -> Position:
-        """Write the marker; where it is."""
-        value = {"v": _MARKER_VERSION, "owner": self._dependencies.owner}
-        metadata, payload = pack([Record(MARKER, json.dumps(value, separators=(",", ":")).encode())])
-        return (await producer.send(metadata, payload, 1)).position
-
-    async def _load(self, reader: Reader, end: Position) -> None:
-        """Read the slot up to our marker."""
-        state = self._dependencies.state
-        state.reset(self.index)
-        if end == EARLIEST:
-            # sent again after a lost connection, it was known to deduplication: it is stored, somewhere
-            end = await reader.last_position()
-        count = 0
-        position: Position | None = None
-        while position is None or position < end:
-            position, records = await self._read_entry(reader)
-            count += len(records)
-            self._apply(records, replaying=True)
-        self._compaction.loaded(count, state.live_records(self.index))
-
-    async def _read_entry(self, reader: Reader) -> tuple[Position, Sequence[Record]]:
-        """The next entry; without records if it is none of ours."""
-        entry: Entry | None = None
-        metrics = self._dependencies.metrics
-        try:
-            async with asyncio.timeout(_READ_TIMEOUT):
-                entry = await reader.receive()
-            records = list(unpack(entry.metadata, entry.payload))
-        except (CorruptEntry, NotABatch) as error:
-            position = entry.position if entry is not None else error.args[1]
-            metrics.records_unreadable.inc()
-            self._log.error("! entry is unreadable", extra={"position": str(position), "reason": str(error)})
-            return Position(*position) if isinstance(position, tuple) else position, ()
-        metrics.records_read.inc(len(records))
-        return entry.position, records
-
-    def _stored(self, records: Sequence[Record]) -> None:
-        """Pulsar has acknowledged these."""
-        self._apply(records, replaying=False)
-        self._compaction.written(len(records))
-
-    def _apply(self, records: Sequence[Record], *, replaying: bool) -> None:
-        apply, index = self._dependencies.state.apply, self.index
-        for key, value in records:
-            if key != MARKER:
-                apply(index, key, value, replaying=replaying)
-
-
-async def _first_of(
-    terminated: "asyncio.Future[PulsarError]", watch: Coroutine[None, None, PulsarError]
-) -> PulsarError:
-    """The result of the one that is done first."""
-    watching = asyncio.ensure_future(watch)
-    try:
-        await asyncio.wait((terminated, watching), return_when=asyncio.FIRST_COMPLETED)
-        return terminated.result() if terminated.done() else watching.result()
-    finally:
-        watching.cancel()
-        await asyncio.gather(watching, return_exceptions=True)
+    def _forget(self, error: BaseException) -> None:
+        holding, self._holding = self._holding, None
+        self._dependencies.state.reset(self.index)
+        if holding is not None and holding.journal is not None:
+            holding.journal.end(error if isinstance(error, OwnedLogError) else error_of_send(error))
+        if self._was_owned:
+            self._was_owned = False
+            self._dependencies.metrics.slots_held.dec()
+            self._dependencies.state.lost(self.index)

@@ -33,8 +33,8 @@ class Node:
     async def vanish(self) -> None:
         """As a SIGKILL: the sockets are gone, nothing was said or stored before."""
         for slot in self.store._log.slots:
-            assert slot._runner is not None
-            slot._runner.cancel()
+            if slot._runner is not None:
+                slot._runner.cancel()
         await self.client._pool.close()
 
 
@@ -58,6 +58,7 @@ async def node() -> AsyncIterator[MakeNode]:
             stack.push_async_callback(client.close)
             store = GroupStore(client, admin, settings, metrics)
             await store.start()
+            store.assign(range(store.slots), orphaned=range(store.slots))
             stack.push_async_callback(store.close)
             return Node(settings, metrics, client, admin, store, stack)
 

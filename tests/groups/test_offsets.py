@@ -30,7 +30,7 @@ class MemoryStore:
         self.gate: asyncio.Future[None] | None = None
         self.on_stored: list[Any] = []
 
-    async def load(self, group_id: str) -> StoredGroup:
+    async def load(self, group_id: str, *, confirmed: bool = True) -> StoredGroup:
         return self.held.get(group_id) or StoredGroup()
 
     async def ready(self) -> None:

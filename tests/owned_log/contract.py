@@ -9,6 +9,7 @@ import pytest
 
 from bridge.owned_log import OwnedLogError, Record, RecordTooLarge, SlotNotOwned, SlotUnavailable
 from bridge.owned_log.batch import pack
+from bridge.pulsar import AccessMode
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from tests.owned_log.nodes import LogNode, LogScript, LogSite, owner, start
 from tests.support.waiting import until
@@ -59,6 +60,96 @@ async def names_are_spread_over_the_slots_of_the_topic_that_is_there(site: LogSi
     other = await owner(site, topic, slots=5)
     assert len(other.log.slots) == 3
     assert [other.get(name) for name in names] == [name.encode() for name in names]
+
+
+@script
+async def only_what_is_assigned_is_taken(site: LogSite) -> None:
+    topic = site.name()
+    one, other = await start(site, topic, 3, assigned=False), await start(site, topic, assigned=False)
+    assert len(one.log.slots) == len(other.log.slots) == 3
+    with pytest.raises(SlotNotOwned):
+        await one.log.owned(1)
+    for _ in range(2):  # the same again changes nothing
+        one.log.assign([0, 1])
+        other.log.assign({2})
+        await asyncio.gather(one.log.all_owned(), other.log.all_owned())
+    assert [[node.owns(slot) for slot in range(3)] for node in (one, other)] == [
+        [True, True, False], [False, False, True],
+    ]  # fmt: skip
+    assert one.state.losses == other.state.losses == []
+
+
+@script
+async def a_released_slot_is_handed_over_in_order(site: LogSite) -> None:
+    topic = site.name()
+    old, new = await owner(site, topic), await start(site, topic, assigned=False)
+    writes = [old.log.write(0, [Record("k", b"%d" % number)]) for number in range(50)]
+    old.log.assign(())
+    new.log.assign([0])
+    with pytest.raises(SlotNotOwned):
+        await old.log.owned(0)
+    with pytest.raises(SlotNotOwned):
+        old.log.write(0, [Record("k", b"late")])
+    assert all(await outcomes(old, writes))
+    await new.log.owned(0)
+    assert new.get("k") == b"49"
+    await until(lambda: old.state.losses == [0])
+    assert old.metrics.slots_lost.value == 0
+    new.log.assign(())
+    old.log.assign([0])  # and back
+    await old.log.owned(0)
+    assert old.get("k") == b"49"
+
+
+@script
+async def a_slot_is_freed_from_its_holder_only_when_that_is_orphaned(site: LogSite) -> None:
+    topic = site.name()
+    old, new = await owner(site, topic), await start(site, topic, assigned=False)
+    await old.put("k", b"1")
+    new.log.assign([0])
+    with pytest.raises(SlotUnavailable):
+        await new.log.owned(0)
+    assert old.owns()
+    assert old.state.losses == []
+    new.log.assign([0], orphaned=[0])  # while it waits
+    await until(new.owns)
+    assert new.get("k") == b"1"
+    with pytest.raises(OwnedLogError):
+        await old.log.confirm(0)
+
+
+@script
+async def the_holder_of_a_slot_is_told_by_name(site: LogSite) -> None:
+    topic = site.name()
+    node = await start(site, topic, assigned=False)
+    assert await node.log.holder_of(0) is None
+    older = (await site.client()).producer(partition(topic))
+    await older.send(*pack([Record("s", b'{"v":1,"owner":"bridge-0-old"}')]), 1)
+    holder = await node.log.holder_of(0)
+    assert holder is not None
+    assert holder[1:] == ("bridge-0-old", True)
+    await older.close()
+    node.log.assign([0])
+    await node.log.owned(0)
+    holder = await node.log.holder_of(0)
+    assert holder is not None
+    assert not holder.older
+
+
+@script
+async def a_bridge_of_an_older_version_takes_the_slot_by_fencing(site: LogSite) -> None:
+    topic = site.name()
+    node = await owner(site, topic)
+    await node.put("k", b"1")
+    older = (await site.client()).producer(partition(topic), access_mode=AccessMode.EXCLUSIVE_WITH_FENCING)
+    await older.send(*pack([Record("s", b'{"v":1,"owner":"bridge-0-old"}')]), 1)
+    await older.send(*pack([Record("k", b"2")]), 1)
+    with pytest.raises(OwnedLogError):
+        await node.log.confirm(0)
+    await until(lambda: node.state.losses == [0])
+    await older.close()
+    await until(node.owns)
+    assert node.get("k") == b"2"
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
@@ -130,7 +221,7 @@ async def the_next_owner_reads_what_was_acknowledged(site: LogSite) -> None:
     await one.put("gone", b"v")
     await one.put("gone", None)
     await one.log.close()
-    with pytest.raises(SlotUnavailable):
+    with pytest.raises(SlotNotOwned):
         one.log.check(0)
     other = await owner(site, topic)
     assert other.state.values[0] == {"k": b"4"}

@@ -11,6 +11,7 @@ from bridge.metrics import GroupMetrics
 from bridge.owned_log import OwnedLog, OwnedLogError, Record
 from bridge.pulsar import Admin, PulsarClient
 from tests.schedules.site import Site
+from tests.support.waiting import until
 
 COMPACT_AFTER: Final = 1000
 
@@ -66,8 +67,8 @@ class LogNode:
     async def vanish(self) -> None:
         """As a killed process: its sockets are gone, nothing was said or stored before."""
         for slot in self.log.slots:
-            assert slot._runner is not None
-            slot._runner.cancel()
+            if slot._runner is not None:
+                slot._runner.cancel()
         await self.client._pool.close()
 
 
@@ -96,20 +97,24 @@ async def site(namespace: str, settings: PulsarSettings, admin: Admin) -> AsyncI
         await admin.close()
 
 
-async def start(site: LogSite, topic: str, slots: int = 1, compact_after: int = COMPACT_AFTER) -> LogNode:
-    """A process that takes the slots; it may not own them yet."""
+async def start(
+    site: LogSite, topic: str, slots: int = 1, compact_after: int = COMPACT_AFTER, *, assigned: bool = True
+) -> LogNode:
+    """A process that takes all slots, also from another, unless it is assigned none; it may not own them yet."""
     client, metrics, state = await site.client(), GroupMetrics(), State()
     log = OwnedLog(
         client, site.admin, topic, state, slots=slots, owner=f"node-{secrets.token_hex(3)}",
         compact_after=compact_after, max_pending_bytes=16 << 20, metrics=metrics,
     )  # fmt: skip
     await log.start()
+    if assigned:
+        log.assign(range(len(log.slots)), orphaned=range(len(log.slots)))
     site.logs.append(log)
     return LogNode(client, log, state, metrics)
 
 
 async def owner(site: LogSite, topic: str, slots: int = 1, compact_after: int = COMPACT_AFTER) -> LogNode:
-    """A process that owns all slots."""
+    """A process that owns all slots, though it may have to throw out another one that lives and comes back."""
     node = await start(site, topic, slots, compact_after)
-    await node.log.all_owned()
+    await until(lambda: all(node.owns(slot) for slot in range(len(node.log.slots))))
     return node

@@ -134,8 +134,8 @@ MUTATIONS = (
         "test_topics_come_and_go", "test_idle_partitions_keep_nothing_but_their_producers",
     ),
     Mutation(
-        "a slot is served before it is read to its marker", "owned_log/slot.py",
-        "        while position is None or position < end:\n", "        while position is None:\n",
+        "a slot is served before it is read to its marker", "owned_log/holding.py",
+        "            while position is None or position < end:\n", "            while position is None:\n",
         "test_group_slot", "test_commits_outlive_a_change_of_the_node",
     ),
     Mutation(

@@ -219,6 +219,8 @@ async def test_the_groups_slot_is_closed_while_it_is_taken(world: World) -> None
     starting = asyncio.ensure_future(told(world, bridge.store.start(), "starting the store"))
     await world.sleep(0, world.chance.choice((0.01, 0.2, 2.0)))
     await starting
+    bridge.store.assign(range(bridge.store.slots), orphaned=range(bridge.store.slots))
+    await world.sleep(0, world.chance.choice((0.01, 0.2, 2.0)))
     if world.chance.often(0.3):
         world.broker.unload(full("__bridge_groups"))
         await world.moment()

@@ -66,6 +66,7 @@ class Bridge:
         await self.topics.start()
         if groups:
             await self.store.start()
+            self.store.assign(range(self.store.slots), orphaned=range(self.store.slots))
             self.coordinator.start()
             await self.offsets.start()
 

@@ -20,8 +20,11 @@ class GroupRecordStore(Protocol):
 
     on_lost: list[Lost]
 
-    async def load(self, group_id: str) -> StoredGroup:
-        """What is stored of a group."""
+    async def load(self, group_id: str, *, confirmed: bool = True) -> StoredGroup:
+        """What is stored of a group; unless `confirmed`, as far as this bridge knows."""
+
+    async def confirm(self, group_id: str) -> None:
+        """Raise as `load` unless what is known of the group is up to date."""
 
     async def ready(self) -> None:
         """Wait until `groups` is complete."""

@@ -5,7 +5,7 @@ of its groups.
 """
 
 import secrets
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Final, TypeAlias
 
 from bridge.config import Settings
@@ -13,7 +13,7 @@ from bridge.groups.store.errors import kafka_error
 from bridge.groups.store.records import Key, StoredGroup, StoredOffset, encode_key
 from bridge.groups.store.stored_groups import OnStored, StoredGroups
 from bridge.metrics import Metrics
-from bridge.owned_log import OwnedLog, Record
+from bridge.owned_log import Holder, OwnedLog, Record
 from bridge.pulsar.admin import Admin
 from bridge.pulsar.client import PulsarClient
 from bridge.storage.names import HIDDEN_PREFIX, Names
@@ -51,27 +51,43 @@ class GroupStore:
         )
 
     async def start(self) -> None:
-        """Make the topic if there is none, and begin to take the slots; AdminError where that cannot be."""
+        """Make the topic if there is none, and count its slots; AdminError where that cannot be."""
         await self._log.start()
 
     @property
     def slots(self) -> int:
-        """How many slots the groups are spread over, once started."""
+        """How many slots there are, from `start` on."""
         return len(self._log.slots)
+
+    def assign(self, slots: Collection[int], *, orphaned: Collection[int] = ()) -> None:
+        """Coordinate the groups of exactly these slots; see `OwnedLog.assign`."""
+        self._log.assign(slots, orphaned=orphaned)
+
+    async def holder_of(self, slot: int) -> Holder | None:
+        """Whose marker is the last in the slot; see `OwnedLog.holder_of`."""
+        return await self._log.holder_of(slot)
 
     async def close(self) -> None:
         """Store what is under way and release the slots."""
         await self._log.close()
 
-    async def load(self, group_id: str) -> StoredGroup:
-        """What is stored of a group; an empty one if nothing is. At once where its slot is owned, else waits a while.
+    async def load(self, group_id: str, *, confirmed: bool = True) -> StoredGroup:
+        """What is stored of a group; an empty one if nothing is. Waits a while where its slot is not owned.
 
+        `confirmed`: it is as new as what any bridge acknowledged before the call. Otherwise it is what this one knows,
+        without a question to Pulsar: enough where the answer depends on a write.
         Do not keep it, ask again: it is the store's own. Raises KafkaError(COORDINATOR_LOAD_IN_PROGRESS,
         COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR).
         """
         slot = self._log.slot_of(group_id)
         await self._log.owned(slot)
+        if confirmed:
+            await self._log.confirm(slot)
         return self._groups.get(slot, group_id) or StoredGroup()
+
+    async def confirm(self, group_id: str) -> None:
+        """Raise as `load` unless what is known of the group is what any bridge acknowledged before the call."""
+        await self._log.confirm(self._log.slot_of(group_id))
 
     def stored(self, group_id: str) -> Mapping[tuple[str, int], StoredOffset]:
         """The committed offsets of a group as far as its slot is owned, for those who only look."""
@@ -79,7 +95,7 @@ class GroupStore:
         return {} if group is None else group.offsets
 
     async def ready(self) -> None:
-        """Wait a while until every slot is owned, so that `groups` is complete; raises as `load`."""
+        """Wait a while until every assigned slot is owned, so that `groups` is complete; raises as `load`."""
         await self._log.all_owned()
 
     def check(self, group_id: str) -> None:

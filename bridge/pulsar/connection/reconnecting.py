@@ -11,6 +11,7 @@ import asyncio
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from logging import DEBUG, WARNING
 from typing import Final
 
 from bridge import log
@@ -125,7 +126,9 @@ class ReconnectingHandler(ABC):
                 error: PulsarError = ConnectionLost("closed as soon as opened")
             except PulsarError as refused:
                 if self._gives_up(refused, self._loop.time() - started):
-                    self._log.warning("! pulsar refused", extra={"reason": str(refused)})
+                    # to ask whether a topic is free is no fault, and is done often
+                    asks = refused.code == pb.ProducerFenced and not self._was_attached
+                    self._log.log(DEBUG if asks else WARNING, "! pulsar refused", extra={"reason": str(refused)})
                     self._fail(refused)
                     return
                 error = refused

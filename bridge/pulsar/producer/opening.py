@@ -4,10 +4,13 @@ import asyncio
 from typing import Final
 
 from bridge.pulsar.connection.lookup import Lookup, TopicExistenceCheck
+from bridge.pulsar.types import AccessMode
 
 # Seconds before a producer that the broker has closed comes back: a topic that is being deleted closes its producers
 # first, and is still found for a moment.
 _REOPEN_DELAY_SECONDS: Final = 0.1
+# An exclusive one may have been closed to let another in, which is to come first.
+_REOPEN_EXCLUSIVE_DELAY_SECONDS: Final = 0.25
 
 
 class Opening:
@@ -21,10 +24,12 @@ class Opening:
         may_send: asyncio.Event | None,
         *,
         must_exist: bool,
+        mode: AccessMode = AccessMode.SHARED,
     ) -> None:
         """`name_is_free` tells when the one that had the name before has left; the rest is as `Producer` is told."""
         self._name_is_free = name_is_free
         self._must_exist = must_exist
+        self._delay = _REOPEN_DELAY_SECONDS if mode is AccessMode.SHARED else _REOPEN_EXCLUSIVE_DELAY_SECONDS
         self._existence = TopicExistenceCheck(lookup, topic)
         self._may_send = may_send
 
@@ -37,7 +42,7 @@ class Opening:
     async def wait(self, *, again: bool) -> None:
         """Wait for what has to be before the look-up; `again`: it was open before."""
         if self._must_exist and again:
-            await asyncio.sleep(_REOPEN_DELAY_SECONDS)
+            await asyncio.sleep(self._delay)
         await self.allowed()
 
     async def check_topic(self) -> None:

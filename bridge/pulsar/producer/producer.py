@@ -62,7 +62,7 @@ class Producer(ReconnectingHandler):
         self._properties = dict(properties or {})
         self._access_mode = access_mode
         name_is_free = None if predecessor is None else predecessor.released
-        self._opening = Opening(context.lookup, topic, name_is_free, may_send, must_exist=must_exist)
+        self._opening = Opening(context.lookup, topic, name_is_free, may_send, must_exist=must_exist, mode=access_mode)
         self._purpose = ConnectionPurpose.DATA if access_mode is AccessMode.SHARED else ConnectionPurpose.LOCK
         self._epoch = 0
         self._topic_epoch: int | None = None

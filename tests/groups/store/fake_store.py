@@ -24,11 +24,14 @@ class FakeStore:
         """A list: writes wait in it for `release`."""
         self.writes = 0
 
-    async def load(self, group_id: str) -> StoredGroup:
+    async def load(self, group_id: str, *, confirmed: bool = True) -> StoredGroup:
         self.check(group_id)
         if self.slow:
             await asyncio.sleep(0)
         return self.stored.get(group_id) or StoredGroup()
+
+    async def confirm(self, group_id: str) -> None:
+        self.check(group_id)
 
     async def ready(self) -> None:
         self.check("")
