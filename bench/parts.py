@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from bench import apart, end_to_end, throughput
 from bench import startup as starts
 from bench import topics as many
+from bench import workers as several
 from bench.followers import READY
 from bench.loads import Load
 from bench.measure import memory, paired_ratio
@@ -281,6 +282,11 @@ def topics(stack: Stack, plan: Plan) -> Part:
     return Part("topics", "Many topics", many.METHOD, [many.table(stack.bridge, stack.directory, plan.topics)])
 
 
+def workers(stack: Stack, plan: Plan) -> Part:
+    """Several processes beside one."""
+    return several.part(stack, min(plan.rounds, 3), plan.seconds, plan.scaled(0.4))
+
+
 @contextmanager
 def sampled(pid: int) -> Iterator[list[list[float]]]:
     """A process's resident megabytes, each second: [seconds, MB]; whole when the block ends."""
@@ -314,4 +320,5 @@ PARTS: dict[str, Callable[[Stack, Plan], Part]] = {
     "memory": memory_over_time,
     "startup": startup,
     "topics": topics,
+    "workers": workers,
 }
