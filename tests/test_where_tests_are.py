@@ -62,6 +62,7 @@ COVERED_BY = {
     "standalone/test_cluster.py": {"standalone/cluster_plan", "standalone/cluster_programs"},
     "standalone/test_process.py": {"standalone/jvm"},
     "standalone/test_places.py": {"standalone/datadir", "standalone/ports", "standalone/tools"},
+    "schedules/test_leader_checks.py": {"leadership"},
     "storage/append/test_preparation.py": {"codec/packing"},
     "storage/append/test_idempotence.py": {
         "storage/append/deduplication", "storage/append/duplicates", "storage/append/missing_batches",

@@ -3,6 +3,7 @@
 v2 is flexible.
 """
 
+from bridge import leadership
 from bridge.api import Api, Broker, Session
 from bridge.apis.describe_log_dirs import directory_of
 from bridge.errors import KafkaError
@@ -76,9 +77,11 @@ async def _partition(name: str, index: int, known: bool, broker: Broker) -> Resp
     try:
         if not known:
             raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND)
-        await broker.topics.partition(name, index)
+        await leadership.log_of(broker, name, index)
     except KafkaError as failure:
         error = failure.code
+        if error == ErrorCode.NOT_LEADER_OR_FOLLOWER:  # the replica is on another node
+            error = ErrorCode.REPLICA_NOT_AVAILABLE
     return ResponsePartition(partition_index=index, error_code=error)
 
 

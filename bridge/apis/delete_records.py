@@ -6,6 +6,7 @@ applies on every bridge from the moment of the answer.
 
 import asyncio
 
+from bridge import leadership
 from bridge.api import Api, Broker, Session
 from bridge.errors import KafkaError
 from bridge.futures import gathered
@@ -82,7 +83,7 @@ async def _partition(name: str, wanted: RequestPartition, seconds: float, broker
             topic = await broker.topics.get(name)
             if topic is None:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            log = broker.topics.log(topic, index)
+            log = await leadership.opened(broker, topic, index)
             start = await broker.topics.administration.delete_records(topic, index, log, wanted.offset)
     except TimeoutError:
         return ResponsePartition(partition_index=index, error_code=ErrorCode.REQUEST_TIMED_OUT)

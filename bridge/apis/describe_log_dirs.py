@@ -1,13 +1,14 @@
 """DescribeLogDirs: the size of each partition on disk (KIP-113).
 
 v2 is flexible; v3 adds an error code; v4 the sizes of the volume (KIP-827), which are unknown here.
-The only directory stands for the namespace, as the data are spread over bookies.
+The only directory stands for the namespace, as the data are spread over bookies. A node lists what it leads.
 """
 
 import asyncio
 from typing import Annotated
 
 from bridge.api import Api, Broker, Session
+from bridge.cluster import Cluster
 from bridge.errors import KafkaError
 from bridge.futures import gathered
 from bridge.kafka.error_codes import ErrorCode
@@ -83,8 +84,16 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     except KafkaError as error:
         failed = Directory(error_code=error.code, log_dir=directory, topics=[])
         return Response(error_code=error.code, results=[failed])
-    topics = [topic for topic in found if topic is not None]
+    topics = led([topic for topic in found if topic is not None], broker.cluster)
     return Response(results=[Directory(error_code=ErrorCode.NONE, log_dir=directory, topics=topics)])
+
+
+def led(topics: list[Topic], cluster: Cluster) -> list[Topic]:
+    """The partitions of one view that this node leads: over all nodes each is listed once."""
+    here, snapshot = cluster.node_id, cluster.snapshot
+    for topic in topics:
+        topic.partitions = [one for one in topic.partitions if snapshot.leads(here, topic.name, one.partition_index)]
+    return [topic for topic in topics if topic.partitions]
 
 
 def directory_of(broker: Broker) -> str:

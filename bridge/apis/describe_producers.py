@@ -3,6 +3,7 @@
 Those that have written through this bridge in the last ten minutes are listed, as Pulsar has no list of them.
 """
 
+from bridge import leadership
 from bridge.api import Api, Broker, Session
 from bridge.errors import KafkaError
 from bridge.futures import gathered
@@ -81,7 +82,7 @@ async def _partition(name: str, index: int, broker: Broker) -> ResponsePartition
         if topic is None:
             unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             raise KafkaError(unknown, unknown.text)
-        log = broker.topics.log(topic, index)
+        log = await leadership.opened(broker, topic, index)
     except KafkaError as error:
         return ResponsePartition(
             partition_index=index, error_code=error.code, error_message=error.message or None, active_producers=[]

@@ -85,23 +85,36 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         return Response(topics=[_refused(topic.name, ErrorCode.INVALID_REQUEST) for topic in request.topics])
     wanted = sorted(name for name in names if cursor is None or name >= cursor.topic_name)
     left = max(min(request.response_partition_limit, MAX_PARTITIONS), 1)
-    topics: list[ResponseTopic] = []
+    page, next_cursor = await _page(request, wanted, left, broker)
+    cluster = broker.cluster.snapshot  # the whole answer is of one view of the cluster
+    return Response(
+        topics=[one if isinstance(one, ResponseTopic) else _describe(*one, cluster) for one in page],
+        next_cursor=next_cursor,
+    )
+
+
+async def _page(
+    request: Request, wanted: list[str], left: int, broker: Broker
+) -> tuple[list[ResponseTopic | tuple[Topic, range]], Cursor | None]:
+    """The topics and the partitions of each that fit on the page, and where the next one begins."""
+    cursor = request.cursor
+    page: list[ResponseTopic | tuple[Topic, range]] = []
     async for name, found in _found(wanted, broker):
         if left == 0:
-            return Response(topics=topics, next_cursor=Cursor(topic_name=name, partition_index=0))
+            return page, Cursor(topic_name=name, partition_index=0)
         if isinstance(found, ErrorCode):
             if request.topics:
-                topics.append(_refused(name, found))
+                page.append(_refused(name, found))
             elif found is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # a topic that was just deleted is left out
                 raise KafkaError(found)
             continue
         first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
         last = min(first + left, found.partitions)
-        topics.append(_page(found, range(first, last), broker.cluster.snapshot))
+        page.append((found, range(first, last)))
         if last < found.partitions:
-            return Response(topics=topics, next_cursor=Cursor(topic_name=name, partition_index=last))
-        left -= len(topics[-1].partitions)
-    return Response(topics=topics)
+            return page, Cursor(topic_name=name, partition_index=last)
+        left -= max(last - first, 0)
+    return page, None
 
 
 async def _found(names: list[str], broker: Broker) -> AsyncIterator[tuple[str, Topic | ErrorCode]]:
@@ -123,22 +136,22 @@ def _refused(name: str, code: int) -> ResponseTopic:
     return ResponseTopic(error_code=code, name=name, topic_id=ZERO_UUID, partitions=[])
 
 
-def _page(topic: Topic, indexes: range, cluster: ClusterSnapshot) -> ResponseTopic:
+def _describe(topic: Topic, indexes: range, cluster: ClusterSnapshot) -> ResponseTopic:
     partitions = []
     for index in indexes:
         leader = cluster.leader(topic.name, index)
-        nodes = [] if leader.node is None else [leader.node.id]
+        replicas = leader.replicas
         partitions.append(
             ResponsePartition(
-                error_code=ErrorCode.NONE if nodes else ErrorCode.LEADER_NOT_AVAILABLE,
+                error_code=ErrorCode.LEADER_NOT_AVAILABLE if leader.node is None else ErrorCode.NONE,
                 partition_index=index,
-                leader_id=nodes[0] if nodes else NO_NODE,
+                leader_id=NO_NODE if leader.node is None else leader.node.id,
                 leader_epoch=leader.epoch,
-                replica_nodes=nodes,
-                isr_nodes=nodes,
+                replica_nodes=replicas,
+                isr_nodes=replicas,
                 eligible_leader_replicas=[],  # not null, on which the Java client fails
                 last_known_elr=[],
-                offline_replicas=[],
+                offline_replicas=leader.offline_replicas,
             )
         )
     return ResponseTopic(error_code=ErrorCode.NONE, name=topic.name, topic_id=topic.id, partitions=partitions)

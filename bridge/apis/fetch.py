@@ -11,8 +11,9 @@ import time
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from bridge import codec
+from bridge import codec, leadership
 from bridge.api import MAX_WAITING_PARTITIONS, Api, Broker, RequestLimit, Session
+from bridge.cluster import Cluster, ClusterSnapshot
 from bridge.codec import message_sets
 from bridge.codec.compression import KafkaCodec
 from bridge.encoded import EncodedBody
@@ -64,13 +65,14 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     if request.session_epoch not in _NO_SESSION_EPOCHS:  # no session was ever created
         return Response(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=[])
     loop = asyncio.get_running_loop()
+    view = broker.cluster.snapshot
     parts = await _parts(request, broker)
     session.pending_reads.keep_only({part.position for part in parts})
     may_wait = broker.waiting_fetches.acquire(len(parts))
     wait = max(request.max_wait_ms, 0) / 1000 if may_wait else 0.0
-    fetch = _PendingFetch(request, broker, session, parts, loop.time() + wait)
+    fetch = _PendingFetch(request, broker, session, parts, loop.time() + wait, view)
     try:
-        answer = await _wait(fetch, parts, session)
+        answer = await _wait(fetch, parts, broker.cluster, session)
     finally:
         if may_wait:
             broker.waiting_fetches.release(len(parts))
@@ -95,7 +97,9 @@ async def _parts(request: Request, broker: Broker) -> list[_FetchPartition]:
     return parts
 
 
-async def _wait(fetch: "_PendingFetch", parts: list[_FetchPartition], session: Session) -> Response | EncodedBody:
+async def _wait(
+    fetch: "_PendingFetch", parts: list[_FetchPartition], cluster: Cluster, session: Session
+) -> Response | EncodedBody:
     loop = asyncio.get_running_loop()
     while True:
         grown: asyncio.Future[None] = loop.create_future()
@@ -104,7 +108,10 @@ async def _wait(fetch: "_PendingFetch", parts: list[_FetchPartition], session: S
         for log in logs:
             log.end.add_waiter(grown)
         session.pending_reads.set_waiter(grown)
+        cluster.add_waiter(grown)
         try:
+            if cluster.snapshot is not fetch.view:
+                await fetch.check_leaders(cluster)
             answer = await fetch.try_answer(loop.time())
             if answer is not None:
                 return answer
@@ -114,6 +121,7 @@ async def _wait(fetch: "_PendingFetch", parts: list[_FetchPartition], session: S
             finally:
                 timer.cancel()
         finally:
+            cluster.remove_waiter(grown)
             for log in logs:
                 log.end.remove_waiter(grown)
         await fetch.pause()
@@ -123,9 +131,17 @@ class _PendingFetch:
     """One request until it has its answer; `until`: when it is answered with what there is."""
 
     def __init__(
-        self, request: Request, broker: Broker, session: Session, parts: list[_FetchPartition], deadline: float
+        self,
+        request: Request,
+        broker: Broker,
+        session: Session,
+        parts: list[_FetchPartition],
+        deadline: float,
+        view: ClusterSnapshot,
     ) -> None:
         self.until = deadline
+        self.view = view
+        """The view by which this node leads the partitions."""
         self._request = request
         self._shared = broker.shared_responses
         self._threads = broker.topics.threads
@@ -136,6 +152,17 @@ class _PendingFetch:
         self._max_bytes = min(request.max_bytes, broker.settings.kafka.max_fetch_bytes)
         self._waited = False
         self._pause_seconds = 0.0
+
+    async def check_leaders(self, cluster: Cluster) -> None:
+        """There is another view: of what this node leads no more, the client is told at once."""
+        self.view = cluster.snapshot
+        async for part in in_turns(self._parts):
+            if part.log is None:
+                continue
+            try:
+                cluster.check_leader(part.topic, part.wanted.partition, part.wanted.current_leader_epoch)
+            except KafkaError as error:
+                part.error, part.log, part.records = error.bare(), None, []
 
     async def pause(self) -> None:
         """Wait before the next look: a Fetch of many partitions does not look at all of them whenever one grows."""
@@ -200,18 +227,19 @@ def _open_nowait(part: _FetchPartition, broker: Broker) -> bool:
     topic = broker.topics.cached(part.topic)
     if topic is None:
         return False
+    wanted = part.wanted
     try:
-        part.log = broker.topics.log(topic, part.wanted.partition)
-        broker.cluster.check_leader(part.topic, part.wanted.partition, part.wanted.current_leader_epoch)
+        part.log = leadership.log_nowait(broker, topic, wanted.partition, wanted.current_leader_epoch)
     except KafkaError as error:
         part.error = error.bare()
-    return True
+        return True
+    return part.log is not None
 
 
 async def _open(part: _FetchPartition, broker: Broker) -> None:
+    wanted = part.wanted
     try:
-        part.log = await broker.topics.partition(part.topic, part.wanted.partition)
-        broker.cluster.check_leader(part.topic, part.wanted.partition, part.wanted.current_leader_epoch)
+        part.log = await leadership.log_of(broker, part.topic, wanted.partition, wanted.current_leader_epoch)
     except KafkaError as error:
         part.error = error.bare()
 

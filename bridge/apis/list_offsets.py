@@ -10,6 +10,7 @@ from collections import Counter
 from dataclasses import field
 from typing import Annotated
 
+from bridge import leadership
 from bridge.api import Api, Broker, Session
 from bridge.cluster import RECORD_EPOCH
 from bridge.errors import KafkaError
@@ -112,8 +113,7 @@ async def _partition(name: str, wanted: RequestPartition, version: int, broker: 
     try:
         if wanted.timestamp < 0 and _SINCE.get(wanted.timestamp, _NEVER) > version:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-        log = await broker.topics.partition(name, index)
-        broker.cluster.check_leader(name, index, wanted.current_leader_epoch)
+        log = await leadership.log_of(broker, name, index, wanted.current_leader_epoch)
         found = await _find(log, wanted.timestamp)
     except KafkaError as error:
         return ResponsePartition(partition_index=index, error_code=error.code)
@@ -144,7 +144,7 @@ async def _find(log: PartitionLog, timestamp: int) -> TimeOffset | None:
 async def _partition_v0(name: str, wanted: RequestPartition, broker: Broker) -> ResponsePartition:
     index = wanted.partition_index
     try:
-        log = await broker.topics.partition(name, index)
+        log = await leadership.log_of(broker, name, index)
         offsets = await _find_before(log, wanted.timestamp)
     except KafkaError as error:
         return ResponsePartition(partition_index=index, error_code=error.code)

@@ -158,15 +158,16 @@ def _describe(topic: Topic, cluster: ClusterSnapshot) -> ResponseTopic:
     partitions = []
     for index in range(topic.partitions):
         leader = cluster.leader(topic.name, index)
-        nodes = [] if leader.node is None else [leader.node.id]
+        replicas = leader.replicas
         partitions.append(
             ResponsePartition(
-                error_code=ErrorCode.NONE if nodes else ErrorCode.LEADER_NOT_AVAILABLE,
+                error_code=ErrorCode.LEADER_NOT_AVAILABLE if leader.node is None else ErrorCode.NONE,
                 partition_index=index,
-                leader_id=nodes[0] if nodes else NO_NODE,
+                leader_id=NO_NODE if leader.node is None else leader.node.id,
                 leader_epoch=leader.epoch,
-                replica_nodes=nodes,
-                isr_nodes=nodes,
+                replica_nodes=replicas,
+                isr_nodes=replicas,
+                offline_replicas=leader.offline_replicas,
             )
         )
     return ResponseTopic(error_code=ErrorCode.NONE, name=topic.name, topic_id=topic.id, partitions=partitions)

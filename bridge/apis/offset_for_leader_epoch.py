@@ -1,10 +1,13 @@
 """OffsetForLeaderEpoch: where the log of a leader's time ended (KIP-101, KIP-320), to find out truncated logs.
 
-v3 adds the replica id; v4 is flexible. Pulsar never takes back what it has acknowledged, so there is one epoch only.
+v3 adds the replica id; v4 is flexible. Pulsar never takes back what it has acknowledged: no log is ever truncated, so
+every epoch that a client may ask about ends where the log does. All records carry epoch 0, but positions and committed
+offsets may carry another, of a leader or of another cluster; an answer without an end would be a truncation to clients.
 """
 
 from typing import Annotated
 
+from bridge import leadership
 from bridge.api import Api, Broker, Session
 from bridge.cluster import RECORD_EPOCH
 from bridge.errors import KafkaError
@@ -70,7 +73,7 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Answer with the high watermark for the epoch there is, with -1 for others."""
+    """Answer with the high watermark for every epoch."""
 
     async def topic(wanted: RequestTopic) -> ResponseTopic:
         found = (_partition(wanted.topic, partition, broker) for partition in wanted.partitions)
@@ -81,9 +84,8 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
 
 async def _partition(topic: str, wanted: RequestPartition, broker: Broker) -> ResponsePartition:
     try:
-        log = await broker.topics.partition(topic, wanted.partition)
-        broker.cluster.check_leader(topic, wanted.partition, wanted.current_leader_epoch)
-        if wanted.leader_epoch != RECORD_EPOCH:  # as LeaderEpochFileCache.endOffsetFor answers for what it never saw
+        log = await leadership.log_of(broker, topic, wanted.partition, wanted.current_leader_epoch)
+        if wanted.leader_epoch < RECORD_EPOCH:  # none, as `LeaderEpochFileCache.endOffsetFor` answers for it
             return ResponsePartition(error_code=ErrorCode.NONE, partition=wanted.partition)
         end = await log.latest()
     except KafkaError as error:

@@ -8,7 +8,10 @@ magic 0 and 1, which become record batches; without these versions librdkafka st
 import asyncio
 from functools import partial
 
+from bridge import leadership
 from bridge.api import Api, Broker, DeferredResponse, RequestLimit, Session
+from bridge.cluster import Cluster
+from bridge.cluster.effects import Serving
 from bridge.codec import HEADER_SIZE, NO_PRODUCER, message_sets
 from bridge.errors import KafkaError
 from bridge.futures import TURN, in_turns, yield_turn
@@ -38,6 +41,8 @@ _RETRIED = frozenset(
     }
 )
 """Errors after which an idempotent producer sends the same batch again."""
+_HOLD_SECONDS = 5.0
+"""How long a Produce waits for a node that did not run for a while to learn what it has missed."""
 _LENGTH_END = 12  # the bytes of a batch up to the end of its length, which counts those after
 
 
@@ -50,6 +55,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Deferred
     ]
     request.topic_data = []  # the appends alone hold its bytes, and let go of them first
     appends = [append for _, of_topic in topics for append in of_topic]
+    view = broker.cluster.snapshot if broker.cluster.serving is Serving.SERVE else None
     deadline = (session.received_at or asyncio.get_running_loop().time()) + _timeout(request, broker)
     # All logs and entries are made ready before the first batch takes its place. The connection's next request begins
     # after the last one has, so the order of requests is the order of records.
@@ -60,7 +66,10 @@ async def handle(request: Request, broker: Broker, session: Session) -> Deferred
         await for_each(partial(_find_log, broker, session.api_version, deadline), slow)
         await preparation.prepare(slow)
         await for_each(partial(_make_log_ready, session, deadline), slow)
+    hold_until = min(deadline, asyncio.get_running_loop().time() + _HOLD_SECONDS)
     async for append in in_turns(appends):
+        if broker.cluster.snapshot is not view:
+            await _check_again(append, broker.cluster, hold_until)
         _send(append, broker)
     return DeferredResponse(_PendingResponse(request.acks, topics, deadline).future)
 
@@ -107,7 +116,8 @@ def _prepare_nowait(
         topic = broker.topics.cached(append.topic)
         if topic is None:
             return False
-        append.log = log = broker.topics.log(topic, append.index)
+        append.log = log = leadership.log_nowait(broker, topic, append.index)
+        assert log is not None  # noqa: S101 - a Produce goes by no leader epoch
         _check_records(append.records, session.api_version)
         if not preparation.prepare_nowait(append, log.plan, decompress=decompress):
             return False
@@ -121,8 +131,20 @@ async def _find_log(broker: Broker, version: int, deadline: float, append: Parti
     if append.topic in names.INTERNAL:  # as Kafka's ReplicaManager: they are the brokers' own
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
     async with asyncio.timeout_at(deadline):
-        append.log = await broker.topics.partition(append.topic, append.index)
+        append.log = await leadership.log_of(broker, append.topic, append.index)
     _check_records(append.records, version)
+
+
+async def _check_again(append: PartitionAppend, cluster: Cluster, hold_until: float) -> None:
+    """There is another view than that by which the partition's log was opened, or this node did not run for a while."""
+    if append.error is not None:
+        return
+    try:
+        if cluster.serving is Serving.HOLD:
+            await cluster.may_append(hold_until - asyncio.get_running_loop().time())
+        cluster.check_leader(append.topic, append.index)
+    except KafkaError as error:
+        append.error = error.bare()
 
 
 async def _make_log_ready(session: Session, deadline: float, append: PartitionAppend) -> None:

@@ -4,6 +4,7 @@ Brokers send it to each other. `kafka-transactions abort` sends it for a transac
 (KIP-664). v1 is flexible.
 """
 
+from bridge import leadership
 from bridge.api import Api, Broker, Session
 from bridge.errors import KafkaError
 from bridge.futures import gathered
@@ -86,7 +87,7 @@ async def _topic(wanted: RequestTopic, broker: Broker) -> ResponseTopic:
 async def _partition(name: str, index: int, broker: Broker) -> ResponsePartition:
     error = int(ErrorCode.INVALID_TXN_STATE)
     try:
-        await broker.topics.partition(name, index)
+        await leadership.log_of(broker, name, index)
     except KafkaError as failure:
         error = failure.code
     return ResponsePartition(partition_index=index, error_code=error)

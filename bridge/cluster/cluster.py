@@ -38,6 +38,18 @@ class Leader(NamedTuple):
     """None: the slot's owner has gone, or says so of itself; its successor is not known yet."""
     epoch: int
     """The version of the view in which it became the leader. Epochs only grow (KIP-320)."""
+    owner: int = UNOWNED
+    """The id of the node to which the view gives the partition, even if it is not there."""
+
+    @property
+    def replicas(self) -> list[int]:
+        """What clients are told of replicas: as in Kafka they do not change when their node has gone."""
+        return [] if self.owner == UNOWNED else [self.owner]
+
+    @property
+    def offline_replicas(self) -> list[int]:
+        """Those of them whose node has gone."""
+        return self.replicas if self.node is None else []
 
 
 class ClusterSnapshot:
@@ -75,11 +87,24 @@ class ClusterSnapshot:
     def leader(self, topic: str, partition: int) -> Leader:
         """Who leads a partition."""
         slot = slot_of(topic, partition, self._slots)
-        return Leader(self._leaders.get(self._owners[slot]), self._epochs[slot])
+        owner = self._owners[slot]
+        return Leader(self._leaders.get(owner), self._epochs[slot], owner)
 
     def leads(self, node_id: int, topic: str, partition: int) -> bool:
         """Whether this view gives the partition to the node."""
         return self._owners[slot_of(topic, partition, self._slots)] == node_id
+
+    def is_anything_lost(self, node_id: int, after: "ClusterSnapshot") -> bool:
+        """Whether the node leads something here that it has not led ever since in the view `after`."""
+        if node_id not in self._leaders:
+            return False
+        if node_id not in after._leaders or self._slots != after._slots:
+            return True
+        if self._owners == after._owners and self._epochs == after._epochs:
+            return False
+        now = zip(after._owners, after._epochs, strict=True)
+        then = zip(self._owners, self._epochs, strict=True)
+        return any(old[0] == node_id and old != new for old, new in zip(then, now, strict=True))
 
     def coordinator(self, slot: int) -> Node | None:
         """Who coordinates the groups of a slot; None if that is not known yet."""
@@ -109,6 +134,7 @@ class Cluster:
         self.on_change: list[OnChange] = []
         """Called with the former and the new snapshot when there is a new view, or `serving` has changed."""
         self._changed: asyncio.Future[None] | None = None
+        self._waiting: set[asyncio.Future[None]] = set()
 
     def update(self, view: ClusterView, node_id: int, serving: Serving) -> None:
         """There is a new view, or this node may do more or less than before."""
@@ -117,6 +143,10 @@ class Cluster:
         self.snapshot = ClusterSnapshot(view, node_id, is_cut_off=serving is Serving.REFUSE)
         for callback in self.on_change:
             callback(before, self.snapshot)
+        if self._waiting and before.is_anything_lost(node_id, self.snapshot):
+            for waiter in self._waiting:
+                if not waiter.done():
+                    waiter.set_result(None)
         changed, self._changed = self._changed, None
         if changed is not None and not changed.done():
             changed.set_result(None)
@@ -162,6 +192,14 @@ class Cluster:
                 break
         if self.serving is not Serving.SERVE:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this node is cut off from Pulsar or the cluster")
+
+    def add_waiter(self, waiter: "asyncio.Future[None]") -> None:
+        """Set this future when this node loses a partition, whichever: for those that wait for what it leads."""
+        self._waiting.add(waiter)
+
+    def remove_waiter(self, waiter: "asyncio.Future[None]") -> None:
+        """Forget a future."""
+        self._waiting.discard(waiter)
 
     async def _change(self, until: float) -> bool:
         """Wait for the next change; False when the time is over."""

@@ -4,11 +4,12 @@ import json
 
 from confluent_kafka import Producer
 
-from bridge.apis import (
-    describe_log_dirs,
-)
+from bridge.apis import describe_log_dirs
+from bridge.cluster import Cluster
+from bridge.cluster.effects import Serving
 from bridge.kafka.error_codes import ErrorCode
 from tests.apis.wire import ask, unique
+from tests.schedules.views import first_view, node
 from tests.support.bridges import BridgeThread
 from tests.support.java import run_tool
 from tests.support.pulsar import PulsarAddress
@@ -52,3 +53,21 @@ def test_all_log_dirs(bridge: BridgeThread) -> None:
     answer = ask(bridge, describe_log_dirs.API, describe_log_dirs.Request(topics=None))
     assert answer.error_code == ErrorCode.NONE
     assert topic in {found.name for found in answer.results[0].topics}
+
+
+def test_a_node_lists_what_it_leads() -> None:
+    def listed(node_id: int) -> dict[str, list[int]]:
+        cluster = Cluster("c")
+        cluster.update(first_view((node(3), node(5)), lambda slot: (3, 5)[slot % 2]), node_id, Serving.SERVE)
+        partitions = [describe_log_dirs.Partition(partition_index=index, partition_size=1) for index in range(4)]
+        topics = [
+            describe_log_dirs.Topic(name="of-both", partitions=partitions),
+            describe_log_dirs.Topic(name="of-one", partitions=partitions[:1]),
+        ]
+        found = describe_log_dirs.led(topics, cluster)
+        return {topic.name: [one.partition_index for one in topic.partitions] for topic in found}
+
+    one, two = listed(3), listed(5)
+    assert sorted(one["of-both"] + two["of-both"]) == [0, 1, 2, 3]
+    assert len(one["of-both"]) == 2
+    assert one.get("of-one", []) + two.get("of-one", []) == [0]

@@ -42,7 +42,9 @@ def created(bridge: BridgeThread, **options: Any) -> str:
 def broker_of(bridge: BridgeThread) -> Broker:
     """What a fetch needs of it, to call the handler itself."""
     none: Any = None
-    return Broker(bridge.settings, bridge.server.topics, none, bridge.server.metrics, {}, none, none)
+    cluster = bridge.server.cluster
+    assert cluster is not None
+    return Broker(bridge.settings, bridge.server.topics, cluster, bridge.server.metrics, {}, none, none)
 
 
 def fetched(bridge: BridgeThread, topic: str, version: int) -> tuple[int, int]:

@@ -1,11 +1,9 @@
-"""OffsetForLeaderEpoch: the only epoch ends where the log does."""
+"""OffsetForLeaderEpoch: every epoch ends where the log does."""
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from bridge.apis import (
-    offset_for_leader_epoch,
-)
+from bridge.apis import metadata, offset_for_leader_epoch
 from bridge.kafka.error_codes import ErrorCode
 from tests.apis.wire import ask, unique
 from tests.support.bridges import BridgeThread
@@ -18,7 +16,7 @@ def write(bridge: BridgeThread, topic: str, count: int) -> None:
     assert producer.flush(30) == 0
 
 
-def test_the_only_epoch_ends_where_the_log_does(bridge: BridgeThread) -> None:
+def test_every_epoch_ends_where_the_log_does(bridge: BridgeThread) -> None:
     topic = unique("tool")
     admin = AdminClient({"bootstrap.servers": bridge.kafka})
     admin.create_topics([NewTopic(topic, 1)])[topic].result(30)
@@ -35,7 +33,11 @@ def test_the_only_epoch_ends_where_the_log_does(bridge: BridgeThread) -> None:
         return found.error_code, found.leader_epoch, found.end_offset
 
     assert end(0) == (ErrorCode.NONE, 0, 5)
-    assert end(0, current=0) == (ErrorCode.NONE, 0, 5)
-    assert end(1) == end(-1) == (ErrorCode.NONE, -1, -1)
-    assert end(0, current=1) == (ErrorCode.UNKNOWN_LEADER_EPOCH, -1, -1)
+    asked = metadata.Request(topics=[metadata.RequestTopic(name=topic)])
+    leader = ask(bridge, metadata.API, asked).topics[0].partitions[0].leader_epoch
+    assert end(0, current=leader) == end(leader, current=leader) == (ErrorCode.NONE, 0, 5)
+    assert end(1) == end(2**31 - 1) == (ErrorCode.NONE, 0, 5), "no log is ever truncated"
+    assert end(-1) == (ErrorCode.NONE, -1, -1)
+    assert end(0, current=leader - 1) == (ErrorCode.FENCED_LEADER_EPOCH, -1, -1)
+    assert end(0, current=leader + 1) == (ErrorCode.UNKNOWN_LEADER_EPOCH, -1, -1)
     assert end(0, partition=1) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, -1)

@@ -11,6 +11,7 @@ import pytest
 from bridge import codec
 from bridge.api import DeferredResponse, Session
 from bridge.apis import produce
+from bridge.cluster import Node, single_node
 from bridge.codec import Rebuild, Record, compression
 from bridge.codec.compression import KafkaCodec
 from bridge.codec.packing import pack
@@ -60,19 +61,21 @@ class Site:
     def __init__(self, plan: Plan | None = None, room: int = 128 * MIB, places: int = 2) -> None:
         self.logs = [Log(plan or Plan(5 * MIB)) for _ in range(300)]
         self.memory = ConversionMemory(room)
+        topic = self._only = SimpleNamespace(name="t", partitions=len(self.logs))
         topics = SimpleNamespace(
-            cached=lambda name: name,
+            cached=lambda name: topic,
+            get=self._topic,
             log=lambda _, index: self.logs[index],
-            partition=self._partition,
             note_missing=lambda *_: None,
             threads=WorkerThreads(places),
             conversion_memory=self.memory,
         )
         settings = SimpleNamespace(pulsar=SimpleNamespace(operation_timeout_seconds=30))
-        self._broker: Any = SimpleNamespace(topics=topics, settings=settings)
+        cluster = single_node(Node(1, "host", 9092), "cluster")
+        self._broker: Any = SimpleNamespace(topics=topics, settings=settings, cluster=cluster)
 
-    async def _partition(self, _: str, index: int) -> Log:
-        return self.logs[index]
+    async def _topic(self, _: str) -> SimpleNamespace:
+        return self._only
 
     async def begin(self, batches: dict[int, bytes], timeout_ms: int = 30_000) -> DeferredResponse[Response | None]:
         """Have a request take its places."""
