@@ -89,6 +89,7 @@ def clusters(pulsar: PulsarAddress) -> Iterator[dict[int, Workers]]:
                     "listen": f"{HOST}:0", "workers": count, "worker_port": 0, "memory_budget_bytes": _BUDGET,
                 },
                 http={"listen": f"{HOST}:0"},
+                log={"level": "error"},  # what is shown here is tables
                 pulsar={
                     "service_url": pulsar.service_url, "admin_url": pulsar.admin_url, "tenant": tenant,
                     "namespace": namespace,
