@@ -33,6 +33,7 @@ class Writer(threading.Thread, ABC):
         self.errors: list[str] = []
         self.fatal = ""
         self.slowest = 0.0
+        self.per_turn = _PER_TURN
         self.stopped = False
         self._given_up = False
         self._paced = threading.Event()
@@ -41,7 +42,7 @@ class Writer(threading.Thread, ABC):
     def run(self) -> None:
         try:
             while not self.stopped:
-                for _ in range(_PER_TURN):
+                for _ in range(self.per_turn):
                     if self.sent - len(self.acks) - len(self.errors) >= _IN_FLIGHT:
                         break
                     value = f"{self.name}:{self.sent}".encode()
@@ -65,7 +66,10 @@ class Writer(threading.Thread, ABC):
         """End whatever is missing."""
         self._given_up = True
         self.finish()
-        self.join(30)
+        if self.ident is None:
+            self.close()
+        else:
+            self.join(30)
 
     def fresh(self, since: float) -> dict[tuple[str, int], float]:
         """When each partition first acknowledged a record sent after `since`."""
@@ -77,9 +81,18 @@ class Writer(threading.Thread, ABC):
                 found[self.name, where] = acked
         return found
 
-    def acked(self, where: int, offset: int, value: bytes, sent: float) -> None:
-        """One record is acknowledged."""
-        now = time.monotonic()
+    def ack_times(self, since: float) -> dict[int, list[float]]:
+        """For each partition when records were acknowledged, from a moment on, in order."""
+        found: dict[int, list[float]] = {partition: [] for partition in range(self.partitions)}
+        with self.changed:
+            for where, _, acked in self._acked_at:
+                if acked >= since:
+                    found[where].append(acked)
+        return found
+
+    def acked(self, where: int, offset: int, value: bytes, sent: float, when: float | None = None) -> None:
+        """One record is acknowledged, now or when another process says."""
+        now = time.monotonic() if when is None else when
         with self.changed:
             self.slowest = max(self.slowest, now - sent)
             self._acked_at.append((where, sent, now))

@@ -6,15 +6,18 @@ import gc
 import logging
 import secrets
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bridge.standalone.guard import Guard
 from tests.support.bridges import BridgeChild, Overrides, settings_for
+from tests.support.nodes import listeners, stable_ports
 from tests.support.pulsar import NewPulsar, PrivatePulsar
 
 ENTRIES_PER_LEDGER = 50
+RELAYS = 6
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -37,14 +40,21 @@ def leaks_show_here(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def broker(new_pulsar: NewPulsar) -> Iterator[PrivatePulsar]:
+def relay_ports() -> list[int]:
+    """Where the relays of up to six bridges to the fault tests' Pulsar are."""
+    return stable_ports(RELAYS)
+
+
+@pytest.fixture(scope="session")
+def broker(new_pulsar: NewPulsar, relay_ports: list[int]) -> Iterator[PrivatePulsar]:
     """One Pulsar for all fault tests; ledgers of 50 entries, so that every fault meets a roll-over."""
-    started = new_pulsar(
-        {
-            "managedLedgerMaxEntriesPerLedger": str(ENTRIES_PER_LEDGER),
-            "managedLedgerMinLedgerRolloverTimeMinutes": "0",
-        }
-    )
+    started = new_pulsar()
+    settings = {
+        "managedLedgerMaxEntriesPerLedger": str(ENTRIES_PER_LEDGER),
+        "managedLedgerMinLedgerRolloverTimeMinutes": "0",
+    }
+    plan = started.process.plan
+    started.process.plan = replace(plan, settings=settings | listeners(plan.port, relay_ports))
     started.start()
     yield started
     started.kill()

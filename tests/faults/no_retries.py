@@ -61,7 +61,7 @@ class Sender:
 
     def _told(self, event: dict[str, Any]) -> None:
         self.broken = self.broken or event.get("failed", "")
-        for number, where, offset, error, when in event.get("outcomes", ()):
+        for number, where, offset, error, when, *_ in event.get("outcomes", ()):
             value = f"{self.name}:{number}".encode()
             if error is None:
                 self.acked[value] = where, offset

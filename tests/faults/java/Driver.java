@@ -14,7 +14,10 @@ import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
-/** A producer that never repeats, at a pace; what becomes of each record is printed: [number, partition, offset, error, when]. */
+/**
+ * Producers at a pace, which never repeat unless told to; what becomes of each record is printed:
+ * [number, partition, offset, error, when it was told, when it was sent].
+ */
 public final class Driver {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final PrintStream OUTPUT = new PrintStream(System.out, true, StandardCharsets.UTF_8);
@@ -67,8 +70,10 @@ public final class Driver {
             nanosBetween = 1_000_000_000L / command.get("rate").asInt();
             Map<String, Object> settings = new HashMap<>();
             settings.put("bootstrap.servers", bootstrap);
-            settings.put("retries", 0);
-            settings.put("enable.idempotence", false);
+            if (!command.path("repeats").asBoolean()) {
+                settings.put("retries", 0);
+                settings.put("enable.idempotence", false);
+            }
             settings.put("linger.ms", 5);
             producer = new KafkaProducer<>(settings, new ByteArraySerializer(), new ByteArraySerializer());
             thread = new Thread(this, name);
@@ -86,16 +91,18 @@ public final class Driver {
                 due += nanosBetween;
                 int number = sent;
                 byte[] value = (name + ":" + number).getBytes(StandardCharsets.US_ASCII);
+                double when = System.nanoTime() / 1e9;
                 producer.send(new ProducerRecord<>(topic, number % partitions, null, value), (where, error) -> {
-                    outcome(number, error == null ? where.partition() : -1, error == null ? where.offset() : -1, error);
+                    int partition = error == null ? where.partition() : -1;
+                    outcome(number, partition, error == null ? where.offset() : -1, error, when);
                 });
                 tell(false);
             }
         }
 
-        private synchronized void outcome(int number, int partition, long offset, Exception error) {
+        private synchronized void outcome(int number, int partition, long offset, Exception error, double sent) {
             ArrayNode one = outcomes.addArray().add(number).add(partition).add(offset);
-            one.add(error == null ? null : error.toString()).add(System.nanoTime() / 1e9);
+            one.add(error == null ? null : error.toString()).add(System.nanoTime() / 1e9).add(sent);
         }
 
         private synchronized void tell(boolean now) {

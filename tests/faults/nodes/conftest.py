@@ -1,0 +1,31 @@
+"""Clusters of several bridges before the fault tests' Pulsar."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from bridge.standalone.guard import Guard
+from tests.support.nodes import Nodes
+from tests.support.pulsar import PrivatePulsar
+
+
+@pytest.fixture
+def start_nodes(
+    broker: PrivatePulsar, broker_namespace: str, relay_ports: list[int], guard: Guard, tmp_path: Path
+) -> Iterator[Callable[..., Nodes]]:
+    """Start a cluster: `start_nodes(3)`; with `relayed` it can be cut off from Pulsar and from its clients."""
+    made: list[Nodes] = []
+
+    def start(count: int = 3, *, relayed: bool = False, seed: int = 0) -> Nodes:
+        relays = relay_ports if relayed else ()
+        nodes = Nodes(broker, broker_namespace, guard, tmp_path, count, relays=relays, seed=seed)
+        made.append(nodes)
+        nodes.start()
+        return nodes
+
+    yield start
+    for nodes in made:
+        nodes.close()

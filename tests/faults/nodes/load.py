@@ -1,0 +1,113 @@
+"""The log checker's load on several nodes: clients of each family, and a watch over what the nodes answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.faults.checker import Load, Verdict
+from tests.faults.nodes.answers import cluster_at, controller_at
+from tests.faults.nodes.watch import Watch
+from tests.faults.nodes.writers import AioKafkaWriter, JavaWriter, longest_pause
+from tests.support.nodes import Node, Nodes
+
+PARTITIONS = 6
+_PER_TURN = 3
+_TIMEOUT_SECONDS = 60.0
+_SETTLED_SECONDS = 30.0
+
+
+class NodesLoad(Load):
+    """Writers that bootstrap at random nodes, the first of them behind an address where no server listens."""
+
+    def __init__(self, nodes: Nodes, topic: str, work: Path | None, *, partitions: int = PARTITIONS) -> None:
+        """`work`: where Java's producer is compiled and logs; without one there is no such client."""
+        super().__init__(nodes.bootstrap(dead=1), topic, partitions, idempotent=False)
+        self.nodes = nodes
+        self.writers.append(AioKafkaWriter("a", nodes.bootstrap(), topic, partitions, self.changed))
+        if work is not None:
+            self.writers.append(JavaWriter("j", nodes.bootstrap(), topic, partitions, self.changed, work))
+        for writer in self.writers:
+            writer.per_turn = _PER_TURN
+        self._highest: dict[int, int] = {}
+        self._seen = [0] * len(self.writers)
+        self.watch = Watch(topic, partitions, self._floor)
+
+    def start(self) -> None:
+        super().start()
+        self.watch.start(self.nodes.all)
+
+    def _floor(self) -> dict[int, int]:
+        with self.changed:
+            for number, writer in enumerate(self.writers):
+                for where, offset, _ in writer.acks[self._seen[number] :]:
+                    self._highest[where] = max(self._highest.get(where, -1), offset)
+                self._seen[number] = len(writer.acks)
+            return dict(self._highest)
+
+    def led_by(self, node: Node) -> set[int]:
+        """The partitions that a node leads, as it or another one says."""
+        told = cluster_at(self.nodes.any().kafka if not node.process.child.running else node.kafka, [self.topic])
+        return {partition for _, partition in told.led_by(node.kafka)}
+
+    def controller(self) -> Node:
+        """The node that is the controller, once some node names one."""
+        until = time.monotonic() + _SETTLED_SECONDS
+        while True:
+            address = controller_at(self.nodes.any().kafka)
+            if address:
+                return self.nodes.at(address)
+            assert time.monotonic() < until, "no node names a controller"
+
+    def first_acks(self, since: float, partitions: Collection[int]) -> float:
+        """Seconds until each writer has an acknowledgement of a record sent after a moment, of each of these."""
+        writers = [writer for writer in self.writers if not writer.stopped]
+        wanted = {(writer.name, partition) for writer in writers for partition in partitions}
+        self.until(
+            "an acknowledgement of each partition", lambda: wanted <= {k for w in writers for k in w.fresh(since)}
+        )
+        told = {key: at for writer in writers for key, at in writer.fresh(since).items()}
+        return max((told[key] for key in wanted), default=since) - since
+
+    def longest_pause(self, since: float) -> float:
+        """The longest time that any writer got nothing from one partition."""
+        return longest_pause(self.writers, since)
+
+    def stop(self) -> Verdict:
+        self.watch.finish()
+        return super().stop()
+
+    def abandon(self) -> None:
+        self.watch.finish()
+        super().abandon()
+
+    def judged(self, *, pauses_only: bool = False, gap_ends: Collection[tuple[int, int]] = ()) -> Verdict:
+        """Stop and fail on every anomaly; `pauses_only`: no client may have sent anything twice, or met an error."""
+        verdict = self.stop()
+        verdict.check(duplicates=not pauses_only, gap_ends=gap_ends)
+        assert verdict.duplicates_idempotent == 0, str(verdict)
+        self.watch.check()
+        if pauses_only:
+            assert not self.follower.errors, self.follower.errors[:10]
+        return verdict
+
+
+def members_named(nodes: Sequence[Node]) -> dict[str, int]:
+    """How many brokers each node lists."""
+    return {node.name: len(cluster_at(node.kafka, ()).brokers) for node in nodes}
+
+
+@contextmanager
+def nodes_load(
+    nodes: Nodes, topic: str, work: Path | None = None, *, partitions: int = PARTITIONS
+) -> Iterator[NodesLoad]:
+    """A load that is under way: each writer has acknowledgements, and they are read."""
+    running = NodesLoad(nodes, topic, work, partitions=partitions)
+    try:
+        running.start()
+        running.more(30)
+        yield running
+    finally:
+        running.abandon()

@@ -1,0 +1,70 @@
+"""Nodes are killed while clients of every family work: nothing is lost, nothing of idempotent ones is double."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from tests.faults.checker import KAFKA_PYTHON_LEAKS
+from tests.faults.figures import report
+from tests.faults.nodes.load import NodesLoad, nodes_load
+from tests.support.nodes import Node, Nodes
+
+pytestmark = KAFKA_PYTHON_LEAKS
+
+
+def kill(running: NodesLoad, victim: Node) -> float:
+    """Kill a node; seconds until every writer has a first acknowledgement of each partition that it led."""
+    led = running.led_by(victim)
+    victim.kill()
+    took = running.first_acks(time.monotonic(), led)
+    victim.start()
+    running.more(30)
+    return round(took, 2)
+
+
+def kills(running: NodesLoad, times: int) -> None:
+    """Kill the controller and another node in turns."""
+    took: dict[str, list[float]] = {"controller": [], "other": []}
+    for _ in range(times):
+        took["controller"].append(kill(running, running.controller()))
+        others = running.nodes.others(running.controller())
+        took["other"].append(kill(running, running.nodes.random.choice(others)))
+    verdict = running.judged()
+    for kind, seconds in took.items():
+        report(killed=kind, times=times, p50=median(seconds), longest=max(seconds), all=seconds)
+    report(verdict=verdict, answers=running.watch.answers, ends=running.watch.ends)
+
+
+@pytest.mark.soak
+def test_nothing_is_lost_when_nodes_are_killed(start_nodes: Callable[..., Nodes], topic: str) -> None:
+    with nodes_load(start_nodes(3), topic) as running:
+        kills(running, 2)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+def test_twenty_kills_of_each_kind(start_nodes: Callable[..., Nodes], topic: str, tmp_path: Path) -> None:
+    with nodes_load(start_nodes(3), topic, tmp_path) as running:
+        kills(running, 20)
+
+
+@pytest.mark.soak
+def test_a_third_of_six_nodes_is_killed_at_once(start_nodes: Callable[..., Nodes], topic: str, tmp_path: Path) -> None:
+    with nodes_load(start_nodes(6), topic, tmp_path, partitions=12) as running:
+        victims = [running.controller()]
+        victims.append(running.nodes.random.choice(running.nodes.others(*victims)))
+        led = set[int]().union(*(running.led_by(node) for node in victims))
+        for node in victims:
+            node.kill()
+        took = running.first_acks(time.monotonic(), led)
+        running.more(30)
+        for node in victims:
+            node.start()
+        running.more(30)
+        verdict = running.judged()
+    report(verdict=verdict, took=round(took, 2))

@@ -1,0 +1,128 @@
+"""More clients of the log checker: aiokafka, and Java's producer in a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.structs import RecordMetadata
+
+from tests.faults.clients import Writer
+from tests.support.driver import Driver
+from tests.support.java import KAFKA, java_driver
+
+_JAVA = Path(__file__).parents[1] / "java"
+_RATE = 150
+_CALL_SECONDS = 150.0
+
+
+class AioKafkaWriter(Writer):
+    """aiokafka's idempotent producer; it repeats what fails with a retriable error for as long as it takes."""
+
+    def __init__(self, name: str, bootstrap: str, topic: str, partitions: int, changed: threading.Condition) -> None:
+        super().__init__(name, partitions, changed, idempotent=True)
+        self._topic = topic
+        self._servers = bootstrap
+        self._loop = asyncio.new_event_loop()
+        self._runner = threading.Thread(target=self._loop.run_forever, name=f"aiokafka {name}", daemon=True)
+        self._runner.start()
+        self._producer: AIOKafkaProducer = self._call(self._start())
+
+    async def _start(self) -> AIOKafkaProducer:
+        producer = AIOKafkaProducer(
+            bootstrap_servers=self._servers, enable_idempotence=True, linger_ms=5, request_timeout_ms=30_000
+        )
+        await producer.start()
+        return producer
+
+    def send(self, where: int, value: bytes, now: float) -> None:
+        sending = asyncio.run_coroutine_threadsafe(self._producer.send(self._topic, value, partition=where), self._loop)
+        future = sending.result(_CALL_SECONDS)
+
+        def done(future: asyncio.Future[RecordMetadata]) -> None:
+            error = future.exception()
+            if error is not None:
+                self.refused(f"{type(error).__name__}: {error}")
+            else:
+                self.acked(where, future.result().offset, value, now)
+
+        self._loop.call_soon_threadsafe(future.add_done_callback, done)
+
+    def serve(self, seconds: float) -> None:
+        if self.stopped:
+            threading.Event().wait(seconds)
+        else:
+            self._paced.wait(seconds)
+
+    def close(self) -> None:
+        if self._loop.is_running():
+            asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(_CALL_SECONDS)
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._runner.join(_CALL_SECONDS)
+            self._loop.close()
+
+    async def _stop(self) -> None:
+        try:
+            async with asyncio.timeout(5):
+                await self._producer.stop()
+        except TimeoutError:
+            return
+
+    def _call(self, work: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(_CALL_SECONDS)
+
+
+class JavaWriter(Writer):
+    """Kafka's own producer with its defaults: idempotent, five requests at a time."""
+
+    def __init__(
+        self, name: str, bootstrap: str, topic: str, partitions: int, changed: threading.Condition, work: Path
+    ) -> None:
+        super().__init__(name, partitions, changed, idempotent=True)
+        self._topic = topic
+        self._driver: Driver = java_driver(_JAVA, KAFKA, bootstrap, work / f"java-{name}")
+        self._driver.listen(name, self._told)
+
+    def run(self) -> None:
+        try:
+            how = {"topic": self._topic, "partitions": self.partitions, "rate": _RATE, "repeats": True}
+            self._driver.call("start", name=self.name, **how)
+            self._paced.wait()
+            if not self._given_up:
+                self.sent = self._driver.call("end", name=self.name)
+        except Exception as error:  # noqa: BLE001 - told to the test, which fails
+            self.fail(f"{type(error).__name__}: {error}")
+        finally:
+            self.close()
+
+    def _told(self, event: dict[str, Any]) -> None:
+        for number, where, offset, error, when, sent in event.get("outcomes", ()):
+            self.sent = max(self.sent, number + 1)
+            if error is not None:
+                self.refused(error)
+            else:
+                self.acked(where, offset, f"{self.name}:{number}".encode(), sent, when)
+
+    def send(self, where: int, value: bytes, now: float) -> None:
+        raise NotImplementedError("the driver sends")
+
+    def serve(self, seconds: float) -> None:
+        raise NotImplementedError("the driver paces itself")
+
+    def close(self) -> None:
+        self._driver.close()
+
+
+def longest_pause(writers: list[Writer], since: float) -> float:
+    """The longest time any of them waited for the next acknowledgement of one partition, from a moment until now."""
+    longest, now = 0.0, time.monotonic()
+    for writer in writers:
+        for times in writer.ack_times(since).values():
+            marks = [since, *times, now]
+            longest = max(longest, *(after - before for before, after in pairwise(marks)))
+    return longest

@@ -1,0 +1,186 @@
+"""A TCP relay before a server: it can hold the bytes, as a network that drops packets does, or reset everything."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import struct
+import threading
+from collections.abc import Callable
+from typing import Any, cast
+
+from bridge.standalone.ports import HOST
+
+_RESET = struct.pack("ii", 1, 0)
+_CALL_SECONDS = 10.0
+
+
+class Relay:
+    """Passes bytes between clients and `HOST:target` until it is told to hold or to cut them.
+
+    Held: connections stay open and no byte passes, in either direction; what was sent meanwhile arrives after `heal`,
+    late. New connections are accepted by the kernel and meet silence. Cut: every connection is reset, new ones too.
+    """
+
+    def __init__(self, target: int, port: int = 0) -> None:
+        self._target = target
+        self._listener = socket.create_server((HOST, port))
+        self.port = int(self._listener.getsockname()[1])
+        self._ends: set[_End] = set()
+        self._is_held = False
+        self._is_cut = False
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name=f"relay-{self.port}", daemon=True)
+        self._thread.start()
+        self._server = asyncio.run_coroutine_threadsafe(self._serve(), self._loop).result(_CALL_SECONDS)
+
+    def hold(self) -> None:
+        """Let no byte pass."""
+        self._call(self._hold)
+
+    def cut(self) -> None:
+        """Reset every connection, and those to come."""
+        self._call(self._cut)
+
+    def heal(self) -> None:
+        """Pass everything again."""
+        self._call(self._heal)
+
+    def close(self) -> None:
+        """Reset what is open, and end."""
+        if not self._loop.is_closed():
+            self._call(self._close)
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(_CALL_SECONDS)
+            self._loop.close()
+
+    # ---- on the relay's loop -----------------------------------------------------------------------------------------
+
+    async def _serve(self) -> asyncio.Server:
+        return await self._loop.create_server(lambda: _Client(self), sock=self._listener)
+
+    def _hold(self) -> None:
+        self._is_held = True
+        for end in self._ends:
+            end.pause()
+
+    def _cut(self) -> None:
+        self._is_cut = True
+        for end in list(self._ends):
+            end.reset()
+
+    def _heal(self) -> None:
+        self._is_held = self._is_cut = False
+        for end in list(self._ends):
+            end.resume()
+
+    def _close(self) -> None:
+        self._server.close()
+        self._cut()
+
+    def _call(self, what: Callable[[], None]) -> None:
+        done = threading.Event()
+
+        def run() -> None:
+            what()
+            done.set()
+
+        self._loop.call_soon_threadsafe(run)
+        assert done.wait(_CALL_SECONDS), "the relay hangs"
+
+    @property
+    def is_held(self) -> bool:
+        return self._is_held
+
+    @property
+    def is_cut(self) -> bool:
+        return self._is_cut
+
+    def made(self, end: _End) -> None:
+        self._ends.add(end)
+
+    def gone(self, end: _End) -> None:
+        self._ends.discard(end)
+
+    async def reach(self, client: _Client) -> None:
+        """Connect a client to the server; the server refusing is what the client meets."""
+        try:
+            _, server = await self._loop.create_connection(lambda: _End(self), HOST, self._target)
+        except OSError:
+            client.reset()
+            return
+        if client not in self._ends:
+            server.reset()
+            return
+        server.peer, client.peer = client, server
+        if not self._is_held:
+            client.resume()
+            server.resume()
+
+    def start(self, client: _Client) -> None:
+        """A client has come."""
+        task = self._loop.create_task(self.reach(client))
+        client.task = task
+
+
+class _End(asyncio.Protocol):
+    """One of the two connections of a pair."""
+
+    def __init__(self, relay: Relay) -> None:
+        self.peer: _End | None = None
+        self.task: asyncio.Task[None] | None = None
+        self._relay = relay
+        self._is_full = False  # the peer's buffer
+        self.transport: asyncio.Transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        self.transport.pause_reading()
+        self._relay.made(self)
+
+    def data_received(self, data: bytes) -> None:
+        assert self.peer is not None
+        self.peer.transport.write(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._relay.gone(self)
+        if self.peer is not None:
+            self.peer.transport.close()
+
+    def pause_writing(self) -> None:
+        if self.peer is not None:
+            self.peer._is_full = True
+            self.peer.pause()
+
+    def resume_writing(self) -> None:
+        if self.peer is not None:
+            self.peer._is_full = False
+            self.peer.resume()
+
+    def pause(self) -> None:
+        """Read no more."""
+        self.transport.pause_reading()
+
+    def resume(self) -> None:
+        """Read on, unless something else speaks against it."""
+        if self.peer is not None and not self._is_full and not self._relay.is_held:
+            self.transport.resume_reading()
+
+    def reset(self) -> None:
+        """End with a RST."""
+        connection = self.transport.get_extra_info("socket")
+        with contextlib.suppress(OSError):
+            cast(Any, connection).setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        self.transport.abort()
+
+
+class _Client(_End):
+    """The connection that a client has made."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        if self._relay.is_cut:
+            self.reset()
+        else:
+            self._relay.start(self)
