@@ -70,8 +70,6 @@ class MembershipState(StrEnum):
 
 
 _IN_VIEW: Final = (MembershipState.MEMBER, MembershipState.CONTROLLER)
-_TAKES_PART: Final = (MembershipState.JOINING, *_IN_VIEW)
-_LEAST_WAIT: Final = 0.01  # what is due may have to wait for something else
 
 
 class Membership:
@@ -108,13 +106,13 @@ class Membership:
     @property
     def wake_at(self) -> float:
         """When to call `run` next."""
-        if self.state not in _TAKES_PART:
+        if self.state in (MembershipState.STARTING, MembershipState.ENDED):
             return self.contact.last_run + self.config.timing.wake
         if self._has_news:
             return -inf
         is_idle = self._pending is None and self.contact.is_attached
         due = self.controller.wake_at() if self.controller and is_idle else inf
-        return max(min(self.contact.wake_at, due), self.contact.last_run + _LEAST_WAIT)
+        return max(min(self.contact.wake_at, due), self.contact.last_run + self.config.timing.least_wait)
 
     def take_effects(self) -> list[Effect]:
         """What is to be done, in this order."""
@@ -201,6 +199,8 @@ class Membership:
             if record.sender == self.node.sender:
                 self.void_records += 1
                 self._pending = None
+            elif not self.log.version and record.base:
+                self._succession.controller_heard(now)
         elif isinstance(record, Tick):
             self._tick_read(record, now)
         elif isinstance(record, Challenge) and record.sender == self.node.sender:
@@ -274,7 +274,7 @@ class Membership:
         if self.state is not MembershipState.STARTING or not self.contact.is_attached or not self._is_log_read:
             return
         self.state = MembershipState.JOINING
-        self._succession.leader_changed(now)
+        self._succession.joined(now)
 
     def _change_state(self, state: NodeState, now: float) -> None:
         self.node = replace(self.node, state=state)

@@ -48,6 +48,12 @@ class Succession:
         """There is a controller, though this node knows no view of it: no time to propose itself."""
         self._leaderless_since = now + self.config.timing.dead
 
+    def joined(self, now: float) -> None:
+        """This node has read the view log; of a controller it may have heard there."""
+        leaderless_since = self._leaderless_since
+        self.leader_changed(now)
+        self._leaderless_since = max(leaderless_since, now)
+
     def leader_changed(self, now: float) -> None:
         """There is a new view, or the first one that this node knows."""
         self._leaderless_since = now

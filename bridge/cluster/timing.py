@@ -40,6 +40,8 @@ class Timing:
     """How often the view is written as a whole."""
     wake: float = 0.25
     """The longest time between two runs of the state machine: what a pause is measured by."""
+    least_wait: float = 0.01
+    """The shortest: what is due may have to wait for something else."""
     move_slots: int = 1024
     """How many slots a second leave nodes that are there."""
     kept_ids: int = 1_000

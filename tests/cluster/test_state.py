@@ -116,3 +116,23 @@ def _wakes(lone: Lone, seconds: float = 1.0) -> int:
         lone.take()
         count += 1
     return count
+
+
+def test_a_tick_that_was_read_before_the_start_was_over_keeps_a_node_from_proposing_itself() -> None:
+    lone = Lone()
+    lone.node.name_opened(lone.now)
+    lone.read(Tick(Sender("b", 1), 70, Position(0, 5), Position(0, 9)))  # of a log without its beginning
+    lone.node.log_read(lone.now)
+    lone.run(2.0)
+    assert lone.told(WholeView) == []
+    lone.run(2.5)
+    assert len(lone.told(WholeView)) == 1  # the controller has gone, too
+
+
+def test_a_view_that_is_made_from_one_that_this_node_cannot_know_shows_that_there_is_a_controller() -> None:
+    lone = Lone()
+    lone.node.name_opened(lone.now)
+    lone.node.log_read(lone.now)
+    lone.read(WholeView(Sender("b", 1), 70, ClusterView(71)))
+    lone.run(2.0)
+    assert lone.told(WholeView) == []

@@ -165,6 +165,12 @@ MUTATIONS = (
         "test_two_nodes", "test_a_record_that_one_node_acknowledged_is_read_from_another",
     ),
     Mutation(
+        "the end is told from memory", "storage/partition.py",
+        "            await self._tails.refresh_end()\n            return self.end.offset\n",
+        "            await self._tails.open()\n            return self.end.offset\n",
+        "test_two_nodes", "test_the_end_is_never_behind_what_another_node_acknowledged",
+    ),
+    Mutation(
         "writers of a lost partition keep their names", "storage/topics/partition_logs.py",
         "                self._close(log_.hand_over(flush=flush))\n", "                pass\n",
         "test_leadership", "test_a_producer_s_name_is_free_soon_for_the_next_leader",
