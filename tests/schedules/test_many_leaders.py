@@ -1,7 +1,7 @@
 """Three bridges serve one partition as if each led it, and clients of all kinds go from one to the other at will.
 
-Who leads does not matter for what is right. Nothing acknowledged is lost or misplaced. What an idempotent producer sends
-is there once. None is refused for an error that it did not make. The end never goes back, whichever node is asked.
+Who leads does not matter for what is right. Nothing acknowledged is lost or misplaced. What an idempotent producer
+sends is there once. None is refused for an error that it did not make. The end never goes back, at any node.
 """
 
 import asyncio
