@@ -28,6 +28,12 @@ def is_partition(name: str) -> bool:
     return _PARTITION.search(name) is not None
 
 
+def partition_number(topic: str) -> int:
+    """Which partition a topic of Pulsar is by its name; −1: none."""
+    found = _PARTITION.search(topic)
+    return -1 if found is None else int(found.group()[len(PARTITION_MARK) :])
+
+
 def is_shown(name: str) -> bool:
     """Whether a Pulsar topic of this local name is one that Kafka clients see."""
     if not _LEGAL.fullmatch(name) or name in (".", ".."):

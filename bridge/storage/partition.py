@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from bridge.errors import BridgeError, KafkaError
 from bridge.futures import loop_time
@@ -31,6 +31,17 @@ _HAND_OVER_SECONDS = 2.0
 """How long what is on its way to Pulsar may take when another node goes on."""
 
 
+_Asked: TypeAlias = Callable[[], bool]
+
+
+def _yes() -> bool:
+    return True
+
+
+def _no() -> bool:
+    return False
+
+
 def _nothing(offset: int, max_bytes: int, until: float = 0) -> None:
     """In place of reading from memory, which may be old."""
 
@@ -43,9 +54,9 @@ class PartitionLog:
     """
 
     def __init__(
-        self, topic: str, storage: Storage, on_gone: Callable[[], None], is_led: Callable[[], bool] = lambda: True
+        self, topic: str, storage: Storage, on_gone: Callable[[], None], is_led: _Asked = _yes, has_moved: _Asked = _no
     ) -> None:
-        """`is_led`: whether this node leads the partition, and so may open producers for it."""
+        """`is_led`: whether this node leads it, and so may open producers; `has_moved`: whether another just did."""
         self.topic = topic
         self._is_led = is_led
         self.end = LogEnd()
@@ -60,7 +71,7 @@ class PartitionLog:
         )
         self._appender = Appender(
             topic, storage.writer, storage.client, self.end, duplicates, storage.missing, self, storage.metrics,
-            storage.may_send,
+            storage.may_send, has_moved,
         )  # fmt: skip
         self._tails = TailOwner(
             self.end, self._search, self._open_reader, self._tail_failed,

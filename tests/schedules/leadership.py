@@ -38,6 +38,7 @@ class Leadership:
         view = self._view(leader, version)
         bridge.handlers.cluster.update(view, self.number(bridge), Serving.SERVE)
         bridge.topics.leads = lambda *_: leader is bridge
+        bridge.topics.has_moved = lambda *_: version > 0
         if leader is not bridge:
             bridge.topics.hand_over(lambda *_: True, flush=flush)
 

@@ -188,6 +188,28 @@ MUTATIONS = (
         "test_leadership", "test_a_node_that_was_away_sends_nothing_again_before_it_knows_that_it_leads",
     ),
     Mutation(
+        "what another node tells of a topic does not outdate an answer on its way", "storage/topics/topics.py",
+        "        self._finder.changed(name)\n        self._missing_ids",
+        "        self._missing_ids",
+        "test_topics_of_nodes", "test_what_another_node_did_to_a_topic_is_known_when_it_is_told",
+    ),
+    Mutation(
+        "the watch of the namespace says nothing of partitions", "storage/topics/topics.py",
+        "                self._refresh(self._known[name], ask_again=True)\n", "                pass\n",
+        "test_topics_of_nodes", "test_partitions_that_another_node_added_are_noticed_by_the_watch",
+    ),
+    Mutation(
+        "the start of a log is stored without a look at what is stored", "storage/topics/administration.py",
+        "            if topic_properties.log_start(properties, partition) >= offset:\n",
+        "            if topic_properties.log_start(properties, partition) == offset:\n",
+        "test_topics_of_nodes", "test_the_start_of_a_log_only_goes_up_over_nodes",
+    ),
+    Mutation(
+        "the first batch of a producer may be any right after its partition has moved", "storage/append/appender.py",
+        "        if sequence and writer.sequences.last is None and self._has_moved():\n", "        if False:\n",
+        "test_leadership", "test_the_first_batches_of_a_producer_are_under_way_while_its_partition_moves",
+    ),
+    Mutation(
         "waiting fetches are not told that the partition is lost", "storage/partition.py",
         "                waiting.reschedule(loop_time())\n        self.end.wake_waiters()\n",
         "                waiting.reschedule(loop_time())\n        self.end._waiters.clear()\n",

@@ -65,6 +65,26 @@ async def test_leadership_moves_under_producers(world: World) -> None:
 
 
 @schedules(100)
+async def test_the_first_batches_of_a_producer_are_under_way_while_its_partition_moves(world: World) -> None:
+    """To the former leader, and later ones to the next: Pulsar would take these, and those for repetitions then."""
+    one, two = await world.started(), await world.started()
+    await one.topics.create("t", 1)
+    cluster = Leadership(world, one, two)
+    producer = RetryingProducer(world, one, "t", "p", producer_id=100, request_seconds=3, delivery_seconds=200)
+    running = asyncio.ensure_future(producer.run())
+    for number in range(8):
+        producer.send(b"%d" % number)
+        await world.moment()
+        if number == 2:
+            cluster.move_to(two, world.chance.choice((0.0, 0.02, 1.0)))
+            producer.follow(two)
+    producer.finish()
+    await world.within(300, running, "an outcome for every record")
+    check_partition(world, full("t"), [producer])
+    assert not any(fate.failed for fate in producer.fates.values())
+
+
+@schedules(100)
 async def test_a_producer_s_name_is_free_soon_for_the_next_leader(world: World) -> None:
     """Though its client is still connected to the former one, and has batches under way there."""
     one, two = await world.started(), await world.started()

@@ -5,7 +5,7 @@ Batches of idempotent producers go through writers of their own; all others thro
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
@@ -66,18 +66,18 @@ class Appender:
         listener: AppendListener,
         metrics: StorageMetrics,
         may_send: asyncio.Event | None = None,
+        has_moved: Callable[[], bool] = lambda: False,
     ) -> None:
         """`producer_name`: of this process's producer for the batches of clients' producers that are not idempotent;
-        `may_send`: while it is not set, nothing is sent again after a reconnect."""
+        `may_send`: while it is not set, nothing is sent again after a reconnect; `has_moved`: whether another node led
+        the partition a moment ago."""
         self._topic = topic
         self._producer_name = producer_name
         self._client = client
         self._missing = missing
         self._metrics = metrics
-        self._end = end
-        self._duplicates = duplicates
-        self._listener = listener
-        self._may_send = may_send
+        self._end, self._duplicates, self._listener = end, duplicates, listener
+        self._may_send, self._has_moved = may_send, has_moved
         self._writers = Writers(topic, client, may_send)
         self._last = (EARLIEST, 0)  # the position of the last append, and the offset after it
         self._in_flight: set[asyncio.Future[int]] = set()
@@ -109,6 +109,9 @@ class Appender:
         if self._missing.is_any_before(self._topic, prepared.producer, writer.sequences.last):
             text = "an earlier batch was not stored, and must come again first"
             raise KafkaError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, text)
+        if sequence and writer.sequences.last is None and self._has_moved():
+            # stored ahead of those before it, which its client still waits for elsewhere, it would be their end
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "an earlier batch may be under way to another node")
         batch = writer.sequences.check(epoch, sequence, prepared.record_count)
         if not batch.is_duplicate:
             return self._append_next(prepared, batch, writer)

@@ -48,8 +48,10 @@ class TopicConfigs:
 class Administration:
     """Changes topics through Pulsar's admin API."""
 
-    def __init__(self, storage: Storage, names: Names) -> None:
+    def __init__(self, storage: Storage, names: Names, on_changed: Callable[[Topic], None]) -> None:
+        """`on_changed` is called with each topic that was changed here, when Pulsar holds that."""
         self._storage = storage
+        self._on_changed = on_changed
         self._names = names
         self._defaults = NamespaceDefaults(storage.admin, storage.settings)
         self.policies = TopicPolicyCache(storage.client, storage.admin, names.namespace)
@@ -70,6 +72,11 @@ class Administration:
                 raise KafkaError(ErrorCode.INVALID_PARTITIONS, cause.reason) from None
             raise
         topic.apply_change(partitions=partitions)
+        self._on_changed(topic)
+
+    def note_change(self, topic: Topic) -> None:
+        """Another node has changed this topic."""
+        self.policies.changed(self._names.pulsar(topic.name))
 
     async def sizes(self, topic: Topic) -> list[int]:
         """The stored bytes of each partition, as they were a moment ago."""
@@ -96,6 +103,10 @@ class Administration:
         if start > partition_log.known_start:
             await self.move_start(topic, partition, start)
             partition_log.raise_start(start)  # in case the topic was forgotten meanwhile
+        else:  # another node may have deleted more
+            async with topic.change_lock:
+                with translated():
+                    await self._raise_start(topic, partition, start)
         return partition_log.known_start
 
     async def move_start(self, topic: Topic, partition: int, offset: int) -> None:
@@ -103,6 +114,7 @@ class Administration:
         async with topic.change_lock:
             with translated():
                 await self._raise_start(topic, partition, offset)
+        self._on_changed(topic)
         try:
             await self._storage.admin.trim(self._names.partition(topic.name, partition, partitioned=topic.partitioned))
         except AdminError as error:  # Pulsar trims by itself when the ledger is full
@@ -146,6 +158,7 @@ class Administration:
                         topic.name, configs.to_policies(wanted, configured.defaults), configured.actual
                     )
                     if await self._store_configs(topic, wanted):
+                        self._on_changed(topic)
                         return
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "other nodes change this topic's configs at the same time")
 

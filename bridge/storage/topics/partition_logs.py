@@ -23,14 +23,19 @@ class PartitionLogs:
     """Those of all topics; each topic holds its own in `Topic.logs`."""
 
     def __init__(
-        self, storage: Storage, names: Names, forget: Callable[[Topic], None], leads: Callable[[str, int], bool]
+        self,
+        storage: Storage,
+        names: Names,
+        forget: Callable[[Topic], None],
+        leads: Callable[[str, int], bool],
+        has_moved: Callable[[str, int], bool],
     ) -> None:
         """`forget` is called with a topic that turns out to be another one, or none, in Pulsar; `leads` tells whether
-        this node leads a partition."""
+        this node leads a partition, `has_moved` whether another one did a moment ago."""
         self._storage = storage
         self._names = names
         self._forget = forget
-        self._leads = leads
+        self._leads, self._has_moved = leads, has_moved
         self._handing_over: set[asyncio.Task[None]] = set()
         self._closing: set[asyncio.Task[None]] = set()
         self._may_proceed = True
@@ -44,7 +49,11 @@ class PartitionLogs:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         name = self._names.partition(topic.name, partition, partitioned=topic.partitioned)
         opened = topic.logs[partition] = PartitionLog(
-            name, self._storage, partial(self._forget, topic), partial(self._leads, topic.name, partition)
+            name,
+            self._storage,
+            partial(self._forget, topic),
+            partial(self._leads, topic.name, partition),
+            partial(self._has_moved, topic.name, partition),
         )
         self._storage.metrics.open_partitions.inc()
         topic.configure(partition, opened)

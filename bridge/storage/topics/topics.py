@@ -4,8 +4,10 @@ import asyncio
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 
 from bridge import log
+from bridge.cluster.records import TopicEvent
 from bridge.errors import KafkaError
 from bridge.fairness import FairSemaphore
 from bridge.futures import SharedQuery, gathered, loop_time
@@ -39,6 +41,10 @@ def _leads_all(topic: str, partition: int) -> bool:
     return True
 
 
+def _never_moves(topic: str, partition: int) -> bool:
+    return False
+
+
 class Topics:
     """All topics of the bridge's namespace."""
 
@@ -55,13 +61,20 @@ class Topics:
         self.partition_limit = PartitionLimit(storage.settings.kafka, self._lookup.count)
         self._opening = FairSemaphore(_MAX_OPENING_PARTITIONS)
         self._sweeper: asyncio.Task[None] | None = None
-        self._logs = PartitionLogs(storage, self._names, self.forget, lambda *which: self.leads(*which))
+        self._logs = PartitionLogs(
+            storage, self._names, self.forget, lambda *which: self.leads(*which), lambda *which: self.has_moved(*which)
+        )
         self.leads: Callable[[str, int], bool] = _leads_all
         """Whether this node leads a partition, by topic and number. What it does not lead it opens no producer for."""
+        self.has_moved: Callable[[str, int], bool] = _never_moves
+        """Whether another node led it within the last minute: its clients may still wait for answers of that one."""
         self.on_removed: list[Callable[[str], None]] = []
         """Called with the name of each topic that was deleted, or lost a partition."""
         self._stopped = False
-        self.administration = Administration(storage, self._names)
+        self.on_changed: list[Callable[[str, uuid.UUID, TopicEvent], None]] = []
+        """Called when Pulsar holds what this node has done to a topic: its name, its id, and what it was."""
+        self._changed_elsewhere_at = float("-inf")
+        self.administration = Administration(storage, self._names, partial(self._call_on_changed, TopicEvent.CHANGED))
         self.producer_ids = ProducerIds(storage.client, storage.admin, self._names)
 
     async def start(self) -> None:
@@ -120,7 +133,7 @@ class Topics:
         if topic_id not in self._ids:
             asked_at = loop_time()
             await self._everything.look()
-            if topic_id not in self._ids:
+            if topic_id not in self._ids and asked_at > self._changed_elsewhere_at:
                 self._missing_ids.add(topic_id, asked_at)
         return self._ids.get(topic_id)
 
@@ -194,6 +207,7 @@ class Topics:
                 self._forget(name)
                 raise
         topic = self._register_created(Topic(name, partitions, True, new_id, loop_time(), properties))
+        self._call_on_changed(TopicEvent.CREATED, topic)
         await self.wait_writable(topic)
         return topic
 
@@ -264,13 +278,30 @@ class Topics:
                 else:
                     await self._storage.admin.delete_non_partitioned(full, force=True)
         self._forget(topic.name)
+        self._call_on_changed(TopicEvent.DELETED, topic)
 
     async def add_partitions(self, topic: Topic, partitions: int) -> None:
         """Give a topic more partitions and wait until a produce to each would work."""
         await self.administration.add_partitions(topic, partitions)
         await self.wait_writable(topic)
 
-    # --- leadership ---
+    # --- other nodes ---
+
+    def note_change(self, name: str, topic_id: uuid.UUID, event: TopicEvent) -> None:
+        """Another node has told its `on_changed`: what is known here is asked again, and no older answer counts."""
+        self._finder.may_exist(name)
+        self._finder.changed(name)
+        self._missing_ids.discard(topic_id)
+        self._changed_elsewhere_at = loop_time()
+        topic = self._known.get(name)
+        if topic is None:
+            return
+        if event is TopicEvent.DELETED and topic.id == topic_id:
+            self.forget(topic)
+            self._call_on_removed(name)
+        elif event is not TopicEvent.DELETED or topic.id == NO_ID:
+            self.administration.note_change(topic)
+            self._refresh(topic, ask_again=True)
 
     def hand_over(self, is_lost: Callable[[str, int], bool], *, flush: bool) -> "asyncio.Task[None]":
         """Other nodes lead these partitions (topic, number) from now on: nothing of them stays open or in memory here.
@@ -292,25 +323,27 @@ class Topics:
 
     # --- within ---
 
-    def _refresh(self, topic: Topic) -> None:
+    def _refresh(self, topic: Topic, *, ask_again: bool = False) -> None:
+        """Ask Pulsar about the topic; `ask_again`: an answer on its way is too old."""
+        topic.change_count += ask_again
         if topic.refresh_task is None or topic.refresh_task.done():
             topic.refresh_task = asyncio.get_running_loop().create_task(self._refresh_now(topic))
 
     async def _refresh_now(self, topic: Topic) -> None:
-        changes = topic.change_count
-        try:
-            found = await self._lookup.find(topic.name)
-        except KafkaError as error:
-            _log.warning("! topic not refreshed", extra={"topic": topic.name, "error": str(error)})
-            topic.refreshed_at = loop_time()
-            return
+        changes = -1
+        while topic.change_count != changes:  # else the answer may be from before the change
+            changes = topic.change_count
+            try:
+                found = await self._lookup.find(topic.name)
+            except KafkaError as error:
+                _log.warning("! topic not refreshed", extra={"topic": topic.name, "error": str(error)})
+                topic.refreshed_at = loop_time()
+                return
         if found is None or topic.id not in (topic_id(found[1]), NO_ID):  # deleted, or another topic of the same name
             self._forget(topic.name, topic)
             self._call_on_removed(topic.name)
             return
         partitions, properties = found
-        if topic.change_count != changes:
-            return  # the answer may be from before the change: the next refresh decides
         if topic.partitioned and partitions < topic.partitions:
             self._forget(topic.name, topic)
             return
@@ -321,11 +354,18 @@ class Topics:
     def _namespace_changed(self, added: Sequence[str], removed: Sequence[str]) -> None:
         """The namespace changed: topics that may be deleted are refreshed, new ones are found when asked for."""
         for full in added:
-            self._finder.may_exist(self._names.owner(full))
+            name = self._names.owner(full)
+            self._finder.may_exist(name)
+            if name in self._known and names.partition_number(full) >= self._known[name].partitions:
+                self._refresh(self._known[name], ask_again=True)
         for name in {name for full in removed if (name := self._names.owner(full)) is not None}:
             if name in self._known:
                 self._refresh(self._known[name])
             self._call_on_removed(name)
+
+    def _call_on_changed(self, event: TopicEvent, topic: Topic) -> None:
+        for callback in self.on_changed:
+            callback(topic.name, topic.id, event)
 
     def _call_on_removed(self, name: str) -> None:
         for callback in self.on_removed:
