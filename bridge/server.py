@@ -17,6 +17,7 @@ from bridge.cluster.description import describe
 from bridge.cluster.effects import Serving
 from bridge.cluster.member import ClusterMember, config_for, new_incarnation
 from bridge.cluster.record_format import FORMAT_LEVEL
+from bridge.cluster.shared_settings import fingerprint
 from bridge.cluster.topics import ClusterTopics
 from bridge.cluster.view import Endpoint, NodeRegistration
 from bridge.config import Address, Settings
@@ -37,6 +38,7 @@ from bridge.storage.read.cache import Cache
 from bridge.storage.read.catch_up import CatchUpReaders
 from bridge.storage.services import Storage
 from bridge.storage.topics.topics import Topics
+from bridge.view_changes import ViewFollower
 from bridge.watchdog import Watchdog
 
 _log = log.get(__name__)
@@ -146,10 +148,9 @@ class Server:
         cluster = self.cluster = Cluster(cluster_id(pulsar_cluster, settings.pulsar.full_namespace))
         host = Address.parse(settings.kafka.listen).host
         advertised = Address.parse(settings.kafka.advertised or str(Address(host, self.kafka_port)))
+        ViewFollower(cluster, self.topics, lambda mine, orphaned: self.store.assign(mine, orphaned=orphaned))
         self._member = self._make_member(cluster, advertised)
         await self._member.start()
-        # until slots are assigned by the view: whatever holds one is this node's predecessor
-        self.store.assign(range(self.store.slots), orphaned=range(self.store.slots))
         self._groups.start()
         await self._offsets.start()
         await self._lag.start()
@@ -176,6 +177,7 @@ class Server:
             weight=settings.cluster.weight,
             level=FORMAT_LEVEL,
             software=__version__,
+            settings=fingerprint(settings),
         )
         # connections of its own, and time limits that fit to heartbeats
         pulsar = replace(settings.pulsar, keepalive_seconds=2.0, connect_timeout_seconds=5.0)

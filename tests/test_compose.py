@@ -21,6 +21,7 @@ COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text
 PROMETHEUS: dict[str, Any] = yaml.safe_load((ROOT / "config" / "prometheus.yml").read_text(encoding="utf-8"))
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+BRIDGES = [name for name in SERVICES if name.startswith("bridge")]
 
 
 def schema() -> dict[str, Any]:
@@ -65,13 +66,13 @@ def test_the_files_it_mounts_exist_and_its_volumes_are_declared() -> None:
                 assert source in COMPOSE["volumes"], (name, source)
 
 
-def test_the_bridge_accepts_the_settings_it_is_given() -> None:
-    environment: dict[str, str] = SERVICES["bridge"]["environment"]
+@pytest.mark.parametrize("name", BRIDGES)
+def test_the_bridges_accept_the_settings_they_are_given(name: str) -> None:
+    environment: dict[str, str] = SERVICES[name]["environment"]
     settings = load(ROOT / "config" / "bridge.toml", environment)
-    assert {Address.parse(settings.kafka.listen).port, Address.parse(settings.http.listen).port} == container_ports(
-        "bridge"
-    )
-    assert Address.parse(settings.kafka.advertised).port in container_ports("bridge")
+    served = {Address.parse(settings.kafka.listen).port, Address.parse(settings.http.listen).port}
+    assert container_ports(name) <= served
+    assert Address.parse(settings.kafka.advertised).port in container_ports(name)
     assert settings.pulsar.service_url == "pulsar://pulsar:6650"
     assert settings.pulsar.admin_url == "http://pulsar:8080"
     assert container_ports("pulsar") == {6650, 8080}
@@ -97,14 +98,28 @@ def test_only_this_machine_can_reach_the_ports() -> None:
     assert all(port.startswith("127.0.0.1:") for service in SERVICES.values() for port in service["ports"])
 
 
+def test_bridges_differ_in_their_addresses() -> None:
+    advertised = [SERVICES[name]["environment"]["BRIDGE_KAFKA_ADVERTISED"] for name in BRIDGES]
+    assert len(set(advertised)) == len(BRIDGES)
+
+
 def test_prometheus_scrapes_ports_that_are_served() -> None:
     targets = [
-        target for job in PROMETHEUS["scrape_configs"] for one in job["static_configs"] for target in one["targets"]
+        target
+        for job in PROMETHEUS["scrape_configs"]
+        for one in job.get("static_configs", ())
+        for target in one["targets"]
     ]
+    for job in PROMETHEUS["scrape_configs"]:
+        for one in job.get("dns_sd_configs", ()):
+            targets += [f"{name}:{one['port']}" for name in one["names"]]
     for target in targets:
         address = Address.parse(target)
-        assert address.port in container_ports(address.host), target
-    assert {Address.parse(target).host for target in targets} == {"bridge", "pulsar"}
+        if address.host in BRIDGES:
+            assert SERVICES[address.host]["environment"]["BRIDGE_HTTP_LISTEN"] == f"0.0.0.0:{address.port}"
+        else:
+            assert address.port in container_ports(address.host), target
+    assert {Address.parse(target).host for target in targets} == {*BRIDGES, "pulsar"}
 
 
 def test_services_wait_for_services_that_exist() -> None:

@@ -51,7 +51,7 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Name this node for every group and transactional id.
+    """Name the node that holds a group's slot; this one for every transactional id.
 
     Transactions are refused only by InitProducerId: if they were refused here, clients would look for their coordinator
     again and again, or report only that there is none.
@@ -71,7 +71,10 @@ def _find(key: str, key_type: int, broker: Broker) -> Coordinator:
         error = ErrorCode.INVALID_REQUEST
         text = None if key_type == SHARE else error.text
         return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error, error_message=text)
-    node = broker.cluster.node
+    node = broker.cluster.snapshot.coordinator(broker.groups.slot_of(key)) if key_type == GROUP else broker.cluster.node
+    if node is None:  # the slot's owner has gone, and who is next is not known yet
+        error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error, error_message=error.text)
     return Coordinator(key=key, node_id=node.id, host=node.host, port=node.port, error_code=ErrorCode.NONE)
 
 

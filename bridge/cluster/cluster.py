@@ -106,6 +106,10 @@ class ClusterSnapshot:
         then = zip(self._owners, self._epochs, strict=True)
         return any(old[0] == node_id and old != new for old, new in zip(then, now, strict=True))
 
+    def has_leaders_of(self, other: "ClusterSnapshot") -> bool:
+        """Whether every partition has the leader that it has there."""
+        return self._owners == other._owners
+
     def coordinator(self, slot: int) -> Node | None:
         """Who coordinates the groups of a slot; None if that is not known yet."""
         return self._leaders.get(self._groups[slot]) if slot < len(self._groups) else None

@@ -33,6 +33,7 @@ from bridge.cluster.kept_producer import KeptProducer
 from bridge.cluster.record_fields import InvalidClusterRecord
 from bridge.cluster.record_format import decode
 from bridge.cluster.records import Heartbeat, LogRecord, Record, TopicChange
+from bridge.cluster.shared_settings import different_sections
 from bridge.cluster.state import Membership, MembershipState
 from bridge.cluster.timing import MembershipConfig, Timing
 from bridge.cluster.topic_readers import TopicFollower, start_of_log
@@ -104,6 +105,7 @@ class ClusterMember:
         self._left: asyncio.Future[None] = self._loop.create_future()
         self._is_log_read = False
         self._is_closed = False
+        self._different: list[str] = []
 
     # ---- life --------------------------------------------------------------------------------------------------------
 
@@ -311,6 +313,14 @@ class ClusterMember:
             "reason": change.reason,
         }
         _log.info("= view", extra=fields)
+        self._compare_settings(leader)
+
+    def _compare_settings(self, leader: NodeRegistration | None) -> None:
+        different = [] if leader is None else different_sections(self._membership.node.settings, leader.settings)
+        if leader is not None and different and different != self._different:
+            fields = {"sections": ",".join(different), "controller": leader.name}
+            _log.warning("! settings differ from the controller's", extra=fields)
+        self._different = different
 
     def _end(self, why: StartupError) -> None:
         if not self._joined.done():

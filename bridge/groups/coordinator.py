@@ -9,7 +9,7 @@ A group is in memory from its first request on, and ours until the store says th
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 
 from bridge import log
 from bridge.config import GroupSettings
@@ -52,12 +52,17 @@ class GroupCoordinator:
         self._classic = ClassicGroups(store, settings, metrics, budget, self._clock, wall)
         self._consumer = ConsumerGroups(store, settings, metrics, budget, self._clock, wall, Catalogue(topics))
         self._active = True
-        self._resuming: asyncio.Task[None] | None = None
+        self._resuming: set[asyncio.Task[None]] = set()
+        store.on_owned.append(self._take_over)
         store.on_lost.append(self.unload)
 
     def start(self) -> None:
         """Let the sessions of stored members begin, so that members that are gone are removed."""
-        self._resuming = asyncio.get_running_loop().create_task(self._resume())
+        self._spawn(self._resume_all())
+
+    def slot_of(self, group_id: str) -> int:
+        """The slot of the groups' log that a group lives in: who holds it coordinates the group."""
+        return self._store.slot_of(group_id)
 
     # ---- members of the classic protocol -----------------------------------------------------------------------------
 
@@ -227,9 +232,10 @@ class GroupCoordinator:
     async def close(self) -> None:
         """Wait for what is being stored."""
         self.stop()
-        if self._resuming is not None:
-            self._resuming.cancel()
-            await asyncio.gather(self._resuming, return_exceptions=True)
+        resuming = list(self._resuming)
+        for task in resuming:
+            task.cancel()
+        await asyncio.gather(*resuming, return_exceptions=True)
         await asyncio.gather(self._classic.close(), self._consumer.close())
 
     # ---- inside ------------------------------------------------------------------------------------------------------
@@ -284,14 +290,28 @@ class GroupCoordinator:
             loaded = self._consumer.create(group_id, stored)
         return loaded
 
-    async def _resume(self) -> None:
+    def _take_over(self, group_ids: list[str]) -> None:
+        """This node coordinates these groups now, whose members may all be gone."""
+        if group_ids:
+            self._spawn(self._resume(group_ids))
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        if self._active:
+            task = asyncio.get_running_loop().create_task(work)
+            self._resuming.add(task)
+            task.add_done_callback(self._resuming.discard)
+
+    async def _resume_all(self) -> None:
         while True:
             try:
                 await self._store.ready()
                 break
             except KafkaError:
                 await self._pause(_RESUME_SECONDS)
-        for group_id in self._store.groups():
+        await self._resume(self._store.groups())
+
+    async def _resume(self, group_ids: Iterable[str]) -> None:
+        for group_id in group_ids:
             try:
                 await self._find_classic(group_id, confirmed=False)  # loads one of the consumer protocol, too
             except KafkaError as error:  # its first request loads it

@@ -45,7 +45,11 @@ class StoredOffsets(Protocol):
     """What is asked of the store."""
 
     on_stored: list[Callable[[Key, StoredOffset | None], None]]
+    on_owned: list[Callable[[list[str]], None]]
     on_lost: list[Callable[[Callable[[str], bool]], None]]
+
+    def coordinates(self, group_id: str) -> bool:
+        """Whether this node coordinates the group."""
 
     async def ready(self) -> None:
         """Wait until `groups` is complete; raises KafkaError where that takes long."""
@@ -84,6 +88,7 @@ class Mirror:
         self._task: asyncio.Task[None] | None = None
         if self._pattern is not None:
             store.on_stored.append(self._stored)
+            store.on_owned.append(self._owned)
             store.on_lost.append(self._lost)
 
     async def start(self) -> None:
@@ -110,9 +115,7 @@ class Mirror:
     async def take_up(self) -> None:
         """Have all stored offsets shown, whatever was shown before; KafkaError where they are not known."""
         await self._store.ready()
-        for group in filter(self._mirrors, list(self._store.groups())):
-            for place, offset in self._store.stored(group).items():
-                self._wanted.setdefault((group, *place), offset.offset)
+        self._owned(list(self._store.groups()))
 
     async def take_away(self) -> None:
         """Have subscriptions of ours taken away whose offsets are gone; KafkaError where topics cannot be listed."""
@@ -125,7 +128,7 @@ class Mirror:
                     _log.warning("! subscriptions not seen", extra={"topic": full, "reason": str(error)})
                     continue
                 for group in (name for name, marks in found.items() if marks == _MARK and self._mirrors(name)):
-                    if (topic.name, partition) not in self._store.stored(group):
+                    if self._store.coordinates(group) and (topic.name, partition) not in self._store.stored(group):
                         self._wanted.setdefault((group, topic.name, partition), None)
 
     def _mirrors(self, group: str) -> bool:
@@ -135,10 +138,17 @@ class Mirror:
         if key[0] == "offset" and self._mirrors(key[1]):
             self._wanted[key[1:]] = None if offset is None else offset.offset
 
+    def _owned(self, groups: list[str]) -> None:
+        """This node shows these groups' offsets now."""
+        for group in filter(self._mirrors, groups):
+            for place, offset in self._store.stored(group).items():
+                self._wanted.setdefault((group, *place), offset.offset)
+
     def _lost(self, lost: Callable[[str], bool]) -> None:
         """Another node shows these groups' offsets now."""
-        for where in [one for one in self._shown if lost(one[0])]:
-            del self._shown[where]
+        for where in [one for one in (*self._shown, *self._wanted) if lost(one[0])]:
+            self._shown.pop(where, None)
+            self._wanted.pop(where, None)
 
     async def _keep_mirroring(self) -> None:
         await _until_done(self.take_up)

@@ -22,6 +22,9 @@ class OwnedState(Protocol):
     def live_records(self, slot: int) -> int:
         """How many keys of the slot have a value, about: what a compaction would keep."""
 
+    def owned(self, slot: int) -> None:
+        """The slot is owned from now on: all that it holds was applied."""
+
     def lost(self, slot: int) -> None:
         """The slot was owned and is not any more; `reset` came before."""
 

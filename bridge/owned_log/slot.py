@@ -106,6 +106,11 @@ class Slot:
         """Whether it is to be taken."""
         return self._runner is not None
 
+    @property
+    def is_owned(self) -> bool:
+        """Whether it is held and read."""
+        return self._state is SlotState.OWNED
+
     def check(self) -> None:
         """Raise unless the slot is owned, and its producer still connected."""
         if self._state is not SlotState.OWNED or self._holding is None:
@@ -211,6 +216,7 @@ class Slot:
         self._dependencies.metrics.slots_held.inc()
         self._become(SlotState.OWNED)
         self._log.info("= slot owned", extra={"records": self._dependencies.state.live_records(self.index)})
+        self._dependencies.state.owned(self.index)
         self._compaction.start_if_due()
 
     async def _end(self, runner: "asyncio.Task[None]", before: "asyncio.Task[None] | None") -> None:

@@ -44,6 +44,23 @@ async def test_stored_classic_members_that_are_gone_are_removed_without_a_reques
     await bench.groups.close()
 
 
+async def test_members_of_groups_taken_over_later_are_removed_without_a_request() -> None:
+    bench = ClassicBench()
+    await bench.formed()
+    bench = bench.restarted()
+    bench.groups.start()
+    await settle()
+    bench.groups.unload(lambda group_id: True)
+    assert bench.metrics.loaded.value == 0
+    for owned in bench.store.on_owned:
+        owned(["g"])
+    await settle()
+    assert bench.metrics.loaded.value == 1
+    await bench.clock.advance(10)
+    assert await bench.state() is ClassicGroupState.EMPTY
+    await bench.groups.close()
+
+
 async def test_all_groups_are_seen_also_those_not_in_memory() -> None:
     bench = ClassicBench()
     await bench.formed()

@@ -1,7 +1,7 @@
 """The mirror on a real Pulsar: its subscriptions stand where the groups do."""
 
 import uuid
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
@@ -29,7 +29,9 @@ class FakeOffsets:
 
     def __init__(self) -> None:
         self.on_stored: list[OnStored] = []
+        self.on_owned: list[Callable[[list[str]], None]] = []
         self.on_lost: list[OnLost] = []
+        self.elsewhere: set[str] = set()
         self.offsets: dict[str, dict[tuple[str, int], StoredOffset]] = {}
 
     async def ready(self) -> None:
@@ -40,6 +42,9 @@ class FakeOffsets:
 
     def stored(self, group_id: str) -> Mapping[tuple[str, int], StoredOffset]:
         return self.offsets.get(group_id, {})
+
+    def coordinates(self, group_id: str) -> bool:
+        return group_id not in self.elsewhere
 
     def tell(self, key: OffsetKey, offset: int | None) -> None:
         _, group, topic, partition = key
@@ -231,6 +236,31 @@ async def test_where_another_node_has_left_a_subscription_is_asked_for(bench: Be
         lost(lambda group: True)
     await bench.commit(2)
     assert await bench.consumed() == 2
+
+
+async def test_a_node_shows_what_it_takes_over_and_no_more_what_it_has_lost(bench: Bench) -> None:
+    await bench.append(1, 1, 1)
+    await bench.commit(1)
+    bench.offsets.offsets["mirrored-1"] = {(bench.topic, 0): StoredOffset(2)}
+    for owned in bench.offsets.on_owned:
+        owned(["mirrored-1", "another"])
+    await bench.mirror.flush()
+    assert await bench.consumed() == 2
+    bench.offsets.tell(("offset", "mirrored-1", bench.topic, 0), 1)
+    for lost in bench.offsets.on_lost:
+        lost(lambda group: group == "mirrored-1")
+    await bench.mirror.flush()
+    assert await bench.consumed() == 2  # its new coordinator shows it
+
+
+async def test_the_subscription_of_a_group_that_another_node_coordinates_stays(bench: Bench) -> None:
+    await bench.append(1)
+    await bench.commit(1)
+    bench.offsets.offsets.clear()
+    bench.offsets.elsewhere.add("mirrored-1")
+    await bench.mirror.take_away()
+    await bench.mirror.flush()
+    assert await bench.consumed() == 1
 
 
 async def test_an_empty_topic_is_mirrored(bench: Bench) -> None:

@@ -22,6 +22,7 @@ class State:
 
     values: dict[int, dict[str, bytes]] = field(default_factory=dict)
     replayed: int = 0
+    taken: list[int] = field(default_factory=list)
     losses: list[int] = field(default_factory=list)
 
     def reset(self, slot: int) -> None:
@@ -36,6 +37,9 @@ class State:
 
     def live_records(self, slot: int) -> int:
         return len(self.values[slot])
+
+    def owned(self, slot: int) -> None:
+        self.taken.append(slot)
 
     def lost(self, slot: int) -> None:
         assert not self.values[slot]

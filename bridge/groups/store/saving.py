@@ -18,6 +18,7 @@ Lost: TypeAlias = Callable[[Callable[[str], bool]], None]
 class GroupRecordStore(Protocol):
     """What the coordinators need of the store (`store.GroupStore`)."""
 
+    on_owned: list[Callable[[list[str]], None]]
     on_lost: list[Lost]
 
     async def load(self, group_id: str, *, confirmed: bool = True) -> StoredGroup:
@@ -25,6 +26,9 @@ class GroupRecordStore(Protocol):
 
     async def confirm(self, group_id: str) -> None:
         """Raise as `load` unless what is known of the group is up to date."""
+
+    def slot_of(self, group_id: str) -> int:
+        """The slot that a group lives in."""
 
     async def ready(self) -> None:
         """Wait until `groups` is complete."""

@@ -23,6 +23,7 @@ __all__ = ["GroupStore", "Key", "OnLost", "OnStored", "StoredGroup", "StoredOffs
 TOPIC: Final = f"{HIDDEN_PREFIX}groups"
 
 OnLost: TypeAlias = Callable[[Callable[[str], bool]], None]
+OnOwned: TypeAlias = Callable[[list[str]], None]
 
 
 class GroupStore:
@@ -34,9 +35,11 @@ class GroupStore:
     def __init__(self, client: PulsarClient, admin: Admin, settings: Settings, metrics: Metrics) -> None:
         self.on_lost: list[OnLost] = []
         """Called with a test for group ids when a slot is lost: forget every group that it is true of."""
+        self.on_owned: list[OnOwned] = []
+        """Called with the ids of a slot's groups when this process begins to coordinate them."""
         self.on_stored: list[OnStored] = []
         """Called for each record that Pulsar has acknowledged; None where the value is deleted or no offset."""
-        self._groups = StoredGroups(self._stored, self._lost, metrics.groups)
+        self._groups = StoredGroups(self._stored, self._owned, self._lost, metrics.groups)
         self._log = OwnedLog(
             client,
             admin,
@@ -58,6 +61,18 @@ class GroupStore:
     def slots(self) -> int:
         """How many slots there are, from `start` on."""
         return len(self._log.slots)
+
+    def slot_of(self, group_id: str) -> int:
+        """The slot that a group lives in."""
+        return self._log.slot_of(group_id)
+
+    def owned_slots(self) -> list[int]:
+        """The slots whose groups this process coordinates."""
+        return [slot.index for slot in self._log.slots if slot.is_owned]
+
+    def coordinates(self, group_id: str) -> bool:
+        """Whether this process coordinates the group."""
+        return self._log.slots[self._log.slot_of(group_id)].is_owned
 
     def assign(self, slots: Collection[int], *, orphaned: Collection[int] = ()) -> None:
         """Coordinate the groups of exactly these slots; see `OwnedLog.assign`."""
@@ -118,6 +133,10 @@ class GroupStore:
         too large; after COORDINATOR_NOT_AVAILABLE it may still come to be stored, before anything written later.
         """
         await self.submit(group_id, records)
+
+    def _owned(self, group_ids: list[str]) -> None:
+        for callback in self.on_owned:
+            callback(group_ids)
 
     def _lost(self, slot: int) -> None:
         for callback in self.on_lost:

@@ -16,8 +16,15 @@ OnStored: TypeAlias = Callable[[Key, StoredOffset | None], None]
 class StoredGroups:
     """The groups of each slot, as far as Pulsar has acknowledged them (`owned_log.OwnedState`)."""
 
-    def __init__(self, on_stored: OnStored, on_lost: Callable[[int], None], metrics: GroupMetrics) -> None:
+    def __init__(
+        self,
+        on_stored: OnStored,
+        on_owned: Callable[[list[str]], None],
+        on_lost: Callable[[int], None],
+        metrics: GroupMetrics,
+    ) -> None:
         self._on_stored = on_stored
+        self._on_owned = on_owned
         self._on_lost = on_lost
         self._metrics = metrics
         self._slots: defaultdict[int, dict[str, StoredGroup]] = defaultdict(dict)
@@ -48,6 +55,10 @@ class StoredGroups:
     def live_records(self, slot: int) -> int:
         """About: one of each group, member and offset."""
         return sum(len(group.offsets) + len(group.members) + 1 for group in self._slots[slot].values())
+
+    def owned(self, slot: int) -> None:
+        """This process coordinates the groups of the slot."""
+        self._on_owned(list(self._slots[slot]))
 
     def lost(self, slot: int) -> None:
         """Another process may coordinate the groups of the slot."""

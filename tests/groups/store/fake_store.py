@@ -11,6 +11,7 @@ class FakeStore:
     """What is stored outlives a coordinator; writes end at once, or when a test says so."""
 
     def __init__(self) -> None:
+        self.on_owned: list[Callable[[list[str]], None]] = []
         self.on_lost: list[Callable[[Callable[[str], bool]], None]] = []
         self.on_stored: list[Callable[[Key, StoredOffset | None], None]] = []
         self.stored: dict[str, StoredGroup] = {}
@@ -32,6 +33,9 @@ class FakeStore:
 
     async def confirm(self, group_id: str) -> None:
         self.check(group_id)
+
+    def slot_of(self, group_id: str) -> int:
+        return 0
 
     async def ready(self) -> None:
         self.check("")

@@ -1,0 +1,40 @@
+"""Whether nodes have the settings in common that clients would notice: what each tells the others of its own."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, Final
+
+from bridge.config import Settings
+
+_OF_KAFKA: Final = (
+    "auto_create_topics", "default_partitions", "max_partitions", "max_partitions_per_topic", "max_request_bytes",
+)  # fmt: skip
+_OF_STORAGE: Final = ("entry_format", "fetch_compression")
+
+
+def fingerprint(settings: Settings) -> str:
+    """A few characters for each section: `kafka:1f0c…,storage:…`."""
+    sections: Mapping[str, Mapping[str, Any]] = {
+        "kafka": {name: getattr(settings.kafka, name) for name in _OF_KAFKA},
+        "storage": {name: getattr(settings.storage, name) for name in _OF_STORAGE},
+        "retention": asdict(settings.retention),
+        "groups": asdict(settings.groups),
+    }
+    return ",".join(f"{section}:{_hash(values)}" for section, values in sections.items())
+
+
+def different_sections(one: str, other: str) -> list[str]:
+    """The sections in which two fingerprints differ; sections that only one has, of another version, say nothing."""
+    first, second = _sections(one), _sections(other)
+    return [section for section in first if section in second and first[section] != second[section]]
+
+
+def _hash(values: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def _sections(text: str) -> dict[str, str]:
+    pairs = (part.partition(":") for part in text.split(",") if part)
+    return {section: value for section, _, value in pairs}

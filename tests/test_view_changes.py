@@ -1,0 +1,164 @@
+"""What a node lets go of and takes when the view changes: in a list, and between two bridges on a real Pulsar."""
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from bridge.cluster import Cluster
+from bridge.cluster.effects import Serving
+from bridge.cluster.view import ClusterView, Endpoint, NodeRegistration
+from bridge.view_changes import ViewFollower
+from tests.support.bridges import BridgeThread, settings_for
+from tests.support.pulsar import PulsarAddress
+from tests.support.waiting import until
+
+SLOTS = 8
+
+
+class Recorder:
+    """Stands in for topics and groups: what they were told, in order."""
+
+    def __init__(self) -> None:
+        self.leads: Callable[[str, int], bool] = lambda topic, partition: True
+        self.told: list[str] = []
+
+    def hold(self) -> None:
+        self.told.append("hold")
+
+    def proceed(self) -> None:
+        self.told.append("proceed")
+
+    def hand_over(self, is_lost: Callable[[str, int], bool], *, flush: bool) -> None:
+        lost = [partition for partition in range(SLOTS) if is_lost("t", partition)]
+        self.told.append(f"hand over {len(lost)}{' after their receipts' if flush else ''}")
+
+    def assign(self, slots: Collection[int], orphaned: Collection[int]) -> None:
+        self.told.append(f"groups {sorted(slots)}")
+
+    def take(self) -> list[str]:
+        told, self.told = self.told, []
+        return told
+
+
+def view(version: int, owners: tuple[int, ...], *ids: int) -> ClusterView:
+    nodes = {id_: NodeRegistration(f"n{id_}", 1, id_, (Endpoint("PLAINTEXT", "h", id_),), since=1) for id_ in ids}
+    return ClusterView(version, ids[0], nodes, {}, owners, (1,) * SLOTS, owners[:2])
+
+
+ALL, HALF = (1,) * SLOTS, (1, 2) * (SLOTS // 2)
+
+
+@pytest.fixture
+def node() -> tuple[Cluster, Recorder]:
+    cluster, recorder = Cluster("c"), Recorder()
+    ViewFollower(cluster, recorder, recorder.assign)
+    cluster.update(view(1, ALL, 1), 1, Serving.SERVE)
+    assert recorder.take() == ["hand over 0 after their receipts", "proceed", "groups [0, 1]"]
+    return cluster, recorder
+
+
+def test_what_others_lead_is_handed_over_and_what_comes_back_is_led_again(node: tuple[Cluster, Recorder]) -> None:
+    cluster, recorder = node
+    cluster.update(view(2, HALF, 1, 2), 1, Serving.SERVE)
+    assert recorder.take() == ["hand over 4 after their receipts", "proceed", "groups [0]"]
+    assert sum(recorder.leads("t", partition) for partition in range(SLOTS)) == 4
+    cluster.update(view(3, HALF, 1, 2), 1, Serving.SERVE)
+    assert recorder.take() == ["proceed", "groups [0]"]
+    cluster.update(view(4, ALL, 1), 1, Serving.SERVE)
+    assert recorder.take() == ["hand over 0 after their receipts", "proceed", "groups [0, 1]"]
+
+
+def test_after_a_pause_nothing_is_sent_before_the_node_knows_what_it_has_lost(node: tuple[Cluster, Recorder]) -> None:
+    cluster, recorder = node
+    cluster.update(view(1, ALL, 1), 1, Serving.HOLD)
+    assert recorder.take() == ["hold"]
+    cluster.update(view(2, HALF, 1, 2), 1, Serving.HOLD)
+    assert recorder.take() == ["hold", "hand over 4 after their receipts", "groups [0]"]
+    cluster.update(view(2, HALF, 1, 2), 1, Serving.SERVE)
+    assert recorder.take() == ["proceed"]
+
+
+def test_a_node_that_is_cut_off_gives_up_everything(node: tuple[Cluster, Recorder]) -> None:
+    cluster, recorder = node
+    cluster.update(view(1, ALL, 1), 1, Serving.REFUSE)
+    assert recorder.take() == ["hold", "hand over 8"]
+    cluster.update(view(1, ALL, 1), 1, Serving.SERVE)
+    assert recorder.take() == ["proceed"]
+
+
+# ---- on a real Pulsar ------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def bridge_on(pulsar: PulsarAddress, namespace: str) -> Iterator[BridgeThread]:
+    bridge = BridgeThread(settings_for(pulsar, namespace))
+    bridge.start()
+    try:
+        yield bridge
+    finally:
+        bridge.stop()
+
+
+def open_partitions(bridge: BridgeThread, topic: str) -> set[int]:
+    async def find() -> set[int]:
+        return {index for index in range(12) if bridge.server.topics.opened(topic, index) is not None}
+
+    return bridge.call(find())
+
+
+def led(bridge: BridgeThread, topic: str) -> set[int]:
+    return {index for index in range(12) if bridge.server.topics.leads(topic, index)}
+
+
+def group_slots(bridge: BridgeThread) -> set[int]:
+    return set(bridge.server.store.owned_slots())
+
+
+def committed(consumer: Consumer, where: list[TopicPartition]) -> list[TopicPartition]:
+    """librdkafka looks for the new coordinator, and has its user ask again."""
+    for _ in range(100):
+        try:
+            found: list[TopicPartition] = consumer.committed(where, 30)
+            return found
+        except KafkaException as error:
+            assert error.args[0].code() == KafkaError.NOT_COORDINATOR
+    raise AssertionError("the group's coordinator was not found")
+
+
+async def test_two_bridges_share_partitions_and_groups(pulsar: PulsarAddress) -> None:
+    namespace = pulsar.create_namespace()
+    everything = set(range(12))
+    with bridge_on(pulsar, namespace) as one:
+        admin = AdminClient({"bootstrap.servers": one.kafka})
+        admin.create_topics([NewTopic("t", 12, 1)])["t"].result(30)
+        producer = Producer({"bootstrap.servers": one.kafka, "enable.idempotence": True})
+        failed: list[KafkaError] = []
+        note = lambda error, _: failed.append(error) if error else None  # noqa: E731
+        for index in everything:
+            producer.produce("t", b"1", partition=index, on_delivery=note)
+        assert producer.flush(30) == 0
+        consumer = Consumer({"bootstrap.servers": one.kafka, "group.id": "g", "enable.auto.commit": False})
+        consumer.commit(offsets=[TopicPartition("t", index, 1) for index in everything], asynchronous=False)
+        assert open_partitions(one, "t") == everything
+        with bridge_on(pulsar, namespace) as two:
+            await until(lambda: len(led(two, "t")) in (5, 6, 7) and led(one, "t") == everything - led(two, "t"))
+            await until(lambda: open_partitions(one, "t") == led(one, "t"))
+            await until(lambda: len(group_slots(two)) == len(group_slots(one)) == one.server.store.slots // 2)
+            assert not group_slots(one) & group_slots(two)
+            for index in everything:
+                producer.produce("t", b"2", partition=index, on_delivery=note)
+            assert producer.flush(30) == 0
+            assert open_partitions(two, "t") == led(two, "t")
+            found = committed(consumer, [TopicPartition("t", index) for index in everything])
+            assert [one.offset for one in found] == [1] * 12
+        await until(lambda: led(one, "t") == everything and len(group_slots(one)) == one.server.store.slots)
+        for index in everything:
+            producer.produce("t", b"3", partition=index, on_delivery=note)
+        assert producer.flush(30) == 0
+        assert not failed
+        ends = [consumer.get_watermark_offsets(TopicPartition("t", index), 30) for index in everything]
+        assert ends == [(0, 3)] * 12
+        consumer.close()
