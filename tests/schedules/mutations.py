@@ -146,9 +146,14 @@ MUTATIONS = (
         "test_group_slot", "test_commits_outlive_faults",
     ),
     Mutation(
-        "a slot's holder does not look whether another writes there", "owned_log/slot.py",
-        "            if entry.metadata.producer_name != name:\n", "            if False:\n",
-        "test_group_slot", "test_commits_outlive_a_change_of_the_node",
+        "a slot's holder does not mind another's marker", "owned_log/holding.py",
+        "                if not own and found.producer:\n", "                if False:\n",
+        "test_group_slot", "test_a_bridge_of_an_older_version_costs_no_commit",
+    ),
+    Mutation(
+        "offsets are told without a look at the slot's end", "groups/store/store.py",
+        "        if confirmed:\n", "        if False:\n",
+        "test_group_slot", "test_a_node_that_was_cut_off_shows_no_old_offset",
     ),
     Mutation(
         "draining throws away what has been received", "connection/client.py",

@@ -6,6 +6,9 @@ from bridge.errors import KafkaError
 from bridge.groups.store.records import Key, StoredOffset, encode_offset, offset_key
 from bridge.groups.store.store import GroupStore
 from bridge.kafka.error_codes import ErrorCode
+from bridge.owned_log import Record
+from bridge.owned_log.batch import pack
+from bridge.pulsar import AccessMode
 from tests.schedules import faults
 from tests.schedules.explorer import schedules
 from tests.schedules.kafka import error_name
@@ -21,13 +24,19 @@ _PASSES = {
 }
 
 
-async def node(world: World) -> Bridge:
+async def node(world: World, *, assigned: bool = True) -> Bridge:
     """A bridge whose store of groups takes its slot."""
     bridge = world.bridge()
     await bridge.client.start()
     await bridge.store.start()
-    bridge.store.assign(range(bridge.store.slots), orphaned=range(bridge.store.slots))
+    if assigned:
+        assign(bridge)
     return bridge
+
+
+def assign(bridge: Bridge) -> None:
+    """Let it take the slot, from any other that has it."""
+    bridge.store.assign(range(bridge.store.slots), orphaned=range(bridge.store.slots))
 
 
 async def committed(store: GroupStore, group: str = "g") -> int:
@@ -138,3 +147,37 @@ async def test_no_node_shows_an_offset_older_than_what_another_acknowledged(worl
     committer = Committer(world, nodes, reads=True)
     await committer.run(8)
     await check_stored(world, [committer], ["g"])
+
+
+@schedules(100)
+async def test_a_node_that_was_cut_off_shows_no_old_offset(world: World) -> None:
+    """Another throws it out meanwhile; it believes that it owns the slot until its connections work again."""
+    one = await node(world)
+    await world.within(100, one.store.ready(), "taking the slot")
+    await commit(one.store, 0)
+    for connection in list(world.broker.connections.values()):
+        world.network.silence(connection.endpoint, world.chance.uniform(2, 60))
+    committer = Committer(world, [one, await node(world)])
+    await committer.run(6)
+    await check_stored(world, [committer], ["g"])
+
+
+@schedules(150)
+async def test_a_bridge_of_an_older_version_costs_no_commit(world: World) -> None:
+    """It takes the slot by fencing at the moment at which the node takes it: Pulsar may let both in."""
+    first = await node(world)
+    await world.within(100, first.store.ready(), "taking the slot")
+    await first.stop()
+    bridge, native = await node(world, assigned=False), await world.native()
+    older = native.producer(SLOT, access_mode=AccessMode.EXCLUSIVE_WITH_FENCING)
+    await world.sleep(0, 0.1)
+    assign(bridge)
+    committers = [Committer(world, [bridge], group) for group in "ghi"]
+    running = [asyncio.ensure_future(committer.run(8)) for committer in committers]
+    await world.sleep(0, 1)
+    marker = older.send(*pack([Record("s", b'{"v":1,"owner":"bridge-0-old"}')]), 1)
+    await asyncio.gather(marker, return_exceptions=True)
+    await world.sleep(0, 1)
+    await older.close()
+    await asyncio.gather(*running)
+    await check_stored(world, committers, ["g", "h", "i"])
