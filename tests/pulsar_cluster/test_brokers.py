@@ -5,33 +5,86 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from tests.faults.checker import KAFKA_PYTHON_LEAKS, load
+import pytest
+
+from bridge.standalone.jvm import JvmProcess
+from tests.faults.checker import KAFKA_PYTHON_LEAKS, Load, load
 from tests.faults.figures import report
 from tests.faults.ledgers import ledger_starts
-from tests.pulsar_cluster.moves import Owners
+from tests.faults.processes import let_pass, stopped
+from tests.pulsar_cluster.moves import Owners, first_acks, longest_pauses, summary
 from tests.support.bridges import BridgeChild
 from tests.support.pulsar_cluster import RealCluster
 
 pytestmark = KAFKA_PYTHON_LEAKS
 
 PARTITIONS = 6
+KILLS = 10
+FROZEN_SECONDS = 40.0
 
 
-def test_a_topic_of_several_brokers_outlives_each_of_them(
+def kill(running: Load, owners: Owners, victim: JvmProcess) -> list[float]:
+    """SIGKILL to a broker; seconds from a new owner to the first ack, of each partition it had."""
+    partitions = owners.of(victim)
+    at = time.monotonic()
+    victim.kill()
+    moved = owners.moved(partitions, victim)
+    running.recovery(120)
+    return first_acks(running, moved, at)
+
+
+def test_a_topic_of_several_brokers_outlives_one_of_them(
     cluster: RealCluster, start_bridge: Callable[..., BridgeChild], cluster_namespace: str, topic: str
 ) -> None:
     bridge = start_bridge()
     with load(bridge.kafka, topic, PARTITIONS) as running:
         owners = Owners(cluster, cluster_namespace, topic, PARTITIONS)
-        running.more(30)
         victim = owners.busiest()
-        began = time.monotonic()
-        victim.kill()
-        moved = owners.moved_from(victim)
-        gap = running.recovery()
-        took = time.monotonic() - began
+        waited = kill(running, owners, victim)
         victim.start()
         running.more(30)
         verdict = running.stop()
-    report(verdict=verdict, moved=moved, recovery=round(gap, 2), took=round(took, 2))
+    report(verdict=verdict, first_ack_after_owner=summary(waited))
+    verdict.check(gap_ends=ledger_starts(cluster, cluster_namespace, topic, PARTITIONS))
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1200)
+def test_a_topic_of_several_brokers_outlives_kill_after_kill(
+    cluster: RealCluster, start_bridge: Callable[..., BridgeChild], cluster_namespace: str, topic: str
+) -> None:
+    bridge = start_bridge()
+    waited: list[float] = []
+    with load(bridge.kafka, topic, PARTITIONS) as running:
+        owners = Owners(cluster, cluster_namespace, topic, PARTITIONS)
+        for _ in range(KILLS):
+            running.more(60)
+            victim = owners.busiest()
+            waited += kill(running, owners, victim)
+            report(first_ack_after_owner=waited)
+            victim.start()
+        running.more(60)
+        verdict = running.stop()
+    report(verdict=verdict, first_ack_after_owner=summary(waited))
+    verdict.check(gap_ends=ledger_starts(cluster, cluster_namespace, topic, PARTITIONS))
+
+
+@pytest.mark.soak
+def test_a_frozen_broker_loses_its_topics_and_comes_back_as_another(
+    cluster: RealCluster, start_bridge: Callable[..., BridgeChild], cluster_namespace: str, topic: str
+) -> None:
+    bridge = start_bridge()
+    with load(bridge.kafka, topic, PARTITIONS) as running:
+        owners = Owners(cluster, cluster_namespace, topic, PARTITIONS)
+        victim = owners.busiest()
+        partitions = owners.of(victim)
+        at = time.monotonic()
+        with stopped(victim.pid):
+            moved = owners.moved(partitions, victim)
+            let_pass(FROZEN_SECONDS - (time.monotonic() - at))
+        gap = running.recovery(180)
+        pauses = longest_pauses(running, at)
+        verdict = running.stop()
+    owned = [round(when - at, 1) for when in moved.values()]
+    report(verdict=verdict, new_owner_after=owned, recovery=round(gap, 2), pauses=summary(pauses))
     verdict.check(gap_ends=ledger_starts(cluster, cluster_namespace, topic, PARTITIONS))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 from collections.abc import Mapping
-from itertools import pairwise
 from pathlib import Path
 from typing import cast
 from urllib.parse import urlsplit
@@ -57,8 +56,7 @@ class RealCluster(PulsarAddress):
 
     def admin(self, method: str, path: str, body: object = None) -> object:
         """Ask the admin API of a broker that runs, and follow it to the owner; AssertionError when that refuses."""
-        running = next(broker for broker in self.brokers if broker.child.running)
-        status, text = _ask(method, f"{self.http_of(running)}/admin/v2/{path}", body)
+        status, text = _ask(method, f"{self.http_of(self._running())}/admin/v2/{path}", body)
         assert status < 300, f"{method} {path}: {status} {text}"
         return json.loads(text) if text else None
 
@@ -76,7 +74,7 @@ class RealCluster(PulsarAddress):
 
     def owner(self, topic: str, ask: JvmProcess | None = None) -> JvmProcess | None:
         """The broker that has the topic (`tenant/namespace/name`), which a look-up gives to one; None: not just now."""
-        asked = ask or next(broker for broker in self.brokers if broker.child.running)
+        asked = ask or self._running()
         try:
             status, text = _ask("GET", f"{self.http_of(asked)}/lookup/v2/topic/persistent/{topic}", None, 2.0)
         except OSError:
@@ -86,10 +84,14 @@ class RealCluster(PulsarAddress):
         url = cast("dict[str, str]", json.loads(text))["brokerUrl"]
         return next(broker for broker in self.brokers if self.url_of(broker) == url)
 
-    def bundles(self, namespace: str) -> list[str]:
-        """The namespace's parts, each of which one broker has."""
-        told = cast("dict[str, list[str]]", self.admin("GET", f"namespaces/{namespace}/bundles"))
-        return [f"{low}_{high}" for low, high in pairwise(told["boundaries"])]
+    def bundle_of(self, topic: str) -> str:
+        """The part of its namespace that a topic is in; one broker has all of it."""
+        status, text = _ask("GET", f"{self.http_of(self._running())}/lookup/v2/topic/persistent/{topic}/bundle", None)
+        assert status == 200, f"{topic}: {status} {text}"
+        return text
+
+    def _running(self) -> JvmProcess:
+        return next(broker for broker in self.brokers if broker.child.running)
 
 
 def make_cluster(directory: Path, guard: Guard, brokers: int, settings: Mapping[str, str] | None = None) -> RealCluster:
