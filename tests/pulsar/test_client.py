@@ -1,15 +1,16 @@
 """The client's own answers, and the topic watch, against a scripted broker."""
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator
 
 import pytest
 
 from bridge.config import PulsarSettings
 from bridge.metrics import PulsarMetrics
-from bridge.pulsar import PulsarClient, PulsarError
+from bridge.pulsar import PulsarClient, PulsarError, protocol
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
-from tests.pulsar.fake_broker import FakeBroker, Peer, Type
+from tests.pulsar.fake_broker import FakeBroker, Handler, Peer, Type, lookup_answer
 
 TOPIC = "persistent://public/default/t"
 
@@ -19,6 +20,17 @@ async def client(broker: FakeBroker) -> AsyncIterator[PulsarClient]:
     client = PulsarClient(PulsarSettings(service_url=broker.url), PulsarMetrics())
     yield client
     await client.close()
+
+
+def answers_in_turn(urls: list[str]) -> Handler:
+    """Look-ups give these addresses one after another, then the last."""
+    left = itertools.chain(urls, itertools.repeat(urls[-1]))
+
+    def answer(peer: Peer, command: pb.BaseCommand, _: memoryview) -> None:
+        made = lookup_answer(command.lookup_topic.request_id, next(left))
+        peer.send_raw(protocol.simple_frame(made.SerializeToString()))
+
+    return answer
 
 
 def connect_as_an_old_broker(peer: Peer, command: pb.BaseCommand, _: memoryview) -> None:
@@ -115,3 +127,33 @@ async def test_who_waits_to_try_again_can_be_hurried(
         await asyncio.sleep(0)
         client.retry_now()
     assert len(broker.all(Type.PRODUCER)) == 2
+
+
+async def test_who_waits_for_a_dead_broker_tries_again_when_another_one_has_its_topic(
+    broker: FakeBroker, client: PulsarClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bridge.pulsar.connection.reconnecting._FIRST_DELAY_SECONDS", 1000.0)
+    monkeypatch.setattr("bridge.pulsar.connection.reconnecting._MAX_DELAY_SECONDS", 1000.0)
+    broker.on(Type.LOOKUP, answers_in_turn([*["pulsar://127.0.0.1:1"] * 3, broker.url]))
+    async with asyncio.timeout(10):
+        await client.producer(TOPIC).opened()
+
+
+async def test_a_broker_that_falls_silent_is_left_once_another_one_has_its_topics(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bridge.pulsar.connection.broker_connection._CHECK_SECONDS", 0.05)
+    async with FakeBroker() as other:
+        urls = [broker.url, broker.url, other.url]
+        other.on(Type.LOOKUP, answers_in_turn(urls))
+        settings = PulsarSettings(service_url=f"{broker.url},127.0.0.1:{other.port}")
+        client = PulsarClient(settings, PulsarMetrics())
+        producer = client.producer(TOPIC)
+        await producer.opened()
+        for kind in (Type.PING, Type.SEND, Type.LOOKUP):  # as a stopped process: it takes bytes and answers nothing
+            broker.on(kind, lambda *_: None)
+        async with asyncio.timeout(10):
+            await producer.send(pb.MessageMetadata(), b"only", 1)
+        assert (len(broker.stored), len(other.stored)) == (0, 1)
+        assert len(other.all(Type.LOOKUP)) >= len(urls)  # it was not left before
+        await client.close()

@@ -87,4 +87,5 @@ def test_a_frozen_broker_loses_its_topics_and_comes_back_as_another(
         verdict = running.stop()
     owned = [round(when - at, 1) for when in moved.values()]
     report(verdict=verdict, new_owner_after=owned, recovery=round(gap, 2), pauses=summary(pauses))
-    verdict.check(gap_ends=ledger_starts(cluster, cluster_namespace, topic, PARTITIONS))
+    assert not verdict.duplicates_idempotent
+    verdict.check(duplicates=True, gap_ends=ledger_starts(cluster, cluster_namespace, topic, PARTITIONS))

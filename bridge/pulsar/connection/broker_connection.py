@@ -27,6 +27,8 @@ from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import ConnectionLost, OperationTimeout, PulsarError
 
 Type = pb.BaseCommand
+# So often a connection is looked at: a ping to a silent broker, and to its topics if it does not answer.
+_CHECK_SECONDS: Final = 5.0
 _CLIENT_VERSION: Final = f"pulsar-kafka-bridge-v{__version__}"
 _log = log.get(__name__)
 
@@ -96,7 +98,9 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self._unknown: set[int] = set()
         self._error: PulsarError | None = None
         self._heard = True
-        self._pinged = False
+        self._silent_checks = 0
+        self.on_silence: Callable[[BrokerConnection], None] | None = None
+        """Called again and again while the broker does not answer a ping."""
         self._keepalive: asyncio.TimerHandle | None = None
 
     # --- life -----------------------------------------------------------------------------------------------------
@@ -232,15 +236,27 @@ class BrokerConnection(asyncio.BufferedProtocol):
         """The transport has room again."""
         self._writer.resume()
 
+    @property
+    def silent(self) -> bool:
+        """Whether a ping has had no answer for some seconds."""
+        return self._silent_checks > 1 and not self._heard
+
     def _keep_alive(self) -> None:
-        if self._pinged and not self._heard:
+        interval = self._check_interval
+        self._silent_checks = 0 if self._heard else self._silent_checks + 1
+        self._heard = False
+        if self._silent_checks * interval >= 2 * self._settings.keepalive_seconds:
             self.abort(ConnectionLost(f"{self.address}: silent for {2 * self._settings.keepalive_seconds} s"))
             return
-        self._pinged = not self._heard
-        if self._pinged:
+        if self._silent_checks == 1:
             self.write([commands.ping()])
-        self._heard = False
-        self._keepalive = self._loop.call_later(self._settings.keepalive_seconds, self._keep_alive)
+        elif self._silent_checks > 1 and self.on_silence is not None:
+            self.on_silence(self)
+        self._keepalive = self._loop.call_later(interval, self._keep_alive)
+
+    @property
+    def _check_interval(self) -> float:
+        return min(_CHECK_SECONDS, self._settings.keepalive_seconds)
 
     # --- receiving ------------------------------------------------------------------------------------------------
 
@@ -280,7 +296,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self.features = connected.feature_flags
         self.server_version = connected.server_version
         self._log.info("= pulsar connected", extra={"server": connected.server_version})
-        self._keepalive = self._loop.call_later(self._settings.keepalive_seconds, self._keep_alive)
+        self._keepalive = self._loop.call_later(self._check_interval, self._keep_alive)
         self._connected.set_result(None)
 
     def _on_auth_challenge(self, command: pb.BaseCommand, _: memoryview) -> None:

@@ -26,14 +26,17 @@ class Lookup:
         self._listener = settings.listener_name
         self._metrics = metrics
         self._pool = pool
+        pool.watch_moves(self._find)
 
     async def find(self, topic: str) -> Address:
         """Where to connect for this topic, asked each time: topics move."""
         try:
-            return await self._find(topic)
+            address = await self._find(topic)
         except PulsarError:
             self._metrics.lookup_errors.inc()
             raise
+        self._pool.found(topic, address)
+        return address
 
     async def partitions(self, topic: str) -> int:
         """How many partitions; 0 = not partitioned; PulsarError(TopicNotFound) when there is no such topic.

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections.abc import Awaitable, Callable
 from enum import Enum
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -16,7 +17,13 @@ from bridge.pulsar.types import ClientClosed, ConnectionLost, OperationTimeout, 
 
 # Between two attempts to reach a broker that is down; one attempt for all callers.
 _PROBE_SECONDS: Final = 0.5
+# So long an answer to a look-up is waited for before the broker itself is tried again.
+_LOOKUP_SECONDS: Final = 5.0
 _PORTS = {"pulsar": 6650, "pulsar+ssl": 6651}
+
+
+Find = Callable[[str], Awaitable[Address]]
+"""Ask for the broker of a topic."""
 
 
 class ConnectionPurpose(Enum):
@@ -57,6 +64,9 @@ class ConnectionPool:
         self._outage: asyncio.Task[None] | None = None
         self._retry_now: asyncio.Future[None] | None = None
         self._closed = False
+        self._find: Find | None = None
+        self._latest_topic: dict[Address, str] = {}
+        self._suspected: dict[BrokerConnection, asyncio.Task[None]] = {}
 
     @property
     def tls(self) -> bool:
@@ -68,15 +78,26 @@ class ConnectionPool:
         """The service host in use."""
         return self._service[0]
 
+    def watch_moves(self, find: Find) -> None:
+        """How to notice that what an unreachable broker had is with another one."""
+        self._find = find
+
+    def found(self, topic: str, address: Address) -> None:
+        """A look-up gave this address."""
+        self._latest_topic[address] = topic
+
     async def service(self) -> BrokerConnection:
         """A connection to the service URL: of several hosts the first that can be reached."""
         for _ in self._service[1:]:
             address = self._service[0]
             try:
-                return await self.get(address)
+                connection = await self.get(address)
+                if not connection.silent:
+                    return connection
             except (ConnectionLost, OperationTimeout):
-                if self._service[0] == address:  # else a concurrent caller has gone on to the next one
-                    self._service.append(self._service.pop(0))
+                pass
+            if self._service[0] == address:  # else a concurrent caller has gone on to the next one
+                self._service.append(self._service.pop(0))
         return await self.get(self._service[0])
 
     async def get(self, address: Address, purpose: ConnectionPurpose = ConnectionPurpose.DATA) -> BrokerConnection:
@@ -115,6 +136,7 @@ class ConnectionPool:
         try:
             connection = await BrokerConnection.open(key[0], self._settings, self._metrics, self._tls)
             self._connections[key] = connection
+            connection.on_silence = self._leave_if_moved
             return connection
         except (ConnectionLost, OperationTimeout):
             if self._outage is None and not self._closed:
@@ -124,23 +146,54 @@ class ConnectionPool:
             del self._attempts[key]
 
     async def _watch_for(self, key: tuple[Address, ConnectionPurpose]) -> None:
-        """Try until the broker can be reached."""
+        """Try until the broker can be reached, or what it had is with another one."""
         while True:
             await asyncio.sleep(_PROBE_SECONDS * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
+            if await self._moved(key[0]):
+                break
             try:
-                await self.get(*key)
-            except (ConnectionLost, OperationTimeout):
+                async with asyncio.timeout(_PROBE_SECONDS):  # the attempt itself goes on
+                    await self.get(*key)
+            except (ConnectionLost, OperationTimeout, TimeoutError):
                 continue
             except PulsarError:
                 pass  # it answers
-            self._outage = None
-            self.retry_now()
-            return
+            break
+        self._outage = None
+        self.retry_now()
+
+    def _leave_if_moved(self, connection: BrokerConnection) -> None:
+        """End a connection to a broker that does not answer, if Pulsar has given what it had to another one.
+
+        Pulsar may do so long before the keep-alive ends the connection. Nothing else would tell its readers.
+        """
+        if connection not in self._suspected:
+            self._suspected[connection] = asyncio.create_task(self._leave(connection), name="leave a silent broker")
+
+    async def _leave(self, connection: BrokerConnection) -> None:
+        try:
+            if await self._moved(connection.address) and connection.silent:
+                connection.abort(
+                    ConnectionLost(f"{connection.address}: silent, and its topics are with another broker")
+                )
+        finally:
+            del self._suspected[connection]
+
+    async def _moved(self, address: Address) -> bool:
+        """Whether another broker has the topic that was last found at this one: a dead one loses all at one moment."""
+        topic = self._latest_topic.get(address)
+        if self._find is None or topic is None:
+            return False
+        try:
+            async with asyncio.timeout(_LOOKUP_SECONDS):
+                return await self._find(topic) != address
+        except (PulsarError, TimeoutError):
+            return False
 
     async def close(self) -> None:
         """Close every connection, once what waits on it is written."""
         self._closed = True
-        attempts: list[asyncio.Task[Any]] = list(self._attempts.values())
+        attempts: list[asyncio.Task[Any]] = [*self._attempts.values(), *self._suspected.values()]
         if self._outage is not None:
             attempts.append(self._outage)
         for attempt in attempts:

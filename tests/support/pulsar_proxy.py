@@ -1,0 +1,82 @@
+"""A real Pulsar proxy in front of a real cluster: clients know no other address, and may reach no broker themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+from bridge.standalone import probe
+from bridge.standalone.guard import Guard
+from bridge.standalone.jars import ensure_pulsar_jars
+from bridge.standalone.jvm import QUICK_START, Java, JvmProcess, Memory, Program, properties
+from bridge.standalone.ports import HOST, any_free
+from bridge.standalone.tools import find_java
+from maven_jars import Jar, JarCache, MavenFetch, cache_directory
+from tests.support.pulsar import PulsarAddress
+from tests.support.pulsar_cluster import RealCluster
+
+PROXY_VERSION = "4.0.8"  # 4.0.7's is not published
+_JARS = (
+    Jar(
+        "e25d38b62cdb35a6a47e1977202a11c235b98c5de8cf93d15246820f7701b6eb",
+        f"org.apache.pulsar:pulsar-proxy:{PROXY_VERSION}",
+    ),
+    Jar(
+        "26120c562735f74105da5dfb694b6b73e533802c0d2ced16a0f21b304cca8085",
+        "org.eclipse.jetty:jetty-proxy:9.4.57.v20241219",
+    ),
+    Jar("2b6eaae893099588f99c1974ad2f9bacdf2138dd477b1f5e704cd06ded14beaf", "com.github.seancfoley:ipaddress:5.5.0"),
+)
+"""What the proxy needs beside the broker's jars."""
+
+
+def proxy_jars() -> list[Path]:
+    """Fetched once, and checked."""
+    where = cache_directory() / f"pulsar-proxy-{PROXY_VERSION}"
+    return JarCache(where, print, _JARS, MavenFetch(print, "the Pulsar proxy")).ensure()
+
+
+class PulsarProxy(PulsarAddress):
+    """`with PulsarProxy(…)`: an address that is used as a broker's is."""
+
+    def __init__(self, cluster: RealCluster, directory: Path, guard: Guard, extra_jars: Sequence[Path]) -> None:
+        port = any_free()
+        http = any_free({port})
+        super().__init__(f"pulsar://{HOST}:{port}", f"http://{HOST}:{http}")
+        store = f"zk:{HOST}:{cluster.cluster.plan.zookeeper}"
+        settings = {
+            "metadataStoreUrl": store,
+            "configurationMetadataStoreUrl": store,
+            "clusterName": "cluster",
+            "servicePort": port,
+            "webServicePort": http,
+            "bindAddress": HOST,
+            "advertisedAddress": HOST,
+            # by default only a broker's usual port
+            "brokerProxyAllowedTargetPorts": "*",
+        }
+        program = Program(
+            name="proxy",
+            main="org.apache.pulsar.proxy.server.ProxyServiceStarter",
+            directory=directory,
+            memory=Memory(256, 256),
+            configuration=properties(settings),
+            arguments=lambda conf: ["--config", str(conf)],
+            ports=(port, http),
+        )
+        java = Java(find_java(), [*ensure_pulsar_jars(print), *extra_jars], guard, QUICK_START)
+        self.process = JvmProcess(program, java, lambda: _problem(http))
+
+    def __enter__(self) -> Self:
+        """Start it and wait until it passes requests on."""
+        self.process.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+
+
+def _problem(port: int) -> str | None:
+    status, body = probe.get(port, "/admin/v2/clusters")
+    return None if status == 200 else f"the proxy answers {status}: {body[:200]}"
