@@ -17,18 +17,24 @@ from tests.support.pulsar import PulsarAddress
 from tests.support.pulsar_cluster import RealCluster
 
 PROXY_VERSION = "4.0.8"  # 4.0.7's is not published
+_PULSAR_JARS = {
+    "pulsar-proxy": "e25d38b62cdb35a6a47e1977202a11c235b98c5de8cf93d15246820f7701b6eb",
+    "pulsar-broker-common": "c19389be4d7db910dc1c904133aa344bac80c093cb5532c16b7c18cc44c45498",
+    "pulsar-client-api": "3f5f65cc20e70e14e1c689ee95cbc4833be1974550e29ee75f77d5e7c2d245ef",
+    "pulsar-client-original": "a8c1a1cfbdf70a50d9f8eee3f607dc2aa056ea333e5aa16d93f6d972fb1ce785",
+    "pulsar-common": "1d68605931390a2b8157d7733b12dc0e50719ac3c5092aedb5a24252892bb29c",
+    "pulsar-metadata": "adf00f1e068c165e0ee219e8589e20dff1509abb6d578c03cefb691a0bc9664e",
+    "pulsar-websocket": "bdf2578f2521d7e6f0275fd90d35c392701519f0720ef64b4ba20abb1787abec",
+}
 _JARS = (
-    Jar(
-        "e25d38b62cdb35a6a47e1977202a11c235b98c5de8cf93d15246820f7701b6eb",
-        f"org.apache.pulsar:pulsar-proxy:{PROXY_VERSION}",
-    ),
+    *(Jar(sha256, f"org.apache.pulsar:{name}:{PROXY_VERSION}") for name, sha256 in _PULSAR_JARS.items()),
     Jar(
         "26120c562735f74105da5dfb694b6b73e533802c0d2ced16a0f21b304cca8085",
         "org.eclipse.jetty:jetty-proxy:9.4.57.v20241219",
     ),
     Jar("2b6eaae893099588f99c1974ad2f9bacdf2138dd477b1f5e704cd06ded14beaf", "com.github.seancfoley:ipaddress:5.5.0"),
 )
-"""What the proxy needs beside the broker's jars."""
+"""What the proxy needs beside the broker's jars, and before them on the class path."""
 
 
 def proxy_jars() -> list[Path]:
@@ -40,7 +46,7 @@ def proxy_jars() -> list[Path]:
 class PulsarProxy(PulsarAddress):
     """`with PulsarProxy(…)`: an address that is used as a broker's is."""
 
-    def __init__(self, cluster: RealCluster, directory: Path, guard: Guard, extra_jars: Sequence[Path]) -> None:
+    def __init__(self, cluster: RealCluster, directory: Path, guard: Guard, its_jars: Sequence[Path]) -> None:
         port = any_free()
         http = any_free({port})
         super().__init__(f"pulsar://{HOST}:{port}", f"http://{HOST}:{http}")
@@ -65,7 +71,7 @@ class PulsarProxy(PulsarAddress):
             arguments=lambda conf: ["--config", str(conf)],
             ports=(port, http),
         )
-        java = Java(find_java(), [*ensure_pulsar_jars(print), *extra_jars], guard, QUICK_START)
+        java = Java(find_java(), [*its_jars, *ensure_pulsar_jars(print)], guard, QUICK_START)
         self.process = JvmProcess(program, java, lambda: _problem(http))
 
     def __enter__(self) -> Self:
