@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import logging
 import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -12,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from bridge.standalone.guard import Guard
+from tests.faults.checker import leaks_shown
 from tests.support.bridges import BridgeChild, Overrides, settings_for
 from tests.support.nodes import listeners, stable_ports
 from tests.support.pulsar import NewPulsar, PrivatePulsar
@@ -30,13 +29,8 @@ def leaks_show_here(request: pytest.FixtureRequest) -> Iterator[None]:
     if "new_pulsar" not in request.fixturenames:
         yield
         return
-    # pytest keeps log records, they the exceptions, and those the sockets
-    kafka = logging.getLogger("kafka")
-    level = kafka.level
-    kafka.setLevel(logging.CRITICAL + 1)
-    yield
-    kafka.setLevel(level)
-    gc.collect()
+    with leaks_shown():
+        yield
 
 
 @pytest.fixture(scope="session")

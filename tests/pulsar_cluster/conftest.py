@@ -9,10 +9,18 @@ from pathlib import Path
 import pytest
 
 from bridge.standalone.guard import Guard
+from tests.faults.checker import leaks_shown
 from tests.support.bridges import BridgeChild, Overrides, settings_for
 from tests.support.pulsar_cluster import RealCluster, make_cluster
 
 BROKERS = 3
+
+
+@pytest.fixture(autouse=True)
+def leaks_show_here() -> Iterator[None]:
+    """As in the fault tests, whose clients these are."""
+    with leaks_shown():
+        yield
 
 
 @pytest.fixture(scope="session")
