@@ -63,6 +63,46 @@ async def test_failed_partition_metadata_is_the_brokers_error(broker: FakeBroker
     assert caught.value.code == pb.TopicNotFound
 
 
+async def test_an_error_that_a_proxy_tells_as_that_of_a_look_up_is_one(
+    broker: FakeBroker, client: PulsarClient
+) -> None:
+    def as_a_proxy(peer: Peer, command: pb.BaseCommand, _: memoryview) -> None:
+        answer = pb.CommandLookupTopicResponse(
+            request_id=command.partition_metadata.request_id,
+            response=pb.CommandLookupTopicResponse.Failed,
+            error=pb.TopicNotFound,
+            message="not there",
+        )
+        peer.send(type=Type.LOOKUP_RESPONSE, lookup_topic_response=answer)
+
+    broker.on(Type.PARTITIONED_METADATA, as_a_proxy)
+    with pytest.raises(PulsarError, match="not there") as caught:
+        await client.partitions(TOPIC)
+    assert caught.value.code == pb.TopicNotFound
+
+
+async def test_a_topic_that_a_proxy_shows_without_partitions_is_asked_for_again(
+    broker: FakeBroker, client: PulsarClient
+) -> None:
+    def connected_to_a_proxy(peer: Peer, command: pb.BaseCommand, _: memoryview) -> None:
+        features = pb.FeatureFlags(supports_get_partitioned_metadata_without_auto_creation=True)
+        peer.send(type=Type.CONNECTED, connected=pb.CommandConnected(server_version="proxy", feature_flags=features))
+
+    def none_at_first(peer: Peer, command: pb.BaseCommand, _: memoryview) -> None:
+        first = len(broker.all(Type.PARTITIONED_METADATA)) == 1
+        answer = pb.CommandPartitionedTopicMetadataResponse(request_id=command.partition_metadata.request_id)
+        if first:
+            answer.partitions, answer.response = 0, pb.CommandPartitionedTopicMetadataResponse.Success
+        else:
+            answer.error, answer.response = pb.TopicNotFound, pb.CommandPartitionedTopicMetadataResponse.Failed
+        peer.send(type=Type.PARTITIONED_METADATA_RESPONSE, partition_metadata_response=answer)
+
+    broker.on(Type.CONNECT, connected_to_a_proxy)
+    broker.on(Type.PARTITIONED_METADATA, none_at_first)
+    with pytest.raises(PulsarError, match="TopicNotFound"):
+        await client.partitions(TOPIC)
+
+
 async def test_after_a_reconnect_a_watch_tells_the_difference(broker: FakeBroker, client: PulsarClient) -> None:
     topics = ["a", "b"]
 

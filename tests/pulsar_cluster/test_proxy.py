@@ -44,11 +44,28 @@ def test_everything_goes_by_way_of_the_proxy_which_may_be_killed(
 ) -> None:
     bridge = start_bridge(pulsar={"service_url": proxy.service_url, "admin_url": proxy.admin_url})
     with load(bridge.kafka, topic, PARTITIONS) as running:
-        owners = Owners(cluster, cluster_namespace, topic, PARTITIONS)
+        commit(bridge.kafka, topic, 7)
         proxy.process.kill()
         proxy.process.start()
         gap = running.recovery()
+        assert committed(bridge.kafka, topic) == 7
+        verdict = running.stop()
+    report(verdict=verdict, after_proxy=round(gap, 2))
+    verdict.check(gap_ends=ledger_starts(cluster, cluster_namespace, topic, PARTITIONS))
+
+
+@pytest.mark.soak
+def test_a_broker_behind_the_proxy_may_be_killed(
+    cluster: RealCluster,
+    proxy: PulsarProxy,
+    start_bridge: Callable[..., BridgeChild],
+    cluster_namespace: str,
+    topic: str,
+) -> None:
+    bridge = start_bridge(pulsar={"service_url": proxy.service_url, "admin_url": proxy.admin_url})
+    with load(bridge.kafka, topic, PARTITIONS) as running:
         commit(bridge.kafka, topic, 7)
+        owners = Owners(cluster, cluster_namespace, topic, PARTITIONS)
         victim = owners.busiest()
         partitions, at = owners.of(victim), time.monotonic()
         victim.kill()
@@ -56,9 +73,8 @@ def test_everything_goes_by_way_of_the_proxy_which_may_be_killed(
         running.recovery()
         waited = first_acks(running, moved, at)
         assert committed(bridge.kafka, topic) == 7
-        victim.start()
         verdict = running.stop()
-    report(verdict=verdict, after_proxy=round(gap, 2), first_ack_after_owner=waited)
+    report(verdict=verdict, first_ack_after_owner=waited)
     verdict.check(gap_ends=ledger_starts(cluster, cluster_namespace, topic, PARTITIONS))
 
 

@@ -46,11 +46,13 @@ class Lookup:
         connection = await self._pool.service()
         if not connection.features.supports_get_partitioned_metadata_without_auto_creation:
             raise PulsarError(pb.UnsupportedVersionError, "this broker may create a topic that is asked about")
-        command = await connection.request(lambda request_id: commands.partitioned_metadata(request_id, topic))
-        answer = command.partition_metadata_response
-        if answer.HasField("error") or answer.response == pb.CommandPartitionedTopicMetadataResponse.Failed:
-            raise PulsarError(answer.error, answer.message)
-        return answer.partitions
+        partitions = await _partitions(connection, topic)
+        if partitions == 0 and not connection.features.supports_topic_watchers:
+            # A Pulsar proxy has no topic watchers. If it must first connect to a broker, it asks for something else
+            # (LookupProxyHandler reads our request when its buffer holds another one), and a topic that is missing
+            # has 0 partitions. The next question finds it connected.
+            partitions = await _partitions(connection, topic)
+        return partitions
 
     async def must_exist(self, topic: str) -> bool:
         """Raise TopicNotFound unless the topic, or the one it is a partition of, is there; False if only the latter is.
@@ -112,6 +114,17 @@ class Lookup:
             return address
         host = f"[{address.host}]" if ":" in address.host else address.host
         return self._pool.service_address._replace(proxied_broker=f"{host}:{address.port}")
+
+
+async def _partitions(connection: BrokerConnection, topic: str) -> int:
+    command = await connection.request(lambda request_id: commands.partitioned_metadata(request_id, topic))
+    if command.type == pb.BaseCommand.LOOKUP_RESPONSE:  # so a Pulsar proxy tells an error (LookupProxyHandler)
+        refused = command.lookup_topic_response
+        raise PulsarError(refused.error, refused.message)
+    answer = command.partition_metadata_response
+    if answer.HasField("error") or answer.response == pb.CommandPartitionedTopicMetadataResponse.Failed:
+        raise PulsarError(answer.error, answer.message)
+    return answer.partitions
 
 
 class TopicExistenceCheck:
