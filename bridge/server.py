@@ -6,6 +6,7 @@ import secrets
 import signal
 import socket
 import sys
+import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -17,6 +18,7 @@ from bridge.cluster.description import describe
 from bridge.cluster.effects import Serving
 from bridge.cluster.member import ClusterMember, config_for, new_incarnation
 from bridge.cluster.record_format import FORMAT_LEVEL
+from bridge.cluster.records import TopicChange, TopicEvent
 from bridge.cluster.shared_settings import fingerprint
 from bridge.cluster.topics import ClusterTopics
 from bridge.cluster.view import Endpoint, NodeRegistration
@@ -150,6 +152,7 @@ class Server:
         advertised = Address.parse(settings.kafka.advertised or str(Address(host, self.kafka_port)))
         ViewFollower(cluster, self.topics, lambda mine, orphaned: self.store.assign(mine, orphaned=orphaned))
         self._member = self._make_member(cluster, advertised)
+        self._tell_topic_changes(self._member)
         await self._member.start()
         self._groups.start()
         await self._offsets.start()
@@ -189,6 +192,19 @@ class Server:
             ClusterTopics(self.admin, settings.pulsar.full_namespace),
             self.metrics.cluster,
         )
+
+    def _tell_topic_changes(self, member: ClusterMember) -> None:
+        """What this node does to topics is told to the others, whose caches go by it, and the other way round."""
+
+        def changed(name: str, topic_id: uuid.UUID, event: TopicEvent) -> None:
+            member.announce(TopicChange(name, str(topic_id), event))
+
+        def changed_elsewhere(change: TopicChange) -> None:
+            with contextlib.suppress(ValueError):  # an id of another form says nothing here
+                self.topics.note_change(change.name, uuid.UUID(change.id), change.event)
+
+        self.topics.on_changed.append(changed)
+        member.on_topic_change.append(changed_elsewhere)
 
     def _make_listener(self, cluster: Cluster, groups: GroupCoordinator, offsets: Offsets) -> Listener:
         table = apis.load()

@@ -23,6 +23,7 @@ class Recorder:
 
     def __init__(self) -> None:
         self.leads: Callable[[str, int], bool] = lambda topic, partition: True
+        self.has_moved: Callable[[str, int], bool] = lambda topic, partition: False
         self.told: list[str] = []
 
     def hold(self) -> None:
@@ -52,7 +53,7 @@ ALL, HALF = (1,) * SLOTS, (1, 2) * (SLOTS // 2)
 
 
 @pytest.fixture
-def node() -> tuple[Cluster, Recorder]:
+async def node() -> tuple[Cluster, Recorder]:
     cluster, recorder = Cluster("c"), Recorder()
     ViewFollower(cluster, recorder, recorder.assign)
     cluster.update(view(1, ALL, 1), 1, Serving.SERVE)
@@ -60,18 +61,22 @@ def node() -> tuple[Cluster, Recorder]:
     return cluster, recorder
 
 
-def test_what_others_lead_is_handed_over_and_what_comes_back_is_led_again(node: tuple[Cluster, Recorder]) -> None:
+async def test_what_others_lead_is_handed_over_and_what_comes_back_is_led_again(node: tuple[Cluster, Recorder]) -> None:
     cluster, recorder = node
     cluster.update(view(2, HALF, 1, 2), 1, Serving.SERVE)
     assert recorder.take() == ["hand over 4 after their receipts", "proceed", "groups [0]"]
     assert sum(recorder.leads("t", partition) for partition in range(SLOTS)) == 4
     cluster.update(view(3, HALF, 1, 2), 1, Serving.SERVE)
     assert recorder.take() == ["proceed", "groups [0]"]
+    assert not any(recorder.has_moved("t", partition) for partition in range(SLOTS))
     cluster.update(view(4, ALL, 1), 1, Serving.SERVE)
     assert recorder.take() == ["hand over 0 after their receipts", "proceed", "groups [0, 1]"]
+    assert sum(recorder.has_moved("t", partition) for partition in range(SLOTS)) == 4
 
 
-def test_after_a_pause_nothing_is_sent_before_the_node_knows_what_it_has_lost(node: tuple[Cluster, Recorder]) -> None:
+async def test_after_a_pause_nothing_is_sent_before_it_is_known_what_is_lost(
+    node: tuple[Cluster, Recorder],
+) -> None:
     cluster, recorder = node
     cluster.update(view(1, ALL, 1), 1, Serving.HOLD)
     assert recorder.take() == ["hold"]
@@ -81,7 +86,7 @@ def test_after_a_pause_nothing_is_sent_before_the_node_knows_what_it_has_lost(no
     assert recorder.take() == ["proceed"]
 
 
-def test_a_node_that_is_cut_off_gives_up_everything(node: tuple[Cluster, Recorder]) -> None:
+async def test_a_node_that_is_cut_off_gives_up_everything(node: tuple[Cluster, Recorder]) -> None:
     cluster, recorder = node
     cluster.update(view(1, ALL, 1), 1, Serving.REFUSE)
     assert recorder.take() == ["hold", "hand over 8"]

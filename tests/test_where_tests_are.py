@@ -24,7 +24,7 @@ COVERED_BY = {
         "workers/http_get", "workers/overview", "workers/worker", "workers/worker_process",
     },
     "test_api.py": {"errors"},
-    "cluster/test_member.py": {"cluster/kept_producer", "cluster/topic_readers", "cluster/topics"},
+    "cluster/test_member.py": {"cluster/kept_producer", "cluster/probes", "cluster/topic_readers", "cluster/topics"},
     "cluster/test_record_format.py": {"cluster/record_fields", "cluster/records"},
     "cluster/test_simulation.py": {"cluster/effects", "cluster/planning", "cluster/timing"},
     "cluster/test_view_log.py": {"cluster/view"},

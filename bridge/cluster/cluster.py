@@ -106,6 +106,17 @@ class ClusterSnapshot:
         then = zip(self._owners, self._epochs, strict=True)
         return any(old[0] == node_id and old != new for old, new in zip(then, now, strict=True))
 
+    def slot(self, topic: str, partition: int) -> int:
+        """The leadership slot of a partition."""
+        return slot_of(topic, partition, self._slots)
+
+    def moved_to(self, node_id: int, before: "ClusterSnapshot") -> list[int]:
+        """The slots that the node leads here, and another one led in the view `before`."""
+        if self._slots != before._slots or self._owners == before._owners:
+            return []
+        pairs = enumerate(zip(before._owners, self._owners, strict=True))
+        return [slot for slot, (old, new) in pairs if new == node_id and old not in (node_id, UNOWNED)]
+
     def has_leaders_of(self, other: "ClusterSnapshot") -> bool:
         """Whether every partition has the leader that it has there."""
         return self._owners == other._owners

@@ -7,6 +7,7 @@ delays no heartbeat, and does not keep the broker's sign-of-life ping from being
 import asyncio
 import random
 import time
+from collections import deque
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Final
@@ -30,6 +31,7 @@ from bridge.cluster.effects import (
     WatchHeartbeats,
 )
 from bridge.cluster.kept_producer import KeptProducer
+from bridge.cluster.probes import Probes, producer_name
 from bridge.cluster.record_fields import InvalidClusterRecord
 from bridge.cluster.record_format import decode
 from bridge.cluster.records import Heartbeat, LogRecord, Record, TopicChange
@@ -44,7 +46,7 @@ from bridge.errors import StartupError
 from bridge.futures import retrieve_exception
 from bridge.metrics import ClusterMetrics
 from bridge.pulsar.client import PulsarClient
-from bridge.pulsar.types import Entry, PulsarError, Receipt
+from bridge.pulsar.types import Entry, Receipt
 
 _log = log.get(__name__)
 
@@ -52,6 +54,7 @@ FIRST_SECOND: Final = 1_577_836_800
 """2020: a view log begins with the seconds since then as its version, so that epochs never go back."""
 _JOIN_SECONDS: Final = 60.0
 _LEFT_SECONDS: Final = 6.0
+_MAX_ANNOUNCED: Final = 1000
 
 OnTopicChange = Callable[[TopicChange], None]
 
@@ -59,11 +62,6 @@ OnTopicChange = Callable[[TopicChange], None]
 def new_incarnation() -> int:
     """Greater than that of any earlier life of this node, unless its clock was ahead; that is noticed."""
     return time.time_ns() // 1_000_000
-
-
-def producer_name(node: str) -> str:
-    """The name of a node's producer on the heartbeat topic: the process that holds it is that node."""
-    return f"bridge-node-{node}"
 
 
 def first_version() -> int:
@@ -86,7 +84,7 @@ class ClusterMember:
         self.ended: asyncio.Future[StartupError] = asyncio.get_running_loop().create_future()
         """Done when this node can be a member no more, though it has not left: the error says why."""
         self.on_topic_change: list[OnTopicChange] = []
-        """Called when another node, or this one, has created, deleted or changed a topic."""
+        """Called when another node has created, deleted or changed a topic."""
         self._loop = asyncio.get_running_loop()
         self._cluster = cluster
         self._client = client
@@ -99,12 +97,14 @@ class ClusterMember:
         self._heartbeat_reader = TopicFollower(client, topics.heartbeats, self._heartbeat_entry)
         self._timer: asyncio.TimerHandle | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._probes: dict[str, asyncio.Task[None]] = {}
+        self._probes = Probes(client, topics.heartbeats, metrics, self._probe_answered)
         self._joined: asyncio.Future[None] = self._loop.create_future()
         self._handed_over: asyncio.Future[None] = self._loop.create_future()
         self._left: asyncio.Future[None] = self._loop.create_future()
         self._is_log_read = False
         self._is_closed = False
+        self._announced: deque[TopicChange] = deque(maxlen=_MAX_ANNOUNCED)
+        """Own changes that have not come back yet."""
         self._different: list[str] = []
 
     # ---- life --------------------------------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ class ClusterMember:
         for producer in (self._heartbeats, self._appender):
             if producer is not None:
                 producer.close()
-        tasks = [*self._tasks, *self._probes.values()]
+        tasks = [*self._tasks, *self._probes.cancel()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -158,6 +158,7 @@ class ClusterMember:
     def announce(self, change: TopicChange) -> None:
         """Tell all nodes that a topic has changed: a hint for their caches."""
         if self._appender is not None and not self._is_closed:
+            self._announced.append(change)
             self._appender.send(change).add_done_callback(retrieve_exception)
 
     @property
@@ -171,8 +172,7 @@ class ClusterMember:
         if attached:
             self._event(self._membership.name_opened)
         else:
-            for task in list(self._probes.values()):
-                task.cancel()
+            self._probes.cancel()
             self._event(self._membership.connection_lost)
 
     def _send_heartbeat(self, heartbeat: Heartbeat) -> None:
@@ -185,6 +185,9 @@ class ClusterMember:
             return
         self._metrics.heartbeat_seconds.observe(self._loop.time() - at)
         self._event(partial(self._membership.heartbeat_stored, at))
+
+    def _probe_answered(self, name: str, result: ProbeResult) -> None:
+        self._event(lambda now: self._membership.probe_answered(name, result, now))
 
     def _append(self, record: LogRecord) -> None:
         if self._appender is None:
@@ -206,10 +209,16 @@ class ClusterMember:
     def _log_entry(self, entry: Entry) -> None:
         record = self._decoded(entry)
         if isinstance(record, TopicChange):
-            for callback in self.on_topic_change if self._is_log_read else ():
-                callback(record)
+            self._topic_changed(record)
         if record is not None and not isinstance(record, Heartbeat):
             self._event(lambda now: self._membership.record_read(record, entry.position, now))
+
+    def _topic_changed(self, change: TopicChange) -> None:
+        if change in self._announced:
+            self._announced.remove(change)
+        elif self._is_log_read:
+            for callback in self.on_topic_change:
+                callback(change)
 
     def _log_read(self) -> None:
         self._is_log_read = True
@@ -264,7 +273,7 @@ class ClusterMember:
             case Append(record):
                 self._append(record)
             case Probe(name):
-                self._start_probe(name)
+                self._probes.start(name)
             case WatchHeartbeats(on):
                 self._heartbeat_reader.start_at_end() if on else self._heartbeat_reader.stop()
             case ReadLogFrom(tick):
@@ -341,27 +350,6 @@ class ClusterMember:
         if node.id != NO_NODE and holder is not None and holder.name != node.name:
             return f"kafka.node_id = {node.id} is the id of node {holder.name}: each node needs its own"
         return f"the cluster has not admitted this node within {_JOIN_SECONDS:.0f} s; its controller's log says why"
-
-    # ---- probes ------------------------------------------------------------------------------------------------------
-
-    def _start_probe(self, name: str) -> None:
-        if name not in self._probes:
-            task = self._probes[name] = self._loop.create_task(self._probe(name), name=f"probe {name}")
-            task.add_done_callback(lambda _: self._probes.pop(name, None))
-
-    async def _probe(self, name: str) -> None:
-        began = self._loop.time()
-        try:
-            is_free = await self._client.is_name_free(self._topics.heartbeats, producer_name(name))
-        except PulsarError as error:
-            _log.info("= probe failed", extra={"node": name, "reason": str(error)})
-            return
-        result = ProbeResult.FREE if is_free else ProbeResult.BUSY
-        self._metrics.probes[result.value].inc()
-        _log.info(
-            "= probe", extra={"node": name, "result": result.value, "seconds": round(self._loop.time() - began, 3)}
-        )
-        self._event(lambda now: self._membership.probe_answered(name, result, now))
 
     # ---- within ------------------------------------------------------------------------------------------------------
 
