@@ -161,7 +161,8 @@ class Api:
     waits: bool = False
     """It waits for others, perhaps for long: the memory of the request is released when it is decoded."""
     pure: bool = False
-    """Its response follows from the request and constants: the handler awaits nothing and runs in any thread."""
+    """Its response follows from the request and from what is never changed, such as a `ClusterSnapshot`: the handler
+    awaits nothing and runs in any thread."""
     closes_on_error: bool = False
     """A request that fails as a whole closes the connection, although its response has a field for the error: clients
     do not read it, and take the response for a complete one."""

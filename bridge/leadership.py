@@ -5,13 +5,41 @@ that do not exist are told as such by every node.
 """
 
 from bridge.api import Broker
+from bridge.cluster import Cluster
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
+from bridge.kafka.leader_hints import LeaderIdAndEpoch, NodeEndpoint
 from bridge.storage.partition import PartitionLog
 from bridge.storage.topics.topic import Topic
 
 NO_EPOCH = -1
 """The leader epoch of a client that does not say which it goes by."""
+_HINTED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
+
+
+class LeaderHints:
+    """The leaders that one answer names to clients that have asked the wrong node (KIP-951), all of one view."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._here = cluster.node_id
+        self._cluster = cluster.snapshot
+        self._endpoints: dict[int, NodeEndpoint] = {}
+
+    def leader(self, topic: str, partition: int, error: int) -> LeaderIdAndEpoch | None:
+        """Who leads a partition; None where the client has asked the right node, or none is known."""
+        if error not in _HINTED:
+            return None
+        leader = self._cluster.leader(topic, partition)
+        node = leader.node
+        if node is None or (node.id == self._here and error == ErrorCode.NOT_LEADER_OR_FOLLOWER):
+            return None
+        self._endpoints[node.id] = NodeEndpoint(node_id=node.id, host=node.host, port=node.port, rack=node.rack)
+        return LeaderIdAndEpoch(leader_id=node.id, leader_epoch=leader.epoch)
+
+    @property
+    def endpoints(self) -> list[NodeEndpoint]:
+        """The addresses of the leaders that were named."""
+        return list(self._endpoints.values())
 
 
 def log_nowait(broker: Broker, topic: Topic, partition: int, client_epoch: int = NO_EPOCH) -> PartitionLog | None:

@@ -42,7 +42,7 @@ COVERED_BY = {
     "groups/consumer/test_state.py": {"groups/consumer/model"},
     "groups/store/test_store_contract.py": {"groups/store/saving", "groups/store/stored_groups"},
     "kafka/test_message.py": {"kafka/primitives", "kafka/reading", "kafka/schema", "kafka/writing"},
-    "kafka/test_own_codecs.py": {"kafka/fetch_wire", "kafka/produce_wire"},
+    "kafka/test_own_codecs.py": {"kafka/fetch_wire", "kafka/leader_hints", "kafka/produce_wire"},
     "owned_log/test_contract.py": {
         "owned_log/dependencies", "owned_log/errors", "owned_log/eviction", "owned_log/holding", "owned_log/owned_log",
         "owned_log/slot_reader",

@@ -3,7 +3,7 @@
 v1 adds throttle_time_ms; v2 brings messages of magic 1 instead of 0; v3 a limit for the whole answer (KIP-74); v4
 record batches of magic 2, the isolation level and aborted transactions; v5 log start offsets; v7 fetch sessions
 (KIP-227; session id 0 in the answer declines them); v9 leader epochs; v10 allows zstd (KIP-110); v11 racks (KIP-392);
-v12 is flexible. v13 would name topics by their ids.
+v12 is flexible, and names leaders to clients that ask the wrong node (KIP-951). v13 would name topics by their ids.
 """
 
 import asyncio
@@ -149,6 +149,7 @@ class _PendingFetch:
         self._parts = parts
         self._deadline = deadline
         self._version = session.api_version
+        self._cluster = broker.cluster
         self._max_bytes = min(request.max_bytes, broker.settings.kafka.max_fetch_bytes)
         self._waited = False
         self._pause_seconds = 0.0
@@ -194,7 +195,7 @@ class _PendingFetch:
             await gathered(_to_messages(part, self._version, max_bytes, self._threads) for part in parts)
         elif self._version < _ZSTD_VERSION:
             _refuse_zstd(parts)
-        response = await _response(request, parts, max_bytes)
+        response = await _response(request, parts, max_bytes, leadership.LeaderHints(self._cluster))
         if key is not None and 0 < found <= _MAX_SHARED_BYTES and parts[0].error is None:
             return self._shared.put(key, found, fetch_wire.write(response, self._version))
         return response
@@ -318,7 +319,9 @@ def _messages(batches: list[bytes], version: int, offset: int, limit: int) -> by
     return message_sets.from_batches(b"".join(batches), magic, offset, max(limit, 1), _MAX_BATCH_BYTES)
 
 
-async def _response(request: Request, parts: list[_FetchPartition], max_bytes: int) -> Response:
+async def _response(
+    request: Request, parts: list[_FetchPartition], max_bytes: int, hints: leadership.LeaderHints
+) -> Response:
     """The answer within `max_bytes`; the first batch is sent whatever its size (KIP-74)."""
     left = max_bytes
     nothing_yet = True
@@ -331,15 +334,18 @@ async def _response(request: Request, parts: list[_FetchPartition], max_bytes: i
             records.append(batch)
             left -= len(batch)
         nothing_yet = nothing_yet and not records
-        answers[part.topic].append(_answer(part, records, request.isolation_level))
+        answers[part.topic].append(_answer(part, records, request.isolation_level, hints))
     return Response(responses=[ResponseTopic(topic=name, partitions=found) for name, found in answers.items()])
 
 
-def _answer(part: _FetchPartition, records: Iterable[bytes], isolation_level: int) -> ResponsePartition:
+def _answer(
+    part: _FetchPartition, records: Iterable[bytes], isolation_level: int, hints: leadership.LeaderHints
+) -> ResponsePartition:
     index = part.wanted.partition
     if part.error is not None or part.log is None:
         code = ErrorCode.UNKNOWN_SERVER_ERROR if part.error is None else part.error.code
-        return ResponsePartition(partition_index=index, error_code=code, high_watermark=-1)
+        leader = hints.leader(part.topic, index, code)
+        return ResponsePartition(partition_index=index, error_code=code, high_watermark=-1, current_leader=leader)
     high_watermark = part.log.end.offset
     return ResponsePartition(
         partition_index=index,

@@ -1,4 +1,4 @@
-"""FindCoordinator: which node coordinates a group.
+"""FindCoordinator: which node coordinates a group, by the view of the cluster.
 
 v1 adds transactions' coordinators (key type 1); v3 is flexible; v4 takes and answers several keys (KIP-699); v5 may
 answer TRANSACTION_ABORTABLE (KIP-890); v6 adds the state of share groups (key type 2, KIP-932).
@@ -9,6 +9,7 @@ from dataclasses import field
 from typing import Annotated
 
 from bridge.api import Api, Broker, Session
+from bridge.cluster import ClusterSnapshot
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message, since, until
 
@@ -51,12 +52,13 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Name the node that holds a group's slot; this one for every transactional id.
+    """Name the node that has each group's slot, and this one for every transactional id.
 
     Transactions are refused only by InitProducerId: if they were refused here, clients would look for their coordinator
     again and again, or report only that there is none.
     """
-    found = [_find(key, request.key_type, broker) for key in request.coordinator_keys or [request.key]]
+    cluster = broker.cluster.snapshot  # the whole answer is of one view
+    found = [_find(key, request.key_type, broker, cluster) for key in request.coordinator_keys or [request.key]]
     if request.coordinator_keys:
         return Response(coordinators=found)
     one = found[0]
@@ -65,14 +67,15 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     )
 
 
-def _find(key: str, key_type: int, broker: Broker) -> Coordinator:
+def _find(key: str, key_type: int, broker: Broker, cluster: ClusterSnapshot) -> Coordinator:
     if key_type not in (GROUP, TRANSACTION):
         # share groups are not supported: the answer is that of a Kafka without them
         error = ErrorCode.INVALID_REQUEST
         text = None if key_type == SHARE else error.text
         return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error, error_message=text)
-    node = broker.cluster.snapshot.coordinator(broker.groups.slot_of(key)) if key_type == GROUP else broker.cluster.node
-    if node is None:  # the slot's owner has gone, and who is next is not known yet
+    here = cluster.node(broker.cluster.node_id)
+    node = here if key_type == TRANSACTION else cluster.coordinator(broker.groups.slot_of(key))
+    if node is None:
         error = ErrorCode.COORDINATOR_NOT_AVAILABLE
         return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error, error_message=error.text)
     return Coordinator(key=key, node_id=node.id, host=node.host, port=node.port, error_code=ErrorCode.NONE)

@@ -1,8 +1,10 @@
 """Produce: append record batches to partitions.
 
 v1 adds throttle_time_ms; v2 the log append time; v3 the transactional id and record batches of magic 2; v5 the log
-start offset; v7 allows zstd (KIP-110); v8 adds error texts (KIP-467); v9 is flexible. v0 to v2 carry message sets of
-magic 0 and 1, which become record batches; without these versions librdkafka stops compressing (KAFKA-18659).
+start offset; v7 allows zstd (KIP-110); v8 adds error texts (KIP-467); v9 is flexible; v10 names the leader to clients
+that ask the wrong node (KIP-951); v11 and v12 are for transactions (KIP-890). v13 would name topics by their ids. v0 to
+v2 carry message sets of magic 0 and 1, which become record batches; without these versions librdkafka stops compressing
+(KAFKA-18659).
 """
 
 import asyncio
@@ -71,7 +73,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Deferred
         if broker.cluster.snapshot is not view:
             await _check_again(append, broker.cluster, hold_until)
         _send(append, broker)
-    return DeferredResponse(_PendingResponse(request.acks, topics, deadline).future)
+    return DeferredResponse(_PendingResponse(request.acks, topics, deadline, broker.cluster).future)
 
 
 def _refusal(request: Request) -> KafkaError | None:
@@ -182,12 +184,15 @@ def _send(append: PartitionAppend, broker: Broker) -> None:
 class _PendingResponse:
     """Waits until every batch has its offset, or for the timeout; with callbacks, because a task costs much more."""
 
-    __slots__ = ("_acks", "_offsets", "_pending", "_timer", "_topics", "future")
+    __slots__ = ("_acks", "_cluster", "_offsets", "_pending", "_timer", "_topics", "future")
 
-    def __init__(self, acks: int, topics: list[tuple[str, list[PartitionAppend]]], deadline: float) -> None:
+    def __init__(
+        self, acks: int, topics: list[tuple[str, list[PartitionAppend]]], deadline: float, cluster: Cluster
+    ) -> None:
         loop = asyncio.get_running_loop()
         self.future: asyncio.Future[Response | None] = loop.create_future()
         self._acks = acks
+        self._cluster = cluster
         self._topics = topics
         self._offsets = [offset for _, appends in topics for append in appends for offset in append.offsets]
         self._pending = len(self._offsets)
@@ -211,18 +216,19 @@ class _PendingResponse:
         if self.future.done():
             return
         try:
-            self.future.set_result(_response(self._acks, self._topics))
+            self.future.set_result(_response(self._acks, self._topics, self._cluster))
         except Exception as error:  # noqa: BLE001 - whatever it is, the connection must get it
             self.future.set_exception(error)
 
 
-def _response(acks: int, topics: list[tuple[str, list[PartitionAppend]]]) -> Response | None:
+def _response(acks: int, topics: list[tuple[str, list[PartitionAppend]]], cluster: Cluster) -> Response | None:
+    hints = leadership.LeaderHints(cluster)
     responses = [
-        ResponseTopic(name=name, partition_responses=[_partition_response(append) for append in appends])
+        ResponseTopic(name=name, partition_responses=[_partition_response(append, hints) for append in appends])
         for name, appends in topics
     ]
     if acks != 0:
-        return Response(responses=responses)
+        return Response(responses=responses, node_endpoints=hints.endpoints)
     failed = [one for topic in responses for one in topic.partition_responses if one.error_code]
     if failed:
         # a client reads no answer to acks=0: as in Kafka, closing the connection makes it refresh its metadata
@@ -230,11 +236,15 @@ def _response(acks: int, topics: list[tuple[str, list[PartitionAppend]]]) -> Res
     return None
 
 
-def _partition_response(append: PartitionAppend) -> ResponsePartition:
+def _partition_response(append: PartitionAppend, hints: leadership.LeaderHints) -> ResponsePartition:
     error = append.failure()
     if error is not None:
         return ResponsePartition(
-            index=append.index, error_code=error.code, base_offset=-1, error_message=error.message or None
+            index=append.index,
+            error_code=error.code,
+            base_offset=-1,
+            error_message=error.message or None,
+            current_leader=hints.leader(append.topic, append.index, error.code),
         )
     start = -1 if append.log is None else append.log.known_start
     return ResponsePartition(
@@ -246,7 +256,7 @@ API = Api(
     key=0,
     name="Produce",
     min_version=0,
-    max_version=9,
+    max_version=12,
     flexible=9,
     handle=handle,
     request=Request,

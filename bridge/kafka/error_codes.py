@@ -154,6 +154,7 @@ class ErrorCode(IntEnum):
 
 
 _TEXTS = {
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
     ErrorCode.UNKNOWN_TOPIC_ID: "This server does not host this topic ID.",
     ErrorCode.INVALID_REQUEST: (

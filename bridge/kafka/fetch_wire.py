@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import field
 from typing import Annotated
 
+from bridge.kafka.leader_hints import LeaderIdAndEpoch
 from bridge.kafka.message import (
     Int8,
     Int16,
@@ -92,14 +93,6 @@ class EpochEndOffset:
 
     epoch: Int32 = -1
     end_offset: Int64 = -1
-
-
-@message
-class LeaderIdAndEpoch:
-    """Who leads now."""
-
-    leader_id: Int32 = -1
-    leader_epoch: Int32 = -1
 
 
 @message

@@ -9,7 +9,8 @@ import struct
 from dataclasses import field
 from typing import Annotated
 
-from bridge.kafka.message import Int16, Int32, Int64, Records, encode_into, message, since
+from bridge.kafka.leader_hints import LeaderIdAndEpoch, NodeEndpoint, tags
+from bridge.kafka.message import Int16, Int32, Int64, Records, encode_into, message, since, tag
 from bridge.kafka.primitives import (
     Buffer,
     DecodeError,
@@ -74,6 +75,7 @@ class ResponsePartition:
     log_start_offset: Annotated[Int64, since(5)] = -1
     record_errors: Annotated[list[RecordError], since(8)] = field(default_factory=list)
     error_message: Annotated[str | None, since(8)] = None
+    current_leader: Annotated[LeaderIdAndEpoch | None, tag(0, since=10)] = None
 
 
 @message
@@ -90,6 +92,7 @@ class Response:
 
     responses: list[ResponseTopic]
     throttle_time_ms: Annotated[Int32, since(1)] = 0
+    node_endpoints: Annotated[list[NodeEndpoint], tag(0, since=10)] = field(default_factory=list)
 
 
 # ---- reading ---------------------------------------------------------------------------------------------------------
@@ -166,7 +169,9 @@ def _partitions(
 
 # ---- writing ---------------------------------------------------------------------------------------------------------
 
-_pack_head = [struct.Struct(">ihq").pack] * 2 + [struct.Struct(">ihqq").pack] * 3 + [struct.Struct(">ihqqq").pack] * 5
+_pack_head_v0 = struct.Struct(">ihq").pack
+_pack_head_v2 = struct.Struct(">ihqq").pack
+_pack_head_v5 = struct.Struct(">ihqqq").pack
 _pack_int32 = struct.Struct(">i").pack
 _pack_int16 = struct.Struct(">h").pack
 
@@ -191,7 +196,7 @@ def write(response: Response, version: int) -> list[Buffer]:
     if version >= 1:
         out += _pack_int32(response.throttle_time_ms)
     if flexible:
-        out.append(0)
+        out += tags(response.node_endpoints if version >= 10 else (), version)
     return [out]
 
 
@@ -200,15 +205,16 @@ def _count(out: bytearray, count: int, flexible: bool) -> None:
 
 
 def _partition(out: bytearray, partition: ResponsePartition, version: int) -> None:
-    if version >= 8 and (partition.record_errors or partition.error_message is not None):
+    if version >= 8 and (
+        partition.record_errors or partition.error_message is not None or partition.current_leader is not None
+    ):
         return encode_into(out, partition, version, version >= FLEXIBLE)  # rare enough for the compiled writer
-    head = (
-        partition.index,
-        partition.error_code,
-        partition.base_offset,
-        partition.log_append_time_ms,
-        partition.log_start_offset,
-    )
-    out += _pack_head[version](*head[: 3 if version < 2 else 4 if version < 5 else 5])
+    index, error_code, base_offset = partition.index, partition.error_code, partition.base_offset
+    if version >= 5:
+        out += _pack_head_v5(index, error_code, base_offset, partition.log_append_time_ms, partition.log_start_offset)
+    elif version >= 2:
+        out += _pack_head_v2(index, error_code, base_offset, partition.log_append_time_ms)
+    else:
+        out += _pack_head_v0(index, error_code, base_offset)
     if version >= 8:
         out += _NO_ERRORS_COMPACT if version >= FLEXIBLE else _NO_ERRORS

@@ -13,7 +13,7 @@ from tests.kafka.strategies import messages, plain
 from tests.support.effort import examples
 
 CASES = [
-    *(pytest.param(produce_wire, version, id=f"produce-v{version}") for version in range(10)),
+    *(pytest.param(produce_wire, version, id=f"produce-v{version}") for version in range(13)),
     *(pytest.param(fetch_wire, version, id=f"fetch-v{version}") for version in range(13)),
 ]
 QUICK = settings(max_examples=examples(30), deadline=None, suppress_health_check=list(HealthCheck), database=None)

@@ -95,10 +95,15 @@ def _markers_request(topic: str, partition: int) -> write_txn_markers.Request:
     return write_txn_markers.Request(markers=[marker])
 
 
-def error_in(answer: Any) -> int:
-    """The error of an answer's only partition."""
+def partition_in(answer: Any) -> Any:
+    """An answer's only partition."""
     for name in ("responses", "topics", "markers", "partitions", "partition_responses"):
         inner = getattr(answer, name, None)
         if inner is not None:
-            return error_in(inner[0])
-    return int(answer.error_code)
+            return partition_in(inner[0])
+    return answer
+
+
+def error_in(answer: Any) -> int:
+    """The error of an answer's only partition."""
+    return int(partition_in(answer).error_code)

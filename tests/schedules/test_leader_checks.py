@@ -1,19 +1,25 @@
 """What a node that does not lead a partition answers, whenever a view of the cluster comes."""
 
 import asyncio
+from typing import Any
 
 from bridge.apis import (
     alter_replica_log_dirs,
     describe_log_dirs,
+    describe_topic_partitions,
     fetch,
+    find_coordinator,
+    metadata,
     offset_for_leader_epoch,
     produce,
 )
 from bridge.cluster.effects import Serving
+from bridge.cluster.view import ClusterView
+from bridge.kafka import message
 from bridge.kafka.error_codes import ErrorCode
 from tests.schedules.explorer import schedules
 from tests.schedules.kafka import NOW_MS, Client, batch, error_name
-from tests.schedules.leader_requests import epochs_request, error_in, fetch_request, requests, with_epochs
+from tests.schedules.leader_requests import epochs_request, error_in, fetch_request, partition_in, requests, with_epochs
 from tests.schedules.views import FIRST, SLOTS, first_view, give, next_view, node, slot
 from tests.schedules.world import Bridge, World
 
@@ -55,6 +61,101 @@ async def test_another_node_s_partition_is_refused_and_not_opened(world: World) 
             error = error_in(await client.ask(api, request))
             assert error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{api.name}: {error_name(error)}"
     await creator.stop()
+
+
+@schedules(20)
+async def test_a_client_that_asks_the_wrong_node_is_told_the_right_one(world: World) -> None:
+    bridge = await led(world)
+    client = Client(world, bridge)
+    give(bridge, LOST, HERE)
+    for api, request in requests("t", 0)[:2]:
+        answer = await client.ask(api, request)
+        body = b"".join(api.encode(answer, api.max_version))
+        told = message.decode(api.response, body, api.max_version, True)
+        leader = partition_in(told).current_leader
+        assert (leader.leader_id, leader.leader_epoch) == (THERE, FIRST + 1)
+        if api is produce.API:
+            (endpoint,) = told.node_endpoints
+            assert (endpoint.node_id, endpoint.host, endpoint.port, endpoint.rack) == (THERE, f"h{THERE}", 9092, None)
+    give(bridge, AGAIN, HERE)
+    fenced = await client.ask(fetch.API, fetch_request("t", 0, FIRST))
+    leader = partition_in(fenced).current_leader
+    assert (leader.leader_id, leader.leader_epoch) == (HERE, FIRST + 2)
+    give(bridge, AGAIN, HERE, Serving.REFUSE)
+    for api, request in requests("t", 0)[:2]:
+        assert partition_in(await client.ask(api, request)).current_leader is None, "there is none"
+
+
+@schedules(20)
+async def test_a_group_s_coordinator_is_the_owner_of_its_slot(world: World) -> None:
+    bridge = await world.started(groups=True)
+    client = Client(world, bridge)
+    groups = [f"g{number}" for number in range(5)]
+    for view, serving, expected in (
+        (MINE, Serving.SERVE, HERE),
+        (LOST, Serving.SERVE, THERE),
+        (LOST, Serving.REFUSE, THERE),
+        (MINE, Serving.REFUSE, None),
+        (next_view(MINE, lambda _: THERE, [MEMBERS[0]]), Serving.SERVE, None),
+    ):
+        give(bridge, view, HERE, serving)
+        asked = find_coordinator.Request(coordinator_keys=groups)
+        for one in (await client.ask(find_coordinator.API, asked)).coordinators:
+            if expected is None:
+                assert (one.error_code, one.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+            else:
+                assert (one.error_code, one.node_id, one.host) == (0, expected, f"h{expected}")
+
+
+@schedules(100)
+async def test_an_answer_names_only_the_brokers_of_one_view(world: World) -> None:
+    creator = await led(world, partitions=8)
+    await creator.topics.create("u", 8)
+    bridge = await world.started()
+    give(bridge, MINE, HERE)
+    client, over = Client(world, bridge), asyncio.Event()
+    views = [MINE]
+
+    async def change() -> None:
+        while not over.is_set():
+            there = [one for one in MEMBERS if one.id == HERE or world.chance.often(0.7)]
+            owners = [world.chance.choice((HERE, THERE)) for _ in range(SLOTS)]
+            views.append(next_view(views[-1], owners.__getitem__, there))
+            give(bridge, views[-1], HERE)
+            await world.sleep(0, world.chance.choice((0.001, 0.02)))
+
+    changing = asyncio.ensure_future(change())
+    for number in range(4):
+        known = await bridge.topics.get("tu"[number % 2])
+        assert known is not None
+        bridge.topics.forget(known)  # Pulsar is asked again
+        all_topics = await client.ask(metadata.API, metadata.Request(topics=None))
+        check_topics(all_topics.topics, views, {one.node_id for one in all_topics.brokers})
+        wanted = [describe_topic_partitions.RequestTopic(name=name) for name in "tu"]
+        described = await client.ask(describe_topic_partitions.API, describe_topic_partitions.Request(topics=wanted))
+        check_topics(described.topics, views, None)
+    over.set()
+    await changing
+
+
+def check_topics(topics: Any, views: list[ClusterView], brokers: set[int] | None) -> None:
+    """All of it is of one of the views."""
+    told = [(topic.name, one) for topic in topics for one in topic.partitions]
+    assert len(told) == 16
+    assert any(is_of(view, told, brokers) for view in views)
+
+
+def is_of(view: ClusterView, told: list[tuple[str, Any]], brokers: set[int] | None) -> bool:
+    """Whether the view says exactly what was told."""
+    for name, one in told:
+        owner, epoch = view.owners[slot(name, one.partition_index)], view.epochs[slot(name, one.partition_index)]
+        there = owner in view.members
+        expected = 0 if there else ErrorCode.LEADER_NOT_AVAILABLE, owner if there else -1, epoch
+        if (one.error_code, one.leader_id, one.leader_epoch) != expected:
+            return False
+        if (one.replica_nodes, one.isr_nodes, one.offline_replicas) != ([owner], [owner], [] if there else [owner]):
+            return False
+    return brokers in (None, set(view.members))
 
 
 @schedules(20)
