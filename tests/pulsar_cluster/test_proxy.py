@@ -75,7 +75,8 @@ def test_a_broker_behind_the_proxy_may_be_killed(
         assert committed(bridge.kafka, topic) == 7
         verdict = running.stop()
     report(verdict=verdict, first_ack_after_owner=waited)
-    verdict.check(gap_ends=ledger_starts(cluster, cluster_namespace, topic, PARTITIONS))
+    assert not verdict.duplicates_idempotent
+    verdict.check(duplicates=True, gap_ends=ledger_starts(cluster, cluster_namespace, topic, PARTITIONS))
 
 
 def commit(bootstrap: str, topic: str, offset: int) -> None:
