@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from bench import apart, end_to_end, nodes, throughput
+from bench import apart, end_to_end, throughput
 from bench import startup as starts
 from bench import topics as many
 from bench import workers as several
@@ -307,11 +307,6 @@ def sampled(pid: int) -> Iterator[list[list[float]]]:
         watcher.join()
 
 
-def many_nodes(stack: Stack, plan: Plan) -> Part:
-    """Three nodes with many partitions."""
-    return nodes.part(stack, plan.topics // 2, plan.memory_seconds / 3)
-
-
 PARTS: dict[str, Callable[[Stack, Plan], Part]] = {
     "produce": produce,
     "fetch": fetch,
@@ -326,5 +321,4 @@ PARTS: dict[str, Callable[[Stack, Plan], Part]] = {
     "startup": startup,
     "topics": topics,
     "workers": workers,
-    "nodes": many_nodes,
 }

@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from bridge import codec, leadership
-from bridge.api import MAX_WAITING_PARTITIONS, Api, Broker, RequestLimit, ServedBy, Session
+from bridge.api import MAX_WAITING_PARTITIONS, Api, Broker, RequestLimit, Session
 from bridge.cluster import Cluster, ClusterSnapshot
 from bridge.codec import message_sets
 from bridge.codec.compression import KafkaCodec
@@ -367,7 +367,6 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
-    served_by=ServedBy.LEADER,
     read=fetch_wire.read,
     write=fetch_wire.write,
     read_only=True,

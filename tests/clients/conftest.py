@@ -12,11 +12,12 @@ import pytest
 from tests.clients.endpoint import Clients, Endpoint
 from tests.clients.matrix import Plugin
 from tests.clients.scene import Scene
-from tests.support.bridges import BridgeChild, settings_for
+from tests.support.nodes import Nodes
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--control", action="store_true", help="run the client tests against a real Apache Kafka too")
+    parser.addoption("--nodes", type=int, default=1, help="of how many bridges the cluster under test is")
     told = "write a table of what each client was seen to do into this file, between its marks"
     parser.addoption("--matrix", type=Path, help=told)
 
@@ -38,6 +39,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("endpoint", params, indirect=True, scope="session")
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Bad requests go to one server that leads and coordinates all they are about: it cannot be one of several."""
+    if config.getoption("--nodes", default=1) > 1:
+        alone = [item for item in items if item.path.name == "test_refusals.py"]
+        config.hook.pytest_deselected(items=alone)
+        items[:] = [item for item in items if item not in alone]
+
+
 def _of_pulsar(metafunc: pytest.Metafunc) -> bool:
     """Whether a test looks at Pulsar beside the bridge, and has no control."""
     return not {"native", "pulsar"}.isdisjoint(metafunc.fixturenames)
@@ -50,11 +59,17 @@ def endpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         # a process of its own: the Python clients and the bridge would otherwise share one interpreter lock
         pulsar_address = request.getfixturevalue("pulsar")
         overrides = {"groups": {"consumer_heartbeat_interval_ms": 200}}
-        settings = settings_for(pulsar_address, pulsar_address.create_namespace(), overrides)
-        with BridgeChild(settings, tmp_path_factory.mktemp("bridge"), request.getfixturevalue("guard")) as bridge:
-            yield Endpoint("bridge", bridge.kafka, bridge.pulsar, bridge.admin, bridge.namespace)
+        namespace, guard = pulsar_address.create_namespace(), request.getfixturevalue("guard")
+        count = request.config.getoption("--nodes", default=1)
+        nodes = Nodes(pulsar_address, namespace, guard, tmp_path_factory.mktemp("bridge"), count, overrides=overrides)
+        try:
+            nodes.start()
+            addresses = tuple(node.kafka for node in nodes.all)
+            yield Endpoint("bridge", addresses, pulsar_address.service_url, pulsar_address.admin_url, namespace)
+        finally:
+            nodes.close()
         return
-    yield Endpoint("control", request.getfixturevalue("real_kafka").kafka)
+    yield Endpoint("control", (request.getfixturevalue("real_kafka").kafka,))
 
 
 @pytest.fixture(scope="session")

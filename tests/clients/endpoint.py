@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,13 +57,18 @@ def unique(prefix: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where the server listens; the Pulsar side is there only for bridge."""
+    """Where the servers listen; the Pulsar side is there only for bridge."""
 
     name: str
-    kafka: str
+    nodes: tuple[str, ...]
     pulsar: str = ""
     admin: str = ""
     namespace: str = ""
+
+    @property
+    def kafka(self) -> str:
+        """The address of one of the nodes, another each time."""
+        return random.choice(self.nodes)
 
 
 @dataclass(frozen=True, slots=True)

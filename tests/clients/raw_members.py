@@ -36,7 +36,9 @@ class Group:
         self.held: dict[str, Held] = {}
         for _ in attempts("a coordinator"):
             # Kafka has none before the first client asks for one
-            self.ask(find_coordinator, find_coordinator.Request(coordinator_keys=[self.name]))
+            found = self.ask(find_coordinator, find_coordinator.Request(coordinator_keys=[self.name])).coordinators[0]
+            if found.error_code == ErrorCode.NONE:
+                self.address = f"{found.host}:{found.port}"
             if self.describe().error_code == ErrorCode.GROUP_ID_NOT_FOUND:
                 break
 

@@ -21,7 +21,7 @@ def verbatim(pulsar: PulsarAddress, guard: Guard, tmp_path_factory: pytest.TempP
     settings = settings_for(pulsar, pulsar.create_namespace(), {"storage": {"entry_format": "kafka"}})
     bridge = BridgeChild(settings, tmp_path_factory.mktemp("bridge"), guard)
     bridge.start()
-    families = Clients(Endpoint("bridge", bridge.kafka), tmp_path_factory.mktemp("clients"))
+    families = Clients(Endpoint("bridge", (bridge.kafka,)), tmp_path_factory.mktemp("clients"))
     try:
         yield families
         bridge.stop()

@@ -6,6 +6,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections import defaultdict
+from itertools import pairwise
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -25,12 +26,24 @@ _SETTINGS: dict[str, Any] = {
     "log_level": 0,
 }
 
+_CLASSIC = {"heartbeat.interval.ms", "session.timeout.ms"}
+"""The server sets these for members of the new protocol (KIP-848)."""
+
 
 class Group:
     """What the members of one group were acknowledged, and whether an offset ever moved back."""
 
-    def __init__(self, bootstrap: str, name: str, topic: str, partitions: int, changed: threading.Condition) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        name: str,
+        topic: str,
+        partitions: int,
+        changed: threading.Condition,
+        protocol: str = "classic",
+    ) -> None:
         self.bootstrap = bootstrap
+        self.protocol = protocol
         self.name = name
         self.topic = topic
         self.partitions = partitions
@@ -75,6 +88,19 @@ class Group:
             self.rebalances += 1
             self.changed.notify_all()
 
+    def longest_pause(self, since: float) -> float:
+        """The longest time between two acknowledged commits, by when they were sent, from a moment until now."""
+        with self.changed:
+            marks = [since, *(sent for sent in self._sent if sent >= since), time.monotonic()]
+        return max(after - before for before, after in pairwise(marks))
+
+    def settings(self) -> dict[str, Any]:
+        """A consumer's settings."""
+        own = {"bootstrap.servers": self.bootstrap, "group.id": self.name, "group.protocol": self.protocol}
+        if self.protocol == "classic":
+            return _SETTINGS | own
+        return {name: value for name, value in _SETTINGS.items() if name not in _CLASSIC} | own
+
     def committed_since(self, since: float) -> bool:
         """Whether a commit sent after this moment was acknowledged."""
         return bool(self._sent) and self._sent[-1] >= since
@@ -83,7 +109,7 @@ class Group:
         """Ask for the committed offsets: none may be missing or before an acknowledged one."""
         with self.changed:
             floor = dict(self.acked)
-        consumer = Consumer({**_SETTINGS, "bootstrap.servers": self.bootstrap, "group.id": self.name})
+        consumer = Consumer(self.settings())
         try:
             found = self._committed(consumer)
         finally:
@@ -138,7 +164,7 @@ class Worker(threading.Thread, ABC):
 
     def consumer(self) -> Any:
         """A consumer of the group."""
-        return Consumer({**_SETTINGS, "bootstrap.servers": self.group.bootstrap, "group.id": self.group.name})
+        return Consumer(self.group.settings())
 
     @abstractmethod
     def turn(self) -> None:

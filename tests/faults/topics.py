@@ -12,11 +12,11 @@ from tests.faults.processes import let_pass
 WAIT = 30.0
 
 
-def consumer(bootstrap: str, reset: str = "error") -> Consumer:
+def consumer(bootstrap: str, reset: str = "error", *, group: str = "none") -> Consumer:
     return Consumer(
         {
             "bootstrap.servers": bootstrap,
-            "group.id": "none",
+            "group.id": group,
             "enable.auto.commit": False,
             "auto.offset.reset": reset,
             "fetch.wait.max.ms": 10,  # what is asked next waits behind a long poll

@@ -205,3 +205,17 @@ async def test_waiting_fetches_are_told_that_another_node_leads(world: World) ->
     assert (await writer.produce("t", batch([b"1"], [NOW_MS]))).offset == 1
     found = await Client(world, two, "next").fetch("t", 0)
     assert bytes(found.records[0].value or b"") == b"0"
+
+
+@schedules(100)
+async def test_a_topic_is_created_while_its_partition_moves(world: World) -> None:
+    """The client is told that it was created, for it was."""
+    one, two = await world.started(), await world.started()
+    cluster = Leadership(world, one, two)
+    moving = asyncio.ensure_future(lead_in_turns(world, cluster, [], 4))
+    for number in range(4):
+        await world.sleep(0, 0.8)
+        made = await cluster.bridges[number % 2].topics.create(f"t{number}", 2)
+        assert made.partitions == 2
+        await cluster.bridges[number % 2].topics.add_partitions(made, 3)
+    await moving

@@ -60,6 +60,11 @@ class Node:
         self.pulsar: Relay | None = None
         """The relay between it and Pulsar, if there is one."""
 
+    @property
+    def is_running(self) -> bool:
+        """Whether the process is there."""
+        return self.process.child.running
+
     def start(self) -> None:
         """Start it (again) and wait until it is ready."""
         self.process.start()

@@ -258,9 +258,15 @@ class Topics:
         async def one(partition: int) -> None:
             async with self._opening:
                 if self.leads(topic.name, partition):
-                    await self.log(topic, partition).writable()
-                else:
-                    await self._logs.load(topic, partition)
+                    log = self.log(topic, partition)
+                    try:
+                        await log.writable()
+                        return
+                    except KafkaError:
+                        if topic.forgotten or topic.logs.get(partition) is log:
+                            raise
+                # another node leads it, perhaps since a moment ago
+                await self._logs.load(topic, partition)
 
         await gathered(map(one, range(topic.partitions)))
 

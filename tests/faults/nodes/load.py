@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import struct
 import time
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import cast
 
 from tests.faults.checker import Load, Verdict
 from tests.faults.nodes.answers import cluster_at, controller_at
 from tests.faults.nodes.watch import Watch
 from tests.faults.nodes.writers import AioKafkaWriter, JavaWriter, longest_pause
+from tests.faults.processes import let_pass
 from tests.support.nodes import Node, Nodes
 
 PARTITIONS = 6
@@ -47,27 +50,61 @@ class NodesLoad(Load):
                 self._seen[number] = len(writer.acks)
             return dict(self._highest)
 
+    def progress(self) -> str:
+        behind = {partition: (self.follower.next[partition], at) for partition, at in self._floor().items()}
+        leaders = [cluster_at(node.kafka, [self.topic]).leaders for node in self.nodes.all if node.is_running]
+        return (
+            f"{super().progress()}; read up to, acked up to: {behind}; leaders: {leaders[:1]}; producers that Pulsar "
+            f"knows of: {self._publishers()}"
+        )
+
+    def _publishers(self) -> list[str]:
+        """Which connection holds each producer name of each partition: who keeps the others waiting."""
+        found = []
+        for partition in range(self.partitions):
+            path = f"persistent/{self.nodes.namespace}/{self.topic}-partition-{partition}/stats"
+            try:
+                stats = cast("dict[str, list[dict[str, str]]]", self.nodes.pulsar.admin("GET", path))
+            except (OSError, AssertionError) as error:
+                return [str(error)]
+            for one in stats["publishers"]:
+                found.append(f"{partition} {one['producerName']} {one['address']} since {one['connectedSince']}")
+        return found
+
     def led_by(self, node: Node) -> set[int]:
         """The partitions that a node leads, as it or another one says."""
-        told = cluster_at(self.nodes.any().kafka if not node.process.child.running else node.kafka, [self.topic])
+        told = cluster_at(self.nodes.any().kafka if not node.is_running else node.kafka, [self.topic])
         return {partition for _, partition in told.led_by(node.kafka)}
 
     def controller(self) -> Node:
         """The node that is the controller, once some node names one."""
         until = time.monotonic() + _SETTLED_SECONDS
         while True:
-            address = controller_at(self.nodes.any().kafka)
-            if address:
-                return self.nodes.at(address)
+            with suppress(OSError, struct.error):
+                if address := controller_at(self.nodes.any().kafka):
+                    return self.nodes.at(address)
             assert time.monotonic() < until, "no node names a controller"
 
-    def first_acks(self, since: float, partitions: Collection[int]) -> float:
+    def pick(self, who: str) -> Node:
+        """The controller, or a random other node."""
+        controller = self.controller()
+        return controller if who == "controller" else self.nodes.random.choice(self.nodes.others(controller))
+
+    def until_settled(self, condition: Callable[[], bool]) -> None:
+        """Wait for what the nodes answer; one that does not answer yet has not settled."""
+        until = time.monotonic() + _SETTLED_SECONDS
+        while True:
+            with suppress(OSError, struct.error):
+                if condition():
+                    return
+            assert time.monotonic() < until, "the cluster does not settle"
+            let_pass(0.2)
+
+    def first_acks(self, since: float, partitions: Collection[int], seconds: float = _TIMEOUT_SECONDS) -> float:
         """Seconds until each writer has an acknowledgement of a record sent after a moment, of each of these."""
         writers = [writer for writer in self.writers if not writer.stopped]
         wanted = {(writer.name, partition) for writer in writers for partition in partitions}
-        self.until(
-            "an acknowledgement of each partition", lambda: wanted <= {k for w in writers for k in w.fresh(since)}
-        )
+        self.until("first acks", lambda: wanted <= {k for w in writers for k in w.fresh(since)}, seconds)
         told = {key: at for writer in writers for key, at in writer.fresh(since).items()}
         return max((told[key] for key in wanted), default=since) - since
 

@@ -31,9 +31,9 @@ class AioKafkaWriter(Writer):
         self._loop = asyncio.new_event_loop()
         self._runner = threading.Thread(target=self._loop.run_forever, name=f"aiokafka {name}", daemon=True)
         self._runner.start()
-        self._producer: AIOKafkaProducer = self._call(self._start())
+        self._producer: AIOKafkaProducer = self._call(self._start_producer())
 
-    async def _start(self) -> AIOKafkaProducer:
+    async def _start_producer(self) -> AIOKafkaProducer:
         producer = AIOKafkaProducer(
             bootstrap_servers=self._servers, enable_idempotence=True, linger_ms=5, request_timeout_ms=30_000
         )
@@ -61,12 +61,12 @@ class AioKafkaWriter(Writer):
 
     def close(self) -> None:
         if self._loop.is_running():
-            asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(_CALL_SECONDS)
+            asyncio.run_coroutine_threadsafe(self._stop_producer(), self._loop).result(_CALL_SECONDS)
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._runner.join(_CALL_SECONDS)
             self._loop.close()
 
-    async def _stop(self) -> None:
+    async def _stop_producer(self) -> None:
         try:
             async with asyncio.timeout(5):
                 await self._producer.stop()
