@@ -1,15 +1,17 @@
 """What each worker is told: its name, its port and its part of the budgets.
 
-A budget that bounds the memory of a process is divided, so that `kafka.workers` does not change what the machine needs.
-These are all of them. `pulsar.max_pending_bytes` bounds a producer, wherever it is; limits of connections count a
+A budget that bounds the memory of a process is divided, so that `kafka.workers` does not change what the machine needs;
+but no worker gets less for requests than the largest request takes, because any client may send one to any of them.
+These are all such budgets. `pulsar.max_pending_bytes` bounds a producer, wherever it is; limits of connections count a
 client once for each process, because it connects to all; limits of partitions are the namespace's.
 """
 
 from bridge.config import Address, Settings
 from bridge.errors import SettingsError
 
+REQUESTS = ("kafka", "memory_budget_bytes")
 DIVIDED = (
-    ("kafka", "memory_budget_bytes"),
+    REQUESTS,
     ("storage", "cache_bytes"),
     ("storage", "max_catchup_readers"),
     ("groups", "max_metadata_bytes"),
@@ -30,7 +32,7 @@ def worker_settings(settings: Settings, count: int, listen: Address) -> list[Set
     for index in range(count):
         values: dict[str, dict[str, object]] = {section: {} for section, _ in DIVIDED}
         for section, budget in DIVIDED:
-            values[section][budget] = getattr(getattr(settings, section), budget) // count
+            values[section][budget] = share(settings, section, budget, count)
         port = kafka.worker_port + index if kafka.worker_port else 0
         values["kafka"] |= {
             "workers": 1,
@@ -45,17 +47,18 @@ def worker_settings(settings: Settings, count: int, listen: Address) -> list[Set
     return made
 
 
+def share(settings: Settings, section: str, budget: str, count: int) -> int:
+    """What each of `count` workers gets of a budget."""
+    part = int(getattr(getattr(settings, section), budget)) // count
+    if (section, budget) == REQUESTS:
+        return max(part, settings.kafka.max_request_bytes)
+    return part
+
+
 def _check_budgets(settings: Settings, count: int) -> None:
-    request = settings.kafka.max_request_bytes
-    if settings.kafka.memory_budget_bytes // count < request:
-        raise SettingsError(
-            f"kafka.memory_budget_bytes = {settings.kafka.memory_budget_bytes} shared out among {count} workers "
-            f"(kafka.workers) is below kafka.max_request_bytes = {request} for each: a request of the allowed size "
-            f"could never be taken in; set it to {request * count} or more, or lower one of the other two"
-        )
     for section, budget in DIVIDED:
         whole = getattr(getattr(settings, section), budget)
-        if whole and whole // count == 0:
+        if whole and not share(settings, section, budget, count):
             raise SettingsError(f"{section}.{budget} = {whole} is not enough for {count} workers (kafka.workers)")
 
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from bridge import log
 from bridge.config import Address, Settings
-from bridge.errors import SettingsError, StartupError
+from bridge.errors import StartupError
 from bridge.event_loop import process_count, run_async
 from bridge.http import HttpServer
 from bridge.listening import listen
@@ -27,18 +27,11 @@ from bridge.workers.worker_process import COMMAND, WorkerProcess, start_all
 NODE_DRAIN_SECONDS = 10.0
 """How long a node's connections may take, after it has left its cluster (cluster.drain_seconds)."""
 _SPARE_SECONDS = 2.0
-GROUPS_FOLLOW_THE_VIEW = False
-"""Nodes still take group slots from each other: more than one in a namespace would never stop."""
 _log = log.get(__name__)
 
 
 def supervise(settings: Settings) -> int:
     """Run the workers that the settings ask for until SIGTERM or SIGINT."""
-    if not GROUPS_FOLLOW_THE_VIEW:
-        raise SettingsError(
-            f"kafka.workers = {settings.kafka.workers}: several processes cannot share the consumer groups of a "
-            "namespace yet; set it to 1"
-        )
     run_async(run(settings))
     return 0
 
@@ -113,7 +106,8 @@ class Supervisor:
             self.settings.http, metrics, overview.checks(), {"/cluster": overview.cluster}, overview.metrics
         )
         await self._http.start()
-        _log.info("= workers start", extra={"workers": count, "kafka": address})
+        budget = plans[0].kafka.memory_budget_bytes
+        _log.info("= workers start", extra={"workers": count, "kafka": address, "request_bytes_each": budget})
         await start_all(self.workers, self._tasks.append)
         ports = ",".join(str(worker.ready.kafka) for worker in self.workers if worker.ready is not None)
         _log.info("= all workers serve", extra={"kafka": address, "ports": ports})

@@ -49,9 +49,11 @@ def test_budgets_of_memory_are_shared_out() -> None:
         assert one.pulsar == whole.pulsar
 
 
-def test_a_share_too_small_for_a_request_is_told_with_what_would_do() -> None:
-    with pytest.raises(SettingsError, match=r"shared out among 3 workers .* set it to 314572800 or more"):
-        plan(3)
+@pytest.mark.parametrize("count", range(2, 9))
+def test_the_defaults_do_for_eight_workers_and_each_takes_the_largest_request(count: int) -> None:
+    kafka = Settings().kafka
+    expected = max(kafka.memory_budget_bytes // count, kafka.max_request_bytes)
+    assert {one.kafka.memory_budget_bytes for one in plan(count)} == {expected}
 
 
 def test_a_share_of_nothing_is_told() -> None:

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from bridge.config import Settings
-from bridge.errors import SettingsError, StartupError
+from bridge.errors import StartupError
 from bridge.workers.http_get import get
-from bridge.workers.supervisor import Supervisor, supervise
+from bridge.workers.supervisor import Supervisor
 from tests.support.waiting import until
 from tests.workers.stubs import COMMAND, stub_settings
 
@@ -192,8 +192,3 @@ def state(number: int) -> str:
         return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0]
     except FileNotFoundError:
         return ""
-
-
-def test_several_workers_are_refused_as_long_as_they_would_fight_for_groups() -> None:
-    with pytest.raises(SettingsError, match=r"kafka.workers = 2: several processes cannot share"):
-        supervise(stub_settings(2))
