@@ -19,6 +19,7 @@ from bridge.groups.store.records import StoredOffset
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int16, Int32, Int64, Uuid, message, nullable_since, since, until
 
+TOP_LEVEL_ERROR = 2
 _NONE = StoredOffset(-1)
 
 
@@ -96,8 +97,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         by_id = session.api_version >= BY_ID
         return Response(groups=await gathered(_group(one, by_id, broker) for one in request.groups))
     one = await _group(RequestGroup(group_id=request.group_id, topics=request.topics), False, broker)
-    if one.error_code:
-        # v0 and v1 have no place for the error but the partitions
+    if one.error_code and session.api_version < TOP_LEVEL_ERROR:  # the partitions are the only place for it
         one.topics = await _named(request.topics or (), {}, ErrorCode(one.error_code))
     return Response(topics=one.topics, error_code=one.error_code)
 

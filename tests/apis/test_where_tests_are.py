@@ -48,6 +48,7 @@ ACROSS_APIS = {
     "test_internal_topics.py": "Metadata, CreateTopics, Produce and Fetch of Kafka's internal topics",
     "test_message_sets.py": "Produce, Fetch and ListOffsets in their oldest versions",
     "test_table.py": "all APIs: keys, names and versions",
+    "test_two_nodes.py": "the APIs of groups, asked at a node that does not coordinate the group",
     Path(__file__).name: "this",
 }
 """Files beside them, about something that several APIs have in common."""
