@@ -208,7 +208,14 @@ class KafkaPythonWriter(Writer):
 class Follower(threading.Thread):
     """One consumer by assignment, from the first offset on, through the whole run."""
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int, changed: threading.Condition) -> None:
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        partitions: int,
+        changed: threading.Condition,
+        fetch_wait_ms: int = _FETCH_WAIT_MS,
+    ) -> None:
         super().__init__(name="follower", daemon=True)
         self.records: list[dict[int, bytes]] = [{} for _ in range(partitions)]
         self.next = [0] * partitions
@@ -227,7 +234,7 @@ class Follower(threading.Thread):
                 # an offset out of range must be told, not jumped over
                 "auto.offset.reset": "error",
                 # far longer than anything may take: who waits for the next record to see this one is found out
-                "fetch.wait.max.ms": _FETCH_WAIT_MS,
+                "fetch.wait.max.ms": fetch_wait_ms,
                 "reconnect.backoff.max.ms": 500,
                 "log_level": 0,
             }

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import cast
 
 from tests.faults.checker import Load, Verdict
+from tests.faults.clients import Follower
 from tests.faults.nodes.answers import cluster_at, controller_at
 from tests.faults.nodes.watch import Watch
 from tests.faults.nodes.writers import AioKafkaWriter, JavaWriter, longest_pause
@@ -18,6 +19,8 @@ from tests.support.nodes import Node, Nodes
 
 PARTITIONS = 6
 _PER_TURN = 3
+_FETCH_WAIT_MS = 5000
+"""A partition that moves to a node waits there for the end of a Fetch without it, as before a Kafka."""
 _TIMEOUT_SECONDS = 60.0
 _SETTLED_SECONDS = 30.0
 
@@ -29,6 +32,7 @@ class NodesLoad(Load):
         """`work`: where Java's producer is compiled and logs; without one there is no such client."""
         super().__init__(nodes.bootstrap(dead=1), topic, partitions, idempotent=False)
         self.nodes = nodes
+        self.follower = Follower(nodes.bootstrap(dead=1), topic, partitions, self.changed, _FETCH_WAIT_MS)
         self.writers.append(AioKafkaWriter("a", nodes.bootstrap(), topic, partitions, self.changed))
         if work is not None:
             self.writers.append(JavaWriter("j", nodes.bootstrap(), topic, partitions, self.changed, work))
