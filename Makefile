@@ -7,7 +7,7 @@ ARGS ?=
 PROCESSES ?= 2
 
 .DEFAULT_GOAL := setup
-.PHONY: setup pipeline-setup run jars unit test test-clients test-pulsar soak hostile check bench bench-pipeline proto clean
+.PHONY: setup pipeline-setup run jars unit test test-clients test-pulsar soak nodes hostile check bench bench-pipeline proto clean
 
 # Set-up for developing: every tool that `make check` and `make test` need, from the lock files with their hashes.
 # PySpark is among them, for the pipeline's types and tests: a large download, built once.
@@ -51,6 +51,12 @@ soak: jars
 	$(BIN)/python -m pytest tests/pipeline/test_whole_way.py --pipeline-records 1000000 --pipeline-kills 2 $(ARGS)
 	$(BIN)/python -m pytest -n $(PROCESSES) --example-factor 2 -m "not (pulsar or kafka or spark or soak)" $(ARGS)
 	$(BIN)/python -m pytest -m soak $(ARGS)
+
+# Real clients over three nodes and more: nodes killed, restarted, frozen, cut off; the figures go to build/nodes.md.
+# An otherwise idle machine, about 45 minutes. `make nodes ARGS="-k rolling"` runs a part.
+nodes: jars
+	@mkdir -p build
+	$(BIN)/python -m pytest tests/faults/nodes -m "soak or not soak" --figures build/nodes.md $(ARGS)
 
 # What attacks cost, each beside a well-behaved client, about 6 minutes; docs/limits.md has the results.
 hostile: jars

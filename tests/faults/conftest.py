@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from bridge.standalone.guard import Guard
+from tests.faults import figures
 from tests.faults.checker import leaks_shown
 from tests.support.bridges import BridgeChild, Overrides, settings_for
 from tests.support.nodes import listeners, stable_ports
@@ -21,6 +22,11 @@ RELAYS = 6
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--group-kills", type=int, default=2, help="how often the bridge or Pulsar is killed under groups")
+    parser.addoption("--figures", type=Path, help="append the figures of the fault tests to a table in this file")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    figures.collect(config.getoption("--figures", default=None))
 
 
 @pytest.fixture(autouse=True)

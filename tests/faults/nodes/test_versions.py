@@ -15,14 +15,14 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
 
 from bridge.standalone.child import Child
 from bridge.standalone.guard import Guard
 from bridge.standalone.ports import HOST
 from tests.faults.clients import read_cold
 from tests.faults.figures import report
-from tests.faults.topics import WAIT, create, wait_for
+from tests.faults.topics import WAIT, consumer, create, wait_for
 from tests.support.nodes import Nodes, stable_ports
 from tests.support.pulsar import PrivatePulsar
 from tests.support.servers import KafkaServer
@@ -94,9 +94,21 @@ def check_all(bootstrap: str, topic: str, acks: list[tuple[int, int, bytes]]) ->
     assert [(where, offset, value) for where, offset, value in acks if log[where].get(offset) != value] == []
 
 
+def committed_by(bootstrap: str, topic: str, offset: int | None) -> int:
+    """Commit an offset of partition 0 through one bridge, or (None) ask for it."""
+    member = consumer(bootstrap, "earliest", group=f"{topic}-group")
+    try:
+        if offset is None:
+            return int(member.committed([TopicPartition(topic, 0)], timeout=WAIT)[0].offset)
+        wanted = [TopicPartition(topic, 0, offset)]
+        return int((member.commit(offsets=wanted, asynchronous=False) or wanted)[0].offset)
+    finally:
+        member.close()
+
+
 def said(nodes: Nodes) -> list[str]:
     """What the new ones say of the old one."""
-    return [line for node in nodes.all for line in node.logged("older bridge")]
+    return [line for node in nodes.all for line in node.logged("of an older version")]
 
 
 @pytest.mark.parametrize("old_first", [True, False])
@@ -116,10 +128,14 @@ def test_an_old_bridge_beside_new_ones_is_told_and_nothing_is_lost(
     for turn in range(3):
         acks += acknowledged(nodes.bootstrap(), topic, f"new-{turn}")
         acks += acknowledged(old_bridge.address, topic, f"old-{turn}")
+        for number, address in enumerate((nodes.bootstrap(), old_bridge.address)):
+            offset = 1 + 2 * turn + number
+            assert committed_by(address, topic, offset) == offset
     for address in (nodes.bootstrap(), old_bridge.address):
         check_all(address, topic, acks)
     wait_for(lambda: bool(said(nodes)), "the new bridges say nothing of the old one")
     old_bridge.stop()
     acks += acknowledged(nodes.bootstrap(), topic, "after")
+    assert committed_by(nodes.bootstrap(), topic, None) == 6
     check_all(nodes.bootstrap(), topic, acks)
     report(said=said(nodes)[:2])
