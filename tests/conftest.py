@@ -4,6 +4,7 @@ BRIDGE_TEST_PULSAR and BRIDGE_TEST_PULSAR_ADMIN (both) name a Pulsar to use inst
 """
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -30,6 +31,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # There `ast.parse` may raise SystemError when a finalizer parses, too (python/cpython#106905). pytest's own tracebacks
+    # parse whole files, and the session ends with an internal error instead of the failure; Python's hold one line.
+    if sys.version_info < (3, 11, 8) and config.option.tbstyle == "auto":
+        config.option.tbstyle = "native"
     effort.configure(config)
     pulsar_versions.configure(config, given="BRIDGE_TEST_PULSAR" in os.environ)
     if config.getoption("--offline"):

@@ -10,6 +10,7 @@ from bridge.kafka.error_codes import ErrorCode
 from tests.apis.wire import ask, unique
 from tests.support.bridges import BridgeThread
 from tests.support.pulsar import PulsarAddress
+from tests.support.waiting import until
 
 START = 1_600_000_000_000
 _NONE = {"retentionTimeInMinutes": 0, "retentionSizeInMB": 0}
@@ -62,6 +63,18 @@ def read(bridge: BridgeThread, topic: str, count: int, start: int = OFFSET_BEGIN
         consumer.close()
 
 
+def leads(bridge: BridgeThread, topic: str) -> None:
+    """Wait until this bridge leads partition 0."""
+    cluster = bridge.server.cluster
+    assert cluster is not None
+
+    def led() -> bool:
+        leader = cluster.snapshot.leader(topic, 0).node
+        return leader is not None and leader.id == cluster.node_id
+
+    bridge.call(until(led))
+
+
 def test_the_log_starts_at_the_given_offset(bridge: BridgeThread) -> None:
     topic = fill(bridge)
     assert delete(bridge, topic, 42) == (ErrorCode.NONE, 42)
@@ -86,6 +99,9 @@ def test_other_bridges_have_the_new_log_start(bridge_with: Callable[..., BridgeT
     topic = fill(first)
     assert delete(first, topic, 42) == (ErrorCode.NONE, 42)
     later = bridge_with()
+    assert read(later, topic, 1, start=7) == [(42, b"42")]  # of whichever of the two leads it
+    first.stop()
+    leads(later, topic)
     assert offset_at(later, topic, -2) == 42
     assert read(later, topic, 1, start=7) == [(42, b"42")]
     assert delete(later, topic, 10) == (ErrorCode.NONE, 42)
@@ -112,7 +128,9 @@ def test_pulsar_deletes_the_ledgers_below_the_log_start(
     pulsar.admin("POST", f"persistent/{first.namespace}/{topic}/retention", _NONE)
     # one ledger holds 0 to 99, and what is above the start in it is Pulsar's retention's to delete
     assert delete(first, topic, 100) == (ErrorCode.NONE, 100)
+    first.stop()
     later = bridge_with()
+    leads(later, topic)
     assert offset_at(later, topic, -2) == 100
     assert read(later, topic, 1) == [(100, b"0")]
 

@@ -76,7 +76,9 @@ class BridgeThread:
             raise
 
     def stop(self) -> None:
-        """Drain and stop."""
+        """Drain and stop; nothing where it has stopped."""
+        if self._loop.is_closed():
+            return
         try:
             self.call(self.server.stop(_DRAIN_SECONDS))
         finally:
