@@ -31,8 +31,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # There `ast.parse` may raise SystemError when a finalizer parses, too (python/cpython#106905). pytest's own tracebacks
-    # parse whole files, and the session ends with an internal error instead of the failure; Python's hold one line.
+    # There `ast.parse` may raise SystemError while a finalizer parses, too (python/cpython#106905). pytest's tracebacks
+    # parse whole files, and the session ends with an internal error instead of the failure; Python's own survive it.
     if sys.version_info < (3, 11, 8) and config.option.tbstyle == "auto":
         config.option.tbstyle = "native"
     effort.configure(config)

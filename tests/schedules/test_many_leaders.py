@@ -12,7 +12,7 @@ from tests.schedules.checks import check_partition
 from tests.schedules.explorer import schedules
 from tests.schedules.kafka import NO_ANSWER, Client, error_name
 from tests.schedules.producers import RetryingProducer
-from tests.schedules.test_faults import read_all
+from tests.schedules.readers import read_all
 from tests.schedules.world import Bridge, World, full
 
 _PASSES = (0, NO_ANSWER, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.LEADER_NOT_AVAILABLE)
