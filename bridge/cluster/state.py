@@ -101,7 +101,12 @@ class Membership:
     @property
     def serving(self) -> Serving:
         """What becomes of requests for what this node leads."""
-        return self.contact.serving if self.state in _IN_VIEW else Serving.REFUSE
+        if self.state not in _IN_VIEW:
+            return Serving.REFUSE
+        serving = self.contact.serving
+        is_alone = len(self.view.members) == 1
+        # clients of the only node have nowhere else to go: their requests wait here for Pulsar
+        return Serving.SERVE if is_alone and serving is Serving.REFUSE else serving
 
     @property
     def wake_at(self) -> float:

@@ -47,6 +47,8 @@ def test_a_controller_that_waits_for_a_silent_node_sends_twice_as_many() -> None
 
 def test_a_node_without_receipts_refuses_until_its_records_come_back() -> None:
     lone = Lone().join()
+    lone.hear("b")
+    lone.run(0.1)
     lone.echoes = False
     lone.run(4.7)
     assert lone.serving() is Serving.REFUSE
@@ -74,10 +76,20 @@ def test_a_node_that_did_not_run_holds_until_it_has_read_back_a_challenge() -> N
 
 def test_requests_are_not_held_for_long() -> None:
     lone = Lone().join()
+    lone.hear("b")
+    lone.run(0.1)
     lone.echoes = False
     lone.now += 2.0
     lone.run(3.1)
     assert lone.serving() is Serving.REFUSE
+
+
+def test_the_only_node_goes_on_for_its_clients_have_no_other() -> None:
+    lone = Lone().join()
+    lone.echoes = False
+    lone.run(10.0)
+    assert "cut off" in lone.node.contact.reason
+    assert lone.serving() is Serving.SERVE
 
 
 def test_above_500_nodes_everything_takes_longer() -> None:
