@@ -10,13 +10,18 @@ Rules:
    knows every view that was made meanwhile. A tick would not do: its reader cannot tell when it was written.
 3. A node whose heartbeats get no receipts is cut off: it refuses. It is back when a heartbeat and a challenge that it
    has sent since have come back.
+4. Heartbeats get no receipts, either, while the broker of their topic is away, or while Pulsar stores nothing: that is
+   so for all nodes alike, and none can take over. So a node that misses receipts asks any broker a question. While it
+   gets answers it goes on by the view that it has; what it leads by an old view does no harm.
 """
 
 from dataclasses import dataclass
 from math import inf
 
-from bridge.cluster.effects import Serving
+from bridge.cluster.effects import Append, AskPulsar, Effect, SendHeartbeat, Serving
+from bridge.cluster.records import Challenge, Heartbeat
 from bridge.cluster.timing import Timing
+from bridge.cluster.view import NodeRegistration
 
 
 @dataclass(slots=True)
@@ -49,6 +54,8 @@ class Contact:
         self._is_challenge_under_way = False
         self._challenge_read = -inf
         self._doubt: _Doubt | None = None
+        self._answered_at = -inf
+        self._ask_at = -inf
 
     # ---- events ------------------------------------------------------------------------------------------------------
 
@@ -69,7 +76,7 @@ class Contact:
             self._receipt = now  # the pause was this node's
             cut_off = self._doubt is not None and self._doubt.cut_off
             self._doubt_since(now, cut_off, f"did not run for {gap:.1f} s")
-        silence = now - self._receipt
+        silence = now - max(self._receipt, self._answered_at)
         if silence > self.timing.cut_off and not (self._doubt and self._doubt.cut_off):
             self._doubt_since(now, True, f"cut off from Pulsar for {silence:.1f} s")
         return is_pause
@@ -95,6 +102,10 @@ class Contact:
         """It was given up."""
         self._heartbeat_under_way = False
         self.next_heartbeat = max(self.next_heartbeat, now + self.timing.heartbeat)
+
+    def pulsar_answered(self, now: float) -> None:
+        """A broker has answered a question."""
+        self._answered_at = now
 
     def challenge_sent(self, now: float) -> None:
         """A challenge is under way."""
@@ -125,6 +136,20 @@ class Contact:
         """Whether Pulsar takes long for the heartbeat under way: others may be unable to come back meanwhile."""
         return self._heartbeat_under_way and now - self._heartbeat_sent_at >= self.timing.heartbeat / 2
 
+    def due(self, node: NodeRegistration, now: float, *, is_started: bool) -> list[Effect]:
+        """What to send now."""
+        effects: list[Effect] = []
+        if is_started and self.is_heartbeat_due(now):
+            self.heartbeat_sent(now)
+            effects.append(SendHeartbeat(Heartbeat(node, now)))
+        if is_started and self.is_question_due(now):
+            self._ask_at = now + self.timing.heartbeat
+            effects.append(AskPulsar())
+        if self.is_challenge_due(now):
+            self.challenge_sent(now)
+            effects.append(Append(Challenge(node.sender, now)))
+        return effects
+
     def is_heartbeat_due(self, now: float) -> bool:
         """Whether to send a heartbeat."""
         return self.is_attached and not self._heartbeat_under_way and now >= self.next_heartbeat
@@ -134,6 +159,10 @@ class Contact:
         if not self.is_attached or not (self.challenge_wanted or self._doubt):
             return False
         return not self._is_challenge_under_way and now >= self._challenge_at
+
+    def is_question_due(self, now: float) -> bool:
+        """Whether to ask if there is a Pulsar, though it stores no heartbeats."""
+        return now - self._receipt > self.timing.suspect + self.timing.heartbeat and now >= self._ask_at
 
     @property
     def serving(self) -> Serving:

@@ -49,6 +49,11 @@ class Probe:
 
 
 @dataclass(frozen=True, slots=True)
+class AskPulsar:
+    """Ask any broker anything; `pulsar_answered` takes that there was an answer."""
+
+
+@dataclass(frozen=True, slots=True)
 class WatchHeartbeats:
     """Read the heartbeat topic from its end on, or stop."""
 
@@ -115,6 +120,7 @@ Effect: TypeAlias = (
     SendHeartbeat
     | Append
     | Probe
+    | AskPulsar
     | WatchHeartbeats
     | ReadLogFrom
     | ViewChanged

@@ -9,6 +9,7 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -16,6 +17,7 @@ from bridge import log
 from bridge.cluster.cluster import Cluster
 from bridge.cluster.effects import (
     Append,
+    AskPulsar,
     Effect,
     HandedOver,
     Left,
@@ -46,7 +48,7 @@ from bridge.errors import StartupError
 from bridge.futures import retrieve_exception
 from bridge.metrics import ClusterMetrics
 from bridge.pulsar.client import PulsarClient
-from bridge.pulsar.types import Entry, Receipt
+from bridge.pulsar.types import Entry, PulsarError, Receipt
 
 _log = log.get(__name__)
 
@@ -54,6 +56,7 @@ FIRST_SECOND: Final = 1_577_836_800
 """2020: a view log begins with the seconds since then as its version, so that epochs never go back."""
 _JOIN_SECONDS: Final = 60.0
 _LEFT_SECONDS: Final = 6.0
+_ANSWER_SECONDS: Final = 2.0
 _MAX_ANNOUNCED: Final = 1000
 
 OnTopicChange = Callable[[TopicChange], None]
@@ -274,6 +277,8 @@ class ClusterMember:
                 self._append(record)
             case Probe(name):
                 self._probes.start(name)
+            case AskPulsar():
+                self._spawn(self._ask_pulsar())
             case WatchHeartbeats(on):
                 self._heartbeat_reader.start_at_end() if on else self._heartbeat_reader.stop()
             case ReadLogFrom(tick):
@@ -350,6 +355,12 @@ class ClusterMember:
         if node.id != NO_NODE and holder is not None and holder.name != node.name:
             return f"kafka.node_id = {node.id} is the id of node {holder.name}: each node needs its own"
         return f"the cluster has not admitted this node within {_JOIN_SECONDS:.0f} s; its controller's log says why"
+
+    async def _ask_pulsar(self) -> None:
+        with suppress(PulsarError, TimeoutError):
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                await self._client.partitions(self._topics.view_log)
+            self._event(self._membership.pulsar_answered)
 
     # ---- within ------------------------------------------------------------------------------------------------------
 

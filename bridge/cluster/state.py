@@ -44,7 +44,6 @@ from bridge.cluster.effects import (
     ProbeResult,
     ReadLogFrom,
     Replaced,
-    SendHeartbeat,
     Serving,
     ServingChanged,
     ViewChanged,
@@ -103,8 +102,7 @@ class Membership:
         """What becomes of requests for what this node leads."""
         if self.state not in _IN_VIEW:
             return Serving.REFUSE
-        serving = self.contact.serving
-        is_alone = len(self.view.members) == 1
+        serving, is_alone = self.contact.serving, len(self.view.members) == 1
         # clients of the only node have nowhere else to go: their requests wait here for Pulsar
         return Serving.SERVE if is_alone and serving is Serving.REFUSE else serving
 
@@ -177,6 +175,11 @@ class Membership:
         elif self.controller:
             self.controller.tick_read()
 
+    def pulsar_answered(self, now: float) -> None:
+        """A broker has answered a question, whatever becomes of heartbeats."""
+        self._begin(now)
+        self.contact.pulsar_answered(now)
+
     def probe_answered(self, name: str, result: ProbeResult, now: float) -> None:
         """Pulsar has said whether a node's connection is there."""
         self._begin(now)
@@ -230,7 +233,7 @@ class Membership:
             return
         if self._pending is not None and now - self._pending > self.config.timing.dead:
             self._pending = None
-        self._keep_contact(now)
+        self._effects += self.contact.due(self.node, now, is_started=self.state is not MembershipState.STARTING)
         if self.controller:
             self._control(self.controller, now)
         elif self.state is not MembershipState.STARTING and self.node.state is NodeState.UP:
@@ -286,14 +289,6 @@ class Membership:
         self.contact.next_heartbeat = now
         if self.controller:
             self.controller.has_news = True
-
-    def _keep_contact(self, now: float) -> None:
-        if self.state is not MembershipState.STARTING and self.contact.is_heartbeat_due(now):
-            self.contact.heartbeat_sent(now)
-            self._effects.append(SendHeartbeat(Heartbeat(self.node, now)))
-        if self.contact.is_challenge_due(now):
-            self.contact.challenge_sent(now)
-            self._effects.append(Append(Challenge(self.node.sender, now)))
 
     def _tick_read(self, tick: Tick, now: float) -> None:
         if not self.log.version:  # the log's beginning is missing, and there is a controller: its next whole view

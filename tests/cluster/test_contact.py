@@ -1,6 +1,7 @@
 """A node's contact with Pulsar: heartbeats, receipts, pauses."""
 
 from bridge.cluster.effects import (
+    AskPulsar,
     Probe,
     ProbeResult,
     SendHeartbeat,
@@ -81,6 +82,21 @@ def test_requests_are_not_held_for_long() -> None:
     lone.echoes = False
     lone.now += 2.0
     lone.run(3.1)
+    assert lone.serving() is Serving.REFUSE
+
+
+def test_a_node_that_gets_answers_is_not_cut_off_though_no_heartbeat_is_stored() -> None:
+    lone = Lone().join()
+    lone.hear("b")
+    lone.run(0.1)
+    lone.echoes = False
+    for _ in range(20):
+        lone.run(1.0)
+        if lone.told(AskPulsar):
+            lone.node.pulsar_answered(lone.now)
+    assert lone.serving() is Serving.SERVE
+    lone.run(4.0)
+    assert lone.told(AskPulsar)
     assert lone.serving() is Serving.REFUSE
 
 
