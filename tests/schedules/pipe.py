@@ -158,3 +158,5 @@ class Endpoint:
             assert self.transport is not None
             self.transport.pipe.free(len(data))
             self.received(data)
+        elif self.process and not self.is_reset:
+            self.reset()  # a broker has closed it, not one direction as a client may: TCP answers what still comes
