@@ -252,7 +252,8 @@ class _Watched:
 def _settings(plan: PulsarPlan | ClusterPlan, ports: _Ports) -> config.Settings:
     """The user's environment, with what this run decides over it."""
     return config.load().with_values(
-        kafka={"listen": f"{HOST}:{ports.kafka}", "advertised": ""},
+        # clients are told the ports of workers (kafka.workers), whatever they are
+        kafka={"listen": f"{HOST}:{ports.kafka}", "advertised": "", "worker_port": 0},
         http={"listen": f"{HOST}:{ports.http}"},
         pulsar={"service_url": plan.service_url, "admin_url": plan.admin_url},
     )

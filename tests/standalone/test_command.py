@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from bridge.standalone import probe
 from bridge.standalone.ports import HOST
 from tests.support.foreign import gone, until
 
@@ -95,6 +96,20 @@ def test_a_signal_stops_everything_and_data_stays(tmp_path: Path) -> None:
         assert not run.ready_file.exists()
     assert any((data / "metadata").iterdir())
     assert "= stopped" in (data / "logs" / "bridge.log").read_text()
+
+
+@pytest.mark.usefixtures("pulsar_jars")
+def test_the_bridge_may_be_two_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BRIDGE_KAFKA_WORKERS", "2")
+    with standalone(tmp_path, "--ephemeral", *FREE_PORTS) as run:
+        ready = started(run)
+        assert re.search(r"read by kafka-python +1,000 +as sent +dense from 0", run.output()), run.output()
+        status, said = probe.get(int(ready["http"].rpartition(":")[2]), "/readyz")
+        assert (status, set(json.loads(said)["checks"])) == (200, {"worker 0", "worker 1"})
+        run.process.send_signal(signal.SIGTERM)
+        assert run.wait() == 0
+        assert run.output().endswith("stopping\neverything is stopped\n")
+        assert gone(ready["pid"])
 
 
 @pytest.mark.usefixtures("pulsar_jars")

@@ -1,4 +1,4 @@
-"""Two workers before a real Pulsar: what Kafka clients see of them."""
+"""Two workers before a real Pulsar, in this process and as `bridge run`: what Kafka clients see of them."""
 
 from __future__ import annotations
 
@@ -6,16 +6,22 @@ import asyncio
 import json
 import os
 import signal
-from collections.abc import AsyncIterator
+import subprocess
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from bridge.standalone.guard import Guard
 from bridge.workers.http_get import get
 from bridge.workers.supervisor import Supervisor
-from tests.support.bridges import settings_for
+from tests.support.bridges import BridgeChild, BridgeThread, settings_for
+from tests.support.foreign import gone
+from tests.support.foreign import until as waited_until
 from tests.support.pulsar import PulsarAddress
 from tests.support.waiting import until
 
@@ -127,3 +133,124 @@ async def test_nothing_acknowledged_is_lost_when_a_worker_is_killed_under_load(s
     found = await asyncio.to_thread(read_all, bootstrap, topic, RECORDS)
     assert dict(found) == load.offsets
     assert len(found) == RECORDS  # none twice
+
+
+@pytest.fixture
+def command(pulsar: PulsarAddress, tmp_path: Path, guard: Guard) -> Iterator[BridgeChild]:
+    """`bridge run` with two workers."""
+    settings = settings_for(pulsar, pulsar.create_namespace(), {"kafka": {"workers": 2, "worker_port": 0}})
+    child = BridgeChild(settings, tmp_path, guard)
+    child.start()
+    try:
+        assert waited_until(lambda: len(brokers(child.kafka)) == 2, SECONDS)
+        yield child
+    finally:
+        child.kill()
+
+
+def create(bootstrap: str, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})  # which goes, and its requests with it, when unnamed
+    admin.create_topics([NewTopic(topic, PARTITIONS)])[topic].result(SECONDS)
+
+
+def a_group_of_each(bootstrap: str) -> dict[int, str]:
+    """For each node that coordinates groups, one of its own; eight slots have owners each."""
+    names = [f"group-{number}" for number in range(64)]
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    found = admin.describe_consumer_groups(names, request_timeout=SECONDS)
+    return {future.result(SECONDS).coordinator.id: name for name, future in found.items()}
+
+
+def joined(bootstrap: str, group: str, topic: str) -> Consumer:
+    consumer = Consumer({
+        "bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False,
+        "heartbeat.interval.ms": 200,
+    })  # fmt: skip
+    consumer.subscribe([topic])
+    return consumer
+
+
+def poll_until(consumers: Sequence[Consumer], holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + SECONDS
+    while not holds():
+        assert time.monotonic() < end, [consumer.assignment() for consumer in consumers]
+        for consumer in consumers:
+            for message in consumer.consume(100, 0.02):
+                assert message.error() is None, message.error()
+
+
+def held(consumer: Consumer) -> int:
+    return len(consumer.assignment())
+
+
+def read(consumer: Consumer) -> int:
+    """How many records of what it holds are behind it."""
+    return sum(max(one.offset, 0) for one in consumer.position(consumer.assignment()))
+
+
+def committed(bootstrap: str, group: str, topic: str) -> int:
+    asking = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+    wanted = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
+    found = asking.committed(wanted, SECONDS)
+    asking.close()
+    return sum(one.offset for one in found)
+
+
+def test_groups_of_both_workers_join_by_the_shared_port_commit_and_rebalance(command: BridgeChild) -> None:
+    create(command.kafka, "t")
+    load = Acknowledged(command.kafka, "t")
+    load.send(0, 400)
+    load.flush()
+    groups = a_group_of_each(command.kafka)
+    assert set(groups) == set(brokers(command.kafka))
+    for group in groups.values():
+        first, second = (joined(command.kafka, group, "t") for _ in range(2))
+        both = (first, second)
+        poll_until(both, lambda a=first, b=second: held(a) == held(b) == PARTITIONS // 2 and read(a) + read(b) == 400)  # type: ignore[misc]
+        for consumer in both:
+            consumer.commit(asynchronous=False)
+        first.close()
+        poll_until([second], lambda one=second: held(one) == PARTITIONS)  # type: ignore[misc]
+        second.close()
+        assert committed(command.kafka, group, "t") == 400
+
+
+def test_another_node_takes_over_under_load_when_the_supervisor_is_told_to_stop(command: BridgeChild) -> None:
+    """SIGTERM in the midst of idempotent records: the client sees no error, and each record is there once."""
+    settings = command.settings.with_values(
+        kafka={"listen": "127.0.0.1:0", "workers": 1}, http={"listen": "127.0.0.1:0"}
+    )
+    other = BridgeThread(settings)
+    other.start()
+    try:
+        assert waited_until(lambda: len(brokers(other.kafka)) == 3, SECONDS)
+        create(other.kafka, "t")
+        workers = children(command.pid)
+        load = Acknowledged(f"{command.kafka},{other.kafka}", "t")
+        load.send(0, RECORDS // 3)
+        os.kill(command.pid, signal.SIGTERM)
+        load.send(RECORDS // 3, RECORDS)
+        load.flush()
+        assert not load.errors
+        command.stop()
+        assert command.process.child.exit_description() == "exited with 0"
+        assert all(gone(pid) for pid in workers)
+        found = read_all(other.kafka, "t", RECORDS)
+        assert dict(found) == load.offsets
+        assert len(found) == RECORDS
+        assert set(brokers(other.kafka)) == {other.node_id}
+    finally:
+        other.stop()
+
+
+def test_a_killed_supervisor_leaves_nothing_behind(command: BridgeChild) -> None:
+    """Neither its workers, who drain, nor what guards them."""
+    left = children(command.pid)
+    assert len(left) == 3
+    command.kill()
+    assert waited_until(lambda: all(gone(pid) for pid in left), SECONDS), left
+
+
+def children(pid: int) -> list[int]:
+    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=True)
+    return [int(one) for one in found.stdout.split()]
