@@ -12,6 +12,8 @@ _OF_KAFKA: Final = (
     "auto_create_topics", "default_partitions", "max_partitions", "max_partitions_per_topic", "max_request_bytes",
 )  # fmt: skip
 _OF_STORAGE: Final = ("entry_format", "fetch_compression")
+_NOT_OF_GROUPS: Final = "max_metadata_bytes"
+"""The memory of one process, of which workers of one machine have parts (`kafka.workers`)."""
 
 
 def fingerprint(settings: Settings) -> str:
@@ -20,7 +22,7 @@ def fingerprint(settings: Settings) -> str:
         "kafka": {name: getattr(settings.kafka, name) for name in _OF_KAFKA},
         "storage": {name: getattr(settings.storage, name) for name in _OF_STORAGE},
         "retention": asdict(settings.retention),
-        "groups": asdict(settings.groups),
+        "groups": {name: value for name, value in asdict(settings.groups).items() if name != _NOT_OF_GROUPS},
     }
     return ",".join(f"{section}:{_hash(values)}" for section, values in sections.items())
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from bridge.cluster.shared_settings import fingerprint
 from bridge.config import Address, Settings
 from bridge.errors import SettingsError
 from bridge.workers.plan import worker_settings
@@ -73,3 +74,8 @@ def test_ports_that_cannot_be_had_are_told(first: int, said: str) -> None:
 
 def test_workers_may_have_any_free_ports() -> None:
     assert [one.kafka.listen for one in plan(2, worker_port=0)] == ["0.0.0.0:0"] * 2
+
+
+def test_workers_and_a_bridge_alone_do_not_find_that_their_settings_differ() -> None:
+    alone = Settings()
+    assert {fingerprint(one) for count in (2, 8) for one in plan(count)} == {fingerprint(alone)}

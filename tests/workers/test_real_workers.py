@@ -232,13 +232,14 @@ def test_another_node_takes_over_under_load_when_the_supervisor_is_told_to_stop(
         load.send(RECORDS // 3, RECORDS)
         load.flush()
         assert not load.errors
-        command.stop()
+        assert command.process.child.wait(SECONDS)  # a second SIGTERM would end the workers at once
         assert command.process.child.exit_description() == "exited with 0"
         assert all(gone(pid) for pid in workers)
         found = read_all(other.kafka, "t", RECORDS)
         assert dict(found) == load.offsets
         assert len(found) == RECORDS
-        assert set(brokers(other.kafka)) == {other.node_id}
+        # a worker whose controller leaves at the same moment is found to be gone: it leads nothing meanwhile
+        assert waited_until(lambda: set(brokers(other.kafka)) == {other.node_id}, SECONDS)
     finally:
         other.stop()
 
