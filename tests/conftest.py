@@ -98,8 +98,12 @@ def pulsar_jars() -> None:
 def new_pulsar(guard: Guard, tmp_path_factory: pytest.TempPathFactory) -> NewPulsar:
     """Make a Pulsar that is not started: `new_pulsar()`, `new_pulsar({"name": "value"}, directory)`."""
 
-    def make(settings: Mapping[str, str] | None = None, directory: Path | None = None) -> PrivatePulsar:
-        return make_pulsar(directory or tmp_path_factory.mktemp("pulsar"), guard, settings)
+    def make(
+        settings: Mapping[str, str] | None = None,
+        directory: Path | None = None,
+        of_port: Callable[[int], Mapping[str, str]] | None = None,
+    ) -> PrivatePulsar:
+        return make_pulsar(directory or tmp_path_factory.mktemp("pulsar"), guard, settings, of_port)
 
     return make
 

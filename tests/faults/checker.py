@@ -127,7 +127,7 @@ class Load:
 
     def progress(self) -> str:
         """Where all clients are."""
-        wrote = ", ".join(f"{w.name} {len(w.acks)}/{w.sent} {w.errors[-1:]}" for w in self.writers)
+        wrote = ", ".join(f"{w.name} {len(w.acks)}/{w.sent} {w.errors[:1] + w.errors[-1:]}" for w in self.writers)
         return f"acked/sent: {wrote}; read: {self.follower.count()} {self.follower.errors[-1:]}"
 
     def more(self, count: int, seconds: float = TIMEOUT_SECONDS) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -48,13 +47,11 @@ def relay_ports() -> list[int]:
 @pytest.fixture(scope="session")
 def broker(new_pulsar: NewPulsar, relay_ports: list[int]) -> Iterator[PrivatePulsar]:
     """One Pulsar for all fault tests; ledgers of 50 entries, so that every fault meets a roll-over."""
-    started = new_pulsar()
     settings = {
         "managedLedgerMaxEntriesPerLedger": str(ENTRIES_PER_LEDGER),
         "managedLedgerMinLedgerRolloverTimeMinutes": "0",
     }
-    plan = started.process.plan
-    started.process.plan = replace(plan, settings=settings | listeners(plan.port, relay_ports))
+    started = new_pulsar(settings, of_port=lambda port: listeners(port, relay_ports))
     started.start()
     yield started
     started.kill()

@@ -74,11 +74,16 @@ class PrivatePulsar(PulsarAddress):
 NewPulsar = Callable[..., PrivatePulsar]
 
 
-def make_pulsar(directory: Path, guard: Guard, settings: Mapping[str, str] | None = None) -> PrivatePulsar:
-    """One on free ports, not yet started; `settings` go over ours in its configuration."""
+def make_pulsar(
+    directory: Path,
+    guard: Guard,
+    settings: Mapping[str, str] | None = None,
+    of_port: Callable[[int], Mapping[str, str]] | None = None,
+) -> PrivatePulsar:
+    """One on free ports, not yet started; `settings`, and those that its port decides, go over ours."""
     jars = pulsar_versions.chosen_jars()
-    wanted = {**pulsar_versions.chosen_settings(), **(settings or {})}
     port = any_free()
+    wanted = {**pulsar_versions.chosen_settings(), **(settings or {}), **(of_port(port) if of_port else {})}
     # half of what a user's gets: several run beside each other in a test session, most of them not for long
     plan = PulsarPlan(directory, port, any_free({port}), 512, 512, wanted, ("-XX:TieredStopAtLevel=1",))
     return PrivatePulsar(PulsarProcess(plan, find_java(), jars, guard))
