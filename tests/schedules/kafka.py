@@ -7,6 +7,7 @@ goes on.
 
 import asyncio
 import itertools
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -94,7 +95,7 @@ class Client:
         """The answer, or None when the client has hung up before."""
         session = self._session
         received = asyncio.get_running_loop().time()
-        handled = asyncio.ensure_future(self._handle(api, request, session, version, received))
+        handled = self._run(self._handle(api, request, session, version, received))
         await asyncio.wait(
             (handled, self._closed()),
             timeout=self.request_seconds if seconds is None else seconds,
@@ -107,6 +108,9 @@ class Client:
         if api.read_only:
             handled.cancel()
         return None
+
+    def _run(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Future[Any]":
+        return asyncio.ensure_future(work)
 
     async def _handle(self, api: Api, request: Any, session: Session, version: int | None, received: float) -> Any:
         async with self._turn if api.key == produce.API.key else _NoTurn():

@@ -105,10 +105,13 @@ class Members:
 
     def new(self, name: str) -> Member:
         """One more, not yet started."""
-        member = Member(self._world, name)
+        member = self._make(name)
         member.cluster.on_change.append(lambda before, after: self._check(member, before, after))
         self.all.append(member)
         return member
+
+    def _make(self, name: str) -> Member:
+        return Member(self._world, name)
 
     async def start(self, count: int) -> None:
         """So many, at moments of their own."""

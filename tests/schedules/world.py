@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -70,8 +70,8 @@ class Bridge:
             self.coordinator.start()
             await self.offsets.start()
 
-    async def stop(self) -> None:
-        """As `Server.stop`."""
+    async def stop(self, before_client: Callable[[], Awaitable[None]] | None = None) -> None:
+        """As `Server.stop`; `before_client`: what is to end before the connections do."""
         if not self.closed:
             self.closed = True
             await self.offsets.close()
@@ -79,6 +79,8 @@ class Bridge:
             await self.coordinator.close()
             await self.store.close()
             await self.topics.close()
+            if before_client is not None:
+                await before_client()
             await self.client.close()
             await self.admin.close()
 

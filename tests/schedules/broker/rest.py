@@ -17,6 +17,7 @@ from bridge.pulsar.admin import NO_RESPONSE, Admin, AdminError, Conflict, NotFou
 from tests.schedules.broker.namespace import Partitioned
 from tests.schedules.broker.server import Broker
 from tests.schedules.broker.topic import Refusal, Topic
+from tests.schedules.loop import PROCESS
 
 _CONNECTIONS: Final = 16
 _TOPIC_POLICIES: Final = ("retention", "compactionThreshold", "persistence", "deduplicationEnabled", "maxMessageSize")
@@ -58,6 +59,9 @@ class ModelAdmin(Admin):
     async def _request(self, method: str, path: str, body: str | None) -> Any:
         broker, loop = self._broker, asyncio.get_running_loop()
         answer: asyncio.Future[object] = loop.create_future()
+        if PROCESS.get("") in broker.network.cut_off:
+            await asyncio.sleep(self._seconds)
+            raise AdminError(NO_RESPONSE, f"{method} {path}: no network")
         broker.loop.after(broker.chance.delay("rest request"), Server(broker).take, method, path, body, answer)
         try:
             async with asyncio.timeout(self._seconds):
