@@ -78,7 +78,7 @@ class NodeClient(Client):
         return self.node.handle(work)
 
     async def ask(self, api: Api, request: Any, version: int | None = None, seconds: float | None = None) -> Any:
-        """As `Client.ask`; None also where nobody listens."""
+        """As `Client.ask`; None also where no node listens."""
         if not self.node.is_open:
             await asyncio.sleep(0.02)
             return None
