@@ -220,6 +220,11 @@ MUTATIONS = (
         "                waiting.reschedule(loop_time())\n        self.end._waiters.clear()\n",
         "test_leadership", "test_waiting_fetches_are_told_that_another_node_leads",
     ),
+    Mutation(
+        "group slots that the view gives to others are kept", "owned_log/owned_log.py",
+        "                slot.release()\n", "                pass\n",
+        "test_nodes", "test_nodes_serve_through_faults_of_all_kinds",
+    ),
 )  # fmt: skip
 
 

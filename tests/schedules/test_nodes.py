@@ -209,7 +209,7 @@ async def check_served(world: World, nodes: ServingNodes) -> None:
             assert produced.error == expected, f"{node.name}, partition {index}: {error_name(produced.error)}"
 
 
-@schedules(40)
+@schedules(30)
 async def test_nodes_serve_through_faults_of_all_kinds(world: World) -> None:
     await run_with(world, _ALL, most=4)
 
