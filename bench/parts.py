@@ -5,9 +5,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from bench import apart, end_to_end, throughput
+from bench import apart, end_to_end, stub_rounds, throughput
 from bench import startup as starts
 from bench import topics as many
 from bench import workers as several
@@ -284,7 +284,10 @@ def topics(stack: Stack, plan: Plan) -> Part:
 
 def workers(stack: Stack, plan: Plan) -> Part:
     """Several processes beside one."""
-    return several.part(stack, min(plan.rounds, 3), plan.seconds, plan.scaled(0.4))
+    rounds = min(plan.rounds, 3)
+    found = several.part(stack, rounds, plan.seconds, plan.scaled(0.4))
+    found.tables.append(stub_rounds.table(stack, rounds, plan.seconds / 2))
+    return replace(found, method=f"{found.method} {stub_rounds.METHOD}")
 
 
 @contextmanager

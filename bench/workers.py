@@ -78,11 +78,13 @@ class Workers:
 
 
 @contextmanager
-def clusters(pulsar: PulsarAddress) -> Iterator[dict[int, Workers]]:
-    """One for each of `COUNTS`."""
+def clusters(
+    pulsar: PulsarAddress, counts: Sequence[int] = COUNTS, service_url: str = ""
+) -> Iterator[dict[int, Workers]]:
+    """One for each of the counts; `service_url`: where its nodes reach Pulsar, if not where we do."""
     with ExitStack() as stack:
         started = {}
-        for count in COUNTS:
+        for count in counts:
             tenant, _, namespace = pulsar.create_namespace().partition("/")
             settings = Settings().with_values(
                 kafka={
@@ -91,7 +93,7 @@ def clusters(pulsar: PulsarAddress) -> Iterator[dict[int, Workers]]:
                 http={"listen": f"{HOST}:0"},
                 log={"level": "error"},  # what is shown here is tables
                 pulsar={
-                    "service_url": pulsar.service_url, "admin_url": pulsar.admin_url, "tenant": tenant,
+                    "service_url": service_url or pulsar.service_url, "admin_url": pulsar.admin_url, "tenant": tenant,
                     "namespace": namespace,
                 },
             )  # fmt: skip
