@@ -42,7 +42,9 @@ COVERED_BY = {
     "groups/consumer/test_state.py": {"groups/consumer/model"},
     "groups/store/test_store_contract.py": {"groups/store/saving", "groups/store/stored_groups"},
     "kafka/test_message.py": {"kafka/primitives", "kafka/reading", "kafka/schema", "kafka/writing"},
-    "kafka/test_own_codecs.py": {"kafka/fetch_wire", "kafka/leader_hints", "kafka/produce_wire"},
+    "kafka/test_own_codecs.py": {
+        "kafka/fetch_messages", "kafka/fetch_wire", "kafka/leader_hints", "kafka/produce_wire",
+    },
     "owned_log/test_contract.py": {
         "owned_log/dependencies", "owned_log/errors", "owned_log/eviction", "owned_log/holding", "owned_log/owned_log",
         "owned_log/slot_reader",
@@ -74,7 +76,7 @@ COVERED_BY = {
     },
     "storage/read/test_log_reader.py": {"storage/read/tail_owner"},
     "storage/read/test_tail.py": {"storage/read/log_end"},
-    "apis/test_fetch.py": {"storage/read/pending_reads"},
+    "apis/test_fetch.py": {"fetch_partitions", "storage/read/pending_reads"},
     "storage/topics/test_configs.py": {"storage/topics/config_table"},
     "storage/topics/test_topics.py": {
         "storage/topics/administration", "storage/topics/partition_logs", "storage/topics/topic",

@@ -3,13 +3,14 @@
 v1 adds throttle_time_ms; v2 brings messages of magic 1 instead of 0; v3 a limit for the whole answer (KIP-74); v4
 record batches of magic 2, the isolation level and aborted transactions; v5 log start offsets; v7 fetch sessions
 (KIP-227; session id 0 in the answer declines them); v9 leader epochs; v10 allows zstd (KIP-110); v11 racks (KIP-392);
-v12 is flexible, and names leaders to clients that ask the wrong node (KIP-951). v13 would name topics by their ids.
+v12 is flexible, and names leaders to clients that ask the wrong node (KIP-951); v13 names topics by their ids
+(KIP-516); v14 brings an error of tiered storage; v15 and v17 are about followers; v16 adds the leaders' addresses.
 """
 
 import asyncio
 import time
+import uuid
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
 
 from bridge import codec, leadership
 from bridge.api import MAX_WAITING_PARTITIONS, Api, Broker, RequestLimit, Session
@@ -18,14 +19,15 @@ from bridge.codec import message_sets
 from bridge.codec.compression import KafkaCodec
 from bridge.encoded import EncodedBody
 from bridge.errors import KafkaError
+from bridge.fetch_partitions import FetchPartition, opened_partitions
 from bridge.futures import TURN, gathered, in_chunks, in_turns
 from bridge.kafka import fetch_wire
 from bridge.kafka.error_codes import ErrorCode
-from bridge.kafka.fetch_wire import Request, RequestPartition, Response, ResponsePartition, ResponseTopic
+from bridge.kafka.fetch_messages import BY_ID
+from bridge.kafka.fetch_wire import Request, Response, ResponsePartition, ResponseTopic
 from bridge.storage import entries
 from bridge.storage.error_mapping import translated
-from bridge.storage.partition import PartitionLog
-from bridge.storage.read.pending_reads import PendingReads, ReadRequest
+from bridge.storage.read.pending_reads import PendingReads
 from bridge.worker_threads import WorkerThreads
 
 _READ_COMMITTED = 1
@@ -42,31 +44,13 @@ _LONG_LOOK_SECONDS, _PAUSE_FACTOR = 0.001, 4
 _COLD_SECONDS = 2.0  # beyond `max_wait_ms`, for the first records that are not in memory
 
 
-@dataclass(slots=True)
-class _FetchPartition:
-    """One partition of a request and what was found for it."""
-
-    topic: str
-    wanted: RequestPartition
-    log: PartitionLog | None = None
-    error: KafkaError | None = None
-    records: list[bytes] = field(default_factory=list)
-    read: bool = False
-    """Whether it was read by `PendingReads`; later records come to memory as long as the log is followed."""
-
-    @property
-    def position(self) -> ReadRequest:
-        """Where to read."""
-        return ReadRequest(self.topic, self.wanted.partition, self.wanted.fetch_offset)
-
-
 async def handle(request: Request, broker: Broker, session: Session) -> Response | EncodedBody:
     """Answer when there are `min_bytes`, an error, or `max_wait_ms` are over; waiting costs one future."""
     if request.session_epoch not in _NO_SESSION_EPOCHS:  # no session was ever created
         return Response(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=[])
     loop = asyncio.get_running_loop()
     view = broker.cluster.snapshot
-    parts = await _parts(request, broker)
+    parts = await opened_partitions(request, session.api_version >= BY_ID, broker)
     session.pending_reads.keep_only({part.position for part in parts})
     may_wait = broker.waiting_fetches.acquire(len(parts))
     wait = max(request.max_wait_ms, 0) / 1000 if may_wait else 0.0
@@ -81,24 +65,8 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     return answer
 
 
-async def _parts(request: Request, broker: Broker) -> list[_FetchPartition]:
-    """The partitions asked for, opened or with an error; of duplicates the last, as in Kafka (`FullFetchContext`)."""
-    wanted = {(topic.topic, one.partition): one for topic in request.topics for one in topic.partitions}
-    parts: list[_FetchPartition] = []
-    slow: list[_FetchPartition] = []
-    async for chunk in in_chunks(list(wanted.items())):
-        for (topic, _), one in chunk:
-            part = _FetchPartition(topic, one)
-            parts.append(part)
-            if not _open_nowait(part, broker):
-                slow.append(part)
-    if slow:
-        await gathered(_open(part, broker) for part in slow)
-    return parts
-
-
 async def _wait(
-    fetch: "_PendingFetch", parts: list[_FetchPartition], cluster: Cluster, session: Session
+    fetch: "_PendingFetch", parts: list[FetchPartition], cluster: Cluster, session: Session
 ) -> Response | EncodedBody:
     loop = asyncio.get_running_loop()
     while True:
@@ -135,7 +103,7 @@ class _PendingFetch:
         request: Request,
         broker: Broker,
         session: Session,
-        parts: list[_FetchPartition],
+        parts: list[FetchPartition],
         deadline: float,
         view: ClusterSnapshot,
     ) -> None:
@@ -206,7 +174,7 @@ def _wake(waiter: "asyncio.Future[None]") -> None:
         waiter.set_result(None)
 
 
-def _key(request: Request, parts: list[_FetchPartition], max_bytes: int, version: int) -> Hashable | None:
+def _key(request: Request, parts: list[FetchPartition], max_bytes: int, version: int) -> Hashable | None:
     """All that the answer to a Fetch of one partition depends on; None if the answer cannot be shared."""
     if len(parts) != 1 or version < _BATCHES_VERSION:
         return None
@@ -218,34 +186,12 @@ def _key(request: Request, parts: list[_FetchPartition], max_bytes: int, version
     return log, log.end.offset, log.known_start, *place, limit, max_bytes, version, request.isolation_level
 
 
-def _must_answer(parts: list[_FetchPartition]) -> bool:
+def _must_answer(parts: list[FetchPartition]) -> bool:
     """Whether to answer at once: there is an error, or there are no partitions."""
     return not parts or any(part.error is not None for part in parts)
 
 
-def _open_nowait(part: _FetchPartition, broker: Broker) -> bool:
-    """Open a partition of a topic that is known already; False if Pulsar has to be asked."""
-    topic = broker.topics.cached(part.topic)
-    if topic is None:
-        return False
-    wanted = part.wanted
-    try:
-        part.log = leadership.log_nowait(broker, topic, wanted.partition, wanted.current_leader_epoch)
-    except KafkaError as error:
-        part.error = error.bare()
-        return True
-    return part.log is not None
-
-
-async def _open(part: _FetchPartition, broker: Broker) -> None:
-    wanted = part.wanted
-    try:
-        part.log = await leadership.log_of(broker, part.topic, wanted.partition, wanted.current_leader_epoch)
-    except KafkaError as error:
-        part.error = error.bare()
-
-
-def _read(parts: Sequence[_FetchPartition], max_bytes: int, first_timeout: float, reads: PendingReads) -> bool:
+def _read(parts: Sequence[FetchPartition], max_bytes: int, first_timeout: float, reads: PendingReads) -> bool:
     """Read every partition, those not in memory concurrently; whether any read is under way."""
     under_way = False
     until = asyncio.get_running_loop().time() + TURN  # what takes longer is read like what is not in memory
@@ -269,7 +215,7 @@ def _read(parts: Sequence[_FetchPartition], max_bytes: int, first_timeout: float
     return under_way
 
 
-def _take(part: _FetchPartition, reads: PendingReads) -> bool:
+def _take(part: FetchPartition, reads: PendingReads) -> bool:
     """Take the result of a read; True if it is still under way."""
     try:
         found = reads.take(part.position)
@@ -283,7 +229,7 @@ def _take(part: _FetchPartition, reads: PendingReads) -> bool:
     return False
 
 
-async def _to_messages(part: _FetchPartition, version: int, max_bytes: int, threads: WorkerThreads) -> None:
+async def _to_messages(part: FetchPartition, version: int, max_bytes: int, threads: WorkerThreads) -> None:
     """Convert what was found to messages of the version's magic, the last one cut at the limit, as Kafka does."""
     limit = max(min(part.wanted.partition_max_bytes, max_bytes), 0)
     offset = part.wanted.fetch_offset
@@ -304,7 +250,7 @@ async def _to_messages(part: _FetchPartition, version: int, max_bytes: int, thre
         part.error = error.bare()
 
 
-def _refuse_zstd(parts: list[_FetchPartition]) -> None:
+def _refuse_zstd(parts: list[FetchPartition]) -> None:
     """Refuse topics whose own compression.type is zstd to clients of these versions (KIP-110).
 
     Batches that producers have compressed by zstd are sent, as Kafka does: the client may support it all the same.
@@ -320,12 +266,14 @@ def _messages(batches: list[bytes], version: int, offset: int, limit: int) -> by
 
 
 async def _response(
-    request: Request, parts: list[_FetchPartition], max_bytes: int, hints: leadership.LeaderHints
+    request: Request, parts: list[FetchPartition], max_bytes: int, hints: leadership.LeaderHints
 ) -> Response:
     """The answer within `max_bytes`; the first batch is sent whatever its size (KIP-74)."""
     left = max_bytes
     nothing_yet = True
-    answers: dict[str, list[ResponsePartition]] = {topic.topic: [] for topic in request.topics}
+    answers: dict[tuple[str, uuid.UUID], list[ResponsePartition]] = {
+        (topic.topic, topic.topic_id): [] for topic in request.topics
+    }
     async for part in in_turns(parts):
         records: list[bytes] = []
         for batch in part.records:
@@ -334,12 +282,15 @@ async def _response(
             records.append(batch)
             left -= len(batch)
         nothing_yet = nothing_yet and not records
-        answers[part.topic].append(_answer(part, records, request.isolation_level, hints))
-    return Response(responses=[ResponseTopic(topic=name, partitions=found) for name, found in answers.items()])
+        answers[part.topic, part.topic_id].append(_answer(part, records, request.isolation_level, hints))
+    topics = [
+        ResponseTopic(topic=name, topic_id=topic_id, partitions=found) for (name, topic_id), found in answers.items()
+    ]
+    return Response(responses=topics, node_endpoints=hints.endpoints)
 
 
 def _answer(
-    part: _FetchPartition, records: Iterable[bytes], isolation_level: int, hints: leadership.LeaderHints
+    part: FetchPartition, records: Iterable[bytes], isolation_level: int, hints: leadership.LeaderHints
 ) -> ResponsePartition:
     index = part.wanted.partition
     if part.error is not None or part.log is None:
@@ -362,7 +313,7 @@ API = Api(
     key=1,
     name="Fetch",
     min_version=0,
-    max_version=12,
+    max_version=17,
     flexible=12,
     handle=handle,
     request=Request,

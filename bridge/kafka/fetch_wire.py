@@ -8,21 +8,22 @@ they were given.
 
 import struct
 from collections.abc import Callable
-from dataclasses import field
-from typing import Annotated
+from uuid import UUID
 
-from bridge.kafka.leader_hints import LeaderIdAndEpoch
-from bridge.kafka.message import (
-    Int8,
-    Int16,
-    Int32,
-    Int64,
-    RecordBuffers,
-    encode,
-    message,
-    since,
-    tag,
+from bridge.kafka.fetch_messages import (
+    BY_ID,
+    AbortedTransaction,
+    ForgottenTopic,
+    ReplicaState,
+    Request,
+    RequestPartition,
+    RequestTopic,
+    Response,
+    ResponsePartition,
+    ResponseTopic,
 )
+from bridge.kafka.leader_hints import tags as hint_tags
+from bridge.kafka.message import ZERO_UUID, encode
 from bridge.kafka.primitives import (
     Buffer,
     DecodeError,
@@ -33,118 +34,28 @@ from bridge.kafka.primitives import (
     read_compact_size,
     read_int16_size,
     read_int32_size,
+    read_slice,
     read_tags,
     read_text,
     skip_tags,
     uvarint,
 )
+from bridge.kafka.reading import struct_reader
+
+__all__ = [
+    "Request",
+    "RequestPartition",
+    "RequestTopic",
+    "Response",
+    "ResponsePartition",
+    "ResponseTopic",
+    "read",
+    "write",
+]
 
 FLEXIBLE = 12
-
-
-@message
-class RequestPartition:
-    """Where to read in one partition."""
-
-    partition: Int32
-    current_leader_epoch: Annotated[Int32, since(9)] = -1
-    fetch_offset: Int64
-    last_fetched_epoch: Annotated[Int32, since(12)] = -1
-    log_start_offset: Annotated[Int64, since(5)] = -1
-    partition_max_bytes: Int32
-
-
-@message
-class RequestTopic:
-    """Where to read in one topic."""
-
-    topic: str
-    partitions: list[RequestPartition]
-
-
-@message
-class ForgottenTopic:
-    """Partitions that leave the fetch session (KIP-227)."""
-
-    topic: str
-    partitions: list[Int32]
-
-
-@message
-class Request:
-    """Record batches asked for."""
-
-    cluster_id: Annotated[str | None, tag(0, since=12)] = None
-    replica_id: Int32 = -1
-    max_wait_ms: Int32
-    min_bytes: Int32
-    max_bytes: Annotated[Int32, since(3)] = 0x7FFFFFFF
-    isolation_level: Annotated[Int8, since(4)] = 0
-    session_id: Annotated[Int32, since(7)] = 0
-    session_epoch: Annotated[Int32, since(7)] = -1
-    topics: list[RequestTopic]
-    forgotten_topics_data: Annotated[list[ForgottenTopic], since(7)] = field(default_factory=list)
-    rack_id: Annotated[str, since(11)] = ""
-
-
-@message
-class EpochEndOffset:
-    """Where the log diverges from the follower's."""
-
-    epoch: Int32 = -1
-    end_offset: Int64 = -1
-
-
-@message
-class SnapshotId:
-    """A snapshot to fetch instead (KRaft only)."""
-
-    end_offset: Int64 = -1
-    epoch: Int32 = -1
-
-
-@message
-class AbortedTransaction:
-    """A transaction whose records read_committed consumers skip."""
-
-    producer_id: Int64
-    first_offset: Int64
-
-
-@message
-class ResponsePartition:
-    """What one partition holds there."""
-
-    partition_index: Int32
-    error_code: Int16
-    high_watermark: Int64
-    last_stable_offset: Annotated[Int64, since(4)] = -1
-    log_start_offset: Annotated[Int64, since(5)] = -1
-    diverging_epoch: Annotated[EpochEndOffset | None, tag(0, since=12)] = None
-    current_leader: Annotated[LeaderIdAndEpoch | None, tag(1, since=12)] = None
-    snapshot_id: Annotated[SnapshotId | None, tag(2, since=12)] = None
-    aborted_transactions: Annotated[list[AbortedTransaction] | None, since(4)] = None
-    preferred_read_replica: Annotated[Int32, since(11)] = -1
-    records: RecordBuffers | None = field(default=(), repr=False)
-
-
-@message
-class ResponseTopic:
-    """What one topic holds there."""
-
-    topic: str
-    partitions: list[ResponsePartition]
-
-
-@message
-class Response:
-    """Record batches of each partition asked for."""
-
-    throttle_time_ms: Annotated[Int32, since(1)] = 0
-    error_code: Annotated[Int16, since(7)] = 0
-    session_id: Annotated[Int32, since(7)] = 0
-    responses: list[ResponseTopic]
-
+_REPLICA_STATE, _ENDPOINTS, _DIRECTORIES = 15, 16, 17
+"""The first versions with ReplicaState (KIP-903), NodeEndpoints (KIP-951) and replica directory ids (KIP-853)."""
 
 # ---- reading ---------------------------------------------------------------------------------------------------------
 
@@ -152,7 +63,8 @@ _HEAD_FIELDS = (
     "replica_id", "max_wait_ms", "min_bytes", "max_bytes", "isolation_level", "session_id", "session_epoch",
 )  # fmt: skip
 _heads = [struct.Struct(">iii")] * 3 + [struct.Struct(">iiii")] + [struct.Struct(">iiiib")] * 3
-_head_v7 = struct.Struct(">iiiibii")
+_head_v7, _head_v15 = struct.Struct(">iiiibii"), struct.Struct(">iiibii")
+_replica_state = struct_reader(ReplicaState, _REPLICA_STATE, True)
 
 
 def read(data: memoryview, version: int) -> Request:
@@ -165,16 +77,20 @@ def read(data: memoryview, version: int) -> Request:
 
 def _request(data: memoryview, version: int, elements: ElementLimit) -> Request:
     flexible = version >= FLEXIBLE
-    head = _head_v7 if version >= 7 else _heads[version]
-    values = dict(zip(_HEAD_FIELDS, head.unpack_from(data), strict=False))
+    names: tuple[str, ...]
+    if version >= _REPLICA_STATE:
+        head, names = _head_v15, _HEAD_FIELDS[1:]
+    else:
+        head, names = _head_v7 if version >= 7 else _heads[version], _HEAD_FIELDS
+    values = dict(zip(names, head.unpack_from(data), strict=False))
     topics, at = _topics(data, head.size, version, elements)
     request = Request(**values, topics=topics)
     if version >= 7:
-        request.forgotten_topics_data, at = _forgotten(data, at, flexible, elements)
+        request.forgotten_topics_data, at = _forgotten(data, at, version, elements)
     if version >= 11:
         request.rack_id, at = _name(data, at, read_compact_size if flexible else read_int16_size)
     if flexible:
-        request.cluster_id, at = _cluster_id(data, at, elements)
+        at = _closing_tags(data, at, version, elements, request)
     if at != len(data):
         raise DecodeError(f"Fetch request v{version}: {len(data) - at} bytes left over")
     return request
@@ -183,14 +99,19 @@ def _request(data: memoryview, version: int, elements: ElementLimit) -> Request:
 def _topics(data: memoryview, at: int, version: int, elements: ElementLimit) -> tuple[list[RequestTopic], int]:
     flexible = version >= FLEXIBLE
     read_length = read_compact_size if flexible else read_int16_size
-    count, at = _count(data, at, 3 if flexible else 6, flexible, elements)
+    by_id = version >= BY_ID
+    count, at = _count(data, at, 18 if by_id else 3 if flexible else 6, flexible, elements)
     topics = []
+    topic, topic_id = "", ZERO_UUID
     for _ in range(count):
-        topic, at = _name(data, at, read_length)
+        if by_id:
+            topic_id, at = _uuid(data, at)
+        else:
+            topic, at = _name(data, at, read_length)
         partitions, at = _partitions(data, at, version, elements)
         if flexible:
             at = skip_tags(data, at, elements)
-        topics.append(RequestTopic(topic=topic, partitions=partitions))
+        topics.append(RequestTopic(topic=topic, topic_id=topic_id, partitions=partitions))
     return topics, at
 
 
@@ -244,7 +165,7 @@ def _partitions(data: memoryview, at: int, version: int, elements: ElementLimit)
         partitions.append(make(*layout.unpack_from(data, at)))
         at += layout.size
         if flexible:
-            at = skip_tags(data, at, elements)
+            at = at + 1 if data[at] == 0 else _partition_end(data, at, version, elements, partitions[-1])
     return partitions, at
 
 
@@ -254,17 +175,38 @@ _layout_v9 = struct.Struct(">iiqqi")
 _layout_v12 = struct.Struct(">iiqiqi")
 
 
-def _forgotten(data: memoryview, at: int, flexible: bool, elements: ElementLimit) -> tuple[list[ForgottenTopic], int]:
-    count, at = _count(data, at, 3 if flexible else 6, flexible, elements)
+def _partition_end(data: memoryview, at: int, version: int, elements: ElementLimit, partition: RequestPartition) -> int:
+    """The tags that close a partition."""
+    tags, at = read_tags(data, at, elements)
+    for number, start, end in tags:
+        if number == 0 and version >= _DIRECTORIES:
+            partition.replica_directory_id, stop = _uuid(data, start)
+            if stop != end:
+                raise DecodeError("tag 0 has the wrong length")
+    return at
+
+
+def _forgotten(data: memoryview, at: int, version: int, elements: ElementLimit) -> tuple[list[ForgottenTopic], int]:
+    flexible, by_id = version >= FLEXIBLE, version >= BY_ID
+    count, at = _count(data, at, 18 if by_id else 3 if flexible else 6, flexible, elements)
     topics = []
+    topic, topic_id = "", ZERO_UUID
     for _ in range(count):
-        topic, at = _name(data, at, read_compact_size if flexible else read_int16_size)
+        if by_id:
+            topic_id, at = _uuid(data, at)
+        else:
+            topic, at = _name(data, at, read_compact_size if flexible else read_int16_size)
         size, at = _count(data, at, 4, flexible, elements)
-        topics.append(ForgottenTopic(topic=topic, partitions=list(struct.unpack_from(f">{size}i", data, at))))
+        partitions = list(struct.unpack_from(f">{size}i", data, at))
+        topics.append(ForgottenTopic(topic=topic, topic_id=topic_id, partitions=partitions))
         at += 4 * size
         if flexible:
             at = skip_tags(data, at, elements)
     return topics, at
+
+
+def _uuid(data: memoryview, at: int) -> tuple[UUID, int]:
+    return UUID(bytes=bytes(read_slice(data, at, 16))), at + 16
 
 
 def _name(data: memoryview, at: int, read_length: ReadSize) -> tuple[str, int]:
@@ -282,19 +224,22 @@ def _count(data: memoryview, at: int, least: int, flexible: bool, elements: Elem
     return count, at
 
 
-def _cluster_id(data: memoryview, at: int, elements: ElementLimit) -> tuple[str | None, int]:
+def _closing_tags(data: memoryview, at: int, version: int, elements: ElementLimit, request: Request) -> int:
     """The tags that close the request."""
     if data[at] == 0:
-        return None, at + 1
-    cluster_id = None
+        return at + 1
     tags, at = read_tags(data, at, elements)
     for number, start, end in tags:
+        stop = end
         if number == 0:
             size, start = read_compact_size(data, start)
-            cluster_id = read_text(data, start, size) if size >= 0 else None
-            if start + max(size, 0) != end:
-                raise DecodeError("tag 0 has the wrong length")
-    return cluster_id, at
+            request.cluster_id = read_text(data, start, size) if size >= 0 else None
+            stop = start + max(size, 0)
+        elif number == 1 and version >= _REPLICA_STATE:
+            request.replica_state, stop = _replica_state(data, start, elements)
+        if stop != end:
+            raise DecodeError(f"tag {number} has the wrong length")
+    return at
 
 
 # ---- writing ---------------------------------------------------------------------------------------------------------
@@ -319,9 +264,7 @@ def write(response: Response, version: int) -> list[Buffer]:
         out += _pack_int32(response.throttle_time_ms)
     _size(out, len(response.responses), flexible)
     for topic in response.responses:
-        name = topic.topic.encode()
-        out += uvarint(len(name) + 1) if flexible else _pack_int16(len(name))
-        out += name
+        _topic_head(out, topic, version)
         _size(out, len(topic.partitions), flexible)
         for partition in topic.partitions:
             _partition_head(out, partition, version)
@@ -334,10 +277,19 @@ def write(response: Response, version: int) -> list[Buffer]:
         if flexible:
             out.append(0)
     if flexible:
-        out.append(0)
+        out += hint_tags(response.node_endpoints if version >= _ENDPOINTS else (), version)
     if out:
         buffers.append(out)
     return buffers
+
+
+def _topic_head(out: bytearray, topic: ResponseTopic, version: int) -> None:
+    if version >= BY_ID:
+        out += topic.topic_id.bytes
+        return
+    name = topic.topic.encode()
+    out += uvarint(len(name) + 1) if version >= FLEXIBLE else _pack_int16(len(name))
+    out += name
 
 
 def _size(out: bytearray, size: int, flexible: bool) -> None:

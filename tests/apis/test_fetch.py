@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import time
+import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -16,10 +17,12 @@ from bridge.apis import fetch
 from bridge.connection.responses import PendingResponseBytes
 from bridge.encoded import EncodedBody
 from bridge.kafka.error_codes import ErrorCode
+from bridge.kafka.fetch_messages import BY_ID
 from bridge.kafka.fetch_wire import Request, RequestPartition, RequestTopic, Response
 from bridge.metrics import Gauge
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from bridge.storage.partition import PartitionLog
+from bridge.storage.topics.topic import digest_in, name_digest, new_id
 from tests.apis.wire import ask, frame, unique
 from tests.support.bridges import BridgeThread
 from tests.support.waiting import until
@@ -63,12 +66,64 @@ def test_topics_of_zstd_take_fetch_v10(bridge: BridgeThread, kept_as: str, entry
     for _ in range(100):
         producer.produce(topic, b"the same words again and again")
     assert producer.flush(30) == 0
-    for version in (4, 9, 10, fetch.API.max_version):
+    for version in (4, 9, 10, BY_ID - 1):
         error, size = fetched(bridge, topic, version)
         if kept_as == "zstd" and version < 10:
             assert (error, size) == (ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, 0)
         else:
             assert error == ErrorCode.NONE and 0 < size < 1000
+
+
+def fetched_by_id(bridge: BridgeThread, version: int, *ids: uuid.UUID) -> dict[uuid.UUID, tuple[int, int]]:
+    """The error and the bytes that came, of the first partitions of topics."""
+    partition = RequestPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    topics = [RequestTopic(topic_id=one, partitions=[partition]) for one in ids]
+    answer = ask(bridge, fetch.API, Request(max_wait_ms=5000, min_bytes=1, topics=topics), version)
+    return {
+        topic.topic_id: (one.error_code, sum(map(len, one.records or [])))
+        for topic in answer.responses
+        for one in topic.partitions
+    }
+
+
+@pytest.mark.parametrize("version", range(BY_ID, fetch.API.max_version + 1))
+def test_topics_are_named_by_their_ids(bridge: BridgeThread, version: int) -> None:
+    name = created(bridge)
+    producer = Producer({"bootstrap.servers": bridge.kafka})
+    producer.produce(name, b"1")
+    assert producer.flush(30) == 0
+    topics = bridge.server.topics
+    known = bridge.call(topics.get(name))
+    assert known is not None
+    random, named, none = uuid.uuid4(), new_id(name), uuid.UUID(int=0)
+    found = fetched_by_id(bridge, version, known.id, random, named, none)
+    assert [found[one] for one in (random, named, none)] == [(ErrorCode.UNKNOWN_TOPIC_ID, 0)] * 3
+    assert fetched_by_id(bridge, version, known.id)[known.id] == (ErrorCode.NONE, fetched(bridge, name, 12)[1])
+
+    # an id that this node has not seen
+    async def forget() -> None:
+        topics.forget(known)
+
+    bridge.call(forget())
+    assert topics.cached_by_id(known.id) is None
+    assert fetched_by_id(bridge, version, known.id)[known.id][0] == ErrorCode.NONE
+
+
+def test_an_id_tells_the_name() -> None:
+    one, two = new_id("t"), new_id("t")
+    assert one != two
+    assert digest_in(one) == digest_in(two) == name_digest("t") != name_digest("u")
+    assert digest_in(uuid.uuid4()) is None
+
+
+def test_another_topic_of_the_same_name_is_not_read_by_the_old_id(bridge: BridgeThread) -> None:
+    name = created(bridge)
+    old = bridge.call(bridge.server.topics.get(name))
+    assert old is not None
+    admin = AdminClient({"bootstrap.servers": bridge.kafka})
+    admin.delete_topics([name])[name].result(30)
+    admin.create_topics([NewTopic(name, 1, 1)])[name].result(30)
+    assert fetched_by_id(bridge, fetch.API.max_version, old.id)[old.id] == (ErrorCode.UNKNOWN_TOPIC_ID, 0)
 
 
 def next_record(bridge: BridgeThread, topic: str, offset: int) -> int:
@@ -202,7 +257,7 @@ def test_answers_are_short_while_others_wait_for_slow_consumers(bridge_with: Cal
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
         host, _, port = bridge.kafka.rpartition(":")
         slow.connect((host, int(port)))
-        slow.sendall(frame(fetch.API, much, fetch.API.max_version))
+        slow.sendall(frame(fetch.API, much, BY_ID - 1))
         slow.recv(4, socket.MSG_PEEK | socket.MSG_WAITALL)
         assert 0 < size() < 6_000_000  # what the sockets have taken of the slow one's answer
     until = time.monotonic() + 30

@@ -11,7 +11,7 @@ from tests.kafka import judge
 
 TABLE = {
     0: ("Produce", 0, 12),
-    1: ("Fetch", 0, 12),
+    1: ("Fetch", 0, 17),
     2: ("ListOffsets", 0, 10),
     3: ("Metadata", 0, 13),
     8: ("OffsetCommit", 1, 10),
@@ -88,7 +88,7 @@ NOT_SERVED = {
     # controllers' own
     "AddRaftVoter", "RemoveRaftVoter",
 }  # fmt: skip
-OLDER = {"Produce": 12, "Fetch": 12, "InitProducerId": 5}
+OLDER = {"Produce": 12, "Fetch": 17, "InitProducerId": 5}
 """What is served up to a version before Kafka's last; that of InitProducerId is not stable in Kafka 4.1."""
 
 

@@ -9,6 +9,7 @@ from bridge.api import Api, DeferredResponse
 from bridge.apis import api_versions
 from bridge.kafka import message
 from tests.support.bridges import BridgeThread
+from tests.support.versions import newest
 
 
 def unique(prefix: str) -> str:
@@ -30,7 +31,7 @@ def ask(bridge: BridgeThread, api: Api, request: Any, version: int | None = None
 
 def ask_at(address: str, api: Api, request: Any, version: int | None = None) -> Any:
     """The same, of any server."""
-    version = api.max_version if version is None else version
+    version = newest(api) if version is None else version
     flexible = api.is_flexible(version)
     host, _, port = address.rpartition(":")
     with socket.create_connection((host, int(port)), timeout=30) as connection, connection.makefile("rb") as answers:

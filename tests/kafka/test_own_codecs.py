@@ -14,7 +14,7 @@ from tests.support.effort import examples
 
 CASES = [
     *(pytest.param(produce_wire, version, id=f"produce-v{version}") for version in range(13)),
-    *(pytest.param(fetch_wire, version, id=f"fetch-v{version}") for version in range(13)),
+    *(pytest.param(fetch_wire, version, id=f"fetch-v{version}") for version in range(18)),
 ]
 QUICK = settings(max_examples=examples(30), deadline=None, suppress_health_check=list(HealthCheck), database=None)
 
@@ -75,10 +75,15 @@ def test_records_are_slices_of_the_frame_and_buffers_of_the_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    "tags", [b"\1\0\3id", b"\1\0\1\0", b"\1\0\4\3id", b"\1\1\2ab", b"\2\0\3\3id\7\1x", b"\1\0\5\3id"]
+    "tags",
+    [
+        *[b"\1\0\3id", b"\1\0\1\0", b"\1\0\4\3id", b"\1\1\2ab", b"\2\0\3\3id\7\1x", b"\1\0\5\3id"],
+        *[b"\1\1\r" + bytes(13), b"\1\1\x0e" + bytes(14), b"\1\1\x0c" + bytes(12)],
+    ],
 )
-def test_the_tags_of_a_fetch_request(tags: bytes) -> None:
+@pytest.mark.parametrize("version", [12, 17])
+def test_the_tags_of_a_fetch_request(version: int, tags: bytes) -> None:
     request = fetch_wire.Request(max_wait_ms=1, min_bytes=1, topics=[])
-    frame = bytes(message.encode(request, 12, True))[:-1] + tags
-    ours = _outcome(lambda: fetch_wire.read(memoryview(frame), 12))
-    assert ours == _outcome(lambda: message.decode(fetch_wire.Request, frame, 12, True))
+    frame = bytes(message.encode(request, version, True))[:-1] + tags
+    ours = _outcome(lambda: fetch_wire.read(memoryview(frame), version))
+    assert ours == _outcome(lambda: message.decode(fetch_wire.Request, frame, version, True))

@@ -24,6 +24,7 @@ from bridge.pulsar.types import Entry
 from bridge.storage import entries
 from tests.schedules.chance import WALL
 from tests.schedules.world import Bridge, World
+from tests.support.versions import newest
 
 NOW_MS: Final = int(WALL * 1000)
 NO_ANSWER: Final = -1000
@@ -114,7 +115,7 @@ class Client:
 
     async def _handle(self, api: Api, request: Any, session: Session, version: int | None, received: float) -> Any:
         async with self._turn if api.key == produce.API.key else _NoTurn():
-            session.api_version = api.max_version if version is None else version
+            session.api_version = newest(api) if version is None else version
             session.received_at = received
             answer = await api.handle(request, self.bridge.handlers, session)
             if isinstance(answer, EncodedBody):

@@ -74,6 +74,7 @@ async def test_a_client_that_asks_the_wrong_node_is_told_the_right_one(world: Wo
         told = message.decode(api.response, body, api.max_version, True)
         leader = partition_in(told).current_leader
         assert (leader.leader_id, leader.leader_epoch) == (THERE, FIRST + 1)
+        assert [one.node_id for one in told.node_endpoints] == [THERE]
         if api is produce.API:
             (endpoint,) = told.node_endpoints
             assert (endpoint.node_id, endpoint.host, endpoint.port, endpoint.rack) == (THERE, f"h{THERE}", 9092, None)

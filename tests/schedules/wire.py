@@ -9,6 +9,7 @@ from bridge.api import Api
 from bridge.connection import Budget, Listener
 from bridge.kafka import message
 from tests.schedules.world import Bridge, World
+from tests.support.versions import newest
 
 
 def listener(bridge: Bridge) -> Listener:
@@ -33,7 +34,7 @@ class WireClient:
 
     def ask(self, api: Api, request: Any, version: int | None = None) -> "asyncio.Future[Any]":
         """The answer; ConnectionError where the bridge hangs up instead."""
-        version = api.max_version if version is None else version
+        version = newest(api) if version is None else version
         answer: asyncio.Future[Any] = self._world.loop.create_future()
         if self.closed:
             answer.set_exception(ConnectionResetError("closed"))

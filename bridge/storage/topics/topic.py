@@ -1,6 +1,7 @@
 """What is known of one topic, with the open logs of its partitions."""
 
 import asyncio
+import hashlib
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,6 +13,8 @@ from bridge.storage.partition import PartitionLog
 UUID_PROPERTY = "kafkaTopicUUID"
 """The topic property with the topic id, as KoP named it."""
 NO_ID = uuid.UUID(int=0)
+_NAMED_VERSION = 8
+"""RFC 9562: what such an id consists of is up to who makes it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -50,6 +53,26 @@ class Topic:
         """Apply the topic's properties to one log."""
         partition_log.raise_start(topic_properties.log_start(self.properties, partition))
         partition_log.apply_configs(topic_properties.configs(self.properties))
+
+
+def new_id(name: str) -> uuid.UUID:
+    """An id for a new topic. Its first bytes follow from the name: a node that is asked for an id that it has not seen
+    finds the topic by a list of names, and need not ask Pulsar for the properties of each."""
+    octets = bytearray(uuid.uuid4().bytes)
+    octets[:6] = name_digest(name)
+    octets[6] = octets[6] & 0x0F | _NAMED_VERSION << 4
+    return uuid.UUID(bytes=bytes(octets))
+
+
+def digest_in(topic_id: uuid.UUID) -> bytes | None:
+    """The digest of the topic's name; None if the id is not of `new_id`: KoP and older bridges gave random ones."""
+    return topic_id.bytes[:6] if topic_id.version == _NAMED_VERSION else None
+
+
+def name_digest(name: str) -> bytes:
+    """What an id of `new_id` says of the topic's name."""
+    digest = hashlib.blake2b(name.encode(), digest_size=6).digest()
+    return bytes((digest[0] & 0x7F,)) + digest[1:]  # as Kafka's ids, none that is written with a dash at its beginning
 
 
 def topic_id(properties: Mapping[str, str]) -> uuid.UUID | None:

@@ -5,12 +5,12 @@ import uuid
 
 from bridge import log
 from bridge.fairness import FairSemaphore
-from bridge.futures import Cached, SharedQuery
+from bridge.futures import Cached, SharedQuery, in_turns
 from bridge.pulsar.admin import AdminError, NotFound
 from bridge.storage.error_mapping import translated
 from bridge.storage.names import Names
 from bridge.storage.services import Storage
-from bridge.storage.topics.topic import NO_ID, UUID_PROPERTY, topic_id
+from bridge.storage.topics.topic import NO_ID, UUID_PROPERTY, digest_in, name_digest, new_id, topic_id
 
 _log = log.get(__name__)
 
@@ -29,6 +29,7 @@ class TopicLookup:
         self._stored = SharedQuery(self._ask_stored)
         self._partitioned = SharedQuery(lambda: self._admin.partitioned_topics(names.namespace))
         self._shown = SharedQuery(self._ask_shown)
+        self._digests = SharedQuery(self._ask_digests)
         self._recent = Cached(self._shown.look, _RECENT_SECONDS)
 
     async def find(self, name: str) -> tuple[int, dict[str, str]] | None:
@@ -47,6 +48,17 @@ class TopicLookup:
         with translated():
             return await self._recent.get()
 
+    async def names_by_id(self, one: uuid.UUID) -> list[str] | None:
+        """The names of those topics that may have this id; None if the id does not tell."""
+        digest = digest_in(one)
+        return None if digest is None else (await self._digests.look()).get(digest, [])
+
+    async def _ask_digests(self) -> dict[bytes, list[str]]:
+        found: dict[bytes, list[str]] = {}
+        async for name in in_turns(sorted(await self.names())):
+            found.setdefault(name_digest(name), []).append(name)
+        return found
+
     def changed(self) -> None:
         """A topic was created or deleted here."""
         self._recent.forget()
@@ -62,7 +74,7 @@ class TopicLookup:
             return known
         full = self._names.pulsar(name)
         try:
-            await self._admin.update_topic_properties(full, {UUID_PROPERTY: str(uuid.uuid4())})
+            await self._admin.update_topic_properties(full, {UUID_PROPERTY: str(new_id(name))})
             # read back: another node may have put one there at the same time, and the last one counts
             metadata = await self._admin.partitioned_metadata(full)
             now = metadata.properties if metadata.partitions else await self._admin.topic_properties(full)

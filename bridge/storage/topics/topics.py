@@ -25,7 +25,7 @@ from bridge.storage.topics.administration import Administration
 from bridge.storage.topics.creation import PartitionLimit, check_new_topic, translate_conflict
 from bridge.storage.topics.negative_cache import NegativeCache
 from bridge.storage.topics.partition_logs import PartitionLogs
-from bridge.storage.topics.topic import NO_ID, UUID_PROPERTY, Topic, topic_id
+from bridge.storage.topics.topic import NO_ID, UUID_PROPERTY, Topic, new_id, topic_id
 from bridge.storage.topics.topic_finder import TopicFinder
 from bridge.storage.topics.topic_lookup import TopicLookup
 
@@ -132,7 +132,8 @@ class Topics:
             return None
         if topic_id not in self._ids:
             asked_at = loop_time()
-            await self._everything.look()
+            names = await self._lookup.names_by_id(topic_id)
+            await (self._everything.look() if names is None else gathered(map(self.get, names)))
             if topic_id not in self._ids and asked_at > self._changed_elsewhere_at:
                 self._missing_ids.add(topic_id, asked_at)
         return self._ids.get(topic_id)
@@ -191,8 +192,8 @@ class Topics:
         """
         if not is_new:
             await check_new_topic(name, self)
-        new_id = uuid.uuid4()
-        properties = {UUID_PROPERTY: str(new_id)}
+        topic_id = new_id(name)
+        properties = {UUID_PROPERTY: str(topic_id)}
         if not configs:
             await self._create(name, partitions, properties)
         else:
@@ -206,7 +207,7 @@ class Topics:
                     await self._storage.admin.delete_partitioned(self._names.pulsar(name), force=True)
                 self._forget(name)
                 raise
-        topic = self._register_created(Topic(name, partitions, True, new_id, loop_time(), properties))
+        topic = self._register_created(Topic(name, partitions, True, topic_id, loop_time(), properties))
         self._call_on_changed(TopicEvent.CREATED, topic)
         await self.wait_writable(topic)
         return topic
