@@ -6,6 +6,7 @@
 from dataclasses import replace
 
 import pytest
+from _pytest.mark.structures import ParameterSet
 
 from tests.cluster.simulation.checks import Violation
 from tests.cluster.simulation.mutations import MUTATIONS
@@ -42,7 +43,13 @@ def test_dead_nodes_are_soon_out_of_the_view() -> None:
     _check_times([death for seed in range(examples(60)) for death in _run(Plan(3, seed, only=faults))])
 
 
-@pytest.mark.parametrize("name", MUTATIONS)
+def _mutations() -> list[ParameterSet]:
+    """Those that show in one seed of hundreds take minutes."""
+    rare = (pytest.mark.soak, pytest.mark.timeout(1_200))
+    return [pytest.param(name, marks=rare if made.seeds > 200 else ()) for name, made in MUTATIONS.items()]
+
+
+@pytest.mark.parametrize("name", _mutations())
 def test_a_rule_switched_off_is_noticed(name: str) -> None:
     mutation = MUTATIONS[name]
     for seed in range(mutation.seeds):
