@@ -132,8 +132,10 @@ class ReconnectingHandler(ABC):
                     self._fail(refused)
                     return
                 error = refused
+            # a busy name is asked for twenty times a second: once is news
+            is_news = self.last_error is None or self.last_error.code != error.code
             self.last_error = error
-            self._log.info("! pulsar not attached", extra={"reason": str(error)})
+            (self._log.info if is_news else self._log.debug)("! pulsar not attached", extra={"reason": str(error)})
             if await self._pool.pause(_jittered(_FIRST_DELAY_SECONDS) if error.code in _BUSY else self._backoff.next()):
                 self._backoff = Backoff()
         self._attempt = None
