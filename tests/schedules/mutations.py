@@ -225,6 +225,17 @@ MUTATIONS = (
         "                slot.release()\n", "                pass\n",
         "test_nodes", "test_nodes_serve_through_faults_of_all_kinds",
     ),
+    Mutation(
+        "a Produce goes by the view that it began with", "apis/produce.py",
+        "    if append.error is not None:\n        return\n    try:\n        if cluster.serving",
+        "    if True:\n        return\n    try:\n        if cluster.serving",
+        "test_leader_checks", "test_what_a_view_takes_while_a_produce_is_prepared_is_not_appended",
+    ),
+    Mutation(
+        "a Produce is not held after a pause", "apis/produce.py",
+        "        if cluster.serving is Serving.HOLD:\n", "        if False:\n",
+        "test_leader_checks", "test_a_produce_waits_until_a_node_that_was_paused_knows_what_it_has_missed",
+    ),
 )  # fmt: skip
 
 

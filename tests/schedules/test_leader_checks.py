@@ -265,6 +265,10 @@ async def test_what_a_view_takes_while_a_produce_is_prepared_is_not_appended(wor
     answer = asyncio.ensure_future(client.produce("t", batch([b"v"], [NOW_MS])))
     for _ in range(world.chance.choice((1, 2, 5))):
         await asyncio.sleep(0)  # the topic is not known yet: Pulsar has to be asked
+    if world.chance.often(0.5):
+        # the log is open, and its end and its producer are asked for
+        while bridge.topics.opened("t", 0) is None:  # noqa: ASYNC110 - nothing tells it
+            await asyncio.sleep(0.0001)
     give(bridge, LOST, HERE, world.chance.choice((Serving.SERVE, Serving.REFUSE, Serving.HOLD)))
     assert (await answer).error == NOT_LEADER
     await world.sleep(5.0)
