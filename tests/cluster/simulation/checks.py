@@ -133,7 +133,7 @@ class Checks:
         self.counts.most_void = max(self.counts.most_void, self._void_since_change)
         # at first, and when Pulsar comes back, several find at once that it is their turn
         is_calm = self.clock.now - self._first_view_at > 1 and self.clock.now - self.pulsar.disturbed_at > 8
-        if self._void_since_change > (_MOST_VOID if is_calm else max(_MOST_VOID, self.nodes // 4)):
+        if self._void_since_change > (_MOST_VOID if is_calm else max(_MOST_VOID, self.nodes // 2)):
             self.fail(f"I8: {self._void_since_change} void records since the last change")
 
     def _changed(self, before: ClusterView, after: ClusterView) -> None:

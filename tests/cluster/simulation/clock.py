@@ -8,6 +8,9 @@ from collections.abc import Callable
 class Clock:
     """Events in the order of their times."""
 
+    start_within = 0.2
+    """Seconds within which nodes start that start together."""
+
     def __init__(self, seed: int) -> None:
         self.now = 0.0
         self.chance = random.Random(seed)

@@ -177,7 +177,7 @@ MUTATIONS = {
     ),
     "no wait at first": Mutation(
         "the first proposal waits for chance",
-        _plan(50, steps=0, timing=(("first_wait", 0.0), ("first_wait_spread", 0.0))),
+        _plan(50, steps=0, start_within=0.0, timing=(("first_wait", 0.0), ("first_wait_spread", 0.0))),
     ),
     "pauses go unnoticed": Mutation(
         "a node learns after a pause what it has missed", _plan(3, "freeze", timing=(("pause", inf),))

@@ -32,6 +32,8 @@ class Plan:
     move_slots: int = 128
     timing: tuple[tuple[str, float], ...] = ()
     """What nodes are given in place of the usual limits."""
+    start_within: float = 0.2
+    """Nodes that start together do so within so many seconds."""
 
 
 class Run:
@@ -40,6 +42,7 @@ class Run:
     def __init__(self, plan: Plan, say: Callable[[str], None] | None = None) -> None:
         self.plan = plan
         self.clock = Clock(plan.seed)
+        self.clock.start_within = plan.start_within
         self.pulsar = Pulsar(self.clock)
         self.chance = random.Random(f"faults {plan.seed}")
         timing = replace(Timing(move_slots=plan.move_slots), **dict[str, Any](plan.timing))

@@ -76,7 +76,7 @@ class Shell:
         self._unsent: list[tuple[Topic, Heartbeat | LogRecord]] = []
         """What has no receipt: sent again after a reconnect."""
         self._sent_at: dict[int, float] = {}
-        clock.after(chance.uniform(0.0, 0.2), self._connect)
+        clock.after(chance.uniform(0.0, clock.start_within), self._connect)
         self._arm()
 
     # ---- what it is --------------------------------------------------------------------------------------------------
