@@ -65,7 +65,8 @@ class Response:
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Raise each log start; the answer is sent when it is stored."""
-    seconds = max(request.timeout_ms, 1) / 1000
+    # with 0 Kafka does not wait for followers, of which there are none here
+    seconds = request.timeout_ms / 1000 if request.timeout_ms > 0 else broker.settings.pulsar.operation_timeout_seconds
 
     async def topic(wanted: RequestTopic) -> ResponseTopic:
         # of duplicates the last, as in Kafka

@@ -11,6 +11,7 @@ from bridge.api import Api
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.schema import fields_of
 from tests.apis.wire import ask_at
+from tests.support.versions import newest
 
 
 @dataclass(slots=True)
@@ -71,7 +72,7 @@ class Case:
 
     def told(self, world: World) -> str:
         """What the server says."""
-        version = self.api.max_version if self.version is None else self.version
+        version = newest(self.api) if self.version is None else self.version
         answer = world.ask(self.api, self.request(world), version)
         return " | ".join(_errors(answer, version)) or ErrorCode.NONE.name
 

@@ -56,6 +56,9 @@ def twice(world: World) -> Any:
     return one
 
 
+FUTURE = 2**31 - 1
+"""A leader epoch that no leader has yet: those of the bridge are seconds since 2020."""
+
 PRODUCE, FETCH, FIND = produce.API, fetch.API, list_offsets.API
 CUT, EPOCH = delete_records.API, offset_for_leader_epoch.API
 
@@ -113,16 +116,16 @@ CASES = [
     Case("zstd before v7", PRODUCE, lambda w: write(w.topic, batches.plain(attributes=4, body=b"any")),
          "UNSUPPORTED_COMPRESSION_TYPE", version=6),
     Case("magic 1", PRODUCE, lambda w: write(w.topic, batches.message_set(1)), "INVALID_RECORD",
-         ours="INVALID_RECORD: Produce v9 takes record batches of magic 2 only",
+         ours="INVALID_RECORD: Produce v12 takes record batches of magic 2 only",
          why="Kafka says no more than the code"),
     Case("magic 0", PRODUCE, lambda w: write(w.topic, batches.message_set(0)), "INVALID_RECORD",
-         ours="INVALID_RECORD: Produce v9 takes record batches of magic 2 only",
+         ours="INVALID_RECORD: Produce v12 takes record batches of magic 2 only",
          why="Kafka says no more than the code"),
     Case("magic 3", PRODUCE, lambda w: write(w.topic, batches.plain(magic=3)),
          "CORRUPT_MESSAGE: Invalid magic found in record: 3", ours="CORRUPT_MESSAGE: magic 3 is not record batch v2",
          why="the text is more exact"),
     Case("two batches", PRODUCE, lambda w: write(w.topic, batches.plain() * 2), "INVALID_RECORD",
-         ours="INVALID_RECORD: Produce requests with version 9 are only allowed to contain exactly one record batch "
+         ours="INVALID_RECORD: Produce requests with version 12 are only allowed to contain exactly one record batch "
          "per partition", why="Kafka says no more than the code"),
     Case("empty", PRODUCE, lambda w: write(w.topic, b""), "INVALID_RECORD",
          ours="INVALID_RECORD: 0 bytes are no whole batch", why="Kafka says no more than the code"),
@@ -189,7 +192,7 @@ CASES = [
     Case("wrong topic name", FETCH, lambda w: read("a b"), "UNKNOWN_TOPIC_OR_PARTITION"),
     Case("beyond the end", FETCH, lambda w: read(w.topic, 1000), "OFFSET_OUT_OF_RANGE"),
     Case("before the start", FETCH, lambda w: read(w.topic, -1), "OFFSET_OUT_OF_RANGE"),
-    Case("epoch of the future", FETCH, lambda w: read(w.topic, current_leader_epoch=99), "UNKNOWN_LEADER_EPOCH"),
+    Case("epoch of the future", FETCH, lambda w: read(w.topic, current_leader_epoch=FUTURE), "UNKNOWN_LEADER_EPOCH"),
     Case("last epoch of the future", FETCH, lambda w: read(w.topic, last_fetched_epoch=99), "OFFSET_OUT_OF_RANGE",
          ours="NONE", why="there are no followers"),
     Case("unknown session", FETCH, lambda w: read(w.topic, session_id=99, session_epoch=1),
@@ -209,7 +212,7 @@ CASES = [
     Case("negative partition", FIND, lambda w: find(w.topic, partition=-1), "UNKNOWN_TOPIC_OR_PARTITION"),
     Case("internal topic", FIND, lambda w: find("__cluster_metadata"), "UNKNOWN_TOPIC_OR_PARTITION"),
     Case("wrong topic name", FIND, lambda w: find("a b"), "UNKNOWN_TOPIC_OR_PARTITION"),
-    Case("epoch of the future", FIND, lambda w: find(w.topic, epoch=99), "UNKNOWN_LEADER_EPOCH"),
+    Case("epoch of the future", FIND, lambda w: find(w.topic, epoch=FUTURE), "UNKNOWN_LEADER_EPOCH"),
     Case("timestamp -3 before v7", FIND, lambda w: find(w.topic, -3), "UNSUPPORTED_VERSION", version=6),
     Case("timestamp -4 before v8", FIND, lambda w: find(w.topic, -4), "UNSUPPORTED_VERSION", version=7),
     Case("timestamp -5 before v9", FIND, lambda w: find(w.topic, -5), "UNSUPPORTED_VERSION", version=8),
@@ -234,6 +237,6 @@ CASES = [
     #
     Case("unknown topic", EPOCH, lambda w: epoch(w.missing, 0), "UNKNOWN_TOPIC_OR_PARTITION"),
     Case("unknown partition", EPOCH, lambda w: epoch(w.topic, 0, 9), "UNKNOWN_TOPIC_OR_PARTITION"),
-    Case("epoch of the future", EPOCH, lambda w: epoch(w.topic, 0, current=99), "UNKNOWN_LEADER_EPOCH"),
+    Case("epoch of the future", EPOCH, lambda w: epoch(w.topic, 0, current=FUTURE), "UNKNOWN_LEADER_EPOCH"),
     Case("unknown epoch", EPOCH, lambda w: epoch(w.topic, 99), "NONE"),
 ]  # fmt: skip
