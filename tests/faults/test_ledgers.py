@@ -61,6 +61,7 @@ def test_a_cold_bridge_finds_any_offset_and_time_across_ledgers(
     create(bridge_child.kafka, topic)
     assert produce(bridge_child.kafka, topic, [b"%d" % n for n in range(count)], start) == list(range(count))
     assert len(ledgers(broker, f"{broker_namespace}/{topic}-partition-0")) >= 6
+    bridge_child.stop()  # or it would go on to lead the partition, with all in memory
     cold = start_bridge(storage={"cache_bytes": 0})  # nothing in memory, nothing kept
     reader = consumer(cold.kafka)
     try:
