@@ -21,10 +21,15 @@ pytestmark = KAFKA_PYTHON_LEAKS
 PARTITIONS = 6
 
 
-@pytest.fixture(params=["modular", pytest.param("extensible", marks=pytest.mark.soak)])
+@pytest.fixture(
+    params=[
+        pytest.param("real_cluster", id="modular"),
+        pytest.param("extensible_cluster", id="extensible", marks=pytest.mark.soak),
+    ]
+)
 def cluster(request: pytest.FixtureRequest) -> RealCluster:
     """A cluster with one load manager of Pulsar's or the other."""
-    found: RealCluster = request.getfixturevalue("real_cluster" if request.param == "modular" else "extensible_cluster")
+    found: RealCluster = request.getfixturevalue(request.param)
     return found
 
 
