@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
 
@@ -135,6 +136,19 @@ connection is closed.
 """
 
 
+class ServedBy(StrEnum):
+    """Which node a client has to ask."""
+
+    ANY = "any"
+    """All nodes answer the same, and execute what administrators ask for."""
+    LEADER = "leader"
+    """That which leads the partition; others answer NOT_LEADER_OR_FOLLOWER."""
+    COORDINATOR = "coordinator"
+    """That which has the group's slot; others answer NOT_COORDINATOR."""
+    ITSELF = "itself"
+    """Each for what it has itself: clients ask all, or one by its id."""
+
+
 @dataclass(frozen=True, slots=True)
 class Api:
     """One Kafka API: its key, its versions, its messages and its behaviour."""
@@ -148,6 +162,7 @@ class Api:
     handle: Handle = field(repr=False)
     request: type[Any]
     response: type[Any]
+    served_by: ServedBy = ServedBy.ANY
     read: Callable[[memoryview, int], Any] | None = None
     """A reader of its own instead of the compiled one: (body, version) -> request."""
     write: Callable[[Any, int], Sequence[Buffer]] | None = None

@@ -4,7 +4,7 @@ v2 is flexible.
 """
 
 from bridge import leadership
-from bridge.api import Api, Broker, Session
+from bridge.api import Api, Broker, ServedBy, Session
 from bridge.apis.describe_log_dirs import directory_of
 from bridge.errors import KafkaError
 from bridge.futures import gathered
@@ -94,4 +94,5 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    served_by=ServedBy.ITSELF,
 )

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Annotated
 from uuid import UUID
 
-from bridge.api import Api, Broker, RequestLimit, Session
+from bridge.api import Api, Broker, RequestLimit, ServedBy, Session
 from bridge.apis.describe_groups import MAX_MEMBERS, descriptions_in_order
 from bridge.errors import KafkaError
 from bridge.futures import gathered_for
@@ -147,6 +147,7 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    served_by=ServedBy.COORDINATOR,
     read_only=True,
     limits=(RequestLimit("members of an answer", MAX_MEMBERS, ErrorCode.INVALID_REQUEST),),
 )

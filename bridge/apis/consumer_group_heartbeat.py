@@ -7,7 +7,7 @@ import asyncio
 import uuid
 from typing import Annotated
 
-from bridge.api import Api, Broker, DeferredResponse, RequestLimit, Session
+from bridge.api import Api, Broker, DeferredResponse, RequestLimit, ServedBy, Session
 from bridge.errors import KafkaError
 from bridge.groups.consumer.assignors import ASSIGNORS
 from bridge.groups.consumer.model import JOINING, LEAVING, LEAVING_STATIC, Assignment, assignment
@@ -149,6 +149,7 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    served_by=ServedBy.COORDINATOR,
     waits=True,
     limits=(
         RequestLimit("members of a group", "groups.consumer_max_members", ErrorCode.GROUP_MAX_SIZE_REACHED),

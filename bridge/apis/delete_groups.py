@@ -3,7 +3,7 @@
 v2 is flexible.
 """
 
-from bridge.api import Api, Broker, Session
+from bridge.api import Api, Broker, ServedBy, Session
 from bridge.errors import KafkaError
 from bridge.futures import gathered_for
 from bridge.kafka.error_codes import ErrorCode
@@ -57,4 +57,5 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    served_by=ServedBy.COORDINATOR,
 )

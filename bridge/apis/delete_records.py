@@ -7,7 +7,7 @@ applies on every bridge from the moment of the answer.
 import asyncio
 
 from bridge import leadership
-from bridge.api import Api, Broker, Session
+from bridge.api import Api, Broker, ServedBy, Session
 from bridge.errors import KafkaError
 from bridge.futures import gathered
 from bridge.kafka.error_codes import ErrorCode
@@ -102,4 +102,5 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    served_by=ServedBy.LEADER,
 )

@@ -7,7 +7,7 @@ flexible. A group that does not exist is Dead; v6 says GROUP_ID_NOT_FOUND as wel
 from copy import copy
 from typing import Annotated, Any, Protocol, TypeVar
 
-from bridge.api import Api, Broker, RequestLimit, Session
+from bridge.api import Api, Broker, RequestLimit, ServedBy, Session
 from bridge.errors import KafkaError
 from bridge.futures import gathered_for, in_turns
 from bridge.groups.classic.events import ClassicGroupState
@@ -144,6 +144,7 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    served_by=ServedBy.COORDINATOR,
     read_only=True,
     limits=(RequestLimit("members of an answer", MAX_MEMBERS, ErrorCode.INVALID_REQUEST),),
 )

@@ -7,7 +7,7 @@ The only directory stands for the namespace, as the data are spread over bookies
 import asyncio
 from typing import Annotated
 
-from bridge.api import Api, Broker, Session
+from bridge.api import Api, Broker, ServedBy, Session
 from bridge.cluster import Cluster
 from bridge.errors import KafkaError
 from bridge.futures import gathered
@@ -129,5 +129,6 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    served_by=ServedBy.ITSELF,
     read_only=True,
 )

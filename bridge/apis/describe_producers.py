@@ -4,7 +4,7 @@ Those that have written through this bridge in the last ten minutes are listed, 
 """
 
 from bridge import leadership
-from bridge.api import Api, Broker, Session
+from bridge.api import Api, Broker, ServedBy, Session
 from bridge.errors import KafkaError
 from bridge.futures import gathered
 from bridge.kafka.error_codes import ErrorCode
@@ -103,5 +103,6 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    served_by=ServedBy.LEADER,
     read_only=True,
 )

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Hashable, Iterable, Sequence
 
 from bridge import codec, leadership
-from bridge.api import MAX_WAITING_PARTITIONS, Api, Broker, RequestLimit, Session
+from bridge.api import MAX_WAITING_PARTITIONS, Api, Broker, RequestLimit, ServedBy, Session
 from bridge.cluster import Cluster, ClusterSnapshot
 from bridge.codec import message_sets
 from bridge.codec.compression import KafkaCodec
@@ -318,6 +318,7 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    served_by=ServedBy.LEADER,
     read=fetch_wire.read,
     write=fetch_wire.write,
     read_only=True,

@@ -5,7 +5,7 @@ v1 adds throttle_time_ms; v3 adds group_instance_id (KIP-345); v4 is flexible.
 
 from typing import Annotated
 
-from bridge.api import Api, Broker, Session
+from bridge.api import Api, Broker, ServedBy, Session
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message, since
@@ -52,4 +52,5 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    served_by=ServedBy.COORDINATOR,
 )

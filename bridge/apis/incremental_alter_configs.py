@@ -5,7 +5,7 @@ v1 is flexible. All changes of a resource are made, or none.
 
 from collections import Counter
 
-from bridge.api import Api, Broker, Session
+from bridge.api import Api, Broker, ServedBy, Session
 from bridge.apis.alter_configs import Changes, Response, Result, change_configs
 from bridge.futures import gathered
 from bridge.kafka.message import Int8, message
@@ -65,4 +65,5 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    served_by=ServedBy.ITSELF,
 )

@@ -7,7 +7,7 @@ flexible; v7 tells the protocol type (KIP-559); v8 adds the reason (KIP-800); v9
 import uuid
 from typing import Annotated
 
-from bridge.api import Api, Broker, DeferredResponse, RequestLimit, Session
+from bridge.api import Api, Broker, DeferredResponse, RequestLimit, ServedBy, Session
 from bridge.errors import KafkaError
 from bridge.groups.budget import MAX_PROTOCOLS
 from bridge.groups.classic.events import Join, Joined
@@ -117,6 +117,7 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    served_by=ServedBy.COORDINATOR,
     waits=True,
     limits=(
         RequestLimit("members of a group", "groups.max_size", ErrorCode.GROUP_MAX_SIZE_REACHED),

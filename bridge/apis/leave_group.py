@@ -7,7 +7,7 @@ each; v4 is flexible; v5 adds reasons (KIP-800).
 from dataclasses import field
 from typing import Annotated
 
-from bridge.api import Api, Broker, RequestLimit, Session
+from bridge.api import Api, Broker, RequestLimit, ServedBy, Session
 from bridge.groups.budget import check_size
 from bridge.groups.classic.events import Leave
 from bridge.kafka.error_codes import ErrorCode
@@ -78,5 +78,6 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    served_by=ServedBy.COORDINATOR,
     limits=(RequestLimit("members", "groups.max_size", ErrorCode.INVALID_REQUEST),),
 )

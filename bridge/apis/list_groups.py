@@ -7,7 +7,7 @@ v1 adds throttle_time_ms; v3 is flexible; v4 shows states and chooses by them (K
 from dataclasses import field
 from typing import Annotated
 
-from bridge.api import Api, Broker, Session
+from bridge.api import Api, Broker, ServedBy, Session
 from bridge.futures import in_turns
 from bridge.groups.classic.subscription import CONSUMER
 from bridge.kafka.error_codes import ErrorCode
@@ -70,5 +70,6 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    served_by=ServedBy.ITSELF,
     read_only=True,
 )

@@ -11,7 +11,7 @@ from dataclasses import field
 from typing import Annotated
 
 from bridge import leadership
-from bridge.api import Api, Broker, Session
+from bridge.api import Api, Broker, ServedBy, Session
 from bridge.cluster import RECORD_EPOCH
 from bridge.errors import KafkaError
 from bridge.futures import gathered, in_turns
@@ -177,5 +177,6 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    served_by=ServedBy.LEADER,
     read_only=True,
 )

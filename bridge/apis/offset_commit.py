@@ -12,7 +12,7 @@ from dataclasses import field
 from typing import Annotated, Protocol
 from uuid import UUID
 
-from bridge.api import Api, Broker, DeferredResponse, RequestLimit, Session
+from bridge.api import Api, Broker, DeferredResponse, RequestLimit, ServedBy, Session
 from bridge.errors import KafkaError
 from bridge.futures import gathered_for, in_turns
 from bridge.groups.offsets import Committer, TopicPartition
@@ -175,6 +175,7 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    served_by=ServedBy.COORDINATOR,
     limits=(
         RequestLimit(
             "bytes of an offset's metadata", "groups.max_offset_metadata_bytes", ErrorCode.OFFSET_METADATA_TOO_LARGE

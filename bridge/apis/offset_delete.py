@@ -2,7 +2,7 @@
 
 from dataclasses import field
 
-from bridge.api import Api, Broker, Session
+from bridge.api import Api, Broker, ServedBy, Session
 from bridge.apis.offset_commit import ResponseTopic, topic_responses
 from bridge.errors import KafkaError
 from bridge.futures import in_turns
@@ -66,4 +66,5 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    served_by=ServedBy.COORDINATOR,
 )

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Annotated
 
-from bridge.api import Api, Broker, Session
+from bridge.api import Api, Broker, ServedBy, Session
 from bridge.apis.offset_commit import BY_ID, name_topics
 from bridge.errors import KafkaError
 from bridge.futures import gathered, in_turns
@@ -174,5 +174,6 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    served_by=ServedBy.COORDINATOR,
     read_only=True,
 )

@@ -8,7 +8,7 @@ offsets may carry another, of a leader or of another cluster; an answer without 
 from typing import Annotated
 
 from bridge import leadership
-from bridge.api import Api, Broker, Session
+from bridge.api import Api, Broker, ServedBy, Session
 from bridge.cluster import RECORD_EPOCH
 from bridge.errors import KafkaError
 from bridge.futures import gathered
@@ -104,5 +104,6 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    served_by=ServedBy.LEADER,
     read_only=True,
 )

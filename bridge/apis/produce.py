@@ -11,7 +11,7 @@ import asyncio
 from functools import partial
 
 from bridge import leadership
-from bridge.api import Api, Broker, DeferredResponse, RequestLimit, Session
+from bridge.api import Api, Broker, DeferredResponse, RequestLimit, ServedBy, Session
 from bridge.cluster import Cluster
 from bridge.cluster.effects import Serving
 from bridge.codec import HEADER_SIZE, NO_PRODUCER, message_sets
@@ -261,6 +261,7 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    served_by=ServedBy.LEADER,
     read=produce_wire.read,
     write=produce_wire.write,
     max_request_bytes=MAX_REQUEST_BYTES,

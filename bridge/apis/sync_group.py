@@ -5,7 +5,7 @@ v1 adds throttle_time_ms; v3 static members (KIP-345); v4 is flexible; v5 has bo
 
 from typing import Annotated
 
-from bridge.api import Api, Broker, DeferredResponse, RequestLimit, Session
+from bridge.api import Api, Broker, DeferredResponse, RequestLimit, ServedBy, Session
 from bridge.errors import KafkaError
 from bridge.groups.budget import check_size
 from bridge.groups.classic.events import Sync, Synced
@@ -83,6 +83,7 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    served_by=ServedBy.COORDINATOR,
     waits=True,
     limits=(
         RequestLimit("assignments", "groups.max_size", ErrorCode.INVALID_REQUEST),

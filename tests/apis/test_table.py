@@ -5,7 +5,7 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from bridge.api import Api
+from bridge.api import Api, ServedBy
 from bridge.apis import load
 from tests.kafka import judge
 
@@ -75,6 +75,31 @@ TABLE = {
 def test_the_table_is_the_one_that_clients_were_tested_with() -> None:
     assert {key: (api.name, api.min_version, api.max_version) for key, api in load().items()} == TABLE
     assert list(load()) == sorted(TABLE)
+
+
+SERVED_BY = {
+    ServedBy.LEADER: {
+        "Produce", "Fetch", "ListOffsets", "OffsetForLeaderEpoch", "DeleteRecords", "DescribeProducers",
+        "WriteTxnMarkers",
+    },
+    ServedBy.COORDINATOR: {
+        "OffsetCommit", "OffsetFetch", "OffsetDelete", "JoinGroup", "Heartbeat", "LeaveGroup", "SyncGroup",
+        "DescribeGroups", "DeleteGroups", "ConsumerGroupHeartbeat", "ConsumerGroupDescribe",
+    },
+    # of configs those of brokers
+    ServedBy.ITSELF: {
+        "ListGroups", "DescribeLogDirs", "AlterReplicaLogDirs", "DescribeConfigs", "AlterConfigs",
+        "IncrementalAlterConfigs",
+    },
+}  # fmt: skip
+"""Kafka's, but for what its controller answers and its coordinators of transactions, of which there are none."""
+
+
+def test_who_serves_what() -> None:
+    apis = load().values()
+    told = {which: {api.name for api in apis if api.served_by is which} for which in SERVED_BY}
+    assert told == SERVED_BY
+    assert {api.served_by for api in apis} - SERVED_BY.keys() == {ServedBy.ANY}
 
 
 NOT_SERVED = {

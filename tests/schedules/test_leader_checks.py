@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+from bridge import apis
+from bridge.api import ServedBy
 from bridge.apis import (
     alter_replica_log_dirs,
     describe_log_dirs,
@@ -37,6 +39,11 @@ async def led(world: World, topic: str = "t", partitions: int = 1) -> Bridge:
     give(bridge, MINE, HERE)
     await bridge.topics.create(topic, partitions)
     return bridge
+
+
+def test_each_api_that_the_leader_serves_is_tried() -> None:
+    served = {api.name for api in apis.load().values() if api.served_by is ServedBy.LEADER}
+    assert {api.name for api, _ in requests("t", 0)} == served
 
 
 @schedules(20)
