@@ -7,7 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+<<<<<<< HEAD
 from bench import apart, end_to_end, stub_rounds, throughput
+=======
+from bench import apart, end_to_end, nodes, throughput
+>>>>>>> 623d06c (make bench --only nodes: many partitions on three nodes, changes of the members, what an idle node costs)
 from bench import startup as starts
 from bench import topics as many
 from bench import workers as several
@@ -310,6 +314,11 @@ def sampled(pid: int) -> Iterator[list[list[float]]]:
         watcher.join()
 
 
+def many_nodes(stack: Stack, plan: Plan) -> Part:
+    """Three nodes with many partitions."""
+    return nodes.part(stack, plan.topics // 2, plan.memory_seconds / 3)
+
+
 PARTS: dict[str, Callable[[Stack, Plan], Part]] = {
     "produce": produce,
     "fetch": fetch,
@@ -324,4 +333,5 @@ PARTS: dict[str, Callable[[Stack, Plan], Part]] = {
     "startup": startup,
     "topics": topics,
     "workers": workers,
+    "nodes": many_nodes,
 }
