@@ -7,11 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-<<<<<<< HEAD
-from bench import apart, end_to_end, stub_rounds, throughput
-=======
-from bench import apart, end_to_end, nodes, throughput
->>>>>>> 623d06c (make bench --only nodes: many partitions on three nodes, changes of the members, what an idle node costs)
+from bench import apart, end_to_end, nodes, stub_rounds, throughput
 from bench import startup as starts
 from bench import topics as many
 from bench import workers as several
