@@ -7,7 +7,7 @@ ARGS ?=
 PROCESSES ?= 2
 
 .DEFAULT_GOAL := setup
-.PHONY: setup pipeline-setup run jars unit test test-clients test-pulsar soak nodes hostile check bench bench-pipeline proto clean
+.PHONY: setup pipeline-setup run jars unit test test-clients test-pulsar soak nodes hostile fuzz check bench bench-pipeline proto clean
 
 # Set-up for developing: every tool that `make check` and `make test` need, from the lock files with their hashes.
 # PySpark is among them, for the pipeline's types and tests: a large download, built once.
@@ -25,24 +25,28 @@ unit: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(PROCESSES) --offline --example-factor 0.2 -m "not (pulsar or kafka or spark or soak)" $(ARGS)
 
 # Two processes of pytest, for most tests with servers wait for them; `make test PROCESSES=0` runs one after the other.
-# Properties are tried with half the examples, seeds and schedules that are usual; `make soak` tries twice as many.
+# Properties are tried with a quarter of the examples, seeds and schedules that are usual; `make soak` tries twice as many.
 test: jars
-	$(BIN)/python -m pytest -n $(PROCESSES) --example-factor 0.5 $(ARGS)
+	$(BIN)/python -m pytest -n $(PROCESSES) --example-factor 0.25 $(ARGS)
 
-# Pulsar's and Spark's jars, with their progress shown. A download inside a test would run into its time limit.
+# Pulsar's and Spark's jars, with their progress shown. A download inside a test would run into its time limit. Pulsar's
+# classes are kept as its JVM has them in memory (some 90 MB, made once): each of the tests' many starts is half the work.
 jars: $(VENV)/.dev $(VENV)/.pipeline
 	$(BIN)/python -m bridge.standalone.jars
 	$(BIN)/python -m pipeline.jars
+	$(BIN)/python -m tests.support.class_archives
 
-# Every client against the bridge and, as the control, a real Apache Kafka; README has the results.
+# Every client against the bridge and, as the control, a real Apache Kafka; README and docs/security.md have the results.
+# franz-go logs in as well where Go is.
 test-clients: jars
-	$(BIN)/python -X dev -m pytest tests/clients tests/pipeline/test_spark_contract.py --control --matrix README.md $(ARGS)
+	$(BIN)/python -X dev -m pytest tests/clients tests/pipeline/test_spark_contract.py --control --matrix README.md \
+		--logins docs/security.md $(if $(shell command -v go),--go) $(ARGS)
 
 # What speaks with Pulsar, on another version of it: `make test-pulsar VERSION=4.2.4`. README tells which were tried.
 test-pulsar: $(VENV)/.dev
 	$(BIN)/python -m tests.support.pulsar_versions $(VERSION)
-	$(BIN)/python -m pytest --pulsar-version $(VERSION) -m "pulsar and not soak" tests/apis tests/contract tests/faults \
-		tests/owned_log tests/pulsar tests/storage tests/test_check.py $(ARGS)
+	$(BIN)/python -m pytest --pulsar-version $(VERSION) -m "pulsar and not soak" tests/apis tests/cluster tests/contract \
+		tests/faults tests/owned_log tests/pulsar tests/storage tests/test_check.py $(ARGS)
 
 # Half an hour: 20 kills under groups; a million records into an archive and out of it, each job killed twice; the tests
 # marked `soak`. An hour more: thousands of simulated clusters (`ARGS=--deselect=tests/cluster` leaves them out).
@@ -53,14 +57,20 @@ soak: jars
 	$(BIN)/python -m pytest -m soak $(ARGS)
 
 # Real clients over three nodes and more: nodes killed, restarted, frozen, cut off; the figures go to build/nodes.md.
-# An otherwise idle machine, about 45 minutes. `make nodes ARGS="-k rolling"` runs a part.
+# An otherwise idle machine, about an hour. `make nodes ARGS="-k rolling"` runs a part.
 nodes: jars
 	@mkdir -p build
 	$(BIN)/python -m pytest tests/faults/nodes -m "soak or not soak" --figures build/nodes.md $(ARGS)
 
-# What attacks cost, each beside a well-behaved client, about 6 minutes; docs/limits.md has the results.
+# Bad input of every kind, and what attacks cost, each beside a well-behaved client: a quarter of an hour on an idle machine.
+# docs/hostile.md and docs/limits.md have the results; `make hostile ARGS="--part rows"` is the first of them.
 hostile: jars
 	$(BIN)/python -m tests.hostile $(ARGS)
+
+# Every decoder under coverage-guided fuzzing, ten seconds each, some 3 minutes in all; docs/contributing.md has the rest.
+# `make fuzz ARGS="entries tokens --seconds 600"` runs parts.
+fuzz: $(VENV)/.fuzz
+	$(BIN)/python -m tests.fuzz.decoders $(ARGS)
 
 check: $(VENV)/.dev $(VENV)/.pipeline
 	$(BIN)/ruff check
@@ -122,6 +132,10 @@ $(VENV)/.compiled: $(shell find bridge maven_jars -name "*.py") | $(BIN)/python
 
 $(VENV)/.bench: requirements/bench.lock | $(VENV)/.dev
 	$(PIP) install --require-hashes -r requirements/bench.lock
+	@touch $@
+
+$(VENV)/.fuzz: requirements/fuzz.lock | $(VENV)/.dev
+	$(PIP) install --require-hashes -r requirements/fuzz.lock
 	@touch $@
 
 $(VENV)/.pipeline: requirements/pipeline.lock | $(BIN)/python

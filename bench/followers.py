@@ -39,16 +39,18 @@ def after(answer: Buffer, topic: str, offset: int) -> tuple[int, int]:
     return offset, size
 
 
-def fetch_frame(topic: str, partitions: int, max_wait_ms: int) -> tuple[bytes, list[int]]:
+def fetch_frame(
+    topic: str, partitions: int, max_wait_ms: int, most_bytes: int = _FETCH_BYTES
+) -> tuple[bytes, list[int]]:
     """A Fetch of all partitions of a topic, and where in it the offset of each stands."""
     wanted = [
-        RequestPartition(partition=number, fetch_offset=_SENTINEL + number, partition_max_bytes=_FETCH_BYTES)
+        RequestPartition(partition=number, fetch_offset=_SENTINEL + number, partition_max_bytes=most_bytes)
         for number in range(partitions)
     ]
     request = Request(
         max_wait_ms=max_wait_ms,
         min_bytes=1,
-        max_bytes=_FETCH_BYTES,
+        max_bytes=most_bytes,
         topics=[RequestTopic(topic=topic, partitions=wanted)],
     )
     frame = wire.request(fetch.API, _VERSION, request)

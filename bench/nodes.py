@@ -1,5 +1,6 @@
 """Three nodes and many partitions: what Metadata of all costs, what a node holds, how long the view takes to change."""
 
+import asyncio
 import http.client
 import json
 import secrets
@@ -8,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from confluent_kafka import Producer
@@ -20,6 +22,7 @@ from bridge.config import Address
 from bridge.standalone.bridge_process import BridgeProcess
 from bridge.standalone.guard import Guard
 from bridge.standalone.ports import HOST, any_free
+from tests.cluster.nodes import members
 from tests.support.pulsar import PulsarAddress
 
 NODES, PARTITIONS = 3, 4
@@ -29,7 +32,8 @@ METHOD = (
     f"{NODES} nodes on a namespace of their own, topics of {PARTITIONS} partitions created through one of them, a "
     "record sent to each partition. Metadata of all topics by librdkafka, median of five; memory is the resident set. "
     "A node that stops, dies or comes: from the signal or the start until every node has the same view of the right "
-    "members and each leads its share. Idle: what a node uses when no client does anything."
+    "members and each leads its share. Idle: what a node uses when no client does anything; membership: three members "
+    "in one process that does nothing else, what each costs."
 )
 
 
@@ -108,7 +112,20 @@ def _idle(nodes: Sequence[BridgeProcess], seconds: float) -> Table:
     time.sleep(seconds)
     used = cpu.used()
     rows: list[list[Cell]] = [[name, round(100 * spent / seconds, 2)] for name, spent in used.items()]
+    rows.append(["of that, membership", round(asyncio.run(_membership(nodes[0], seconds)), 2)])
     return Table(f"Idle for {seconds:g} s: percent of a core", ["node", "%"], rows)
+
+
+async def _membership(node: BridgeProcess, seconds: float) -> float:
+    """What one of several members costs without a bridge around it: percent of a core."""
+    pulsar = node.settings.pulsar
+    async with members(PulsarAddress(pulsar.service_url, pulsar.admin_url)) as found:
+        found.settings = replace(found.settings, keepalive_seconds=2.0)  # as the server's
+        alone = [await found.start(f"member-{number}") for number in range(NODES)]
+        await found.agree(*alone)
+        start = time.thread_time()
+        await asyncio.sleep(seconds)
+        return 100 * (time.thread_time() - start) / seconds / NODES
 
 
 def _partitions(nodes: Sequence[BridgeProcess], topics: int) -> Table:

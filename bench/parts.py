@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from bench import apart, end_to_end, nodes, stub_rounds, throughput
+from bench import security as costs
 from bench import startup as starts
 from bench import topics as many
 from bench import workers as several
@@ -315,6 +316,11 @@ def many_nodes(stack: Stack, plan: Plan) -> Part:
     return nodes.part(stack, plan.topics // 2, plan.memory_seconds / 3)
 
 
+def security(stack: Stack, plan: Plan) -> Part:
+    """TLS, log-in and permissions."""
+    return costs.part(stack, plan.scaled(0.5), min(plan.rounds, 4), plan.seconds)
+
+
 PARTS: dict[str, Callable[[Stack, Plan], Part]] = {
     "produce": produce,
     "fetch": fetch,
@@ -330,4 +336,5 @@ PARTS: dict[str, Callable[[Stack, Plan], Part]] = {
     "topics": topics,
     "workers": workers,
     "nodes": many_nodes,
+    "security": security,
 }

@@ -8,7 +8,7 @@ from tests.support.pages import put_between
 
 ORDER = (
     "produce", "fetch", "latency", "end-to-end", "consumers", "connections", "partitions", "compressed", "groups",
-    "memory", "startup", "topics", "workers", "nodes", "codec", "pipeline",
+    "memory", "startup", "topics", "workers", "nodes", "security", "codec", "pipeline",
 )  # fmt: skip
 _BEGIN, _END = "<!-- bench: begin, written by `make bench` -->", "<!-- bench: end -->"
 _RATIOS = ("load", "bridge MB/s", "bridge / Pulsar", "bridge / Kafka", "bridge CPU s per 100 MB")

@@ -1,18 +1,24 @@
 """What an API file defines (`Api`) and what its handler gets (`Broker`, `Session`)."""
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from bridge.config import Settings
 from bridge.encoded import EncodedBody, SharedResponses
+from bridge.errors import KafkaError
 from bridge.fairness import Quota
 from bridge.kafka import message
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import Buffer
 from bridge.metrics import Metrics
+from bridge.security.acls import Operation, Resource, ResourceType
+from bridge.security.failures import LoginFailures
+from bridge.security.login import Login
+from bridge.security.principal import ANONYMOUS, Principal
+from bridge.security.quotas.creations import TopicCreations
 from bridge.storage.read.pending_reads import PendingReads
 from bridge.worker_threads import WorkerThreads
 
@@ -20,10 +26,21 @@ if TYPE_CHECKING:
     from bridge.cluster import Cluster
     from bridge.groups.coordinator import GroupCoordinator
     from bridge.groups.offsets import Offsets
+    from bridge.security_store.store import SecurityStore
     from bridge.storage.topics.topics import Topics
 
 _R = TypeVar("_R")
 
+
+class MutationQuota(Protocol):
+    """What a connection's client may change of topics (KIP-599)."""
+
+    def count(self, partitions: int, *, strict: bool, waits: bool = True) -> None:
+        """So many are to be created or deleted; THROTTLING_QUOTA_EXCEEDED where that is refused."""
+
+
+NO_AUTHORIZER = "No Authorizer is configured."
+"""Tools look for it."""
 MAX_WAITING_PARTITIONS = 500_000
 """Of the Fetches of all clients: some hundred bytes each."""
 MAX_CONTROL_BYTES = 10 * 1024 * 1024
@@ -52,6 +69,16 @@ class Session:
     reserve_response_bytes: Callable[[int], None] = lambda count: None
     """Take so many of those bytes, for a response that takes time to make; negative, return them."""
 
+    principal: Principal = ANONYMOUS
+    """Whom the connection acts for."""
+    login: Login | None = field(default=None, repr=False)
+    """Its log-in; None where the listener asks for none."""
+
+    fetch_bytes: int | None = None
+    """What the client's quota allows the Fetch that begins now; None: any number."""
+    mutations: MutationQuota | None = field(default=None, repr=False)
+    """None: changes of topics are not limited."""
+
     _reads: PendingReads | None = None
 
     @property
@@ -78,6 +105,14 @@ class Session:
         for action in actions.values():
             action()
 
+    def count_mutations(self, partitions: int, *, strict_from: int) -> None:
+        """So many partitions are created or deleted by the request; THROTTLING_QUOTA_EXCEEDED where a quota refuses it.
+
+        `strict_from`: the version from which on clients know that error.
+        """
+        if self.mutations is not None:
+            self.mutations.count(partitions, strict=self.api_version >= strict_from)
+
     @property
     def host(self) -> str:
         """The client's address as Kafka shows it: `/10.0.0.1`."""
@@ -98,6 +133,27 @@ class DeferredResponse(Generic[_R]):
         self.make = make
 
 
+class Authorization(Protocol):
+    """Decides what clients may do."""
+
+    async def allowed(
+        self, session: Session, operation: Operation, kind: ResourceType, names: Collection[str]
+    ) -> Collection[str]:
+        """Those of some resources with which a client may do this."""
+
+    async def allowed_any(self, session: Session, operation: Operation, kind: ResourceType) -> bool:
+        """Whether it may do this with any resource of the type (KIP-679)."""
+
+    async def operations(self, session: Session, resource: Resource) -> int:
+        """All that it may do with a resource, as the bits of KIP-430."""
+
+    def of(self, namespace: str) -> "Authorization":
+        """The one for clients that work in another namespace of Pulsar than the bridge's own."""
+
+    def note_denial(self, session: Session, operation: Operation, resource: Resource) -> None:
+        """A client asked for what it may not do."""
+
+
 @dataclass(frozen=True, slots=True)
 class Broker:
     """Everything a handler may use; `server.py` makes it."""
@@ -109,11 +165,25 @@ class Broker:
     apis: "Mapping[int, Api]"
     groups: "GroupCoordinator"
     offsets: "Offsets"
+    security: "SecurityStore | None" = None
+    """Users, permissions and quotas that are kept in Pulsar."""
+    creations: TopicCreations = field(default_factory=TopicCreations)
+    """How many topics may be created because clients ask for them."""
     shared_responses: SharedResponses = field(default_factory=SharedResponses)
     cpu_thread: WorkerThreads = field(default_factory=lambda: WorkerThreads(1))
     """For pure Python work: the interpreter lock lets a second thread do no more of it, and the event loop waits for
     each."""
+    login_failures: LoginFailures = field(default_factory=lambda: LoginFailures(0))
+    authorization: "Authorization | None" = None
+    """Who decides what clients may do; None: all may do everything."""
     waiting_fetches: Quota = field(default_factory=lambda: Quota(MAX_WAITING_PARTITIONS))
+
+    @property
+    def acls(self) -> "SecurityStore":
+        """Where access control entries are; SECURITY_DISABLED without an authorizer, as a Kafka without one says."""
+        if self.security is None or not self.security.authorizes:
+            raise KafkaError(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
+        return self.security
 
 
 class RequestLimit(NamedTuple):

@@ -1,4 +1,4 @@
-"""The `bridge` command: run, standalone, check, nodes.
+"""The `bridge` command: run, standalone, check, ready, nodes, user.
 
 What a command needs is imported when it runs: `bridge run` must not need the demonstration's clients, nor
 `bridge --version` a broker's protocol.
@@ -7,10 +7,11 @@ What a command needs is imported when it runs: `bridge run` must not need the de
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from getpass import getpass
 from pathlib import Path
 
 from bridge import __version__, log
-from bridge.config import Address, load
+from bridge.config import load
 from bridge.errors import BridgeError, SettingsError
 from bridge.event_loop import process_count, run_async
 
@@ -42,11 +43,11 @@ def _run(options: argparse.Namespace) -> int:
         return supervise(settings)
     log.configure(settings.log)
     from bridge.allocator import keep_freed_memory, pause_collection
-    from bridge.listening import listen
+    from bridge.listening import open_listeners
 
     pause_collection()
     keep_freed_memory()
-    sockets = listen(Address.parse(settings.kafka.listen))
+    sockets = open_listeners(settings)
     from bridge.server import run
 
     run_async(run(settings, sockets))
@@ -61,6 +62,12 @@ def _check(options: argparse.Namespace) -> int:
     return run_async(report(settings, sys.stdout))
 
 
+def _ready(options: argparse.Namespace) -> int:
+    from bridge.ready import show
+
+    return show(load(options.config).http, sys.stdout)
+
+
 def _nodes(options: argparse.Namespace) -> int:
     settings = load(options.config)
     log.configure(settings.log)
@@ -72,6 +79,19 @@ def _nodes(options: argparse.Namespace) -> int:
         if name is not None:
             return run_async(order(settings, what, name, sys.stdout))
     return run_async(show(settings, sys.stdout))
+
+
+def _user(options: argparse.Namespace) -> int:
+    settings = load(options.config)
+    log.configure(settings.log)
+    from bridge import users
+
+    if options.action == "list":
+        return run_async(users.show(settings, sys.stdout))
+    if options.action == "remove":
+        return run_async(users.remove(settings, options.name, options.mechanism))
+    password = getpass("Password: ") if sys.stdin.isatty() else sys.stdin.readline().rstrip("\r\n")
+    return run_async(users.add(settings, options.name, password, options.mechanism, options.iterations))
 
 
 def _standalone(options: argparse.Namespace) -> int:
@@ -109,6 +129,12 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def _iterations(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or not 4096 <= int(text) <= 16384:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of iterations: 4096 to 16384")
+    return int(text)
+
+
 class _Version(argparse.Action):
     """Like argparse's own, but the codec is imported only for this option."""
 
@@ -129,13 +155,27 @@ def _parser() -> argparse.ArgumentParser:
     run.set_defaults(command=_run)
     check = commands.add_parser("check", help="tell whether a Pulsar is fit for the bridge, and how to fix it")
     check.set_defaults(command=_check)
+    ready = commands.add_parser("ready", help="tell whether the bridge on this machine is ready, as health checks ask")
+    ready.set_defaults(command=_ready)
     nodes = commands.add_parser("nodes", help="show the nodes that share a Pulsar namespace")
     nodes.set_defaults(command=_nodes)
     orders = nodes.add_mutually_exclusive_group()
     orders.add_argument("--remove", metavar="NAME", help="take away what a node leads, until it is started again")
     orders.add_argument("--drain", metavar="NAME", help="have others lead what a node leads, until --undrain")
     orders.add_argument("--undrain", metavar="NAME", help="give a drained node its share again")
-    for command in (run, check, nodes):
+    user = commands.add_parser("user", help="show, add and remove the users that are kept in Pulsar")
+    user.set_defaults(command=_user)
+    actions = user.add_subparsers(dest="action", required=True, metavar="action")
+    listed = actions.add_parser("list", help="show the users, and what each may log in by")
+    added = actions.add_parser("add", help="add a user, or change its password, which is read from standard input")
+    removed = actions.add_parser("remove", help="remove a user")
+    for command in (added, removed):
+        command.add_argument("name", metavar="NAME")
+        command.add_argument(
+            "--mechanism", action="append", default=[], choices=("SCRAM-SHA-256", "SCRAM-SHA-512"), help="only this"
+        )
+    added.add_argument("--iterations", type=_iterations, default=4096, metavar="N", help="instead of 4096")
+    for command in (run, check, ready, nodes, listed, added, removed):
         command.add_argument(
             "--config", type=Path, metavar="FILE", help="TOML settings; the environment goes over them"
         )

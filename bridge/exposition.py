@@ -20,8 +20,12 @@ from bridge.metrics import (
     Histogram,
     Lag,
     Metrics,
+    PermissionMetrics,
     PulsarMetrics,
+    QuotaMetrics,
+    SecurityMetrics,
     StorageMetrics,
+    TlsMetrics,
 )
 
 
@@ -48,6 +52,10 @@ class _Families(Collector):
 
     def collect(self) -> Iterator[Metric]:
         yield from _server_families(self._metrics)
+        yield from _tls_families(self._metrics.tls)
+        yield from _security_families(self._metrics.security)
+        yield from _permission_families(self._metrics.permissions)
+        yield from _quota_families(self._metrics.quotas)
         yield from _api_families(self._metrics.all_apis())
         yield from _pulsar_families(self._metrics.pulsar)
         yield from _storage_families(self._metrics.storage)
@@ -80,6 +88,7 @@ def _server_families(metrics: Metrics) -> Iterator[Metric]:
         metrics.loop_held_seconds,
     )
     yield _gauge("bridge_kafka_connections", "Open client connections.", metrics.connections)
+    yield _gauge("bridge_tenant_namespaces", "Open namespaces beside the bridge's own.", metrics.tenant_namespaces)
     yield _counter("bridge_kafka_connections_accepted", "Client connections accepted.", metrics.connections_accepted)
     yield _gauge(
         "bridge_kafka_paused_connections", "Client sockets not read, for back-pressure.", metrics.paused_connections
@@ -94,8 +103,44 @@ def _server_families(metrics: Metrics) -> Iterator[Metric]:
     for reason, count in metrics.rejections().items():
         rejected.add_metric([reason], count)
     yield rejected
+    logins = CounterMetricFamily("bridge_logins", "Log-ins of clients.", labels=["mechanism", "outcome"])
+    for labels, count in metrics.logins().items():
+        logins.add_metric(list(labels), count)
+    yield logins
+    yield from _http_families(metrics)
+    yield _counter(
+        "bridge_kafka_preferred_replicas",
+        "Partitions of Fetch whose consumers were sent to a node of their rack.",
+        metrics.preferred_replicas,
+    )
+
+
+def _http_families(metrics: Metrics) -> Iterator[Metric]:
     yield _counter(
         "bridge_http_rejected", "Connections refused on the side of metrics and health.", metrics.http_rejected
+    )
+    yield _counter(
+        "bridge_http_unauthorized", "Requests there that were refused without the token.", metrics.http_unauthorized
+    )
+
+
+def _tls_families(tls: TlsMetrics) -> Iterator[Metric]:
+    outcomes = CounterMetricFamily("bridge_tls_handshakes", "TLS handshakes of clients.", labels=["outcome"])
+    for outcome, count in tls.handshakes.items():
+        outcomes.add_metric([outcome], count.value)
+    yield outcomes
+    yield _gauge("bridge_tls_handshakes_under_way", "Connections that have not shaken hands yet.", tls.under_way)
+    expires = GaugeMetricFamily(
+        "bridge_tls_certificate_expires_seconds", "When a listener's certificate ends, Unix time.", labels=["listener"]
+    )
+    for listener, at in dict(tls.certificate_expires).items():
+        expires.add_metric([listener], at)
+    yield expires
+    yield _counter("bridge_tls_certificate_reloads", "Changed certificates that were taken.", tls.reloads)
+    yield _counter(
+        "bridge_tls_certificate_reload_errors",
+        "Changed certificates that were unfit: the former stays.",
+        tls.reload_errors,
     )
 
 
@@ -139,16 +184,86 @@ def _pulsar_families(pulsar: PulsarMetrics) -> Iterator[Metric]:
     yield _counter("bridge_pulsar_bytes_read", "Bytes of entries read.", pulsar.bytes_read)
     yield _counter("bridge_pulsar_corrupt_entries", "Stored entries that cannot be decoded.", pulsar.corrupt_entries)
     yield _counter("bridge_pulsar_unknown_commands", "Commands not understood, ignored.", pulsar.unknown_commands)
+    yield _counter("bridge_pulsar_hosts_refused", "Times Pulsar named a host not connected to.", pulsar.hosts_refused)
+    yield _counter("bridge_pulsar_auth_challenges", "Times a broker asked for new credentials.", pulsar.auth_challenges)
+    yield _counter("bridge_pulsar_token_fetches", "Tokens fetched by OAuth2.", pulsar.token_fetches)
+    yield _counter("bridge_pulsar_token_fetch_errors", "Tokens that could not be fetched.", pulsar.token_fetch_errors)
+    yield _gauge("bridge_pulsar_token_expires_seconds", "When the token for Pulsar ends.", pulsar.token_expires_seconds)
+    yield _counter(
+        "bridge_pulsar_certificate_reload_errors",
+        "Certificates for Pulsar not taken.",
+        pulsar.certificate_reload_errors,
+    )
+    text = "When the bridge's own certificate for Pulsar ends, Unix time."
+    expires = GaugeMetricFamily("bridge_pulsar_certificate_expires_seconds", text, labels=["setting"])
+    for setting, at in dict(pulsar.certificate_expires_seconds).items():
+        expires.add_metric([setting], at)
+    yield expires
 
 
 def _storage_families(storage: StorageMetrics) -> Iterator[Metric]:
     yield _gauge("bridge_storage_open_partitions", "Partitions held open.", storage.open_partitions)
+    yield _counter("bridge_storage_grouped_batches", "Batches that share an entry of Pulsar.", storage.grouped_batches)
     yield _counter("bridge_storage_reanchors", "Offsets learnt by reading an entry back.", storage.reanchors)
+    text = "Searches for repeated batches that ended because too many had no client waiting."
+    yield _counter("bridge_storage_searches_given_up", text, storage.searches_given_up)
     yield _counter("bridge_storage_cache_hits", "Reads answered from memory.", storage.cache_hits)
     yield _counter("bridge_storage_cache_misses", "Reads that memory could not answer.", storage.cache_misses)
     yield _gauge("bridge_storage_cache_bytes", "Bytes of records in memory.", storage.cache_bytes)
     yield _counter("bridge_storage_cold_lookups", "Searches for the entry that holds an offset.", storage.cold_lookups)
     yield _gauge("bridge_storage_catchup_readers", "Readers serving consumers far behind.", storage.catchup_readers)
+
+
+def _security_families(security: SecurityMetrics) -> Iterator[Metric]:
+    yield _gauge("bridge_security_users", "SCRAM credentials that are kept in Pulsar.", security.users)
+    yield _gauge("bridge_security_acls", "Access control entries that are kept in Pulsar.", security.acls)
+    yield _gauge("bridge_security_quotas", "Client quotas that are kept in Pulsar.", security.quotas)
+    yield _gauge(
+        "bridge_security_records_not_understood",
+        "Kept records of a kind or format level that this version does not know.",
+        security.not_understood,
+    )
+    yield _counter(
+        "bridge_security_unreadable_entries", "Entries of the topic that could not be decoded.", security.unreadable
+    )
+    changes = CounterMetricFamily("bridge_security_changes", "Changes through this node.", labels=["outcome"])
+    for outcome, count in security.changes.items():
+        changes.add_metric([outcome], count.value)
+    yield changes
+    text = "Requests for what a client may not do, by operation and type of resource."
+    denials = CounterMetricFamily("bridge_authorization_denials", text, labels=["operation", "resource"])
+    for labels, count in security.denials.items():
+        denials.add_metric(labels, count.value)
+    yield denials
+    yield _counter("bridge_security_compactions", "Compactions asked for.", security.compactions)
+    yield _counter("bridge_security_compaction_errors", "Compactions that Pulsar refused.", security.compaction_errors)
+
+
+def _permission_families(permissions: PermissionMetrics) -> Iterator[Metric]:
+    questions = CounterMetricFamily(
+        "bridge_pulsar_permission_questions", "Questions whether a principal may.", labels=["outcome"]
+    )
+    for outcome, count in permissions.questions.items():
+        questions.add_metric([outcome], count.value)
+    yield questions
+    yield _gauge("bridge_pulsar_permissions_remembered", "Answers that are remembered.", permissions.remembered)
+    yield _gauge("bridge_pulsar_permission_roles", "Roles with connections for questions.", permissions.roles)
+
+
+def _quota_families(quotas: QuotaMetrics) -> Iterator[Metric]:
+    yield _gauge(
+        "bridge_quota_throttled_connections", "Connections that are not read for a quota.", quotas.throttled_connections
+    )
+    throttled = CounterMetricFamily("bridge_quota_throttled", "Requests that exceeded a quota.", labels=["quota"])
+    for quota, count in quotas.throttled.items():
+        throttled.add_metric([quota], count.value)
+    yield throttled
+    seconds = CounterMetricFamily(
+        "bridge_quota_throttled_seconds", "How long their clients were told to wait.", labels=["quota"]
+    )
+    for quota, count in quotas.throttled_ms.items():
+        seconds.add_metric([quota], count.value / 1000)
+    yield seconds
 
 
 def _cluster_families(cluster: ClusterMetrics) -> Iterator[Metric]:
@@ -174,6 +289,8 @@ def _group_families(groups: GroupMetrics) -> Iterator[Metric]:
     yield _gauge("bridge_groups_metadata_bytes", "What their members say about themselves.", groups.metadata_bytes)
     yield _counter("bridge_groups_rebalances", "Rebalances completed.", groups.rebalances)
     yield _gauge("bridge_groups_slots_held", "Slots of groups that this node coordinates.", groups.slots_held)
+    older = "Slots of this node that a bridge of an older version has: stop it."
+    yield _gauge("bridge_groups_slots_held_by_older", older, groups.slots_held_by_older)
     yield _counter("bridge_groups_slots_lost", "Slots lost to another node or to an error.", groups.slots_lost)
     yield _counter("bridge_groups_records_read", "Stored records read when slots were taken.", groups.records_read)
     yield _counter(

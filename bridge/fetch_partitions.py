@@ -1,15 +1,18 @@
-"""The partitions that a Fetch asks for: their topics by name or by id, and their logs if this node leads them."""
+"""The partitions that a Fetch asks for: their topics by name or by id, and their logs if this node serves them."""
 
 import uuid
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from bridge import leadership
-from bridge.api import Broker
+from bridge.api import Broker, Session
+from bridge.authorization import checks_of
 from bridge.errors import KafkaError
 from bridge.futures import gathered, gathered_for, in_chunks, in_turns
 from bridge.kafka.error_codes import ErrorCode
-from bridge.kafka.fetch_messages import Request, RequestPartition, RequestTopic
+from bridge.kafka.fetch_messages import BY_ID, RACKS, Request, RequestPartition, RequestTopic
 from bridge.kafka.message import ZERO_UUID
+from bridge.security.acls import Operation, ResourceType
 from bridge.storage.partition import PartitionLog
 from bridge.storage.read.pending_reads import ReadRequest
 from bridge.storage.topics.topic import Topic
@@ -24,35 +27,65 @@ class FetchPartition:
     topic_id: uuid.UUID
     """The id that it is named by; zero in the versions that name topics by their names."""
     wanted: RequestPartition
+    or_follower: bool = False
+    """Whether a follower may serve it: to clients that can be told of one (KIP-392)."""
     log: PartitionLog | None = None
     error: KafkaError | None = None
     records: list[bytes] = field(default_factory=list)
     read: bool = False
     """Whether it was read by `PendingReads`; later records come to memory as long as the log is followed."""
 
+    preferred: "PreferredReplica | None" = None
+    """Where it is to be read instead."""
+
     @property
     def position(self) -> ReadRequest:
         """Where to read."""
-        return ReadRequest(self.topic, self.wanted.partition, self.wanted.fetch_offset)
+        return ReadRequest(self.log, self.wanted.fetch_offset)
 
 
-async def opened_partitions(request: Request, by_id: bool, broker: Broker) -> list[FetchPartition]:
+@dataclass(frozen=True, slots=True)
+class PreferredReplica:
+    """The node from which a client should read a partition."""
+
+    node: int
+    log_start: int
+    high_watermark: int
+
+
+async def opened_partitions(request: Request, version: int, broker: Broker, session: Session) -> list[FetchPartition]:
     """The partitions asked for, opened or with an error; of duplicates the last, as in Kafka (`FullFetchContext`)."""
+    by_id, or_follower = version >= BY_ID, version >= RACKS and request.replica_id < 0
     unnamed = await _name_topics(request.topics, broker) if by_id else {}
     wanted = {(topic.topic, topic.topic_id, one.partition): one for topic in request.topics for one in topic.partitions}
+    denied = await denied_topics(request, broker, session, by_id=by_id)
     parts: list[FetchPartition] = []
     slow: list[FetchPartition] = []
     async for chunk in in_chunks(list(wanted.items())):
         for (topic, topic_id, _), one in chunk:
-            part = FetchPartition(topic, topic_id, one)
+            part = FetchPartition(topic, topic_id, one, or_follower)
             parts.append(part)
             if by_id and not topic:
                 part.error = unnamed.get(topic_id) or KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+            elif topic in denied:
+                part.error = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             elif not _open_nowait(part, broker):
                 slow.append(part)
     if slow:
         await gathered(_open(part, broker) for part in slow)
     return parts
+
+
+async def denied_topics(request: Request, broker: Broker, session: Session, *, by_id: bool) -> Collection[str]:
+    """The topics that the client may not read; one that says it is a follower needs another right, as in Kafka."""
+    checks = checks_of(broker, session)
+    if checks is None:
+        return ()
+    names = [topic.topic for topic in request.topics if topic.topic or not by_id]
+    state = request.replica_state
+    if (request.replica_id if state is None else state.replica_id) < 0:
+        return await checks.denied(Operation.READ, ResourceType.TOPIC, names)
+    return () if await checks.allows(Operation.CLUSTER_ACTION) else frozenset(names)
 
 
 async def _name_topics(topics: list[RequestTopic], broker: Broker) -> dict[uuid.UUID, KafkaError]:
@@ -98,7 +131,9 @@ def _open_nowait(part: FetchPartition, broker: Broker) -> bool:
     wanted = part.wanted
     try:
         _check_id(part, topic)
-        part.log = leadership.log_nowait(broker, topic, wanted.partition, wanted.current_leader_epoch)
+        part.log = leadership.log_nowait(
+            broker, topic, wanted.partition, wanted.current_leader_epoch, or_follower=part.or_follower
+        )
     except KafkaError as error:
         part.error = error.bare()
         return True
@@ -112,6 +147,8 @@ async def _open(part: FetchPartition, broker: Broker) -> None:
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         _check_id(part, topic)
-        part.log = await leadership.opened(broker, topic, wanted.partition, wanted.current_leader_epoch)
+        part.log = await leadership.opened(
+            broker, topic, wanted.partition, wanted.current_leader_epoch, or_follower=part.or_follower
+        )
     except KafkaError as error:
         part.error = error.bare()

@@ -1,19 +1,40 @@
-"""Takes the Kafka port, before the rest of the bridge is even imported.
+"""Takes the Kafka ports, before the rest of the bridge is even imported.
 
 Clients that come back while the bridge starts wait for its first answer, where a refusal would send them away for up to
 a second or ten (`reconnect.backoff.max.ms` of the Java client and of librdkafka).
 """
 
 import socket
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from itertools import chain
+from typing import TypeAlias
 
-from bridge.config import Address
+from bridge.config import Address, Settings
 from bridge.errors import StartupError
 
 _BACKLOG = 1024  # as many clients as a restart brings back at once
 
 
-def listen(address: Address) -> list[socket.socket]:
+Sockets: TypeAlias = Mapping[str, Sequence[socket.socket]]
+"""Listening sockets by the names of the listeners."""
+
+
+def open_listeners(settings: Settings) -> dict[str, list[socket.socket]]:
+    """The sockets of all listeners; StartupError where one is not to be had."""
+    setting = "kafka.listeners: {}" if settings.kafka.listeners else "kafka.listen"
+    opened: dict[str, list[socket.socket]] = {}
+    try:
+        for one in settings.listeners:
+            opened[one.name] = listen(one.listen, setting.format(one.name))
+    except BaseException:
+        for sock in chain(*opened.values()):
+            sock.close()
+        raise
+    return opened
+
+
+def listen(address: Address, setting: str = "kafka.listen") -> list[socket.socket]:
     """A listening socket for each address of the host; StartupError where one is not to be had."""
     with ExitStack() as opened:
         try:
@@ -21,7 +42,7 @@ def listen(address: Address) -> list[socket.socket]:
             sockets = [opened.enter_context(_listen(family, where)) for family, _, _, _, where in dict.fromkeys(found)]
         except OSError as error:
             reason = error.strerror or str(error)
-            raise StartupError(f"kafka.listen = {address}: cannot listen there: {reason}") from None
+            raise StartupError(f"{setting} = {address}: cannot listen there: {reason}") from None
         opened.pop_all()
     return sockets
 

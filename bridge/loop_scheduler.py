@@ -26,11 +26,15 @@ _clock = time.perf_counter
 class LoopShare:
     """One connection's part of the event loop's time."""
 
-    __slots__ = ("used",)
+    __slots__ = ("__weakref__", "began", "spent", "used")
 
     def __init__(self) -> None:
         self.used = 0.0
         """Its virtual clock: seconds."""
+        self.spent = 0.0
+        """The seconds it has had, in threads as well."""
+        self.began = 0.0
+        """When what runs for it now on the event loop began; 0: nothing does."""
 
 
 LOOP_SHARE: ContextVar[LoopShare] = ContextVar("share", default=LoopShare())  # noqa: B039 - one for the process's own work
@@ -122,13 +126,16 @@ class Metered(Generic[_R]):
         step: Callable[[Any], Any] = work.send
         argument: Any = None
         while True:
-            began = _clock()
+            began = share.began = _clock()
             try:
                 waited_for = step(argument)
             except StopIteration as end:
                 return cast(_R, end.value)
             finally:
-                share.used += _clock() - began
+                elapsed = _clock() - began
+                share.used += elapsed
+                share.spent += elapsed
+                share.began = 0.0
             try:
                 argument = yield waited_for
             except BaseException as error:  # noqa: BLE001 - handed on to the coroutine

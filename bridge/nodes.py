@@ -10,7 +10,7 @@ from bridge.cluster.member import new_incarnation
 from bridge.cluster.orders import Order, ordered
 from bridge.cluster.record_fields import InvalidClusterRecord
 from bridge.cluster.record_format import decode, encode
-from bridge.cluster.records import Heartbeat
+from bridge.cluster.records import Heartbeat, Tick
 from bridge.cluster.topic_readers import start_of_log
 from bridge.cluster.topics import VIEW_LOG
 from bridge.cluster.view import ClusterView, Sender
@@ -77,6 +77,8 @@ class _ViewLogFile:
         self._topic = topic
         self._log = ViewLog()
         self._reader: Reader | None = None
+        self._tick: Tick | None = None
+        """The last one that was read."""
 
     @property
     def view(self) -> ClusterView:
@@ -86,6 +88,13 @@ class _ViewLogFile:
     async def open(self) -> None:
         """Read up to the present end."""
         tick, end = await start_of_log(self._client, self._topic)
+        await self._read_from(tick, end)
+        if not self.view.version and self._tick is not None:  # Pulsar has deleted the log's beginning
+            await self._read_from(self._tick, end)
+
+    async def _read_from(self, tick: Tick | None, end: Position) -> None:
+        if self._reader is not None:
+            await self._reader.close()
         self._reader = await self._client.reader(self._topic, EARLIEST if tick is None else self._log.start_at(tick))
         if end != EARLIEST:
             await self._read_to(end)
@@ -110,6 +119,7 @@ class _ViewLogFile:
                 async with asyncio.timeout(_READ_SECONDS):
                     entry = await self._reader.receive()
                 position, record = entry.position, decode(entry.payload)
+                self._tick = record if isinstance(record, Tick) else self._tick
                 counts = record is not None and not isinstance(record, Heartbeat) and self._log.fold(record, position)
             except CorruptEntry as error:
                 position = error.args[1]

@@ -4,91 +4,95 @@ import asyncio
 import contextlib
 import secrets
 import signal
-import socket
 import sys
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from bridge import __version__, apis, check, codec, log
 from bridge.allocator import freeze_startup_objects
-from bridge.api import Broker
+from bridge.api import Authorization, Broker
+from bridge.authorization import AclAuthorization
 from bridge.cluster import Cluster, cluster_id
 from bridge.cluster.description import describe
 from bridge.cluster.effects import Serving
 from bridge.cluster.member import ClusterMember, config_for, new_incarnation
 from bridge.cluster.record_format import FORMAT_LEVEL
-from bridge.cluster.records import TopicChange, TopicEvent
+from bridge.cluster.records import TopicChange
 from bridge.cluster.shared_settings import fingerprint
 from bridge.cluster.topics import ClusterTopics
 from bridge.cluster.view import Endpoint, NodeRegistration
 from bridge.config import Address, Settings
-from bridge.connection import Acceptor, Budget, Listener
+from bridge.connection.client_listeners import ClientListeners
 from bridge.errors import BridgeError, StartupError
-from bridge.groups.coordinator import GroupCoordinator
-from bridge.groups.lag import LagTable
-from bridge.groups.mirror import Mirror
-from bridge.groups.offsets import Offsets
-from bridge.groups.store.store import GroupStore
 from bridge.http import HttpServer
-from bridge.listening import listen
+from bridge.listening import Sockets
 from bridge.metrics import Metrics, PulsarMetrics
-from bridge.pulsar import Admin, PulsarClient
+from bridge.pulsar import Access, Admin, PulsarClient
 from bridge.pulsar.stall import StallDetector
+from bridge.relay.shared_address import SharedAddress
+from bridge.security.failures import LoginFailures
+from bridge.security.quotas.creations import TopicCreations
+from bridge.security.quotas.usage import ClientQuotas
+from bridge.security_store.store import SecurityStore
 from bridge.storage.append.deduplication import Deduplication
 from bridge.storage.read.cache import Cache
 from bridge.storage.read.catch_up import CatchUpReaders
 from bridge.storage.services import Storage
-from bridge.storage.topics.topics import Topics
-from bridge.view_changes import ViewFollower
+from bridge.tenants.services import NamespaceServices
+from bridge.view_changes import TurningAway, ViewFollower
 from bridge.watchdog import Watchdog
+
+if TYPE_CHECKING:
+    from bridge.pulsar_authorization import PulsarAuthorization
+    from bridge.tenants.namespaces import Namespaces
 
 _log = log.get(__name__)
 
 DRAIN_SECONDS = 10.0
 _CATCHUP_IDLE_SECONDS = 30.0
 _INDEX_IS_FRESH = 60.0
-_LISTENER = "PLAINTEXT"
+_NONE: Sockets = {}
 _SWITCH_SECONDS = 0.001  # a fifth of what is usual: the event loop waits so long for a thread that works in Python
 
 
 class Server:
     """One bridge node, embeddable: `start`, then `stop`."""
 
-    def __init__(
-        self, settings: Settings, sockets: Sequence[socket.socket] = (), shared: Sequence[socket.socket] = ()
-    ) -> None:
-        """`sockets`: those of the Kafka port, where they listen already. `shared`: those that others accept on, too."""
+    def __init__(self, settings: Settings, sockets: Sockets = _NONE, shared: Sockets = _NONE) -> None:
+        """`sockets`: those of the listeners, where they listen already. `shared`: those that others accept on, too."""
         self.settings = settings
-        self._sockets = list(sockets)
-        self._shared = list(shared)
         self.metrics = Metrics(codec.TWIN)
-        self.client = PulsarClient(settings.pulsar, self.metrics.pulsar)
-        self.admin = Admin(settings.pulsar)
+        self._access = Access.by(settings.pulsar, self.metrics.pulsar)
+        self.client = PulsarClient(settings.pulsar, self.metrics.pulsar, self._access)
+        self.admin = Admin(settings.pulsar, self._access)
+        quotas = ClientQuotas(self.metrics.quotas)
+        self.security = self._make_security(quotas)
+        kept_users = self.security if settings.keeps_users else None
+        self._pulsar_authorization = self._made_pulsar_authorization()
+        tokens = None if self._pulsar_authorization is None else self._pulsar_authorization.passwords
+        self.listeners = ClientListeners(settings, self.metrics, sockets, shared, kept_users, quotas, tokens)
         self._watchdog = Watchdog(self.metrics.loop_held_seconds)
         self._stall = StallDetector(self.metrics.pulsar, self.client.retry_now)
         catch_up_readers = CatchUpReaders(
             settings.storage.max_catchup_readers, _CATCHUP_IDLE_SECONDS, self.metrics.storage
         )
-        self.topics = Topics(
-            Storage(
-                settings=settings,
-                client=self.client,
-                admin=self.admin,
-                metrics=self.metrics.storage,
-                cache=Cache(settings.storage.cache_bytes, self.metrics.storage),
-                catch_up_readers=catch_up_readers,
-                deduplication=Deduplication(self.admin, settings.pulsar.full_namespace),
-                # a name of its own for each process: two that write to one topic are two producers
-                writer=f"bridge-{secrets.token_hex(8)}",
-            )
+        self._storage = storage = Storage(
+            settings=settings,
+            client=self.client,
+            admin=self.admin,
+            metrics=self.metrics.storage,
+            cache=Cache(settings.storage.cache_bytes, self.metrics.storage),
+            catch_up_readers=catch_up_readers,
+            deduplication=Deduplication(self.admin, settings.pulsar.full_namespace),
+            # a name of its own for each process: two that write to one topic are two producers
+            writer=f"bridge-{secrets.token_hex(8)}",
         )
-        self.store = GroupStore(self.client, self.admin, settings, self.metrics)
-        self._groups: GroupCoordinator | None = None
-        self._offsets: Offsets | None = None
-        groups = settings.groups
-        self._lag = LagTable(self.store, self.topics, self.metrics.groups, groups.max_groups_in_metrics)
-        self._mirror = Mirror(self.store, self.topics, self.client, self.admin, settings, self.metrics.groups)
+        self._own = NamespaceServices(storage, self.metrics)
+        self._namespaces: Namespaces | None = None
+        """Where clients work beside the bridge's own; None where all work there."""
+        self.topics, self.store = self._own.topics, self._own.store
         self.kafka_port = 0
         self._http = HttpServer(
             settings.http,
@@ -99,14 +103,15 @@ class Server:
                 "retention": self._retention_problem,
                 "writes": self._writes_problem,
                 "cluster": self._cluster_problem,
+                "groups": self._groups_problem,
+                "security": self.security.problem,
             },
             {"/cluster": self._describe_cluster},
         )
         self.cluster: Cluster | None = None
         self._member: ClusterMember | None = None
-        self._listener: Listener | None = None
-        self._acceptors: list[Acceptor] = []
-        self._shared_acceptors: list[Acceptor] = []
+        self._shared_address: SharedAddress | None = None
+        self._turning_away: TurningAway | None = None
         self._index_reason: str | None = None
         self._index_checked_at = float("-inf")
 
@@ -124,9 +129,8 @@ class Server:
     async def start(self) -> None:
         """Log in to Pulsar, see that it is fit, and listen; StartupError says what to fix."""
         try:
-            if not self._sockets:
-                self._sockets = listen(Address.parse(self.settings.kafka.listen))
-            self.kafka_port = self._sockets[0].getsockname()[1]
+            self.listeners.open()
+            self.kafka_port = next(iter(self.listeners.ports.values()))
             await self.admin.start()
             await self._start()
         except BaseException:
@@ -144,38 +148,79 @@ class Server:
             self._pulsar_cluster(), check.ensure_fit(self.admin, self.client, settings)
         )
         self._index_checked_at = asyncio.get_running_loop().time()
-        self._groups = GroupCoordinator(self.store, settings.groups, self.metrics.groups, self.topics)
-        self._offsets = Offsets(self.store, self._groups, self.topics, settings.groups, self.metrics.groups)
-        await asyncio.gather(self.topics.start(), self.store.start())
+        self._own.coordinate()
+        await asyncio.gather(self._own.open(), self.security.start())
         cluster = self.cluster = Cluster(cluster_id(pulsar_cluster, settings.pulsar.full_namespace))
-        host = Address.parse(settings.kafka.listen).host
-        advertised = Address.parse(settings.kafka.advertised or str(Address(host, self.kafka_port)))
-        ViewFollower(cluster, self.topics, lambda mine, orphaned: self.store.assign(mine, orphaned=orphaned))
-        self._member = self._make_member(cluster, advertised)
+        self._member = self._make_member(cluster, self._follow_views(cluster))
         self._tell_topic_changes(self._member)
         await self._member.start()
-        self._groups.start()
-        await self._offsets.start()
-        await self._lag.start()
-        await self._mirror.start()
+        await self._own.start()
         self._stall.start()
         self._watchdog.start()
-        self._listener = self._make_listener(cluster, self._groups, self._offsets)
+        broker = self._make_broker(cluster)
         await self._http.start()
-        self._acceptors = [Acceptor(sock, self._listener) for sock in self._sockets]
-        self._shared_acceptors = [Acceptor(sock, self._listener) for sock in self._shared]
-        _log.info(
-            "= ready",
-            extra={"version": __version__, "kafka": Address(host, self.kafka_port), "advertised": advertised},
+        self.listeners.serve(broker, self._namespaces)
+        first = settings.listeners[0]
+        where = {"kafka": Address(first.listen.host, self.kafka_port), "advertised": first.told(self.kafka_port)}
+        _log.info("= ready", extra={"version": __version__, **where})
+
+    def _make_security(self, quotas: ClientQuotas) -> SecurityStore:
+        kafka = self.settings.kafka
+        return SecurityStore(
+            self.client,
+            self.admin,
+            self.settings.pulsar.full_namespace,
+            self.metrics.security,
+            kafka.super_user_names,
+            authorizes=kafka.authorizer == "kafka",
+            allow_if_no_entry=kafka.allow_everyone_if_no_acl_found,
+            keeps_users=self.settings.keeps_users,
+            on_quotas=quotas.set_limits,
         )
 
-    def _make_member(self, cluster: Cluster, advertised: Address) -> ClusterMember:
+    def _authorization(self) -> Authorization | None:
+        """Who decides what clients may do."""
+        if self.security.authorizes:
+            return AclAuthorization(self.security, self.metrics.security)
+        return self._pulsar_authorization
+
+    def _made_pulsar_authorization(self) -> "PulsarAuthorization | None":
+        if self.settings.kafka.authorizer != "pulsar":
+            return None
+        from bridge.pulsar_authorization import PulsarAuthorization  # what it imports takes time
+
+        return PulsarAuthorization(self.settings, self._access, self.admin, self.metrics)
+
+    def _follow_views(self, cluster: Cluster) -> list[Endpoint]:
+        """Serve what the views give to this node; where it is reached."""
+        endpoints = [Endpoint(name, host, port) for name, (host, port) in self.listeners.advertised.items()]
+        served = cluster  # as clients see it
+        if self.settings.cluster.is_single:
+            self._shared_address = SharedAddress(self.settings, cluster, *endpoints)
+            served = self._shared_address.cluster
+            endpoints.append(self._shared_address.endpoint)
+        follower = ViewFollower(served, self.topics, self._own.assign, cluster)
+        if self.settings.tenants.rules:
+            self._namespaces = self._make_namespaces(follower)
+        self._turning_away = TurningAway(cluster, self.listeners.turn_away)
+        return endpoints
+
+    def _make_namespaces(self, follower: ViewFollower) -> "Namespaces":
+        from bridge.security.tenants import Tenants
+        from bridge.tenants.namespaces import Namespaces
+
+        rules = Tenants(self.settings.tenants, self._own.name)
+        return Namespaces(rules, self._storage, self.metrics, self._own, follower)
+
+    def _make_member(self, cluster: Cluster, endpoints: Sequence[Endpoint]) -> ClusterMember:
         settings = self.settings
+        # the address of this node alone
+        _, host, port = endpoints[-1] if settings.cluster.is_single else endpoints[0]
         node = NodeRegistration(
-            name=settings.cluster.name or str(advertised),
+            name=settings.cluster.name or str(Address(host, port)),
             incarnation=new_incarnation(),
             id=settings.kafka.node_id,
-            endpoints=(Endpoint(_LISTENER, advertised.host, advertised.port),),
+            endpoints=tuple(endpoints),
             rack=settings.kafka.rack,
             weight=settings.cluster.weight,
             level=FORMAT_LEVEL,
@@ -188,7 +233,7 @@ class Server:
             cluster,
             node,
             config_for(settings.cluster, self.store.slots),
-            PulsarClient(pulsar, PulsarMetrics()),
+            PulsarClient(pulsar, PulsarMetrics(), self._access),
             ClusterTopics(self.admin, settings.pulsar.full_namespace),
             self.metrics.cluster,
         )
@@ -196,57 +241,72 @@ class Server:
     def _tell_topic_changes(self, member: ClusterMember) -> None:
         """What this node does to topics is told to the others, whose caches go by it, and the other way round."""
 
-        def changed(name: str, topic_id: uuid.UUID, event: TopicEvent) -> None:
-            member.announce(TopicChange(name, str(topic_id), event))
-
         def changed_elsewhere(change: TopicChange) -> None:
+            if "/" in change.name:  # of a tenant's namespace
+                if self._namespaces is not None:
+                    self._namespaces.note_change(change)
+                return
             with contextlib.suppress(ValueError):  # an id of another form says nothing here
                 self.topics.note_change(change.name, uuid.UUID(change.id), change.event)
 
-        self.topics.on_changed.append(changed)
+        self._own.tell_changes(member.announce)
         member.on_topic_change.append(changed_elsewhere)
 
-    def _make_listener(self, cluster: Cluster, groups: GroupCoordinator, offsets: Offsets) -> Listener:
+    def _make_broker(self, cluster: Cluster) -> Broker:
+        """What clients' requests are handled with."""
         table = apis.load()
         self.metrics.name_apis({key: api.name for key, api in table.items()})
+        kafka = self.settings.kafka
         broker = Broker(
             settings=self.settings,
             topics=self.topics,
             cluster=cluster,
             metrics=self.metrics,
             apis=table,
-            groups=groups,
-            offsets=offsets,
+            groups=self._own.groups,
+            offsets=self._own.offsets,
+            security=self.security,
+            login_failures=LoginFailures(kafka.max_failed_logins_per_ip_per_second),
+            creations=TopicCreations(kafka.auto_create_topics_per_minute, kafka.auto_create_topics_per_minute_of_all),
+            authorization=self._authorization(),
         )
-        return Listener(broker, Budget(self.settings.kafka.memory_budget_bytes, self.metrics.in_flight_bytes))
+        shared, namespaces = self._shared_address, self._namespaces
+        clients = broker if shared is None else shared.relaying(broker)
+        if namespaces is not None and self._member is not None:
+            namespaces.serve(broker, clients, self._member.announce, None if shared is None else shared.relaying)
+        if shared is not None:
+            shared.serve(broker, self.listeners, namespaces)
+        return clients
 
     async def stop(self, drain_seconds: float = DRAIN_SECONDS) -> None:
         """Accept no more clients, answer what is received, release everything."""
         self._http.draining = True
-        for one in self._shared_acceptors or self._shared:  # from now on the others' clients alone
-            one.close()
+        self.listeners.leave_shared()
         if self._member is not None:
             await self._member.leave()
-        for one in self._acceptors or self._sockets:
-            one.close()
-        if self._groups is not None:
-            self._groups.stop()
-        if self._listener is not None:
-            await self._listener.drain(drain_seconds)
+        self.listeners.close()
+        if self._turning_away is not None:
+            self._turning_away.close()
+            self._turning_away = None
+        self._own.stop()
+        if self._namespaces is not None:
+            self._namespaces.stop()
+        await self.listeners.drain(drain_seconds)
+        if self._shared_address is not None:
+            await self._shared_address.close()
         self._watchdog.stop()
         await self._stall.close()
-        await self._lag.close()
-        if self._offsets is not None:
-            await self._offsets.close()
-        if self._groups is not None:
-            await self._groups.close()
-            await self.store.close()
-        await self._mirror.close()
-        await self.topics.close()
+        if self._namespaces is not None:
+            await self._namespaces.close()
+        await self._own.close()
+        await self.security.close()
+        if self._pulsar_authorization is not None:
+            await self._pulsar_authorization.close()
         if self._member is not None:
             await self._member.close()
         await self.client.close()
         await self.admin.close()
+        await self._access.close()
         await self._http.stop()
         _log.info("= stopped")
 
@@ -280,6 +340,15 @@ class Server:
             return "this node is not a member of the cluster"
         return None if cluster.serving is not Serving.REFUSE else "this node is cut off from Pulsar"
 
+    async def _groups_problem(self) -> str | None:
+        """Readiness: no bridge of a version that knows of no others keeps groups from this node."""
+        everything = [self._own, *(() if self._namespaces is None else self._namespaces.others())]
+        found = [holder for one in everything for holder in one.store.older_holders().values()]
+        if not found:
+            return None
+        names = ", ".join(sorted({holder.owner for holder in found}))
+        return f"a bridge of an older version has {len(found)} group slots of this node; stop it: {names}"
+
     def _describe_cluster(self) -> object:
         return describe(self.cluster.view) if self.cluster is not None else {}
 
@@ -290,8 +359,8 @@ class Server:
 
 async def run(
     settings: Settings,
-    sockets: Sequence[socket.socket] = (),
-    shared: Sequence[socket.socket] = (),
+    sockets: Sockets = _NONE,
+    shared: Sockets = _NONE,
     ready: Callable[[Server], None] | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then drain; `ready` is called once it serves."""

@@ -16,7 +16,9 @@ from bridge.codec import TWIN, choose
 from bridge.errors import StartupError
 from bridge.standalone.guard import Guard
 from bridge.standalone.jars import ensure_pulsar_jars
-from tests.support import effort, needs, offline, pulsar_versions, side_by_side
+from bridge.standalone.jvm import QUICK_START
+from bridge.standalone.tools import find_java
+from tests.support import class_archives, effort, needs, offline, pulsar_versions, side_by_side
 from tests.support.bridges import BridgeChild, BridgeThread, settings_for
 from tests.support.kafka_broker import KafkaBroker, NewKafka
 from tests.support.pulsar import NewPulsar, PrivatePulsar, PulsarAddress, make_pulsar
@@ -27,6 +29,7 @@ Sections = Mapping[str, Any]
 def pytest_addoption(parser: pytest.Parser) -> None:
     effort.add_option(parser)
     pulsar_versions.add_option(parser)
+    parser.addoption("--schedule-seed", type=int, help="run this seed alone, of the scenarios that -k selects")
     parser.addoption("--offline", action="store_true", help="refuse the network but loopback, and Java")
 
 
@@ -92,6 +95,13 @@ def guard() -> Iterator[Guard]:
 def pulsar_jars() -> None:
     """Fetch Pulsar's jars before the time limit of a test that starts Pulsar by a command."""
     ensure_pulsar_jars(print)
+
+
+@pytest.fixture
+def quick_pulsar(pulsar_jars: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the JVMs of a command start as quickly as those that tests start themselves."""
+    java, jars = find_java(), ensure_pulsar_jars(print)
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", " ".join((*QUICK_START, *class_archives.options(java, jars))))
 
 
 @pytest.fixture(scope="session")

@@ -9,13 +9,14 @@ import pytest
 
 from bridge.check import PROBE_TOPIC, ensure_fit, index_problem, retention_problem
 from bridge.check.findings import Finding, Severity
+from bridge.check.hosts import examine_hosts
 from bridge.check.nodes import examine_features, examine_liveness
 from bridge.check.table import examine, report
 from bridge.cluster.topics import ClusterTopics
 from bridge.config import Settings
 from bridge.errors import StartupError
 from bridge.metrics import PulsarMetrics
-from bridge.pulsar import Admin, PulsarClient
+from bridge.pulsar import Access, Admin, PulsarClient
 from bridge.pulsar.admin import Retention
 from bridge.pulsar.pb.PulsarApi_pb2 import FeatureFlags
 from tests.support.bridges import settings_for
@@ -226,3 +227,55 @@ async def test_a_pulsar_that_is_not_there_is_told() -> None:
         ("reachable", Severity.UNFIT),
         ("admin reachable", Severity.UNFIT),
     ]
+
+
+@pytest.mark.parametrize(
+    ("allowed", "severity", "said"),
+    [
+        ("*.pulsar.example", Severity.UNFIT, "brokers that the bridge will not connect to: 127.0.0.2"),
+        ("*.pulsar.example, 127.0.0.0/8", Severity.FIT, "all 2 brokers that Pulsar lists are allowed"),
+    ],
+)
+async def test_brokers_that_are_not_allowed_are_told(
+    allowed: str, severity: Severity, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings().with_values(
+        pulsar={"service_url": "pulsar://198.51.100.1:6650", "admin_url": "http://198.51.100.1:80",
+                "allowed_hosts": allowed},
+    )  # fmt: skip
+    finding = await hosts_of(settings, ["198.51.100.1", "127.0.0.2"], monkeypatch)
+    assert (finding.severity, finding.detail) == (severity, said)
+
+
+async def test_where_brokers_are_not_listed_whether_they_are_allowed_is_unknown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    finding = await hosts_of(Settings().with_values(pulsar={"allowed_hosts": "x.example"}), None, monkeypatch)
+    assert finding.severity is Severity.UNKNOWN
+
+
+async def hosts_of(settings: Settings, listed: list[str] | None, monkeypatch: pytest.MonkeyPatch) -> Finding:
+    async def brokers(_: Admin) -> list[str] | None:
+        return listed
+
+    monkeypatch.setattr(Admin, "broker_hosts", brokers)
+    access = Access.by(settings.pulsar, PulsarMetrics())
+    return await examine_hosts(Admin(settings.pulsar, access), access)
+
+
+async def test_namespaces_of_tenants_are_looked_at(pulsar: PulsarAddress, namespace: str) -> None:
+    there, own = pulsar.create_namespace(), pulsar.create_namespace()
+    rules = f"principal User:admin -> {own}\nprincipal User:a -> {there}\nprincipal User:b -> {namespace}-gone"
+    settings = settings_for(pulsar, own, {
+        "pulsar": {"allowed_hosts": "127.0.0.1"},
+        "tenants": {"rules": rules + "\nprincipal User:*/* -> $1/$2", "namespaces": "acme/*"},
+    })  # fmt: skip
+    findings = by_name(await examine(settings))
+    assert findings["allowed hosts"].severity is Severity.FIT
+    assert findings[f"tenant {there}"].severity is Severity.FIT
+    gone = findings[f"tenant {namespace}-gone"]
+    assert (gone.severity, gone.remedy) == (
+        Severity.UNFIT, f"pulsar-admin namespaces create {namespace}-gone",
+    )  # fmt: skip
+    assert findings["tenants"].severity is Severity.UNKNOWN
+    assert f"tenant {own}" not in findings

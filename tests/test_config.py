@@ -59,7 +59,10 @@ def test_what_kubernetes_injects_for_a_service_is_no_setting() -> None:
     [
         ('[kafka]\nlistn = "x:1"', "unknown setting kafka.listn; did you mean listen?"),
         ("[kafak]\nnode_id = 1", "unknown section [kafak]; did you mean kafka?"),
-        ("[zzz]\n", "unknown section [zzz]; known are kafka, cluster, pulsar, retention, storage, groups, http, log"),
+        (
+            "[zzz]\n",
+            "unknown section [zzz]; known are kafka, cluster, pulsar, retention, storage, groups, http, log, sec",
+        ),
         ("node_id = 1", "node_id stands outside a section"),
         ("[kafka", "not TOML"),
         ('[kafka]\nnode_id = "1"', 'kafka.node_id = "1": must be an integer from -1 to 2147483647'),
@@ -114,6 +117,28 @@ def test_half_a_client_certificate_is_refused(tmp_path: Path) -> None:
         load(None, {"BRIDGE_PULSAR_TLS_CERT_FILE": str(certificate)})
 
 
+@pytest.mark.parametrize(
+    ("kafka", "cluster", "said"),
+    [
+        ("", "", "internal_listen"),
+        ('advertised = "lb:9092"', "", "internal_listen"),
+        ("", 'internal_listen = "10.0.0.1:9094"', "kafka.advertised"),
+        ('advertised = "lb:9092"', 'internal_listen = "0.0.0.0:9094"', "internal_advertised"),
+        ('advertised = "lb:9092"\nworkers = 2', 'internal_listen = "10.0.0.1:9094"', "kafka.workers"),
+    ],
+)
+def test_one_address_needs_its_internal_one(kafka: str, cluster: str, said: str, tmp_path: Path) -> None:
+    text = f'[kafka]\n{kafka}\n[cluster]\naddressing = "single"\n{cluster}\n'
+    assert said in refused(text, tmp_path)
+
+
+def test_one_address(tmp_path: Path) -> None:
+    text = '[kafka]\nadvertised = "lb:9092"\n[cluster]\naddressing = "single"\ninternal_listen = "0.0.0.0:9094"\n'
+    loaded = load(write(tmp_path, text + 'internal_advertised = "10.0.0.1:9094"\n'), {})
+    assert loaded.cluster.is_single
+    assert not Settings().cluster.is_single
+
+
 def test_a_token_is_never_shown(tmp_path: Path) -> None:
     settings = load(None, {"BRIDGE_PULSAR_TOKEN": "s3cret"})
     assert settings.pulsar.token == "s3cret"  # noqa: S105
@@ -153,3 +178,22 @@ def test_what_is_no_address_is_refused(text: str) -> None:
 def test_the_hosts_of_an_admin_url_share_its_scheme_and_path() -> None:
     assert admin_urls("https://a:1,[::1]:2/pulsar/") == ["https://a:1/pulsar", "https://[::1]:2/pulsar"]
     assert admin_urls("http://a:8080") == ["http://a:8080"]
+
+
+@pytest.mark.parametrize(
+    ("kafka", "why"),
+    [
+        ({"super_users": "User:root"}, "set the authorizer"),
+        ({"allow_everyone_if_no_acl_found": True}, 'kafka.authorizer = "kafka" alone'),
+        ({"authorizer": "kafka", "super_users": "root"}, "type:name"),
+        ({"authorizer": "acls"}, "one of"),
+    ],
+)
+def test_an_authorizer_that_would_not_do_what_its_settings_say_is_refused(kafka: dict[str, object], why: str) -> None:
+    with pytest.raises(SettingsError, match=re.escape(why)):
+        Settings().with_values(kafka=kafka)
+
+
+def test_super_users_are_named_with_semicolons_between_them() -> None:
+    kafka = {"authorizer": "kafka", "super_users": "User:root; User:CN=admin,O=Example;"}
+    assert Settings().with_values(kafka=kafka).kafka.super_user_names == ["User:root", "User:CN=admin,O=Example"]

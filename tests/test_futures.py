@@ -202,11 +202,15 @@ async def test_few_and_many_come_in_their_order() -> None:
 
 async def test_of_many_only_some_are_under_way() -> None:
     here = most = 0
+    so_many = asyncio.Event()  # or the first would end before the last has begun, where turns take long
 
     async def one(number: int) -> None:
         nonlocal here, most
         here += 1
         most = max(most, here)
+        if here == 256:
+            so_many.set()
+        await so_many.wait()
         await asyncio.sleep(0)
         here -= 1
 

@@ -8,9 +8,17 @@ import pytest
 
 from bridge.cluster.description import describe
 from bridge.cluster.orders import Order, OrderRefused
+from bridge.cluster.record_format import encode
+from bridge.cluster.records import Record, Tick, TopicChange, TopicEvent, WholeView
+from bridge.cluster.view import ClusterView, NodeRegistration, Sender
+from bridge.config import Settings
 from bridge.errors import StartupError
 from bridge.nodes import order, read_view, show
+from bridge.pulsar.pb import PulsarApi_pb2 as pb
+from bridge.pulsar.types import Position
 from tests.cluster.nodes import GROUPS, SLOTS, members
+from tests.pulsar.consumer.log_broker import LEDGER, Log, body
+from tests.pulsar.fake_broker import Peer, Type
 from tests.support.bridges import BridgeThread, settings_for
 from tests.support.pulsar import PulsarAddress
 from tests.support.waiting import until
@@ -53,6 +61,25 @@ async def test_a_node_is_drained_gets_its_share_again_and_is_removed(pulsar: Pul
         await cluster.agree(two)
         with pytest.raises(OrderRefused, match="'c'"):
             await order(settings, Order.REMOVE, "c", out)
+
+
+async def test_a_log_that_has_lost_its_beginning_is_read_though_its_last_ticks_are_far_back() -> None:
+    sender, position = Sender("a", 1), Position(LEDGER, 0)
+    whole = WholeView(sender, 5, ClusterView(6, 0, {0: NodeRegistration("a", 1, 0, since=6)}, {"a": 0}))
+    changes = [TopicChange(f"t{index}", "1", TopicEvent.CREATED) for index in range(40)]
+    records: list[Record] = [whole, Tick(sender, 6, position, position), *changes]
+    async with Log([body(bytes(encode(record))) for record in records]) as broker:
+        broker.on(Type.PARTITIONED_METADATA, no_partitions)
+        settings = Settings().with_values(pulsar={"service_url": broker.url})
+        assert (await read_view(settings)).version == 6
+
+
+def no_partitions(peer: Peer, command: pb.BaseCommand, _: memoryview) -> None:
+    request_id = command.partition_metadata.request_id
+    answer = pb.CommandPartitionedTopicMetadataResponse(
+        request_id=request_id, response=pb.CommandPartitionedTopicMetadataResponse.Success
+    )
+    peer.send(type=Type.PARTITIONED_METADATA_RESPONSE, partition_metadata_response=answer)
 
 
 async def test_a_namespace_without_nodes_has_none(pulsar: PulsarAddress) -> None:

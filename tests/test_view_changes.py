@@ -1,16 +1,19 @@
 """What a node lets go of and takes when the view changes: in a list, and between two bridges on a real Pulsar."""
 
+import asyncio
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from bridge import view_changes
 from bridge.cluster import Cluster
 from bridge.cluster.effects import Serving
 from bridge.cluster.view import ClusterView, Endpoint, NodeRegistration
-from bridge.view_changes import ViewFollower
+from bridge.view_changes import TurningAway, ViewFollower
 from tests.support.bridges import BridgeThread, settings_for
 from tests.support.pulsar import PulsarAddress
 from tests.support.waiting import until
@@ -92,6 +95,61 @@ async def test_a_node_that_is_cut_off_gives_up_everything(node: tuple[Cluster, R
     assert recorder.take() == ["hold", "hand over 8"]
     cluster.update(view(1, ALL, 1), 1, Serving.SERVE)
     assert recorder.take() == ["proceed"]
+
+
+async def test_another_namespace_that_comes_later_is_given_what_is_led_and_held_now() -> None:
+    cluster, own = Cluster("c"), Recorder()
+    follower = ViewFollower(cluster, own, own.assign)
+    cluster.update(view(1, ALL, 1), 1, Serving.SERVE)
+    cluster.update(view(2, HALF, 1, 2), 1, Serving.HOLD)
+    other = Recorder()
+    follower.add(other, other.assign)
+    assert other.take() == ["hold", "groups [0]"]
+    assert [other.leads("t", partition) for partition in range(SLOTS)] == [
+        own.leads("t", partition) for partition in range(SLOTS)
+    ]
+    own.take()
+    cluster.update(view(3, ALL, 1), 1, Serving.SERVE)
+    assert own.take() == other.take() == ["hand over 0 after their receipts", "proceed", "groups [0, 1]"]
+    assert sum(other.has_moved("t", partition) for partition in range(SLOTS)) == 4
+    third = Recorder()
+    follower.add(third, third.assign)
+    assert third.take() == ["groups [0, 1]"]
+    follower.remove(other, other.assign)
+    cluster.update(view(4, HALF, 1, 2), 1, Serving.SERVE)
+    assert own.take() == third.take() == ["hand over 4 after their receipts", "proceed", "groups [0]"]
+    assert other.take() == []
+
+
+async def test_clients_are_turned_away_while_the_node_is_cut_off_and_ever_more_seldom(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(view_changes, "_AGAIN_SECONDS", 0.02)
+    cluster = Cluster("c")
+    times: list[float] = []
+    loop = asyncio.get_running_loop()
+    turning_away = TurningAway(cluster, lambda: times.append(loop.time()))
+    cluster.update(view(1, HALF, 1, 2), 1, Serving.REFUSE)
+    assert times == []  # it has not served yet
+    cluster.update(view(1, HALF, 1, 2), 1, Serving.SERVE)
+    cluster.update(view(1, HALF, 1, 2), 1, Serving.HOLD)
+    assert times == []
+    cluster.update(view(1, HALF, 1, 2), 1, Serving.REFUSE)
+    assert len(times) == 1
+    cluster.update(view(2, HALF, 1, 2), 1, Serving.REFUSE)  # the same cut
+    assert len(times) == 1
+    await until(lambda: len(times) == 4)
+    waits = [after - before for before, after in pairwise(times)]
+    assert all(wait > least for wait, least in zip(waits, (0.019, 0.039, 0.079), strict=True))
+    cluster.update(view(3, HALF, 1, 2), 1, Serving.SERVE)
+    await asyncio.sleep(0.2)  # longer than the next wait would be
+    assert len(times) == 4
+    cluster.update(view(3, HALF, 1, 2), 1, Serving.REFUSE)
+    assert len(times) == 5
+    turning_away.close()
+    cluster.update(view(4, HALF, 1, 2), 1, Serving.SERVE)
+    cluster.update(view(4, HALF, 1, 2), 1, Serving.REFUSE)
+    assert len(times) == 5
 
 
 # ---- on a real Pulsar ------------------------------------------------------------------------------------------------

@@ -92,3 +92,14 @@ async def test_what_the_work_raises_is_raised() -> None:
 
     with pytest.raises(ValueError, match="told"):
         await WorkerThreads(1).run(fail)
+
+
+async def test_a_place_that_is_not_used_is_free_again() -> None:
+    def refuse() -> None:
+        raise LookupError
+
+    threads, held = WorkerThreads(1, on_turn=refuse), Held()
+    for _ in range(2):
+        with pytest.raises(LookupError):
+            await threads.run(held, "refused")
+    assert held.began == []

@@ -124,7 +124,7 @@ async def _topic(name: str, broker: Broker) -> Topic:
     if not name:
         raise _invalid("Default topic resources are not allowed.")
     names.check(name)
-    topic = await broker.topics.get(name)
+    topic = await broker.topics.current(name)
     if topic is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
     return topic

@@ -1,12 +1,20 @@
-"""CreateAcls: create access control entries (KIP-140); SECURITY_DISABLED, as a Kafka without an authorizer answers.
+"""CreateAcls: create access control entries (KIP-140); SECURITY_DISABLED without an authorizer, as in Kafka.
 
 v1 has the pattern type (KIP-290); v2 is flexible; v3 knows user resources (KIP-373).
 """
 
 from bridge.api import Api, Broker, Session
-from bridge.apis.describe_acls import LITERAL, NO_AUTHORIZER
+from bridge.apis.describe_acls import LITERAL
+from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message
+from bridge.security.acls import AccessControlEntry, InvalidAcl, valid_entry
+from bridge.security.authorizer import MAX_ENTRIES
+from bridge.security_store.security_log import SecurityUnavailable
+from bridge.security_store.store import SecurityStore
+
+MAX_CREATIONS = 1000
+"""In one request: each takes some microseconds of the event loop."""
 
 
 @message
@@ -46,9 +54,49 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Answer each with SECURITY_DISABLED."""
-    refused = Result(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER)
-    return Response(results=[refused] * len(request.creations))
+    """Store those that are right, and answer when they count on this node."""
+    wanted: list[AccessControlEntry | KafkaError] = []
+    try:
+        store = broker.acls
+        if len(request.creations) > MAX_CREATIONS:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"A request creates at most {MAX_CREATIONS} entries")
+        wanted = [_judge(creation) for creation in request.creations]
+        await _create(store, [one for one in wanted if not isinstance(one, KafkaError)])
+    except KafkaError as error:
+        wanted = [one if isinstance(one, KafkaError) else error for one in wanted or [error] * len(request.creations)]
+    return Response(results=[_result(one) for one in wanted])
+
+
+async def _create(store: SecurityStore, entries: list[AccessControlEntry]) -> None:
+    try:
+        await store.catch_up()
+        known = store.entries()
+        if len({*known, *entries}) > max(MAX_ENTRIES, len(known)):
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"There are at most {MAX_ENTRIES} entries")
+        await store.create_entries(entries)
+    except SecurityUnavailable as error:
+        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, str(error)) from None
+
+
+def _judge(creation: Creation) -> AccessControlEntry | KafkaError:
+    try:
+        return valid_entry(
+            creation.resource_type,
+            creation.resource_name,
+            creation.resource_pattern_type,
+            creation.principal,
+            creation.host,
+            creation.operation,
+            creation.permission_type,
+        )
+    except InvalidAcl as error:
+        return KafkaError(ErrorCode.INVALID_REQUEST, str(error))
+
+
+def _result(one: AccessControlEntry | KafkaError) -> Result:
+    if isinstance(one, KafkaError):
+        return Result(error_code=one.code, error_message=one.message)
+    return Result(error_code=ErrorCode.NONE, error_message=None)
 
 
 API = Api(
@@ -60,5 +108,4 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
-    pure=True,
 )

@@ -1,4 +1,4 @@
-"""CreateDelegationToken: a short-lived secret to log in with (KIP-48); refused, as by a Kafka without authentication.
+"""CreateDelegationToken: a short-lived secret to log in with (KIP-48); refused, as by a Kafka without a key for tokens.
 
 v2 is flexible; v3 may name another owner (KIP-373).
 """
@@ -9,6 +9,7 @@ from bridge.api import Api, Broker, Session
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message, nullable_since, since
+from bridge.security.principal import ANONYMOUS
 
 
 @message
@@ -47,8 +48,16 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Refuse: no client is authenticated, so none may have a token (`KafkaApis.allowTokenRequests`)."""
-    raise KafkaError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+    """Refuse."""
+    raise refusal(session)
+
+
+def refusal(session: Session) -> KafkaError:
+    """Who is not authenticated could have no token anywhere (`KafkaApis.allowTokenRequests`); others have none here."""
+    is_known = session.principal != ANONYMOUS
+    return KafkaError(
+        ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED if is_known else ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+    )
 
 
 API = Api(

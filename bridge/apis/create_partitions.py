@@ -56,23 +56,28 @@ class Response:
     results: list[ResponseTopic]
 
 
+_THROTTLED = 3
+"""From this version on what exceeds a quota is refused (KIP-599)."""
+
+
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Add the partitions; the answer is sent when a produce to them would work."""
     times = Counter(topic.name for topic in request.topics)
     wanted = {topic.name: topic for topic in request.topics}.values()
-    grown = [_grow(topic, times[topic.name] > 1, request, broker) for topic in wanted]
+    grown = [_grow(topic, times[topic.name] > 1, request, broker, session) for topic in wanted]
     return Response(results=await gathered(grown))
 
 
-async def _grow(wanted: RequestTopic, twice: bool, request: Request, broker: Broker) -> ResponseTopic:
+async def _grow(wanted: RequestTopic, twice: bool, request: Request, broker: Broker, session: Session) -> ResponseTopic:
     try:
         if twice:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-        topic = await broker.topics.get(wanted.name)
+        topic = await broker.topics.current(wanted.name)
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         _check(topic, wanted, broker)
         more = wanted.count - topic.partitions
+        session.count_mutations(more, strict_from=_THROTTLED)
         await broker.topics.partition_limit.check(wanted.count, more, only=request.validate_only)
         if not request.validate_only:
             await within(request.timeout_ms, broker.topics.add_partitions(topic, wanted.count))

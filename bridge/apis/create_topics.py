@@ -86,6 +86,8 @@ class Response:
     topics: list[ResponseTopic]
 
 
+THROTTLED = 6
+"""From this version on what exceeds a quota is refused; before, the next request waits (KIP-599)."""
 DEFAULT = -1
 """As many partitions or replicas as the server's default."""
 MAX_PARTITIONS = 10_000
@@ -97,11 +99,13 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     times = Counter(topic.name for topic in request.topics)
     wanted = {topic.name: topic for topic in request.topics}.values()
     too_many = sum(_asked_for(topic, broker) for topic in wanted) > MAX_PARTITIONS
-    created = [_create(topic, times[topic.name] > 1, too_many, request, broker) for topic in wanted]
+    created = [_create(topic, times[topic.name] > 1, too_many, request, broker, session) for topic in wanted]
     return Response(topics=await gathered(created))
 
 
-async def _create(wanted: RequestTopic, twice: bool, too_many: bool, request: Request, broker: Broker) -> ResponseTopic:
+async def _create(
+    wanted: RequestTopic, twice: bool, too_many: bool, request: Request, broker: Broker, session: Session
+) -> ResponseTopic:
     try:
         if twice:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
@@ -112,6 +116,7 @@ async def _create(wanted: RequestTopic, twice: bool, too_many: bool, request: Re
         asked = {config.name: config.value for config in wanted.configs}
         configs, defaults = await broker.topics.administration.validate_configs(asked)
         partitions = _partitions(wanted, broker)
+        session.count_mutations(partitions, strict_from=THROTTLED)
         await broker.topics.partition_limit.check(partitions, partitions, only=request.validate_only)
         topic_id = ZERO_UUID
         if not request.validate_only:

@@ -1,12 +1,18 @@
-"""DeleteAcls: delete access control entries (KIP-140); SECURITY_DISABLED, as a Kafka without an authorizer.
+"""DeleteAcls: delete access control entries (KIP-140); SECURITY_DISABLED without an authorizer, as in Kafka.
 
 v1 has the pattern type (KIP-290); v2 is flexible; v3 knows user resources (KIP-373).
 """
 
 from bridge.api import Api, Broker, Session
-from bridge.apis.describe_acls import LITERAL, NO_AUTHORIZER
+from bridge.apis.describe_acls import LITERAL
+from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message
+from bridge.security.acls import AccessControlEntry, AclFilter, InvalidAcl, valid_filter
+from bridge.security_store.security_log import SecurityUnavailable
+
+MAX_FILTERS = 1000
+"""In one request: each looks at all entries."""
 
 
 @message
@@ -62,9 +68,57 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Answer each filter with SECURITY_DISABLED."""
-    refused = Result(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER, matching_acls=[])
-    return Response(filter_results=[refused] * len(request.filters))
+    """Delete what the filters find, and answer when that counts on this node."""
+    filters: list[AclFilter | KafkaError] = []
+    found: list[list[AccessControlEntry]] = []
+    try:
+        store = broker.acls
+        if len(request.filters) > MAX_FILTERS:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"A request has at most {MAX_FILTERS} filters")
+        filters = [_judge(one) for one in request.filters]
+        await store.catch_up()
+        found = await store.delete_entries([one for one in filters if not isinstance(one, KafkaError)])
+    except (KafkaError, SecurityUnavailable) as failed:
+        code = failed.code if isinstance(failed, KafkaError) else ErrorCode.REQUEST_TIMED_OUT
+        error = KafkaError(code, str(failed))
+        filters = [one if isinstance(one, KafkaError) else error for one in filters or [error] * len(request.filters)]
+    deleted = iter(found)
+    return Response(filter_results=[_result(one if isinstance(one, KafkaError) else next(deleted)) for one in filters])
+
+
+def _judge(one: Filter) -> AclFilter | KafkaError:
+    try:
+        return valid_filter(
+            one.resource_type_filter,
+            one.resource_name_filter,
+            one.pattern_type_filter,
+            one.principal_filter,
+            one.host_filter,
+            one.operation,
+            one.permission_type,
+        )
+    except InvalidAcl as error:
+        return KafkaError(ErrorCode.INVALID_REQUEST, str(error))
+
+
+def _result(found: KafkaError | list[AccessControlEntry]) -> Result:
+    if isinstance(found, KafkaError):
+        return Result(error_code=found.code, error_message=found.message, matching_acls=[])
+    matches = [
+        Match(
+            error_code=ErrorCode.NONE,
+            error_message=None,
+            resource_type=entry.resource_type,
+            resource_name=entry.name,
+            pattern_type=entry.pattern_type,
+            principal=entry.principal,
+            host=entry.host,
+            operation=entry.operation,
+            permission_type=entry.permission,
+        )
+        for entry in found
+    ]
+    return Result(error_code=ErrorCode.NONE, error_message=None, matching_acls=matches)
 
 
 API = Api(
@@ -76,5 +130,4 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
-    pure=True,
 )

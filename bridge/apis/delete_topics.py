@@ -52,6 +52,10 @@ class Response:
     responses: list[ResponseTopic]
 
 
+_THROTTLED = 5
+"""From this version on what exceeds a quota is refused (KIP-599)."""
+
+
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Delete each topic; the answer is sent when Pulsar has deleted it."""
     wanted = request.topics or [RequestTopic(name=name) for name in request.topic_names]
@@ -66,7 +70,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
             text = "The provided topic name maps to an ID that was already supplied."
             answers.append(_refused(topic.name, topic.id, ErrorCode.INVALID_REQUEST, text))
         else:
-            deleting.append(_delete(topic, request.timeout_ms, broker))
+            deleting.append(_delete(topic, request.timeout_ms, broker, session))
     return Response(responses=[*answers, *await gathered(deleting)])
 
 
@@ -80,14 +84,23 @@ async def _find(name: str | None, topic_id: UUID, twice: bool, broker: Broker) -
         if twice:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Duplicate topic {'id' if name is None else 'name'}.")
         if name is None:
-            topic, unknown = await broker.topics.by_id(topic_id), ErrorCode.UNKNOWN_TOPIC_ID
+            topic, unknown = await _by_id(topic_id, broker), ErrorCode.UNKNOWN_TOPIC_ID
         else:
-            topic, unknown = await broker.topics.get(name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            topic, unknown = await broker.topics.current(name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if topic is None:
             raise KafkaError(unknown, unknown.text)
     except KafkaError as error:
         return _refused(name, topic_id, error.code, error.message)
     return topic
+
+
+async def _by_id(topic_id: UUID, broker: Broker) -> Topic | None:
+    """Pulsar deletes by name: what was created again through another node must not be deleted by its former id."""
+    topic = await broker.topics.by_id(topic_id)
+    if topic is None or await broker.topics.administration.is_current(topic):
+        return topic
+    broker.topics.forget(topic)
+    return None
 
 
 def _distinct(found: Iterable[Topic]) -> Iterable[tuple[Topic, int]]:
@@ -98,12 +111,13 @@ def _distinct(found: Iterable[Topic]) -> Iterable[tuple[Topic, int]]:
     return times.values()
 
 
-async def _delete(topic: Topic, timeout_ms: int, broker: Broker) -> ResponseTopic:
+async def _delete(topic: Topic, timeout_ms: int, broker: Broker, session: Session) -> ResponseTopic:
     async def delete() -> None:
         await broker.topics.delete(topic)
         await broker.offsets.forget_topic(topic.name)
 
     try:
+        session.count_mutations(topic.partitions, strict_from=_THROTTLED)
         await within(timeout_ms, delete())
     except TimeoutError:
         text = "Pulsar has not deleted the topic in time"

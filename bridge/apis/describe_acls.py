@@ -1,4 +1,4 @@
-"""DescribeAcls: list access control entries (KIP-140); SECURITY_DISABLED, as a Kafka without an authorizer answers.
+"""DescribeAcls: list access control entries (KIP-140); SECURITY_DISABLED without an authorizer, as in Kafka.
 
 v1 adds the pattern type (KIP-290); v2 is flexible; v3 knows user resources (KIP-373).
 """
@@ -7,12 +7,12 @@ from dataclasses import field
 from typing import Annotated
 
 from bridge.api import Api, Broker, Session
+from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message, since
+from bridge.security.acls import AccessControlEntry, InvalidAcl, valid_filter
 
 LITERAL = 3
-NO_AUTHORIZER = "No Authorizer is configured."
-"""The text of CreateAcls and DeleteAcls as well; tools look for it."""
 
 
 @message
@@ -59,11 +59,43 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Answer SECURITY_DISABLED: Pulsar's own permissions apply to the bridge's login as a whole."""
-    return Response(
-        error_code=ErrorCode.SECURITY_DISABLED,
-        error_message="No Authorizer is configured on the broker",
-    )
+    """Answer from memory; what another node has changed is there within a second."""
+    try:
+        store = broker.acls
+    except KafkaError as error:
+        return Response(error_code=error.code, error_message="No Authorizer is configured on the broker")
+    try:
+        wanted = valid_filter(
+            request.resource_type_filter,
+            request.resource_name_filter,
+            request.pattern_type_filter,
+            request.principal_filter,
+            request.host_filter,
+            request.operation,
+            request.permission_type,
+        )
+    except InvalidAcl as invalid:
+        return Response(error_code=ErrorCode.INVALID_REQUEST, error_message=str(invalid))
+    return Response(error_code=ErrorCode.NONE, resources=_by_resource(wanted.found(store.entries())))
+
+
+def _by_resource(entries: list[AccessControlEntry]) -> list[Resource]:
+    found: dict[tuple[int, str, int], Resource] = {}
+    for entry in entries:
+        key = (entry.resource_type, entry.name, entry.pattern_type)
+        if key not in found:
+            found[key] = Resource(
+                resource_type=entry.resource_type, resource_name=entry.name, pattern_type=entry.pattern_type, acls=[]
+            )
+        found[key].acls.append(
+            Acl(
+                principal=entry.principal,
+                host=entry.host,
+                operation=entry.operation,
+                permission_type=entry.permission,
+            )
+        )
+    return list(found.values())
 
 
 API = Api(

@@ -1,4 +1,4 @@
-"""DescribeClientQuotas: the limits set for users, clients and addresses (KIP-546); there are none.
+"""DescribeClientQuotas: the quotas of users, client ids and addresses (KIP-546).
 
 v1 is flexible.
 """
@@ -7,13 +7,14 @@ from collections import Counter
 
 from bridge.api import Api, Broker, Session
 from bridge.errors import KafkaError
+from bridge.futures import in_turns
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Float64, Int8, Int16, Int32, message
+from bridge.security.quotas import entities
+from bridge.security.quotas.entities import IP, TYPES
 
-IP = "ip"
-ENTITIES = ("user", "client-id", IP)
-EXACT = 0
-_MATCHES = {1: "MATCH_TYPE_DEFAULT", 2: "MATCH_TYPE_SPECIFIED"}
+EXACT, DEFAULT, SPECIFIED = 0, 1, 2
+_MATCHES = {DEFAULT: "MATCH_TYPE_DEFAULT", SPECIFIED: "MATCH_TYPE_SPECIFIED"}
 
 
 @message
@@ -68,7 +69,7 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Answer that there are none."""
+    """Answer from memory; what another node has changed is there within a second."""
     for component in request.components:
         _check(component)
     types = [component.entity_type for component in request.components]
@@ -78,7 +79,32 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     if IP in types and len(types) > 1:
         text = "Invalid entity filter component combination. IP filter component should not be used with user or "
         raise _invalid(text + "clientId filter component.")
-    return Response(error_code=ErrorCode.NONE, error_message=None, entries=[])
+    found: dict[entities.Entity, list[Value]] = {}
+    quotas = [] if broker.security is None else list(broker.security.quotas().items())
+    async for (entity, key), value in in_turns(quotas):
+        if _fits(entity, request):
+            found.setdefault(entity, []).append(Value(key=key, value=value))
+    entries = [
+        Entry(entity=[Entity(entity_type=kind, entity_name=name) for kind, name in entity], values=values)
+        for entity, values in found.items()
+    ]
+    return Response(error_code=ErrorCode.NONE, error_message=None, entries=entries)
+
+
+def _fits(entity: entities.Entity, request: Request) -> bool:
+    """As Kafka's ClientQuotasImage: each component has to fit; `strict`: there is nothing else in the entity."""
+    if request.strict and len(entity) != len(request.components):
+        return False
+    names = dict(entity)
+    for component in request.components:
+        if component.entity_type not in names:
+            return False
+        wanted = component.match
+        if component.entity_type == IP and wanted is not None:
+            wanted = entities.address(wanted) or wanted
+        if component.match_type != SPECIFIED and names[component.entity_type] != wanted:
+            return False
+    return True
 
 
 def _check(component: Component) -> None:
@@ -93,7 +119,7 @@ def _check(component: Component) -> None:
         raise _invalid(text)
     if not component.entity_type:
         raise _invalid("Invalid empty entity type.")
-    if component.entity_type not in ENTITIES:
+    if component.entity_type not in TYPES:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"Unsupported entity type {component.entity_type}")
 
 
@@ -111,5 +137,4 @@ API = Api(
     request=Request,
     response=Response,
     read_only=True,
-    pure=True,
 )

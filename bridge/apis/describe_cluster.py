@@ -7,7 +7,6 @@ brokers (KIP-1073), of which there are none.
 from typing import Annotated
 
 from bridge.api import Api, Broker, Session
-from bridge.cluster.view import NO_NODE
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message, since
@@ -64,9 +63,10 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     return Response(
         error_code=ErrorCode.NONE,
         cluster_id=broker.cluster.cluster_id,
-        controller_id=NO_NODE if cluster.controller is None else cluster.controller.id,
+        controller_id=cluster.controller_at(session.listener),
         brokers=[
-            ResponseBroker(broker_id=node.id, host=node.host, port=node.port, rack=node.rack) for node in cluster.nodes
+            ResponseBroker(broker_id=node.id, host=node.host, port=node.port, rack=node.rack)
+            for node in cluster.nodes_at(session.listener)
         ],
     )
 

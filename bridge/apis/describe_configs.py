@@ -8,6 +8,7 @@ from dataclasses import field
 from typing import Annotated
 
 from bridge.api import Api, Broker, ServedBy, Session
+from bridge.config import Address
 from bridge.errors import KafkaError
 from bridge.futures import gathered
 from bridge.kafka.error_codes import ErrorCode
@@ -124,7 +125,9 @@ async def _broker(name: str, broker: Broker) -> Sequence[ConfigEntry]:
     node = broker.cluster.node
     _check_node(name, f"Unexpected broker id, expected {node.id} or empty string, but received {name}", broker)
     _, defaults = await broker.topics.administration.validate_configs({})
-    return broker_configs(broker.settings, node.id, f"{node.host}:{node.port}", defaults)
+    member = broker.cluster.view.members[node.id]
+    advertised = ",".join(f"{listener}://{Address(host, port)}" for listener, host, port in member.endpoints)
+    return broker_configs(broker.settings, node.id, advertised, defaults)
 
 
 async def _logger(name: str, broker: Broker) -> Sequence[ConfigEntry]:

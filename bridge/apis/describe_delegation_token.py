@@ -1,4 +1,4 @@
-"""DescribeDelegationToken: the tokens there are (KIP-48); refused, as by a Kafka without authentication.
+"""DescribeDelegationToken: the tokens there are (KIP-48); refused, as by a Kafka without a key for tokens.
 
 v2 is flexible; v3 adds the user that asked for a token (KIP-373).
 """
@@ -6,8 +6,7 @@ v2 is flexible; v3 adds the user that asked for a token (KIP-373).
 from typing import Annotated
 
 from bridge.api import Api, Broker, Session
-from bridge.errors import KafkaError
-from bridge.kafka.error_codes import ErrorCode
+from bridge.apis.create_delegation_token import refusal
 from bridge.kafka.message import Int16, Int32, Int64, message, since
 
 
@@ -53,7 +52,7 @@ class Response:
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Refuse, as CreateDelegationToken does."""
-    raise KafkaError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+    raise refusal(session)
 
 
 API = Api(

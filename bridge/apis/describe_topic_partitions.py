@@ -1,6 +1,6 @@
 """DescribeTopicPartitions: topics and their partitions, page by page (KIP-966)."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 
 from bridge.api import Api, Broker, RequestLimit, Session
 from bridge.cluster import ClusterSnapshot
@@ -87,8 +87,9 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     left = max(min(request.response_partition_limit, MAX_PARTITIONS), 1)
     page, next_cursor = await _page(request, wanted, left, broker)
     cluster = broker.cluster.snapshot  # the whole answer is of one view of the cluster
+    reachable = {node.id for node in cluster.nodes_at(session.listener)}
     return Response(
-        topics=[one if isinstance(one, ResponseTopic) else _describe(*one, cluster) for one in page],
+        topics=[one if isinstance(one, ResponseTopic) else _describe(*one, cluster, reachable) for one in page],
         next_cursor=next_cursor,
     )
 
@@ -136,22 +137,24 @@ def _refused(name: str, code: int) -> ResponseTopic:
     return ResponseTopic(error_code=code, name=name, topic_id=ZERO_UUID, partitions=[])
 
 
-def _describe(topic: Topic, indexes: range, cluster: ClusterSnapshot) -> ResponseTopic:
+def _describe(topic: Topic, indexes: range, cluster: ClusterSnapshot, reachable: Collection[int]) -> ResponseTopic:
     partitions = []
     for index in indexes:
-        leader = cluster.leader(topic.name, index)
-        replicas = leader.replicas
+        leader = cluster.named_leader(topic.name, index)
+        replicas = [*leader.replicas, *cluster.followers(topic.name, index)]
+        error = ErrorCode.LEADER_NOT_AVAILABLE if leader.node is None else ErrorCode.LISTENER_NOT_FOUND
+        here = leader.node is not None and leader.node.id in reachable
         partitions.append(
             ResponsePartition(
-                error_code=ErrorCode.LEADER_NOT_AVAILABLE if leader.node is None else ErrorCode.NONE,
+                error_code=ErrorCode.NONE if here else error,
                 partition_index=index,
-                leader_id=NO_NODE if leader.node is None else leader.node.id,
+                leader_id=leader.owner if here else NO_NODE,
                 leader_epoch=leader.epoch,
                 replica_nodes=replicas,
                 isr_nodes=replicas,
                 eligible_leader_replicas=[],  # not null, on which the Java client fails
                 last_known_elr=[],
-                offline_replicas=leader.offline_replicas,
+                offline_replicas=[] if here else leader.replicas,
             )
         )
     return ResponseTopic(error_code=ErrorCode.NONE, name=topic.name, topic_id=topic.id, partitions=partitions)

@@ -1,10 +1,15 @@
-"""DescribeUserScramCredentials: users' SCRAM credentials (KIP-554); there are none."""
+"""DescribeUserScramCredentials: users' SCRAM credentials (KIP-554); none where users are not kept in Pulsar."""
 
 from collections import Counter
 
 from bridge.api import Api, Broker, Session
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message
+from bridge.security.credentials import ScramCredential
+from bridge.security.names import prepared_name
+
+NUMBERS = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
+"""The protocol's numbers of mechanisms (ScramMechanism)."""
 
 
 @message
@@ -50,18 +55,24 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Answer that there are none; for a user asked for by name that is an error, as in Kafka."""
-    times = Counter(user.name for user in request.users or ())
-    results = [_none(name, count) for name, count in times.items()]
+    """Answer from memory; what another node has changed is there within a second."""
+    store = broker.security
+    known = store.users() if store is not None and store.keeps_users else {}
+    asked = Counter(user.name for user in request.users or ()) or Counter(list(known))
+    results = [_describe(name, count, known.get(prepared_name(name) or "", [])) for name, count in asked.items()]
     return Response(error_code=ErrorCode.NONE, error_message=None, results=results)
 
 
-def _none(name: str, times: int) -> Result:
-    code, text = ErrorCode.RESOURCE_NOT_FOUND, f"Attempt to describe a user credential that does not exist: {name}"
+def _describe(name: str, times: int, credentials: list[ScramCredential]) -> Result:
+    code, text = ErrorCode.NONE, None
     if times > 1:
         code = ErrorCode.DUPLICATE_RESOURCE
         text = f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}"
-    return Result(user=name, error_code=code, error_message=text, credential_infos=[])
+    elif not credentials:
+        code = ErrorCode.RESOURCE_NOT_FOUND
+        text = f"Attempt to describe a user credential that does not exist: {name}"
+    infos = [Credential(mechanism=NUMBERS[one.mechanism], iterations=one.iterations) for one in credentials]
+    return Result(user=name, error_code=code, error_message=text, credential_infos=[] if code else infos)
 
 
 API = Api(
@@ -74,5 +85,4 @@ API = Api(
     request=Request,
     response=Response,
     read_only=True,
-    pure=True,
 )

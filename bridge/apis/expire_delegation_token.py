@@ -1,11 +1,10 @@
-"""ExpireDelegationToken: let a token expire sooner (KIP-48); refused, as by a Kafka without authentication.
+"""ExpireDelegationToken: let a token expire sooner (KIP-48); refused, as by a Kafka without a key for tokens.
 
 v2 is flexible.
 """
 
 from bridge.api import Api, Broker, Session
-from bridge.errors import KafkaError
-from bridge.kafka.error_codes import ErrorCode
+from bridge.apis.create_delegation_token import refusal
 from bridge.kafka.message import Int16, Int32, Int64, message
 
 
@@ -28,7 +27,7 @@ class Response:
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Refuse, as CreateDelegationToken does."""
-    raise KafkaError(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+    raise refusal(session)
 
 
 API = Api(

@@ -12,18 +12,17 @@ import time
 import uuid
 from collections.abc import Hashable, Iterable, Sequence
 
-from bridge import codec, leadership
+from bridge import codec, leadership, preferred_replicas
 from bridge.api import MAX_WAITING_PARTITIONS, Api, Broker, RequestLimit, ServedBy, Session
 from bridge.cluster import Cluster, ClusterSnapshot
 from bridge.codec import message_sets
 from bridge.codec.compression import KafkaCodec
 from bridge.encoded import EncodedBody
 from bridge.errors import KafkaError
-from bridge.fetch_partitions import FetchPartition, opened_partitions
+from bridge.fetch_partitions import FetchPartition, PreferredReplica, opened_partitions
 from bridge.futures import TURN, gathered, in_chunks, in_turns
 from bridge.kafka import fetch_wire
 from bridge.kafka.error_codes import ErrorCode
-from bridge.kafka.fetch_messages import BY_ID
 from bridge.kafka.fetch_wire import Request, Response, ResponsePartition, ResponseTopic
 from bridge.storage import entries
 from bridge.storage.error_mapping import translated
@@ -50,7 +49,9 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         return Response(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=[])
     loop = asyncio.get_running_loop()
     view = broker.cluster.snapshot
-    parts = await opened_partitions(request, session.api_version >= BY_ID, broker)
+    parts = await opened_partitions(request, session.api_version, broker, session)
+    if request.rack_id and view.has_racks:
+        await preferred_replicas.prefer(request.rack_id, parts, broker)
     session.pending_reads.keep_only({part.position for part in parts})
     may_wait = broker.waiting_fetches.acquire(len(parts))
     wait = max(request.max_wait_ms, 0) / 1000 if may_wait else 0.0
@@ -119,6 +120,8 @@ class _PendingFetch:
         self._version = session.api_version
         self._cluster = broker.cluster
         self._max_bytes = min(request.max_bytes, broker.settings.kafka.max_fetch_bytes)
+        if session.fetch_bytes is not None:
+            self._max_bytes, session.fetch_bytes = min(self._max_bytes, session.fetch_bytes), None
         self._waited = False
         self._pause_seconds = 0.0
 
@@ -129,7 +132,8 @@ class _PendingFetch:
             if part.log is None:
                 continue
             try:
-                cluster.check_leader(part.topic, part.wanted.partition, part.wanted.current_leader_epoch)
+                epoch = part.wanted.current_leader_epoch
+                cluster.check_leader(part.topic, part.wanted.partition, epoch, or_follower=part.or_follower)
             except KafkaError as error:
                 part.error, part.log, part.records = error.bare(), None, []
 
@@ -163,7 +167,9 @@ class _PendingFetch:
             await gathered(_to_messages(part, self._version, max_bytes, self._threads) for part in parts)
         elif self._version < _ZSTD_VERSION:
             _refuse_zstd(parts)
-        response = await _response(request, parts, max_bytes, leadership.LeaderHints(self._cluster))
+        response = await _response(
+            request, parts, max_bytes, leadership.LeaderHints(self._cluster, self._session.listener)
+        )
         if key is not None and 0 < found <= _MAX_SHARED_BYTES and parts[0].error is None:
             return self._shared.put(key, found, fetch_wire.write(response, self._version))
         return response
@@ -187,8 +193,8 @@ def _key(request: Request, parts: list[FetchPartition], max_bytes: int, version:
 
 
 def _must_answer(parts: list[FetchPartition]) -> bool:
-    """Whether to answer at once: there is an error, or there are no partitions."""
-    return not parts or any(part.error is not None for part in parts)
+    """Whether to answer at once: there are no partitions, an error, or one to be read elsewhere."""
+    return not parts or any(part.error is not None or part.preferred is not None for part in parts)
 
 
 def _read(parts: Sequence[FetchPartition], max_bytes: int, first_timeout: float, reads: PendingReads) -> bool:
@@ -293,6 +299,8 @@ def _answer(
     part: FetchPartition, records: Iterable[bytes], isolation_level: int, hints: leadership.LeaderHints
 ) -> ResponsePartition:
     index = part.wanted.partition
+    if part.preferred is not None:
+        return _sent_away(index, part.preferred)
     if part.error is not None or part.log is None:
         code = ErrorCode.UNKNOWN_SERVER_ERROR if part.error is None else part.error.code
         leader = hints.leader(part.topic, index, code)
@@ -306,6 +314,18 @@ def _answer(
         log_start_offset=part.log.known_start,
         aborted_transactions=[] if isolation_level == _READ_COMMITTED else None,
         records=list(records),
+    )
+
+
+def _sent_away(index: int, preferred: PreferredReplica) -> ResponsePartition:
+    """As Kafka's `ReplicaManager.readFromLog` answers: no records, and the offsets as they are here."""
+    return ResponsePartition(
+        partition_index=index,
+        error_code=ErrorCode.NONE,
+        high_watermark=preferred.high_watermark,
+        last_stable_offset=preferred.high_watermark,
+        log_start_offset=preferred.log_start,
+        preferred_read_replica=preferred.node,
     )
 
 

@@ -58,7 +58,8 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     again and again, or report only that there is none.
     """
     cluster = broker.cluster.snapshot  # the whole answer is of one view
-    found = [_find(key, request.key_type, broker, cluster) for key in request.coordinator_keys or [request.key]]
+    keys = request.coordinator_keys or [request.key]
+    found = [_find(key, request.key_type, broker, cluster, session.listener) for key in keys]
     if request.coordinator_keys:
         return Response(coordinators=found)
     one = found[0]
@@ -67,7 +68,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     )
 
 
-def _find(key: str, key_type: int, broker: Broker, cluster: ClusterSnapshot) -> Coordinator:
+def _find(key: str, key_type: int, broker: Broker, cluster: ClusterSnapshot, listener: str) -> Coordinator:
     if key_type not in (GROUP, TRANSACTION):
         # share groups are not supported: the answer is that of a Kafka without them
         error = ErrorCode.INVALID_REQUEST
@@ -75,7 +76,8 @@ def _find(key: str, key_type: int, broker: Broker, cluster: ClusterSnapshot) -> 
         return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error, error_message=text)
     here = cluster.node(broker.cluster.node_id)
     node = here if key_type == TRANSACTION else cluster.coordinator(broker.groups.slot_of(key))
-    if node is None:
+    node = None if node is None else cluster.node_at(node.id, listener)
+    if node is None:  # or it lacks the listener that the client came in by, as in Kafka
         error = ErrorCode.COORDINATOR_NOT_AVAILABLE
         return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error, error_message=error.text)
     return Coordinator(key=key, node_id=node.id, host=node.host, port=node.port, error_code=ErrorCode.NONE)

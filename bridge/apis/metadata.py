@@ -9,10 +9,11 @@ be asked for by id; v13 adds an error for the whole request (KIP-1102).
 import uuid
 from collections.abc import Sequence
 from dataclasses import field
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 from bridge.api import Api, Broker, RequestLimit, Session
-from bridge.cluster import ClusterSnapshot
+from bridge.automatic_topics import create_for
+from bridge.cluster import ClusterSnapshot, Leader
 from bridge.cluster.view import NO_NODE
 from bridge.errors import KafkaError
 from bridge.futures import gathered, in_turns
@@ -23,6 +24,8 @@ from bridge.storage import names
 from bridge.storage.topics.topic import Topic
 
 FLEXIBLE = 9
+LISTENER_ERRORS = 6
+"""From this version on a leader that cannot be reached by the client's listener is told as such."""
 BY_ID = 12
 NO_OPERATIONS = -(2**31)
 """The authorized operations, if they were not asked for."""
@@ -109,24 +112,32 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         found = await broker.topics.all()
     else:
         create = request.allow_auto_topic_creation and broker.settings.kafka.auto_create_topics
+        creator = session if create else None
         version = session.api_version
         # duplicates are answered once, as by Kafka
         wanted = {(one.topic_id, one.name): one async for one in in_turns(request.topics)}.values()
-        found = await gathered(_find(one, version, create, broker) for one in wanted)
+        found = await gathered(_find(one, version, creator, broker) for one in wanted)
     # Leaders and brokers are of one view of the cluster: kafka-python 3.0 hangs if a leader is not among the brokers.
     cluster = broker.cluster.snapshot
-    topics = [_describe(one, cluster) if isinstance(one, Topic) else one async for one in in_turns(found)]
+    nodes = cluster.nodes_at(session.listener)
+    told = _Told(cluster, frozenset(node.id for node in nodes), session.api_version)
+    topics = [_describe(one, told) if isinstance(one, Topic) else one async for one in in_turns(found)]
+    if _is_librdkafka(session):
+        nodes = sorted(nodes + broker.cluster.departed_at(session.listener), key=lambda node: node.id)
     return Response(
-        brokers=[
-            ResponseBroker(node_id=node.id, host=node.host, port=node.port, rack=node.rack) for node in cluster.nodes
-        ],
+        brokers=[ResponseBroker(node_id=node.id, host=node.host, port=node.port, rack=node.rack) for node in nodes],
         cluster_id=broker.cluster.cluster_id,
-        controller_id=NO_NODE if cluster.controller is None else cluster.controller.id,
+        controller_id=cluster.controller_at(session.listener),
         topics=topics,
     )
 
 
-async def _find(wanted: RequestTopic, version: int, create: bool, broker: Broker) -> Topic | ResponseTopic:
+def _is_librdkafka(session: Session) -> bool:
+    """Whether the client is built on librdkafka; `cluster.departed` has why it is told of more brokers."""
+    return any("rdkafka" in one or "confluent-kafka" in one for one in session.client_software)
+
+
+async def _find(wanted: RequestTopic, version: int, creator: Session | None, broker: Broker) -> Topic | ResponseTopic:
     if version >= BY_ID and wanted.topic_id != ZERO_UUID:
         return await _find_by_id(wanted.topic_id, broker)
     name = wanted.name or ""
@@ -135,8 +146,8 @@ async def _find(wanted: RequestTopic, version: int, create: bool, broker: Broker
             raise KafkaError(ErrorCode.INVALID_REQUEST)
         names.check(name)
         topic = await broker.topics.get(name)
-        if topic is None and create and name not in names.INTERNAL:
-            topic = await broker.topics.create_if_absent(name)
+        if topic is None and creator is not None and name not in names.INTERNAL:
+            topic = await create_for(creator, name, broker)
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     except KafkaError as error:
@@ -154,23 +165,40 @@ async def _find_by_id(topic_id: uuid.UUID, broker: Broker) -> Topic | ResponseTo
     return topic
 
 
-def _describe(topic: Topic, cluster: ClusterSnapshot) -> ResponseTopic:
+class _Told(NamedTuple):
+    """What one answer tells of the cluster."""
+
+    cluster: ClusterSnapshot
+    reachable: frozenset[int]
+    """The nodes that have the client's listener."""
+    version: int
+
+
+def _describe(topic: Topic, told: _Told) -> ResponseTopic:
     partitions = []
     for index in range(topic.partitions):
-        leader = cluster.leader(topic.name, index)
-        replicas = leader.replicas
+        leader = told.cluster.named_leader(topic.name, index)
+        replicas = [*leader.replicas, *told.cluster.followers(topic.name, index)]
+        here = leader.node is not None and leader.node.id in told.reachable
         partitions.append(
             ResponsePartition(
-                error_code=ErrorCode.LEADER_NOT_AVAILABLE if leader.node is None else ErrorCode.NONE,
+                error_code=ErrorCode.NONE if here else _unreachable(leader, told.version),
                 partition_index=index,
-                leader_id=NO_NODE if leader.node is None else leader.node.id,
+                leader_id=leader.owner if here else NO_NODE,
                 leader_epoch=leader.epoch,
                 replica_nodes=replicas,
                 isr_nodes=replicas,
-                offline_replicas=leader.offline_replicas,
+                offline_replicas=[] if here else leader.replicas,
             )
         )
     return ResponseTopic(error_code=ErrorCode.NONE, name=topic.name, topic_id=topic.id, partitions=partitions)
+
+
+def _unreachable(leader: Leader, version: int) -> ErrorCode:
+    """Why a client gets no leader: there is none, or it lacks the client's listener (`KRaftMetadataCache`)."""
+    if leader.node is not None and version >= LISTENER_ERRORS:
+        return ErrorCode.LISTENER_NOT_FOUND
+    return ErrorCode.LEADER_NOT_AVAILABLE
 
 
 API = Api(
@@ -186,6 +214,16 @@ API = Api(
     closes_on_error=True,  # the only error there is REBOOTSTRAP_REQUIRED (KIP-1102); the Java client looks for no other
     read_only=True,
     limits=(
+        RequestLimit(
+            "topics created for a client, a minute",
+            "kafka.auto_create_topics_per_minute",
+            ErrorCode.LEADER_NOT_AVAILABLE,
+        ),
+        RequestLimit(
+            "topics created for all clients, a minute",
+            "kafka.auto_create_topics_per_minute_of_all",
+            ErrorCode.LEADER_NOT_AVAILABLE,
+        ),
         RequestLimit(
             "partitions of all topics, with those created", "kafka.max_partitions", ErrorCode.POLICY_VIOLATION
         ),

@@ -8,10 +8,12 @@ v2 carry message sets of magic 0 and 1, which become record batches; without the
 """
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 
 from bridge import leadership
 from bridge.api import Api, Broker, DeferredResponse, RequestLimit, ServedBy, Session
+from bridge.authorization import checks_of
 from bridge.cluster import Cluster
 from bridge.cluster.effects import Serving
 from bridge.codec import HEADER_SIZE, NO_PRODUCER, message_sets
@@ -21,6 +23,7 @@ from bridge.kafka import produce_wire
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import Buffer
 from bridge.kafka.produce_wire import Request, Response, ResponsePartition, ResponseTopic
+from bridge.security.acls import Operation, ResourceType
 from bridge.storage import names
 from bridge.storage.append.conversion_memory import MAX_EXCESS_BYTES
 from bridge.storage.append.partition_append import PartitionAppend, RequestPreparation, for_each
@@ -50,9 +53,12 @@ _LENGTH_END = 12  # the bytes of a batch up to the end of its length, which coun
 
 async def handle(request: Request, broker: Broker, session: Session) -> DeferredResponse[Response | None]:
     """Give every batch its place in its partition; answer when Pulsar has stored them all (acks 1 as well as all)."""
-    refusal = _refusal(request)
+    refusal_of = await refusals(request, broker, session)
     topics = [
-        (one.name, [PartitionAppend(one.name, data.index, data.records, refusal) for data in one.partition_data])
+        (
+            one.name,
+            [PartitionAppend(one.name, data.index, data.records, refusal_of(one.name)) for data in one.partition_data],
+        )
         for one in request.topic_data
     ]
     request.topic_data = []  # the appends alone hold its bytes, and let go of them first
@@ -73,7 +79,18 @@ async def handle(request: Request, broker: Broker, session: Session) -> Deferred
         if broker.cluster.snapshot is not view:
             await _check_again(append, broker.cluster, hold_until)
         _send(append, broker)
-    return DeferredResponse(_PendingResponse(request.acks, topics, deadline, broker.cluster).future)
+    hints = partial(leadership.LeaderHints, broker.cluster, session.listener)
+    return DeferredResponse(_PendingResponse(request.acks, topics, deadline, hints).future)
+
+
+async def refusals(request: Request, broker: Broker, session: Session) -> Callable[[str], KafkaError | None]:
+    """Why nothing can be appended to a topic, as far as that is known before the topic is looked at."""
+    refusal = _refusal(request)
+    checks = checks_of(broker, session)
+    if refusal is None and checks is not None:
+        denied = await checks.denied(Operation.WRITE, ResourceType.TOPIC, [one.name for one in request.topic_data])
+        return dict.fromkeys(denied, KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)).get
+    return lambda topic: refusal
 
 
 def _refusal(request: Request) -> KafkaError | None:
@@ -184,15 +201,20 @@ def _send(append: PartitionAppend, broker: Broker) -> None:
 class _PendingResponse:
     """Waits until every batch has its offset, or for the timeout; with callbacks, because a task costs much more."""
 
-    __slots__ = ("_acks", "_cluster", "_offsets", "_pending", "_timer", "_topics", "future")
+    __slots__ = ("_acks", "_hints", "_offsets", "_pending", "_timer", "_topics", "future")
 
     def __init__(
-        self, acks: int, topics: list[tuple[str, list[PartitionAppend]]], deadline: float, cluster: Cluster
+        self,
+        acks: int,
+        topics: list[tuple[str, list[PartitionAppend]]],
+        deadline: float,
+        hints: Callable[[], leadership.LeaderHints],
     ) -> None:
+        """`hints`: names leaders by the view of the moment."""
         loop = asyncio.get_running_loop()
         self.future: asyncio.Future[Response | None] = loop.create_future()
         self._acks = acks
-        self._cluster = cluster
+        self._hints = hints
         self._topics = topics
         self._offsets = [offset for _, appends in topics for append in appends for offset in append.offsets]
         self._pending = len(self._offsets)
@@ -216,13 +238,14 @@ class _PendingResponse:
         if self.future.done():
             return
         try:
-            self.future.set_result(_response(self._acks, self._topics, self._cluster))
+            self.future.set_result(_response(self._acks, self._topics, self._hints()))
         except Exception as error:  # noqa: BLE001 - whatever it is, the connection must get it
             self.future.set_exception(error)
 
 
-def _response(acks: int, topics: list[tuple[str, list[PartitionAppend]]], cluster: Cluster) -> Response | None:
-    hints = leadership.LeaderHints(cluster)
+def _response(
+    acks: int, topics: list[tuple[str, list[PartitionAppend]]], hints: leadership.LeaderHints
+) -> Response | None:
     responses = [
         ResponseTopic(name=name, partition_responses=[_partition_response(append, hints) for append in appends])
         for name, appends in topics

@@ -1,12 +1,15 @@
-"""SaslHandshake: choose a mechanism; ILLEGAL_SASL_STATE, as from a Kafka without authentication.
+"""SaslHandshake: choose a mechanism; the first step of a log-in (KIP-43), and of each later one (KIP-368).
 
-A client that is configured to authenticate gets the error at once. Without this API librdkafka takes the bridge for a
-broker older than 0.10.
+After v0 the mechanism's bytes follow without Kafka's headers, after v1 in SaslAuthenticate. Without this API librdkafka
+takes the bridge for a broker older than 0.10.
 """
+
+import asyncio
 
 from bridge.api import Api, Broker, Session
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, message
+from bridge.login_outcomes import tell
 
 
 @message
@@ -25,8 +28,14 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Refuse, as this listener has no authentication (`KafkaApis.handleSaslHandshakeRequest`)."""
-    return Response(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=[])
+    """Begin a log-in; on a listener without one refuse, as Kafka does (`KafkaApis.handleSaslHandshakeRequest`)."""
+    login = session.login
+    if login is None or not login.may_choose(session.api_version, asyncio.get_running_loop().time()):
+        return Response(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=[])
+    if login.choose(request.mechanism, session.api_version):
+        return Response(error_code=ErrorCode.NONE, mechanisms=login.mechanisms)
+    await tell(broker, session, "unsupported", f"the mechanism {request.mechanism[:100]!r} is not enabled")
+    return Response(error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=login.mechanisms)
 
 
 API = Api(
@@ -38,4 +47,5 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    read_only=True,
 )

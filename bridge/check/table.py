@@ -15,12 +15,14 @@ from bridge.check.facts import (
     runtime_config,
 )
 from bridge.check.findings import Finding, Severity
+from bridge.check.hosts import examine_hosts
 from bridge.check.nodes import examine_cluster_topics, examine_features, examine_liveness
 from bridge.check.remedies import broker_conf, keep_topics_command, retention_command
+from bridge.check.tenants import examine_tenants
 from bridge.config import Settings
 from bridge.errors import BridgeError
 from bridge.metrics import PulsarMetrics
-from bridge.pulsar import Admin, AdminError, PulsarClient, PulsarError
+from bridge.pulsar import Access, Admin, AdminError, PulsarClient, PulsarError
 from bridge.pulsar.admin import Forbidden, NotFound
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 
@@ -45,7 +47,9 @@ async def report(settings: Settings, out: TextIO) -> int:
 
 async def examine(settings: Settings) -> list[Finding]:
     """Every finding; nothing is changed, except that a probe entry is written to a hidden topic."""
-    admin, client = Admin(settings.pulsar), PulsarClient(settings.pulsar, PulsarMetrics())
+    metrics = PulsarMetrics()
+    access = Access.by(settings.pulsar, metrics)
+    admin, client = Admin(settings.pulsar, access), PulsarClient(settings.pulsar, metrics, access)
     await admin.start()
     try:
         findings = await _examine_login(client, settings)
@@ -54,13 +58,17 @@ async def examine(settings: Settings) -> list[Finding]:
         if findings[-1].severity is not Severity.UNFIT:
             findings += await _examine_policies(admin, settings)
             findings += await _examine_many_nodes(admin, client, settings)
+            if settings.pulsar.allowed_hosts:
+                findings.append(await examine_hosts(admin, access))
         if connected:
             findings.append(examine_features(client.server_version, client.features))
             findings.insert(2, await _examine_index(admin, client, settings))
+            findings += await examine_tenants(admin, client, settings)
         return findings
     finally:
         await client.close()
         await admin.close()
+        await access.close()
 
 
 async def _examine_login(client: PulsarClient, settings: Settings) -> list[Finding]:
@@ -76,7 +84,7 @@ async def _examine_login(client: PulsarClient, settings: Settings) -> list[Findi
         return [Finding("reachable", Severity.UNFIT, str(error), _SERVICE_URL_REMEDY)]
     except (BridgeError, OSError) as error:
         return [Finding("reachable", Severity.UNFIT, str(error), _SERVICE_URL_REMEDY)]
-    login = "with a token" if settings.pulsar.token or settings.pulsar.token_file else "without authentication"
+    login = "with a token" if settings.pulsar.has_login else "without authentication"
     return [Finding("reachable", Severity.FIT, url), Finding("logged in", Severity.FIT, login)]
 
 

@@ -5,15 +5,20 @@ import base64
 import uuid
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
+from bridge.cluster.departed import DepartedNodes
 from bridge.cluster.effects import Serving
+from bridge.cluster.racks import racks_of
 from bridge.cluster.slots import UNOWNED, slot_of
-from bridge.cluster.view import ClusterView, Endpoint, NodeRegistration, NodeState
+from bridge.cluster.view import NO_NODE, ClusterView, Endpoint, NodeRegistration, NodeState
 from bridge.errors import KafkaError
+from bridge.futures import loop_time
 from bridge.kafka.error_codes import ErrorCode
 
+NO_EPOCH: Final = -1
+"""The leader epoch of a client that does not say which it goes by, and of a leader that never changes (`OneBroker`)."""
 RECORD_EPOCH: Final = 0
 """The leader epoch in record batches, forever: a log of Pulsar is never truncated, so its records have no history."""
 
@@ -35,9 +40,9 @@ class Leader(NamedTuple):
     """Who leads a partition."""
 
     node: Node | None
-    """None: the slot's owner has gone, or says so of itself; its successor is not known yet."""
+    """None: the slot's owner has gone, or is this node and cut off; its successor is not known yet."""
     epoch: int
-    """The version of the view in which it became the leader. Epochs only grow (KIP-320)."""
+    """The version of the view in which it became the leader. Epochs only grow (KIP-320). `NO_EPOCH`: there are none."""
     owner: int = UNOWNED
     """The id of the node to which the view gives the partition, even if it is not there."""
 
@@ -45,11 +50,6 @@ class Leader(NamedTuple):
     def replicas(self) -> list[int]:
         """What clients are told of replicas: as in Kafka they do not change when their node has gone."""
         return [] if self.owner == UNOWNED else [self.owner]
-
-    @property
-    def offline_replicas(self) -> list[int]:
-        """Those of them whose node has gone."""
-        return self.replicas if self.node is None else []
 
 
 class ClusterSnapshot:
@@ -67,8 +67,16 @@ class ClusterSnapshot:
         self._slots = len(self._owners)
         served = sorted(id_ for id_, member in view.members.items() if member.state in _SERVED)
         self._nodes = {id_: _node(view.members[id_]) for id_ in served}
+        self._at = {
+            (id_, endpoint.listener): replace(node, host=endpoint.host, port=endpoint.port)
+            for id_, node in self._nodes.items()
+            for endpoint in view.members[id_].endpoints
+        }
         self._leaders = {id_: node for id_, node in self._nodes.items() if id_ != node_id or not is_cut_off}
         self._controller = view.controller
+        self._racks = racks_of(view)
+        self._followers: dict[int, tuple[int, ...]] = {}
+        """Of slots that were asked for: to rank nodes takes some microseconds."""
 
     @property
     def nodes(self) -> list[Node]:
@@ -77,31 +85,84 @@ class ClusterSnapshot:
 
     @property
     def controller(self) -> Node | None:
-        """The node that clients send administrative requests to: a hint, since every node executes them."""
+        """The node that gives out partitions."""
         return self._nodes.get(self._controller)
+
+    def nodes_at(self, listener: str) -> list[Node]:
+        """All brokers that have this listener, with their addresses there, in the order of their ids."""
+        return [node for id_ in self._nodes if (node := self._at.get((id_, listener))) is not None]
+
+    def node_at(self, node_id: int, listener: str) -> Node | None:
+        """The broker of this id with its address at a listener; None if it has none there."""
+        return self._at.get((node_id, listener))
+
+    def controller_at(self, listener: str) -> int:
+        """The id of the node that clients send administrative requests to: a hint, since every node executes them."""
+        if self.controller is None:
+            return NO_NODE
+        reachable = [node.id for node in self.nodes_at(listener)]
+        return self._controller if self._controller in reachable else min(reachable, default=NO_NODE)
 
     def node(self, node_id: int) -> Node | None:
         """The broker of this id."""
         return self._nodes.get(node_id)
 
     def leader(self, topic: str, partition: int) -> Leader:
-        """Who leads a partition."""
-        slot = slot_of(topic, partition, self._slots)
+        """Who leads a partition; a node that is cut off does not count itself."""
+        slot = self.slot(topic, partition)
         owner = self._owners[slot]
         return Leader(self._leaders.get(owner), self._epochs[slot], owner)
 
+    def named_leader(self, topic: str, partition: int) -> Leader:
+        """Whom Metadata names: also this node if it is cut off, as a Kafka broker without its controller does.
+
+        Clients give up what has no leader for long: aiokafka with its sequences, and then its producer is lost.
+        """
+        slot = self.slot(topic, partition)
+        owner = self._owners[slot]
+        return Leader(self._nodes.get(owner), self._epochs[slot], owner)
+
     def leads(self, node_id: int, topic: str, partition: int) -> bool:
         """Whether this view gives the partition to the node."""
-        return self._owners[slot_of(topic, partition, self._slots)] == node_id
+        return self._owners[self.slot(topic, partition)] == node_id
+
+    @property
+    def has_racks(self) -> bool:
+        """Whether there are nodes that serve consumers of their racks what they do not lead."""
+        return bool(self._racks)
+
+    def followers(self, topic: str, partition: int) -> tuple[int, ...]:
+        """The nodes that serve consumers of their racks a partition that another node leads, one a rack."""
+        if not self._racks:
+            return ()
+        slot = self.slot(topic, partition)
+        found = self._followers.get(slot)
+        if found is None:
+            found = self._followers[slot] = self._racks.followers(slot, self._owners[slot])
+        return found
+
+    def follows(self, node_id: int, topic: str, partition: int) -> bool:
+        """Whether the node is one of them, and not cut off."""
+        return node_id in self.followers(topic, partition) and node_id in self._leaders
+
+    def reader_in(self, rack: str, topic: str, partition: int) -> int | None:
+        """The follower in this rack; None if the leader is there, or no node that serves others' partitions."""
+        slot = self.slot(topic, partition)
+        return self._racks.reader(rack, slot, self._owners[slot])
 
     def is_anything_lost(self, node_id: int, after: "ClusterSnapshot") -> bool:
-        """Whether the node leads something here that it has not led ever since in the view `after`."""
+        """Whether the node leads something here that it has not led ever since in the view `after`.
+
+        With racks any change counts: it may be about what the node follows.
+        """
         if node_id not in self._leaders:
             return False
         if node_id not in after._leaders or self._slots != after._slots:
             return True
         if self._owners == after._owners and self._epochs == after._epochs:
-            return False
+            return self._racks != after._racks
+        if self._racks:
+            return True
         now = zip(after._owners, after._epochs, strict=True)
         then = zip(self._owners, self._epochs, strict=True)
         return any(old[0] == node_id and old != new for old, new in zip(then, now, strict=True))
@@ -117,17 +178,17 @@ class ClusterSnapshot:
         pairs = enumerate(zip(before._owners, self._owners, strict=True))
         return [slot for slot, (old, new) in pairs if new == node_id and old not in (node_id, UNOWNED)]
 
-    def has_leaders_of(self, other: "ClusterSnapshot") -> bool:
-        """Whether every partition has the leader that it has there."""
-        return self._owners == other._owners
+    def has_servers_of(self, other: "ClusterSnapshot") -> bool:
+        """Whether every partition has the leader, and the followers, that it has there."""
+        return self._owners == other._owners and self._racks == other._racks
 
     def coordinator(self, slot: int) -> Node | None:
         """Who coordinates the groups of a slot; None if that is not known yet."""
         return self._leaders.get(self._groups[slot]) if slot < len(self._groups) else None
 
     def led_by(self, node_id: int) -> list[int]:
-        """The leadership slots of a node."""
-        return [slot for slot, owner in enumerate(self._owners) if owner == node_id]
+        """The leadership slots of a node; none of one that is no member."""
+        return [slot for slot, owner in enumerate(self._owners) if owner == node_id != UNOWNED]
 
 
 OnChange = Callable[[ClusterSnapshot, ClusterSnapshot], None]
@@ -141,19 +202,21 @@ class Cluster:
 
     def __init__(self, cluster_id: str) -> None:
         self.cluster_id = cluster_id
-        self.node_id = -1
+        self.node_id = NO_NODE
         """This node's id; −1 until it is a member."""
         self.view = ClusterView()
-        self.snapshot = ClusterSnapshot(self.view, -1)
+        self.snapshot = ClusterSnapshot(self.view, NO_NODE)
         self.serving = Serving.REFUSE
         self.on_change: list[OnChange] = []
         """Called with the former and the new snapshot when there is a new view, or `serving` has changed."""
+        self._departed = DepartedNodes()
         self._changed: asyncio.Future[None] | None = None
         self._waiting: set[asyncio.Future[None]] = set()
 
     def update(self, view: ClusterView, node_id: int, serving: Serving) -> None:
         """There is a new view, or this node may do more or less than before."""
         before = self.snapshot
+        self._departed.observe(self.view, view, loop_time)
         self.view, self.node_id, self.serving = view, node_id, serving
         self.snapshot = ClusterSnapshot(view, node_id, is_cut_off=serving is Serving.REFUSE)
         for callback in self.on_change:
@@ -174,20 +237,39 @@ class Cluster:
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "this node is not a member of the cluster")
         return node
 
+    def departed_at(self, listener: str) -> list[Node]:
+        """The brokers that left a short time ago, with their addresses at a listener; they lead nothing."""
+        return [
+            replace(_node(member), host=endpoint.host, port=endpoint.port)
+            for member in self._departed.members(loop_time)
+            for endpoint in member.endpoints
+            if endpoint.listener == listener
+        ]
+
     # ---- leadership --------------------------------------------------------------------------------------------------
 
-    def check_leader(self, topic: str, partition: int, client_epoch: int = -1) -> None:
-        """Raise unless this node leads the partition, and the client knows it as such (KIP-320).
+    def check_leader(self, topic: str, partition: int, client_epoch: int = -1, *, or_follower: bool = False) -> None:
+        """Raise unless this node leads the partition, and the client knows the leader by its epoch (KIP-320).
 
-        `client_epoch`: the leader epoch that the client goes by; −1: it does not say. NOT_LEADER_OR_FOLLOWER: another
-        node leads it, or this one is cut off. FENCED_LEADER_EPOCH: the client's view is older than this node's.
-        UNKNOWN_LEADER_EPOCH: it is newer; `caught_up` waits for that first.
+        `client_epoch`: the leader epoch that the client goes by; −1: it does not say. `or_follower`: a follower may
+        serve, too, and checks epochs as the leader does (`Partition.getLocalLog`).
+        NOT_LEADER_OR_FOLLOWER: another node leads it, or this one is cut off. FENCED_LEADER_EPOCH: the client's view is
+        older than this node's. UNKNOWN_LEADER_EPOCH: it is newer; `caught_up` waits for that first.
         """
         leader = self.snapshot.leader(topic, partition)
-        if client_epoch > leader.epoch:
+        self.check(leader, client_epoch, is_follower=or_follower and self.follows(leader, topic, partition))
+
+    def follows(self, leader: Leader, topic: str, partition: int) -> bool:
+        """Whether this node serves consumers of its rack a partition that another node leads."""
+        return leader.owner != self.node_id and self.snapshot.follows(self.node_id, topic, partition)
+
+    def check(self, leader: Leader, client_epoch: int = -1, *, is_follower: bool = False) -> None:
+        """As `check_leader`, of a leader in the newest snapshot."""
+        if client_epoch > leader.epoch > NO_EPOCH:
             text = f"leader epoch {client_epoch} is newer than {leader.epoch}"
             raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, text)
-        if leader.node is None or leader.node.id != self.node_id:
+        leads = leader.node is not None and leader.node.id == self.node_id
+        if not leads and not is_follower:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this node does not lead the partition")
         if -1 < client_epoch < leader.epoch:
             raise KafkaError(ErrorCode.FENCED_LEADER_EPOCH, f"leader epoch {client_epoch} is older than {leader.epoch}")

@@ -10,6 +10,9 @@ Rules:
 5. A controller that has gone names the member that comes next.
 6. It ticks once a second, and writes the view as a whole now and then: what is older may be deleted. One tick is under
    way at a time, and none without own heartbeats: a controller that reads nothing must not seem to live.
+7. Another node that goes on to tick has begun the log again while this one still goes by the log that was lost: each
+   finds the other's records void. A view that counts as another beginning, for both, ends that. A former controller
+   cannot be taken for one: it sends no second tick before it has read the first, and the view before it.
 """
 
 from dataclasses import dataclass, replace
@@ -18,9 +21,10 @@ from math import inf
 from bridge.cluster.effects import NodeRefused
 from bridge.cluster.liveness import Liveness
 from bridge.cluster.planning import NextMembers, is_balanced, next_view
-from bridge.cluster.records import Heartbeat
+from bridge.cluster.records import Heartbeat, Tick, ViewRecord, WholeView
 from bridge.cluster.timing import Timing
-from bridge.cluster.view import NO_NODE, ClusterView, NodeRegistration, NodeState
+from bridge.cluster.view import NO_NODE, ClusterView, NodeRegistration, NodeState, Sender
+from bridge.cluster.view_log import first_of_new_log, view_record
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,14 @@ class Proposal:
     view: ClusterView
     reason: str
     whole: bool
+    is_beginning: bool = False
+    """It counts whatever came before it."""
+
+    def record(self, sender: Sender, before: ClusterView, base: int) -> ViewRecord:
+        """What to write to get there from the view `before`, which has this base."""
+        if self.whole:
+            return WholeView(sender, 0 if self.is_beginning else base, self.view, self.reason)
+        return view_record(sender, before, self.view, self.reason)
 
 
 class Controller:
@@ -45,11 +57,16 @@ class Controller:
         self._refused: set[str] = set()
         self._registrations: dict[str, NodeRegistration] = {}
         self._tick_at = now
+        self._suspicion_at = inf
         self._is_tick_under_way = False
         self._own_read_at = now
         self._whole_at = now + timing.whole_view
         self._moves_at = now
         self._is_balanced = False
+        self._rival: Sender | None = None
+        self._rival_since = now
+        self._rival_version = 0
+        self._has_rival = False
 
     # ---- events ------------------------------------------------------------------------------------------------------
 
@@ -76,10 +93,20 @@ class Controller:
         self.liveness.timing = self.timing.for_members(len(after.members))
         self._is_balanced = is_balanced(after)
         self.has_news = True
+        if after.version > before.version + 1:  # another beginning
+            self._rival, self._has_rival = None, False
 
     def tick_read(self) -> None:
         """The own tick was read back, or given up."""
         self._is_tick_under_way = False
+
+    def rival_tick_read(self, tick: Tick, now: float) -> None:
+        """Another node ticks as well."""
+        if tick.sender != self._rival:
+            self._rival, self._rival_since = tick.sender, now
+        self._rival_version = tick.version
+        if now - self._rival_since >= self.timing.dead and not self._has_rival:
+            self._has_rival = self.has_news = True
 
     # ---- what is due -------------------------------------------------------------------------------------------------
 
@@ -104,13 +131,16 @@ class Controller:
         for name in suspects:
             self.liveness.asked(name, now)
         self.is_waiting = any(self.liveness.is_asked(name) for name in names)
+        # who waits for its own heartbeats to come back is called by them
+        expected = [at for name in names if (at := self.liveness.suspicion_at(name)) > now]
+        self._suspicion_at = min(expected, default=inf)
         return suspects
 
     def wake_at(self) -> float:
         """When something may be due."""
         if self.has_news:
             return -inf
-        due = inf if self._is_tick_under_way else self._tick_at
+        due = self._suspicion_at if self._is_tick_under_way else min(self._suspicion_at, self._tick_at)
         return due if self._is_balanced else min(due, self._moves_at)
 
     def proposal(self, view: ClusterView, me: NodeRegistration, now: float) -> Proposal | None:
@@ -118,6 +148,9 @@ class Controller:
         self.has_news = False
         version = view.version + 1
         members, reasons = NextMembers(view), list[str]()
+        if self._has_rival and self._rival is not None:
+            version = first_of_new_log(max(view.version, self._rival_version))
+            reasons.append(f"the log began again, with {self._rival.name} as its controller")
         self._remove(members, me, now, reasons)
         self._admit(members, me, version, reasons)
         controller = view.controller
@@ -131,7 +164,7 @@ class Controller:
         can_move = now >= self._moves_at
         is_whole = now >= self._whole_at
         members.drop_ids(self.timing.kept_ids)
-        if not members.is_changed and (self._is_balanced or not can_move) and not is_whole:
+        if not members.is_changed and not self._has_rival and (self._is_balanced or not can_move) and not is_whole:
             return None
         proposed, moved = next_view(members.made(version, controller), self.timing.move_slots if can_move else 0)
         if moved:
@@ -141,7 +174,9 @@ class Controller:
             self._whole_at = now + self.timing.whole_view
         # a node that joins may have found a log without its beginning
         is_whole = is_whole or members.members.keys() - view.members.keys() != set()
-        return Proposal(proposed, "; ".join(reasons)[:200], is_whole)
+        if self._has_rival:  # those who went by the other view know later epochs
+            proposed = replace(proposed, epochs=(version,) * len(proposed.epochs))
+        return Proposal(proposed, "; ".join(reasons)[:200], is_whole or self._has_rival, self._has_rival)
 
     def _remove(self, members: NextMembers, me: NodeRegistration, now: float, reasons: list[str]) -> None:
         for id_, member in members.view.members.items():

@@ -17,6 +17,16 @@ class ProbeResult(Enum):
     """Its connection is there, and its event loop has answered the broker."""
 
 
+class MembershipState(StrEnum):
+    """What a node is."""
+
+    STARTING = "Starting"
+    JOINING = "Joining"
+    MEMBER = "Member"
+    CONTROLLER = "Controller"
+    ENDED = "Ended"
+
+
 class Serving(StrEnum):
     """What becomes of requests for the partitions that this node leads."""
 
@@ -82,6 +92,14 @@ class ServingChanged:
 
     serving: Serving
     reason: str
+    """What is wrong with the contact to Pulsar; empty where nothing is."""
+
+    @property
+    def cause(self) -> str:
+        """Why, for people."""
+        if self.serving is Serving.REFUSE:
+            return self.reason or "this node is not a member, or has left"
+        return self.reason or "all is known again"
 
 
 @dataclass(frozen=True, slots=True)

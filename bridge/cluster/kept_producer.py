@@ -1,8 +1,7 @@
-"""A producer on one of the cluster's topics that is opened again whatever ends it, also when the topic is deleted."""
+"""A producer on a topic that all nodes share that is opened again whatever ends it, also when the topic is deleted."""
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
 
 from bridge import log
 from bridge.cluster.record_format import encode
@@ -16,8 +15,6 @@ from bridge.pulsar.producer import Producer
 from bridge.pulsar.types import PulsarError, Receipt
 
 _log = log.get(__name__)
-
-_STABLE_SECONDS: Final = 5.0
 
 
 class KeptProducer:
@@ -35,7 +32,7 @@ class KeptProducer:
         self._topics = topics
         self._topic = topic
         self._name = name
-        self._on_attachment = on_attachment
+        self._tell = on_attachment
         self._backoff = Backoff()
         self._opening: asyncio.Task[None] | None = None
         self._is_closed = False
@@ -52,7 +49,11 @@ class KeptProducer:
 
         Raises InvalidClusterRecord for a record that cannot be written.
         """
-        return self._producer.send(pb.MessageMetadata(), encode(record), 1)
+        return self.send_entry(pb.MessageMetadata(), encode(record), 1)
+
+    def send_entry(self, metadata: pb.MessageMetadata, payload: bytes, count: int) -> "asyncio.Future[Receipt]":
+        """As `send`, an entry with so many messages."""
+        return self._producer.send(metadata, payload, count)
 
     def close(self) -> None:
         """Open it no more; its client closes it."""
@@ -62,15 +63,20 @@ class KeptProducer:
 
     def _open(self) -> Producer:
         producer = self._client.producer(self._topic, name=self._name, must_exist=True)
-        producer.on_attachment = self._on_attachment
+        producer.on_attachment = self._attached
         producer.terminated.add_done_callback(self._ended)
         return producer
+
+    def _attached(self, attached: bool) -> None:
+        if attached:
+            self._backoff = Backoff()
+        self._tell(attached)
 
     def _ended(self, ended: "asyncio.Future[PulsarError]") -> None:
         if not self._is_closed:
             error = ended.result()
             _log.warning("! cluster producer ended", extra={"topic": self._topic, "reason": str(error)})
-            self._on_attachment(False)
+            self._tell(False)
             self._opening = asyncio.get_running_loop().create_task(self._open_again(error))
 
     async def _open_again(self, error: PulsarError) -> None:

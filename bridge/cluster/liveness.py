@@ -122,6 +122,17 @@ class Liveness:
         """How long it has been silent by the clock."""
         return now - max(self._of(name).heard, self._floor)
 
+    def suspicion_at(self, name: str, delay: float = 0.0) -> float:
+        """When to ask Pulsar for its connection, if nothing is heard of it; infinite while that is being asked."""
+        watched, timing = self._of(name), self.timing
+        if watched.asked is not None:
+            return inf
+        return max(
+            max(watched.heard, self._floor) + timing.suspect + delay,
+            watched.cleared + timing.heartbeat,
+            self._attached_at + timing.grace,
+        )
+
     def judge(self, name: str, now: float, delay: float = 0.0, proof: bool = False) -> Verdict:
         """What to do about it; `delay`: later than others would.
 
@@ -142,9 +153,7 @@ class Liveness:
             gone = self._gone_by_silence(watched, silence, delay)
             if gone:
                 return Verdict(gone=gone)
-        if self.quiet(name, now) <= timing.suspect + delay or watched.asked is not None:
-            return _NOTHING
-        if now - watched.cleared < timing.heartbeat or now - self._attached_at < timing.grace:
+        if now < self.suspicion_at(name, delay):
             return _NOTHING
         return _ASK if proof or now - self.echo < timing.suspect else _NOTHING
 

@@ -21,6 +21,7 @@ from bridge.cluster.effects import (
     Effect,
     HandedOver,
     Left,
+    MembershipState,
     NameInUse,
     NodeRefused,
     Probe,
@@ -38,14 +39,14 @@ from bridge.cluster.record_fields import InvalidClusterRecord
 from bridge.cluster.record_format import decode
 from bridge.cluster.records import Heartbeat, LogRecord, Record, TopicChange
 from bridge.cluster.shared_settings import different_sections
-from bridge.cluster.state import Membership, MembershipState
+from bridge.cluster.state import Membership
 from bridge.cluster.timing import MembershipConfig, Timing
 from bridge.cluster.topic_readers import TopicFollower, start_of_log
 from bridge.cluster.topics import ClusterTopics
 from bridge.cluster.view import NO_NODE, NodeRegistration
 from bridge.config import ClusterSettings
 from bridge.errors import StartupError
-from bridge.futures import retrieve_exception
+from bridge.futures import failed
 from bridge.metrics import ClusterMetrics
 from bridge.pulsar.client import PulsarClient
 from bridge.pulsar.types import Entry, PulsarError, Receipt
@@ -124,7 +125,7 @@ class ClusterMember:
         self._arm()
         try:
             async with asyncio.timeout(_JOIN_SECONDS):
-                await self._joined
+                await asyncio.shield(self._joined)  # its state is read until the end
         except TimeoutError:
             raise StartupError(self._why_not_joined()) from None
         self._spawn(self._topics.limit_retention())
@@ -162,7 +163,11 @@ class ClusterMember:
         """Tell all nodes that a topic has changed: a hint for their caches."""
         if self._appender is not None and not self._is_closed:
             self._announced.append(change)
-            self._appender.send(change).add_done_callback(retrieve_exception)
+            self._appender.send(change).add_done_callback(partial(self._announcement_sent, change))
+
+    def _announcement_sent(self, change: TopicChange, sent: "asyncio.Future[Receipt]") -> None:
+        if failed(sent) and change in self._announced:
+            self._announced.remove(change)  # the next like it is another node's
 
     @property
     def state(self) -> MembershipState:
@@ -290,8 +295,8 @@ class ClusterMember:
         match news:
             case ViewChanged():
                 self._log_view(news)
-            case ServingChanged(serving, reason) if self._joined.done():
-                _log.warning("! serving", extra={"what": serving.value, "reason": reason or "all is known again"})
+            case ServingChanged(serving) if self._joined.done():
+                _log.warning("! serving", extra={"what": serving.value, "reason": news.cause})
             case NodeRefused(name, reason):
                 _log.warning("! node not admitted", extra={"node": name, "reason": reason})
             case HandedOver():
@@ -374,7 +379,7 @@ class ClusterMember:
         metrics.members.set(len(membership.view.members))
         metrics.view_version.set(membership.view.version)
         metrics.is_controller.set(int(membership.state is MembershipState.CONTROLLER))
-        metrics.slots_led.set(sum(owner == self._cluster.node_id for owner in membership.view.owners))
+        metrics.slots_led.set(len(self._cluster.snapshot.led_by(self._cluster.node_id)))
         metrics.void_records.value = membership.void_records
 
 

@@ -11,7 +11,10 @@ from bridge.config import Settings
 _OF_KAFKA: Final = (
     "auto_create_topics", "default_partitions", "max_partitions", "max_partitions_per_topic", "max_request_bytes",
 )  # fmt: skip
+_OF_AUTHORIZER: Final = ("allow_everyone_if_no_acl_found", "authorizer", "super_users")
+"""A section of its own: nodes of an older version have none, and say nothing of it."""
 _OF_STORAGE: Final = ("entry_format", "fetch_compression")
+_RACKS: Final = "rack_aware_fetch"
 _NOT_OF_GROUPS: Final = "max_metadata_bytes"
 """The memory of one process, of which workers of one machine have parts (`kafka.workers`)."""
 
@@ -21,10 +24,19 @@ def fingerprint(settings: Settings) -> str:
     sections: Mapping[str, Mapping[str, Any]] = {
         "kafka": {name: getattr(settings.kafka, name) for name in _OF_KAFKA},
         "storage": {name: getattr(settings.storage, name) for name in _OF_STORAGE},
+        "authorizer": {name: getattr(settings.kafka, name) for name in _OF_AUTHORIZER},
         "retention": asdict(settings.retention),
+        "cluster": {"addressing": settings.cluster.addressing},
+        "tenants": asdict(settings.tenants),
         "groups": {name: value for name, value in asdict(settings.groups).items() if name != _NOT_OF_GROUPS},
     }
-    return ",".join(f"{section}:{_hash(values)}" for section, values in sections.items())
+    hashes = [f"{section}:{_hash(values)}" for section, values in sections.items()]
+    return ",".join([*hashes, f"{_RACKS}:{'on' if settings.cluster.rack_aware_fetch else 'off'}"])
+
+
+def is_rack_aware(told: str) -> bool:
+    """Whether a node with this fingerprint has `cluster.rack_aware_fetch`; an older version has not."""
+    return _sections(told).get(_RACKS) == "on"
 
 
 def different_sections(one: str, other: str) -> list[str]:

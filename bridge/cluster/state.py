@@ -28,7 +28,6 @@ Rules (the controller's are in `controller`, those of silence in `liveness`, tho
 """
 
 from dataclasses import replace
-from enum import StrEnum
 from math import inf
 from typing import Final
 
@@ -39,6 +38,7 @@ from bridge.cluster.effects import (
     Append,
     Effect,
     Left,
+    MembershipState,
     NameInUse,
     Probe,
     ProbeResult,
@@ -50,23 +50,12 @@ from bridge.cluster.effects import (
     WatchHeartbeats,
 )
 from bridge.cluster.liveness import Liveness
-from bridge.cluster.records import Challenge, Heartbeat, LogRecord, Tick, ViewDifference, WholeView
+from bridge.cluster.records import Challenge, Heartbeat, LogRecord, Tick, ViewDifference, ViewRecord, WholeView
 from bridge.cluster.succession import Succession
 from bridge.cluster.timing import MembershipConfig
 from bridge.cluster.view import ClusterView, NodeRegistration, NodeState
-from bridge.cluster.view_log import ViewLog, view_record
+from bridge.cluster.view_log import ViewLog
 from bridge.pulsar.types import Position
-
-
-class MembershipState(StrEnum):
-    """What a node is."""
-
-    STARTING = "Starting"
-    JOINING = "Joining"
-    MEMBER = "Member"
-    CONTROLLER = "Controller"
-    ENDED = "Ended"
-
 
 _IN_VIEW: Final = (MembershipState.MEMBER, MembershipState.CONTROLLER)
 
@@ -114,7 +103,11 @@ class Membership:
         if self._has_news:
             return -inf
         is_idle = self._pending is None and self.contact.is_attached
-        due = self.controller.wake_at() if self.controller and is_idle else inf
+        due = inf
+        if is_idle and self.controller:
+            due = self.controller.wake_at()
+        elif is_idle and self._stands_by:
+            due = self._succession.wake_at(self.view, self.node)
         return max(min(self.contact.wake_at, due), self.contact.last_run + self.config.timing.least_wait)
 
     def take_effects(self) -> list[Effect]:
@@ -236,7 +229,7 @@ class Membership:
         self._effects += self.contact.due(self.node, now, is_started=self.state is not MembershipState.STARTING)
         if self.controller:
             self._control(self.controller, now)
-        elif self.state is not MembershipState.STARTING and self.node.state is NodeState.UP:
+        elif self._stands_by:
             self._stand_by(now)
         self._check_departure(now)
         self._tell_serving()
@@ -302,6 +295,8 @@ class Membership:
             self._succession.watch.heard(leader.name, now)
             if self.controller:
                 self.controller.tick_read()
+        elif self.controller:
+            self.controller.rival_tick_read(tick, now)
 
     def _view_changed(self, before: ClusterView, record: LogRecord, now: float) -> None:
         view = self.view
@@ -364,10 +359,10 @@ class Membership:
         self._effects += controller.new_refusals
         controller.new_refusals.clear()
         if proposal:
-            self._propose(proposal.view, proposal.reason, proposal.whole, now)
+            self._propose(proposal.record(self.node.sender, self.view, self.log.version), now)
 
     def _stand_by(self, now: float) -> None:
-        if not self.contact.is_attached or self._pending is not None or self.view.has_removed(self.node):
+        if not self.contact.is_attached or self._pending is not None:
             return
         succession = self._succession
         decision = succession.decide(self.view, self.node, now)
@@ -377,11 +372,10 @@ class Membership:
         if decision.take:
             view = succession.successor_view(self.view, self.node, self.log.version)
             if view:
-                self._propose(view, decision.take, True, now)
+                self._propose(WholeView(self.node.sender, self.log.version, view, decision.take), now)
 
-    def _propose(self, view: ClusterView, reason: str, whole: bool, now: float) -> None:
-        base, sender, self._pending = self.log.version, self.node.sender, now
-        record = WholeView(sender, base, view, reason) if whole else view_record(sender, self.view, view, reason)
+    def _propose(self, record: ViewRecord, now: float) -> None:
+        self._pending = now
         self._effects.append(Append(record))
 
     def _check_departure(self, now: float) -> None:
@@ -392,6 +386,12 @@ class Membership:
             self._end(reached)
         elif reached:
             self._effects.append(reached)
+
+    @property
+    def _stands_by(self) -> bool:
+        """Whether this node would take over from the controller: not one that leaves, or that an operator removed."""
+        is_up = self.state is not MembershipState.STARTING and self.node.state is NodeState.UP
+        return is_up and not self.view.has_removed(self.node)
 
     @property
     def _mine(self) -> NodeRegistration | None:

@@ -63,10 +63,9 @@ class Succession:
     def decide(self, view: ClusterView, me: NodeRegistration, now: float) -> Decision:
         """What to do now."""
         timing, leader = self.config.timing, view.leader
-        delay = timing.succession_step * self._place(view, me)
         if leader is None:
-            wait = timing.first_wait + timing.first_wait_spread * self.config.chance + delay
-            return Decision(take="no controller") if now - self._leaderless_since >= wait else _NOTHING
+            return Decision(take="no controller") if now >= self.wake_at(view, me) else _NOTHING
+        delay = self._delay(view, me)
         if leader.name == me.name:
             return Decision(take=f"restarted: {me.name}")
         verdict = self.watch.judge(leader.name, now, delay, proof=True)
@@ -76,6 +75,15 @@ class Succession:
             self.watch.asked(leader.name, now)
         is_suspect = self.watch.quiet(leader.name, now) > timing.suspect + delay
         return Decision(ask=leader.name if verdict.ask else "", challenge=is_suspect)
+
+    def wake_at(self, view: ClusterView, me: NodeRegistration) -> float:
+        """When to decide next at the latest: to suspect the controller, or to propose itself where there is none."""
+        if view.leader is not None:
+            return self.watch.suspicion_at(view.leader.name, self._delay(view, me))
+        timing = self.config.timing
+        is_last_that_left = not view.members and view.away.get(me.name) == view.version
+        wait = 0.0 if is_last_that_left else timing.first_wait + timing.first_wait_spread * self.config.chance
+        return self._leaderless_since + wait + self._delay(view, me)
 
     def successor_view(self, view: ClusterView, me: NodeRegistration, base: int) -> ClusterView | None:
         """The view without the former controller and with this node in its place."""
@@ -94,10 +102,11 @@ class Succession:
         )
         return next_view(view, 0)[0]
 
-    def _place(self, view: ClusterView, me: NodeRegistration) -> float:
-        """How many steps to wait; those far behind come in any order, or they would all come at once."""
+    def _delay(self, view: ClusterView, me: NodeRegistration) -> float:
+        """How long to let others go first; those far behind come in any order, or they would all come at once."""
         rank = self._rank(view, me)
-        return rank if rank < _MAX_RANK else rank + 2 * self.config.chance
+        place = rank if rank < _MAX_RANK else rank + 2 * self.config.chance
+        return self.config.timing.succession_step * place
 
     def _rank(self, view: ClusterView, me: NodeRegistration) -> int:
         """How many come first."""

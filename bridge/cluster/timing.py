@@ -13,7 +13,7 @@ class Timing:
 
     heartbeat: float = 1.0
     tick: float = 1.0
-    suspect: float = 1.3
+    suspect: float = 1.1
     """Silence after which Pulsar is asked whether the node's connection is there."""
     dead: float = 3.0
     """Silence after which a node is gone unless its connection is known to be there."""

@@ -20,6 +20,8 @@ _TICK_DISTANCE: Final = 32
 """So many of the last records are searched for a tick: there is one each second, and other records are rare."""
 _TURN: Final = 64
 """Entries that are handled before the event loop turns."""
+_TURN_OF_BATCHES: Final = 4
+"""The same, of a compacted topic: its entries have many records."""
 
 
 async def start_of_log(client: PulsarClient, topic: str) -> tuple[Tick | None, Position]:
@@ -41,10 +43,19 @@ async def start_of_log(client: PulsarClient, topic: str) -> tuple[Tick | None, P
 class TopicFollower:
     """Hands over a topic's entries in their order; opens its reader again whatever ends it."""
 
-    def __init__(self, client: PulsarClient, topic: str, on_entry: Callable[[Entry], None]) -> None:
+    def __init__(
+        self,
+        client: PulsarClient,
+        topic: str,
+        on_entry: Callable[[Entry], None],
+        on_begin: Callable[[], None] | None = None,
+    ) -> None:
+        """`on_begin`: the topic is compacted, and read as a whole again after each gap, in which a compaction may have
+        dropped what deletes a key. It is called when what was handed over so far is no longer gone on with."""
         self._client = client
         self._topic = topic
         self._on_entry = on_entry
+        self._on_begin = on_begin
         self._task: asyncio.Task[None] | None = None
         self._until: Position | None = None
         self._caught_up: Callable[[], None] | None = None
@@ -66,6 +77,9 @@ class TopicFollower:
     def _begin(self, start: Position) -> None:
         if self._task is not None:
             self._task.cancel()
+        if self._on_begin is not None:
+            self._on_begin()
+        self._last = EARLIEST
         self._task = asyncio.get_running_loop().create_task(self._follow(start), name=f"follow {self._topic}")
 
     def stop(self) -> None:
@@ -87,7 +101,7 @@ class TopicFollower:
             try:
                 if self._until == EARLIEST:
                     self._tell_caught_up()  # there is nothing to catch up with
-                reader = await self._client.reader(self._topic, position)
+                reader = await self._open(position)
                 position = reader.start
                 backoff = Backoff()
                 await self._read(reader)
@@ -96,25 +110,43 @@ class TopicFollower:
             finally:
                 if reader is not None:
                     await reader.close()
-            if self._last > position:
+            if self._on_begin is not None:
+                position = start
+            elif self._last > position:
                 position = self._last.after
             await asyncio.sleep(backoff.next())
 
+    async def _open(self, position: Position) -> Reader:
+        if self._on_begin is None:
+            return await self._client.reader(self._topic, position)
+        reader = await self._client.reader(self._topic, position, read_compacted=True)
+        task = asyncio.current_task()
+
+        def on_attachment(attached: bool) -> None:
+            if attached and task is not None and not task.cancelling():
+                self._begin(position)
+
+        self._on_begin()
+        reader.on_attachment = on_attachment
+        return reader
+
     async def _read(self, reader: Reader) -> None:
         count = 0
+        task = asyncio.current_task()
+        turn = _TURN if self._on_begin is None else _TURN_OF_BATCHES
         while True:
             try:
                 entry = await reader.receive()
+                self._last = entry.position
+                self._on_entry(entry)
             except CorruptEntry as error:
-                _log.warning("! cluster record unreadable", extra={"topic": self._topic, "reason": str(error)})
-                continue
-            self._last = entry.position
-            self._on_entry(entry)
-            if self._until is not None and entry.position >= self._until:
-                self._tell_caught_up()
+                _log.warning("! cluster record unreadable", extra={"topic": self._topic, "reason": str(error.args[0])})
+                self._last = error.args[1]
             count += 1
-            if count % _TURN == 0:
+            if count % turn == 0 or (task is not None and task.cancelling()):  # by what the entry led to
                 await asyncio.sleep(0)
+            if self._until is not None and self._last >= self._until:
+                self._tell_caught_up()
 
     def _tell_caught_up(self) -> None:
         told, self._caught_up, self._until = self._caught_up, None, None

@@ -28,9 +28,10 @@ class ClusterTopics:
 
     async def create(self, client: PulsarClient) -> None:
         """Create those that are missing; StartupError where that is refused, and they are not there."""
-        await asyncio.gather(*(self._ensure(topic, client) for topic in (self.heartbeats, self.view_log)))
+        await asyncio.gather(*(self.ensure(topic, client) for topic in (self.heartbeats, self.view_log)))
 
-    async def _ensure(self, topic: str, client: PulsarClient) -> None:
+    async def ensure(self, topic: str, client: PulsarClient) -> None:
+        """Create a topic unless it is there; StartupError where that is refused."""
         try:
             await self.create_one(topic)
         except AdminError as error:

@@ -18,6 +18,11 @@ _NEW_LOG: Final = 60
 """Two nodes that begin a log at once by clocks that differ are not so far apart; a log that was lost lived longer."""
 
 
+def first_of_new_log(version: int) -> int:
+    """A version that makes a view count as the first of another log for all who know this version."""
+    return version + _NEW_LOG + 1
+
+
 class ViewLog:
     """The view as far as the log has been read."""
 

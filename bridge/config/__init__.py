@@ -1,32 +1,42 @@
 """The settings: what each may be, read from a TOML file with the environment over it, refused by name when wrong."""
 
+from bridge.config.http import HttpSettings
+from bridge.config.listeners import INTERNAL, SHORT_FORM, ListenerPlan, ListenerSettings, SecurityProtocol
 from bridge.config.loading import ENV_PREFIX, OTHER_VARIABLES, load, load_text
+from bridge.config.pulsar import PulsarSettings
 from bridge.config.rules import Address, admin_urls
 from bridge.config.sections import (
     ClusterSettings,
     GroupSettings,
-    HttpSettings,
     KafkaSettings,
     LogSettings,
-    PulsarSettings,
     RetentionSettings,
     Settings,
     StorageSettings,
 )
+from bridge.config.security import SecuritySettings
+from bridge.config.tenants import TenantSettings
 
 __all__ = [
     "ENV_PREFIX",
+    "INTERNAL",
     "OTHER_VARIABLES",
+    "SHORT_FORM",
     "Address",
     "ClusterSettings",
     "GroupSettings",
     "HttpSettings",
     "KafkaSettings",
+    "ListenerPlan",
+    "ListenerSettings",
     "LogSettings",
     "PulsarSettings",
     "RetentionSettings",
+    "SecurityProtocol",
+    "SecuritySettings",
     "Settings",
     "StorageSettings",
+    "TenantSettings",
     "admin_urls",
     "load",
     "load_text",

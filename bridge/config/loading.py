@@ -8,6 +8,7 @@ from dataclasses import Field
 from pathlib import Path
 from typing import Any
 
+from bridge.config.listeners import ListenerSettings
 from bridge.config.rules import allowed, fields_of, known_name
 from bridge.config.sections import SECTIONS, Settings
 from bridge.errors import SettingsError
@@ -42,7 +43,9 @@ def _merge(*layers: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     merged: dict[str, dict[str, Any]] = {}
     for layer in layers:
         for section, values in layer.items():
-            merged.setdefault(section, {}).update(values)
+            into = merged.setdefault(section, {})
+            for name, value in values.items():
+                into[name] = {**into.get(name, {}), **value} if isinstance(value, dict) else value
     return merged
 
 
@@ -55,7 +58,8 @@ def _read_file(path: Path) -> dict[str, dict[str, Any]]:
         raise SettingsError(f"{path}: not TOML: {error}") from None
     for section, content in values.items():
         if not isinstance(content, dict):
-            raise SettingsError(f"{path}: {section} stands outside a section; sections are {', '.join(SECTIONS)}")
+            known = ", ".join((*SECTIONS, "listener.NAME"))
+            raise SettingsError(f"{path}: {section} stands outside a section; sections are {known}")
     return values
 
 
@@ -67,10 +71,26 @@ def _read_environment(environ: Mapping[str, str]) -> dict[str, dict[str, Any]]:
         if _SERVICE_LINK.search(variable):
             continue
         section, _, name = variable.removeprefix(ENV_PREFIX).lower().partition("_")
+        if section == "listener":
+            listener, setting = _of_listener(variable)
+            table = values.setdefault(section, {}).setdefault(listener, {})
+            table[setting.name] = _from_text(variable, setting, environ[variable])
+            continue
         known = {f"{ENV_PREFIX}{s}_{n}".upper(): f for s, c in SECTIONS.items() for n, f in fields_of(c).items()}
         known_name(variable, known, "environment variable ")
         values.setdefault(section, {})[name] = _from_text(variable, known[variable], environ[variable])
     return values
+
+
+def _of_listener(variable: str) -> "tuple[str, Field[Any]]":
+    """The listener, whose name may have underscores, and its setting: BRIDGE_LISTENER_<NAME>_<SETTING>."""
+    text = variable.removeprefix(f"{ENV_PREFIX}LISTENER_")
+    known = {f"_{name}".upper(): setting for name, setting in fields_of(ListenerSettings).items()}
+    for ending, setting in known.items():
+        if text.endswith(ending) and text != ending:
+            return text.removesuffix(ending), setting
+    shown = ", ".join(f"{ENV_PREFIX}LISTENER_<NAME>{ending}" for ending in known)
+    raise SettingsError(f"unknown environment variable {variable}; known are {shown}")
 
 
 def _from_text(variable: str, setting: "Field[Any]", text: str) -> object:

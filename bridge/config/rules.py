@@ -39,6 +39,11 @@ class Address(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
+def is_every_interface(text: str) -> bool:
+    """Whether it is an address to listen on, but none to connect to."""
+    return Address.parse(text).host in ("0.0.0.0", "::")  # noqa: S104 - it is refused
+
+
 class Rule(NamedTuple):
     """What a setting may be: the words for the operator, and the test."""
 

@@ -1,10 +1,21 @@
 """The settings, section by section; one frozen object of them is passed in, never changed."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from typing import Any
+from typing import Any, Final
 
+from bridge.config.http import HttpSettings
+from bridge.config.listeners import (
+    INTERNAL,
+    SHORT_FORM,
+    ListenerPlan,
+    ListenerSettings,
+    is_loopback,
+    mechanisms,
+    plan_listeners,
+)
+from bridge.config.pulsar import PulsarSettings
 from bridge.config.rules import (
     INT32_MAX,
     Address,
@@ -13,25 +24,36 @@ from bridge.config.rules import (
     check_type,
     fields_of,
     integer,
-    is_admin_url,
-    is_service_url,
+    is_every_interface,
     known_name,
     one_of,
-    pulsar_name,
     readable_file,
     seconds,
     text,
     toml_value,
 )
+from bridge.config.security import SecuritySettings
+from bridge.config.tenants import TenantSettings
 from bridge.errors import SettingsError
+
+_DEFAULT_LISTEN: Final = "127.0.0.1:9092"
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaSettings:
     """The side Kafka clients see."""
 
-    listen: str = address("127.0.0.1:9092")
+    listen: str = address(_DEFAULT_LISTEN)
     advertised: str = address("", optional=True)
+    listeners: str = ""
+    advertised_listeners: str = ""
+    listener_security_protocol_map: str = ""
+    sasl_enabled_mechanisms: str = mechanisms("SCRAM-SHA-256,SCRAM-SHA-512")
+    connection_failed_authentication_delay_ms: int = integer(100, 0, 10_000)
+    max_failed_logins_per_ip_per_second: int = integer(10, 0, 10_000)
+    authorizer: str = one_of("none", "none", "kafka", "pulsar")
+    super_users: str = ""
+    allow_everyone_if_no_acl_found: bool = False
     node_id: int = integer(-1, -1, INT32_MAX)
     rack: str = ""
     workers: int = integer(1, 0, 1024)
@@ -42,6 +64,8 @@ class KafkaSettings:
     idle_seconds: float = seconds(600)
     max_in_flight_requests: int = integer(64, 1)
     auto_create_topics: bool = True
+    auto_create_topics_per_minute: int = integer(300, 1, INT32_MAX, unlimited=True)
+    auto_create_topics_per_minute_of_all: int = integer(1000, 1, INT32_MAX, unlimited=True)
     default_partitions: int = integer(1, 1, 10_000)
     max_partitions_per_topic: int = integer(2000, 1, INT32_MAX)
     max_partitions: int = integer(50_000, 1, INT32_MAX)
@@ -50,6 +74,17 @@ class KafkaSettings:
 
     def __post_init__(self) -> None:
         check_rules("kafka", self)
+        for principal in self.super_user_names:
+            kind, _, name = principal.partition(":")
+            if not (kind and name):
+                raise SettingsError(
+                    f"kafka.super_users has {principal!r}: principals are written type:name, such as User:admin, with "
+                    "semicolons between them"
+                )
+        if self.authorizer == "none" and self.super_users:
+            raise SettingsError('kafka.super_users means nothing with kafka.authorizer = "none": set the authorizer')
+        if self.authorizer != "kafka" and self.allow_everyone_if_no_acl_found:
+            raise SettingsError('kafka.allow_everyone_if_no_acl_found goes with kafka.authorizer = "kafka" alone')
         if self.memory_budget_bytes < self.max_request_bytes:
             raise SettingsError(
                 f"kafka.memory_budget_bytes = {self.memory_budget_bytes} is below kafka.max_request_bytes = "
@@ -60,50 +95,16 @@ class KafkaSettings:
                 f"kafka.default_partitions = {self.default_partitions} is above kafka.max_partitions_per_topic = "
                 f"{self.max_partitions_per_topic}: no topic could be created automatically"
             )
-        if not self.advertised and Address.parse(self.listen).host in ("0.0.0.0", "::"):  # noqa: S104 - it is refused
+        if not self.listeners and not self.advertised and is_every_interface(self.listen):
             raise SettingsError(
                 f'kafka.listen = "{self.listen}" is every interface, which clients cannot be told to connect to: '
                 "set kafka.advertised to the host:port they should use"
             )
 
-
-@dataclass(frozen=True, slots=True)
-class PulsarSettings:
-    """The Pulsar that holds the data, and how to log in to it."""
-
-    service_url: str = text(
-        "pulsar://127.0.0.1:6650", "pulsar://host:port or pulsar+ssl://host:port, more hosts by commas", is_service_url
-    )
-    admin_url: str = text(
-        "http://127.0.0.1:8080", "http://host:port or https://host:port, more hosts by commas", is_admin_url
-    )
-    tenant: str = pulsar_name("public")
-    namespace: str = pulsar_name("default")
-    listener_name: str = ""
-    token: str = field(default="", repr=False, metadata={"secret": True})
-    token_file: str = readable_file()
-    tls_ca_file: str = readable_file()
-    tls_cert_file: str = readable_file()
-    tls_key_file: str = readable_file()
-    tls_verify_hostname: bool = True
-    tls_allow_insecure: bool = False
-    connect_timeout_seconds: float = seconds(10)
-    operation_timeout_seconds: float = seconds(30)
-    keepalive_seconds: float = seconds(30)
-    max_pending_bytes: int = integer(67_108_864, 1024)
-
-    def __post_init__(self) -> None:
-        check_rules("pulsar", self)
-        if self.token and self.token_file:
-            raise SettingsError("pulsar.token and pulsar.token_file are both set: keep one of them")
-        if bool(self.tls_cert_file) != bool(self.tls_key_file):
-            here, missing = ("cert", "key") if self.tls_cert_file else ("key", "cert")
-            raise SettingsError(f"pulsar.tls_{here}_file is set without pulsar.tls_{missing}_file: set both or neither")
-
     @property
-    def full_namespace(self) -> str:
-        """`tenant/namespace`, as Pulsar writes it."""
-        return f"{self.tenant}/{self.namespace}"
+    def super_user_names(self) -> list[str]:
+        """Principals such as `User:admin`."""
+        return [one.strip() for one in self.super_users.split(";") if one.strip()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +116,31 @@ class ClusterSettings:
     slots: int = integer(4096, 1, 65_536)
     dead_seconds: float = seconds(3)
     drain_seconds: float = seconds(10)
+    rack_aware_fetch: bool = False
+    addressing: str = one_of("nodes", "nodes", "single")
+    internal_listen: str = address("", optional=True)
+    internal_advertised: str = address("", optional=True)
+    internal_secret_file: str = readable_file()
 
     def __post_init__(self) -> None:
         check_rules("cluster", self)
+        if self.addressing != "single":
+            return
+        if not self.internal_listen:
+            raise SettingsError(
+                'cluster.addressing = "single" needs cluster.internal_listen, where the other nodes connect: '
+                "a host:port that clients cannot reach"
+            )
+        if not self.internal_advertised and is_every_interface(self.internal_listen):
+            raise SettingsError(
+                f'cluster.internal_listen = "{self.internal_listen}" is every interface, which the other nodes cannot '
+                "be told to connect to: set cluster.internal_advertised to the host:port they should use"
+            )
+
+    @property
+    def is_single(self) -> bool:
+        """Whether clients reach all nodes behind one address."""
+        return self.addressing == "single"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +161,8 @@ class StorageSettings:
 
     entry_format: str = one_of("pulsar", "pulsar", "kafka")
     fetch_compression: str = one_of("producer", "producer", "none")
+    group_commit_bytes: int = integer(0, 0, 1_048_576)
+    linger_ms: int = integer(0, 0, 1000)
     cache_bytes: int = integer(268_435_456, 0)
     tail_idle_seconds: float = seconds(60)
     reader_queue_messages: int = integer(100_000, 1, INT32_MAX)
@@ -192,18 +217,6 @@ class GroupSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class HttpSettings:
-    """The operator's side: metrics and health."""
-
-    listen: str = address("127.0.0.1:9308")
-    max_connections: int = integer(64, 1)
-    max_connections_per_ip: int = integer(16, 1)
-
-    def __post_init__(self) -> None:
-        check_rules("http", self)
-
-
-@dataclass(frozen=True, slots=True)
 class LogSettings:
     """What is logged, and how."""
 
@@ -226,24 +239,124 @@ class Settings:
     groups: GroupSettings = field(default_factory=GroupSettings)
     http: HttpSettings = field(default_factory=HttpSettings)
     log: LogSettings = field(default_factory=LogSettings)
+    security: SecuritySettings = field(default_factory=SecuritySettings)
+    tenants: TenantSettings = field(default_factory=TenantSettings)
+    listener: Mapping[str, ListenerSettings] = field(default_factory=dict)
+    """By the listeners' names, in capitals."""
+
+    def __post_init__(self) -> None:
+        listeners = self.listeners
+        by_token = [one.name for one in listeners if "OAUTHBEARER" in one.mechanisms and one.protocol.has_sasl]
+        if by_token and not self.security.has_tokens:
+            raise SettingsError(
+                f"clients of {by_token[0]} log in by OAUTHBEARER: set security.oauthbearer_jwks_file or "
+                "security.oauthbearer_jwks_endpoint_url"
+            )
+        if self.cluster.is_single:
+            self._check_single(listeners)
+        if self.kafka.authorizer == "pulsar" and self.cluster.is_single and not self.pulsar.proxy_token_file:
+            raise SettingsError(
+                'kafka.authorizer = "pulsar" and cluster.addressing = "single" need pulsar.proxy_token_file: clients\' '
+                "tokens are not passed on to other nodes"
+            )
+        self.tenants.check_authorizer(self.kafka.authorizer)
+        self.tenants.check_listeners({one.name: not one.has_login for one in listeners}, self.pulsar.full_namespace)
+
+    @property
+    def keeps_users(self) -> bool:
+        """Whether the users that log in are kept in Pulsar."""
+        return not self.security.password_file and any(one.protocol.has_sasl for one in self.listeners)
+
+    @property
+    def listeners(self) -> tuple[ListenerPlan, ...]:
+        """Where clients connect; the first is what logs and tools show."""
+        kafka = self.kafka
+        if kafka.listeners:
+            if kafka.advertised or kafka.listen != _DEFAULT_LISTEN:
+                raise SettingsError(
+                    "kafka.listeners is set, and so is kafka.listen or kafka.advertised, which are the short form of "
+                    "one listener: keep one of the two forms"
+                )
+            return self._planned(kafka.listeners, kafka.advertised_listeners)
+        if kafka.advertised_listeners:
+            raise SettingsError("kafka.advertised_listeners is set without kafka.listeners")
+        advertised = f"{SHORT_FORM}://{kafka.advertised}" if kafka.advertised else ""
+        return self._planned(f"{SHORT_FORM}://{kafka.listen}", advertised)
+
+    def _planned(self, listeners: str, advertised: str) -> tuple[ListenerPlan, ...]:
+        kafka = self.kafka
+        protocols, usual = kafka.listener_security_protocol_map, kafka.sasl_enabled_mechanisms
+        return plan_listeners(listeners, advertised, protocols, usual, self.listener)
+
+    def with_listeners(self, where: Mapping[str, tuple[Address, Address]], **kafka: Any) -> "Settings":
+        """A copy whose listeners are elsewhere, by their names: where each listens, and what clients are told. With
+        other values of `kafka`."""
+        if self.kafka.listeners:
+            listen = ",".join(f"{name}://{listen}" for name, (listen, _) in where.items())
+            told = ",".join(f"{name}://{told}" for name, (_, told) in where.items())
+            return self.with_values(kafka={"listeners": listen, "advertised_listeners": told, **kafka})
+        ((listens, advertised),) = where.values()
+        return self.with_values(kafka={"listen": str(listens), "advertised": str(advertised), **kafka})
+
+    def _check_single(self, listeners: Sequence[ListenerPlan]) -> None:
+        for one in listeners:
+            if one.name == INTERNAL:
+                raise SettingsError(
+                    f'with cluster.addressing = "single" the name {INTERNAL} is that of '
+                    "cluster.internal_listen: give the listener in kafka.listeners another one"
+                )
+            if one.advertised is None:
+                what = "kafka.advertised" if not self.kafka.listeners else f"{one.name} in kafka.advertised_listeners"
+                raise SettingsError(f'cluster.addressing = "single" needs {what}: the one address of all nodes')
+        internal = Address.parse(self.cluster.internal_listen).host
+        apart = bool(self.tenants.rules) or any(one.has_login for one in listeners)
+        if apart and not (self.cluster.internal_secret_file or is_loopback(internal)):
+            raise SettingsError(
+                "clients log in or have namespaces, but any machine that reaches cluster.internal_listen could act for "
+                "them there: set cluster.internal_secret_file, the same on all nodes"
+            )
+        if self.kafka.workers != 1:
+            raise SettingsError(
+                f'kafka.workers = {self.kafka.workers} and cluster.addressing = "single" do not go together: start '
+                "several nodes, each with a cluster.internal_listen of its own"
+            )
 
     def with_values(self, **sections: Mapping[str, Any]) -> "Settings":
         """A copy with some values changed: `with_values(kafka={"node_id": 1})`; unknown names are refused."""
         changed: dict[str, Any] = {}
         for section, values in sections.items():
-            known = fields_of(SECTIONS[known_name(section, SECTIONS, "section")])
+            if section == "listener":
+                changed[section] = self._with_listeners(values)
+                continue
+            known = fields_of(SECTIONS[known_name(section, (*SECTIONS, "listener"), "section")])
             for name, value in values.items():
                 check_type(section, known[known_name(name, known, f"setting {section}.")], value)
             changed[section] = replace(getattr(self, section), **values)
         return replace(self, **changed)
 
+    def _with_listeners(self, tables: Mapping[str, Any]) -> dict[str, ListenerSettings]:
+        made = dict(self.listener)
+        for name, values in tables.items():
+            if not isinstance(values, Mapping):
+                raise SettingsError(f"listener.{name} stands outside a table: settings of a listener are in "
+                                    "[listener.NAME]")  # fmt: skip
+            known = fields_of(ListenerSettings)
+            for setting, value in values.items():
+                label = f"listener.{name}"
+                check_type(label, known[known_name(setting, known, f"setting {label}.")], value)
+            made[name.upper()] = replace(made.get(name.upper(), ListenerSettings()), **values)
+        return made
+
     def to_toml(self) -> str:
         """The settings as a TOML file that `load` reads back; it holds the token, so keep it private."""
         sections = asdict(self)
         lines: list[str] = []
+        sections |= {f"listener.{name}": values for name, values in sections.pop("listener").items()}
         for section, values in sections.items():
             lines += [f"[{section}]", *(f"{name} = {toml_value(value)}" for name, value in values.items()), ""]
         return "\n".join(lines)
 
 
 SECTIONS: dict[str, type] = {f.name: f.default_factory for f in fields(Settings)}  # type: ignore[misc]
+"""Those with one table each."""
+del SECTIONS["listener"]

@@ -4,5 +4,6 @@ from bridge.connection.acceptor import Acceptor
 from bridge.connection.budget import Budget
 from bridge.connection.client import ClientConnection
 from bridge.connection.listener import Listener
+from bridge.connection.shared import SharedResources
 
-__all__ = ["Acceptor", "Budget", "ClientConnection", "Listener"]
+__all__ = ["Acceptor", "Budget", "ClientConnection", "Listener", "SharedResources"]

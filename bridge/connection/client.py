@@ -5,6 +5,8 @@ frame that breaks the protocol closes the connection, as in Kafka.
 """
 
 import asyncio
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol, cast
 
 from bridge import log
@@ -12,11 +14,15 @@ from bridge.api import Session
 from bridge.connection.budget import Budget
 from bridge.connection.draining import LINGER_SECONDS, Drain
 from bridge.connection.intake import Intake
-from bridge.connection.parts import Refused, address_of, join_with_end
+from bridge.connection.parts import Refused, address_of, is_gone, join_with_end, looks_like_tls
 from bridge.connection.responses import PendingResponseBytes, ResponseWriter
 from bridge.connection.runner import Environment, RequestRunner
+from bridge.connection.shared import SharedResources
 from bridge.connection.state import ConnectionState, Event, State
 from bridge.kafka.frames import FrameError
+from bridge.security.login import GRACE_SECONDS, MAX_BYTES, Login
+from bridge.security.mapping import NoMatchingRule
+from bridge.security.principal import ANONYMOUS, Principal
 
 _log = log.get(__name__)
 
@@ -28,6 +34,14 @@ class Owner(Environment, Protocol):
     budget: Budget
     pending_bytes: PendingResponseBytes
     scratch: memoryview
+    runner: type[RequestRunner]
+    shared: SharedResources
+
+    def login(self, logged_in: Callable[[], None]) -> Login | None:
+        """The log-in of a new connection, None where none is asked for; `logged_in` is called when it has succeeded."""
+
+    def principal_of(self, transport: asyncio.BaseTransport) -> Principal:
+        """Whom a new connection acts for, until it logs in."""
 
     def admit(self, connection: "ClientConnection") -> bool:
         """Take the connection in; False when there are too many."""
@@ -48,12 +62,19 @@ class ClientConnection(asyncio.BufferedProtocol):
     def __init__(self, listener: Owner, number: int) -> None:
         self._listener = listener
         self._metrics = listener.broker.metrics
-        self._limit = listener.broker.settings.kafka.max_in_flight_requests
         self._loop = asyncio.get_running_loop()
-        max_bytes = listener.broker.settings.kafka.max_request_bytes
-        self._intake = Intake(max_bytes, listener.budget, listener.scratch, self._memory_granted)
+        kafka = listener.broker.settings.kafka
+        self._login = listener.login(self._logged_in)
+        self._state = ConnectionState(authenticating=self._login is not None)
+        self._limit = self._state.most_in_flight(kafka.max_in_flight_requests)
+        if self._login is None:
+            self._intake = Intake(kafka.max_request_bytes, listener.budget, listener.scratch, self._memory_granted)
+        else:
+            budget = listener.shared.login_budget
+            self._intake = Intake(MAX_BYTES, budget, listener.scratch, self._memory_granted, least_bytes=0)
         self._number = number
-        self._state = ConnectionState()
+        self._connected_at = self._loop.time()
+        self._session_timer: asyncio.TimerHandle | None = None
         self._drain: Drain | None = None
         self._linger_timer: asyncio.TimerHandle | None = None
         self._reading = True
@@ -72,17 +93,24 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._writer = ResponseWriter(self._transport, pending, self.wake)
         self._intake.received_at = self._loop.time()
         peer = address_of(transport.get_extra_info("peername"))
+        principal = self._principal()
         self._session = Session(
             id=self._number,
             peer=peer,
             listener=self._listener.name,
+            login=self._login,
+            principal=principal or ANONYMOUS,
             remaining_response_bytes=pending.remaining,
             reserve_response_bytes=pending.add,
         )
-        self._runner = RequestRunner(self, self._listener, self._session, self._state, self._intake, self._writer)
+        self._runner = self._listener.runner(
+            self, self._listener, self._session, self._state, self._intake, self._writer
+        )
         _log.debug("= connected", extra=self.log_fields())
         if not self._listener.admit(self):
             self.refuse(Refused("too_many_connections"))
+        elif principal is None:
+            self.refuse(Refused("no_principal"))
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next bytes shall go."""
@@ -95,7 +123,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         try:
             self._intake.received(nbytes, self._loop.time())
         except FrameError as error:
-            return self.refuse(Refused(error.reason, size=error.size))
+            reason = "tls_on_plaintext" if looks_like_tls(error.size) else error.reason
+            return self.refuse(Refused(reason, size=error.size))
         if self._drain is not None and self._intake.frames and self._drain.sent_on(self._state):
             self._state.on(Event.SENT_ON)
         self.wake()
@@ -125,10 +154,12 @@ class ClientConnection(asyncio.BufferedProtocol):
         """The socket is gone. What has been asked is done all the same, as in Kafka, except for what only reads."""
         _log.debug("= disconnected", extra=self.log_fields(error=exc))
         self._state.on(Event.CONNECTION_LOST)
-        if self._linger_timer is not None:
-            self._linger_timer.cancel()
+        for timer in (self._linger_timer, self._session_timer):
+            if timer is not None:
+                timer.cancel()
         if self._drain is not None:
             self._drain.stop()
+        self._runner.throttle.stop()
         self._writer.close()
         self._intake.drop_partial()
         self._runner.cancel_reads()
@@ -139,8 +170,12 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def drain(self) -> None:
         """Answer what has been received, and end when little can be on its way."""
-        if self._state.on(Event.DRAIN) is State.DRAINING and self._drain is None:
+        was, state = self._state.state, self._state.on(Event.DRAIN)
+        if was is State.AUTHENTICATING:
+            self._close_transport()
+        elif state is State.DRAINING and self._drain is None:
             self._drain = self._runner.drain = Drain(self._loop, self.wake)
+            self._runner.throttle.stop()
             self.wake()
 
     def abort(self) -> None:
@@ -156,9 +191,15 @@ class ClientConnection(asyncio.BufferedProtocol):
         memory. A half-sent request holds memory, so it may not rest for as long as an idle connection, nor come byte by
         byte.
         """
+        if self._state.state is State.AUTHENTICATING and now - self._connected_at >= stall_seconds:
+            return self.refuse(Refused("login_timeout"))
+        if self._runner.throttle.muted and is_gone(self._transport):
+            self._runner.throttle.stop()
+            self._steer_reading()  # which tells the end
         closing = self._state.state is State.CLOSING
         silent = now - self._active_at()
-        clients_turn = not self._writer.writable or not (self._runner.in_flight or self._intake.frames)
+        waits = self._runner.throttle.muted or self._runner.in_flight or self._intake.frames
+        clients_turn = not self._writer.writable or not waits
         midway = self._intake.midway and (self._reading or not self._writer.writable)
         slow = self._reading and self._intake.is_slow(now, stall_seconds)
         if (clients_turn and silent >= idle_seconds) or slow or ((midway or closing) and silent >= stall_seconds):
@@ -166,6 +207,42 @@ class ClientConnection(asyncio.BufferedProtocol):
                 self._metrics.rejected("idle")
                 _log.info("= closed for silence", extra=self.log_fields(seconds=round(silent, 1), midway=midway))
             self.abort()
+
+    def _principal(self) -> Principal | None:
+        """Whom the connection acts for until it logs in; None if no rule makes a name of its certificate."""
+        if self._login is not None:  # it decides, whatever certificate there is
+            return ANONYMOUS
+        try:
+            return self._listener.principal_of(self._transport)
+        except (NoMatchingRule, ValueError):
+            return None
+
+    # ---- the log-in --------------------------------------------------------------------------------------------------
+
+    def _logged_in(self) -> None:
+        """The client has logged in, perhaps again."""
+        before, after = self._state.state, self._state.on(Event.AUTHENTICATED)
+        if before is State.AUTHENTICATING and after is State.OPEN:
+            kafka = self._listener.broker.settings.kafka
+            self._limit = kafka.max_in_flight_requests
+            self._runner.admit(self._limit)
+            self._intake.admit(kafka.max_request_bytes, self._listener.budget)
+        if self._session_timer is not None:
+            self._session_timer.cancel()
+        login = cast(Login, self._login)
+        if login.ends_at is not None:
+            self._session_timer = self._loop.call_at(login.ends_at + GRACE_SECONDS, self._session_ended)
+
+    def _session_ended(self) -> None:
+        """Close, unless it is the client's turn since lately: some log in again when they have all their answers."""
+        if self._state.state in (State.CLOSING, State.LOST, State.FINISHED):
+            return
+        now = self._loop.time()
+        since = now if self._runner.in_flight or self._intake.frames else self._active_at()
+        if since + GRACE_SECONDS > now:
+            self._session_timer = self._loop.call_at(since + GRACE_SECONDS, self._session_ended)
+        else:
+            self.refuse(Refused("session_expired"))
 
     # ---- what may be done now ----------------------------------------------------------------------------------------
 
@@ -205,14 +282,19 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._close_transport()
         else:  # tells the client that nothing more comes, and closes when it has understood
             self._linger_timer = self._loop.call_later(LINGER_SECONDS, self.close)
-            self._transport.write_eof()
+            with suppress(OSError):  # the client has reset the connection: `connection_lost` comes
+                self._transport.write_eof()
 
     def _steer_reading(self) -> None:
         """Read exactly when there is room for what may come."""
         state, intake = self._state, self._intake
         wanted = state.discards or (
             state.may_read(
-                self._writer.writable, len(intake.frames) + self._runner.unanswered, self._limit, intake.is_ahead
+                self._writer.writable,
+                len(intake.frames) + self._runner.unanswered,
+                self._limit,
+                intake.is_ahead,
+                self._runner.throttle.muted and not intake.has_partial,
             )
             and (self._drain is None or self._drain.reading)
             and intake.has_memory()
@@ -226,6 +308,11 @@ class ClientConnection(asyncio.BufferedProtocol):
         if self._shown_paused == (wanted or silent):
             self._shown_paused = not self._shown_paused
             self._listener.show_paused(self, self._shown_paused)
+
+    def throttled_no_more(self) -> None:
+        """The client has waited for its quota: its silence was the bridge's doing."""
+        self._intake.received_at = self._loop.time()
+        self.wake()
 
     def _memory_granted(self) -> None:
         self._intake.received_at = self._loop.time()
@@ -248,6 +335,11 @@ class ClientConnection(asyncio.BufferedProtocol):
         if self._state.state is not State.CLOSING:
             self._state.on(Event.CLOSE)
             self._close_transport()
+
+    def close_soon(self) -> None:
+        """Let the client hang up first, for a moment: kafka-python drops an answer that comes with the end."""
+        if self._linger_timer is None:
+            self._linger_timer = self._loop.call_later(LINGER_SECONDS, self.close)
 
     def _close_transport(self) -> None:
         self._intake.drop()

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable
 
 from bridge.connection.budget import Budget, Lease
-from bridge.kafka.frames import FrameReceiver
+from bridge.kafka.frames import MIN_FRAME, FrameReceiver
 
 READ_AHEAD_BYTES = 1024 * 1024
 _SLOWEST_BYTES_A_SECOND = 16 * 1024
@@ -26,7 +26,14 @@ class Intake:
         "waiting",
     )
 
-    def __init__(self, most_bytes: int, budget: Budget, scratch: memoryview, granted: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        most_bytes: int,
+        budget: Budget,
+        scratch: memoryview,
+        granted: Callable[[], None],
+        least_bytes: int = MIN_FRAME,
+    ) -> None:
         """`granted` is called when there is memory that was not granted when it was requested."""
         self.frames: deque[tuple[memoryview, float]] = deque()
         """Whole requests, each with the time of its last byte."""
@@ -38,7 +45,7 @@ class Intake:
         """When bytes last came, or when memory was granted that they waited for."""
         self.reads = 0
         """How many times bytes were received."""
-        self._receiver = FrameReceiver(most_bytes)
+        self._receiver = FrameReceiver(most_bytes, least_bytes)
         self._scratch = scratch
         self._budget = budget
         self._granted = granted
@@ -48,6 +55,11 @@ class Intake:
     def midway(self) -> bool:
         """Whether a request is partly received."""
         return self._receiver.midway
+
+    @property
+    def has_partial(self) -> bool:
+        """Whether a request is partly received that has memory: more of it brings nothing of others."""
+        return self._receiver.capacity > 0
 
     @property
     def is_ahead(self) -> bool:
@@ -98,6 +110,15 @@ class Intake:
     def release(self, count: int) -> None:
         """Return the memory of a request that is answered."""
         self._budget.release(self._lease, count)
+
+    def admit(self, most_bytes: int, budget: Budget) -> None:
+        """From now on requests may be longer, and count in another budget."""
+        held = self._lease.held
+        self._budget.withdraw(self._lease)
+        self._budget.release(self._lease, held)
+        self._budget = budget
+        budget.take(self._lease, held)
+        self._receiver.allow(most_bytes)
 
     def drop(self) -> None:
         """Forget everything."""

@@ -1,9 +1,11 @@
 """Small things a connection is made with."""
 
 import asyncio
+import os
 import socket
 from typing import Any
 
+_TLS_HANDSHAKE = 0x1603
 _CORK = getattr(socket, "TCP_CORK", None)
 
 
@@ -27,6 +29,26 @@ def address_of(name: Any) -> str:
     if isinstance(name, tuple) and len(name) >= 2:
         return f"[{name[0]}]:{name[1]}" if ":" in name[0] else f"{name[0]}:{name[1]}"
     return str(name or "")
+
+
+def looks_like_tls(size: int) -> bool:
+    """Whether what was taken for the length of a frame is the beginning of a TLS handshake (RFC 8446, 5.1)."""
+    return size >> 16 == _TLS_HANDSHAKE
+
+
+def is_gone(transport: asyncio.Transport) -> bool:
+    """Whether the client has hung up, with nothing left to read. Its socket is asked: no loop looks at it while it is
+    not read."""
+    sock = transport.get_extra_info("socket")
+    if sock is None or sock.fileno() < 0:
+        return False
+    try:
+        with socket.socket(fileno=os.dup(sock.fileno())) as same:
+            return not same.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
 
 
 def join_with_end(transport: asyncio.Transport) -> None:

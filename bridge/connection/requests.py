@@ -1,16 +1,18 @@
 """Identifies the request in a frame and calls its handler; large requests are decoded in a thread, a few at a time."""
 
 from collections.abc import Callable, Coroutine
+from copy import copy
 from logging import DEBUG
 from typing import Any, cast
 
-from bridge import log
+from bridge import audited_changes, log
 from bridge.api import MAX_CONTROL_BYTES, Api, Broker, Session
 from bridge.apis import api_versions
 from bridge.connection.parts import Refused
 from bridge.connection.responses import InFlightRequest
 from bridge.errors import KafkaError
 from bridge.fairness import FairSemaphore
+from bridge.guards.table import guarded, has_guard
 from bridge.kafka import frames
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import DecodeError, TooManyElements
@@ -40,8 +42,13 @@ class LargeRequestThreads:
 def identify(request: InFlightRequest, broker: Broker, session: Session) -> None:
     """Read the header into `request` and the session; Refused if it breaks the protocol."""
     frame = cast(memoryview, request.body)
+    if len(frame) < frames.MIN_FRAME:  # a log-in has shorter ones
+        raise Refused("bad_header", size=len(frame))
     key, version, request.correlation_id = frames.parse_start(frame)
     fields = {"api": key, "version": version, "correlation_id": request.correlation_id}
+    login = session.login
+    if login is not None and (reason := login.refusal(key, request.received)) is not None:
+        raise Refused(reason, **fields)
     api = broker.apis.get(key)
     if api is None:
         raise Refused("unknown_api", **fields)
@@ -83,25 +90,51 @@ async def perform(
         body = _decode(request)
     else:
         async with large_requests.of(api):
-            if api.pure:
+            if api.pure and not has_guard(api, broker):
                 return await broker.cpu_thread.run(_perform, request, broker, session)
             body = await broker.cpu_thread.run(_decode, request)
             if not api.waits:
-                return await api.handle(body, broker, session)
+                return await _handle(api, body, broker, session, is_large=True)
     if api.waits:
         size, request.size = request.size, 0
         release(size)
-    return await api.handle(body, broker, session)
+    return await _handle(api, body, broker, session)
+
+
+async def _handle(api: Api, body: Any, broker: Broker, session: Session, *, is_large: bool = False) -> Any:
+    """By way of its guard; what is large and pure in a thread."""
+    is_change = api.key in audited_changes.CHANGES
+    if not is_change and not has_guard(api, broker):
+        return await api.handle(body, broker, session)
+    asked = copy(body) if is_change else None  # a guard leaves the rest of the request
+    response = await _guarded(api, body, broker, session, is_large=is_large)
+    if is_change:
+        audited_changes.tell(api.key, asked, response, session)
+    return response
+
+
+async def _guarded(api: Api, body: Any, broker: Broker, session: Session, *, is_large: bool) -> Any:
+
+    async def rest(body: Any) -> Any:
+        if is_large and api.pure:
+            return await broker.cpu_thread.run(_run, api, body, broker, session)
+        return await api.handle(body, broker, session)
+
+    return await guarded(api, body, broker, session, rest)
 
 
 def _perform(request: InFlightRequest, broker: Broker, session: Session) -> Any:
-    work = cast(Coroutine[Any, Any, Any], request.api.handle(_decode(request), broker, session))
+    return _run(request.api, _decode(request), broker, session)
+
+
+def _run(api: Api, body: Any, broker: Broker, session: Session) -> Any:
+    work = cast(Coroutine[Any, Any, Any], api.handle(body, broker, session))
     try:
         work.send(None)
     except StopIteration as end:
         return end.value
     work.close()
-    raise RuntimeError(f"{request.api.name} is not pure: its handler waits")
+    raise RuntimeError(f"{api.name} is not pure: its handler waits")
 
 
 def _decode(request: InFlightRequest) -> Any:

@@ -11,20 +11,25 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
 from logging import DEBUG
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from bridge import log
 from bridge.api import Broker, DeferredResponse, Session
+from bridge.apis import sasl_authenticate
 from bridge.connection.draining import Drain
 from bridge.connection.intake import Intake
 from bridge.connection.parts import Refused, cancelled_from_outside
 from bridge.connection.requests import LargeRequestThreads, identify, perform
 from bridge.connection.responses import EncodedResponse, InFlightRequest, ResponseWriter, encode, is_long
-from bridge.connection.state import ConnectionState
+from bridge.connection.state import ConnectionState, State
+from bridge.connection.throttling import Throttle
 from bridge.errors import KafkaError
 from bridge.fairness import REQUESTER
 from bridge.kafka import message
 from bridge.loop_scheduler import LOOP_SHARE, LoopScheduler, LoopShare, Metered
+from bridge.security.login import Stage
+from bridge.security.quotas.usage import ClientQuotas
+from bridge.security.sasl import Failed
 
 _log = log.get("bridge.connection.client")
 
@@ -35,6 +40,11 @@ class Environment(Protocol):
     broker: Broker
     scheduler: LoopScheduler
     large: LargeRequestThreads
+    quotas: ClientQuotas
+    throttled: set[Throttle]
+
+    def stranger_share(self, host: str) -> LoopShare:
+        """What the connections of an address share of the event loop until they have logged in."""
 
 
 class Connection(Protocol):
@@ -43,11 +53,17 @@ class Connection(Protocol):
     def wake(self) -> None:
         """Something has changed: do whatever has become possible."""
 
+    def throttled_no_more(self) -> None:
+        """The client has waited for its quota."""
+
     def refuse(self, refused: Refused) -> None:
         """Close for what the client has sent."""
 
     def close(self) -> None:
         """Close after what is written has gone out."""
+
+    def close_soon(self) -> None:
+        """Let the client hang up first, for a moment."""
 
     def abort(self) -> None:
         """Close at once."""
@@ -68,13 +84,16 @@ class RequestRunner:
         "_limit",
         "_loop",
         "_metrics",
+        "_quotas",
         "_running",
         "_session",
         "_share",
         "_state",
+        "_turns",
         "_writer",
         "drain",
         "in_flight",
+        "throttle",
         "worker",
     )
 
@@ -95,13 +114,19 @@ class RequestRunner:
         self._environment = environment
         self._broker = environment.broker
         self._metrics = environment.broker.metrics
-        self._limit = environment.broker.settings.kafka.max_in_flight_requests
+        self._limit = state.most_in_flight(environment.broker.settings.kafka.max_in_flight_requests)
         self._session = session
         self._state = state
         self._intake = intake
         self._writer = writer
         self._loop = asyncio.get_running_loop()
         self._share = LoopShare()
+        self._turns = self._share if session.login is None else environment.stranger_share(session.host[1:])
+        self._quotas = environment.quotas
+        self.throttle = Throttle(
+            environment.quotas, environment.throttled, session, self._share, connection.throttled_no_more
+        )
+        session.mutations = self.throttle
         self._running: InFlightRequest | None = None
         self._cut_short = False  # the long poll that runs is to be answered now
 
@@ -123,6 +148,11 @@ class RequestRunner:
         running = self._running
         polling = running if running is not None and running.api.long_poll else None
         return not any(request.response is None and request is not polling for request in self.in_flight)
+
+    def admit(self, limit: int) -> None:
+        """So many requests may be in flight from now on: the client has logged in."""
+        self._limit = limit
+        self._turns = self._share
 
     def start(self) -> None:
         """Run what is received, if it may be."""
@@ -171,10 +201,11 @@ class RequestRunner:
     async def _work(self) -> None:
         """Run the received requests one after another."""
         REQUESTER.set(self._session.id)
-        LOOP_SHARE.set(self._share)
-        scheduler, share = self._environment.scheduler, self._share
+        scheduler = self._environment.scheduler
         try:
             while self._may_start():
+                share = self._turns
+                LOOP_SHARE.set(share)
                 if not scheduler.may_run(share):
                     await scheduler.wait_turn(share)
                     if not self._may_start():
@@ -213,15 +244,34 @@ class RequestRunner:
             self._running = None
 
     async def _run(self, request: InFlightRequest) -> None:
+        login = self._session.login
+        if login is not None and login.takes_bytes:
+            return await self._run_login_bytes(request)
         identify(request, self._broker, self._session)
         if request.api.read_only and self._state.lost:
             return self._finish(request, None)
         if request.api.long_poll and self._state.draining and self._intake.frames:
             return self._answer_emptily(request)
+        if self._quotas.active and self._state.state is not State.AUTHENTICATING:
+            refusal = self.throttle.begin(request)
+            if refusal is not None:
+                return self._finish(request, refusal)
         result = await perform(request, self._broker, self._session, self._environment.large, self._intake.release)
         if isinstance(result, DeferredResponse):
             return self._follow(request, result.future, result.make)
         self._finish(request, await self._encode_in_thread(request, result) if is_long(result) else result)
+        if login is not None and login.stage is Stage.REFUSED:
+            self._connection.close_soon()
+
+    async def _run_login_bytes(self, request: InFlightRequest) -> None:
+        """The mechanism's bytes without a header, after a SaslHandshake of v0 (KIP-43): answered in the same way."""
+        data, request.body = bytes(cast(memoryview, request.body)), None
+        request.api = sasl_authenticate.API
+        step = await sasl_authenticate.exchanged(data, self._broker, self._session)
+        if isinstance(step, Failed):  # there is no place for an error
+            self._finish(request, None)
+            return self._connection.close()
+        self._finish(request, EncodedResponse([len(step.data).to_bytes(4, "big") + step.data], ()))
 
     def _follow(self, request: InFlightRequest, future: Awaitable[Any], make: Callable[[Any], Any] | None) -> None:
         request.future, request.make = asyncio.ensure_future(future), make
@@ -266,7 +316,7 @@ class RequestRunner:
     def _finish(self, request: InFlightRequest, response: Any | None) -> None:
         """Answer a request, with nothing where the response is None, and hand over what is now due."""
         if response is not None and not isinstance(response, EncodedResponse):
-            response = encode(request, response, pausing=self._state.draining)
+            response = encode(request, self._throttled(request, response), pausing=self._state.draining)
         request.response = ()
         if self.drain is not None:
             self.drain.answered()
@@ -276,5 +326,10 @@ class RequestRunner:
                 self._metrics.api(request.api.key).error(code)
         self.flush()
 
+    def _throttled(self, request: InFlightRequest, response: Any) -> Any:
+        """The response that is sent instead, where the client's quotas ask for that."""
+        return self.throttle.answered(request, response) if self._quotas.active else response
+
     def _encode_in_thread(self, request: InFlightRequest, response: Any) -> Awaitable[EncodedResponse]:
+        response = self._throttled(request, response)
         return self._broker.cpu_thread.run(encode, request, response, pausing=self._state.draining)

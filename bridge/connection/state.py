@@ -9,17 +9,22 @@ Rule 2: a connection has two machines, as a TCP connection has two halves.
 
 `state` is the bridge's half:
 
+    AUTHENTICATING ──AUTHENTICATED──▶ OPEN, where a connection begins that needs no log-in
+
     OPEN ──DRAIN──▶ DRAINING ──SENT_ON──▶ HOLDING
       │                │                     │
       │                └───────DRAINED──▶ FLUSHING ──IDLE──▶ LINGERING
       │                                      │                  │
       └───────── IDLE, once half_closed ─────┴────▶ CLOSING ◀───┘
 
+    DRAIN leads from AUTHENTICATING to CLOSING: there is nothing yet that could be lost.
     CLOSE leads from all of these to CLOSING, CONNECTION_LOST from all of them to LOST, and IDLE from LOST to FINISHED.
 
 | state     | when                                            | reads      | starts requests | responses              |
 |-----------|-------------------------------------------------|------------|-----------------|------------------------|
-| OPEN      | from the first byte on                          | requests   | yes             | are written in order   |
+| AUTHENTI- | until the client has logged in, where it has to | requests   | one at a time   | are written in order   |
+| CATING    |                                                 |            |                 |                        |
+| OPEN      | from then on, else from the first byte on       | requests   | yes             | are written in order   |
 | DRAINING  | the process stops; see `draining`               | requests   | yes             | ask for a pause        |
 | HOLDING   | draining, and the client does not pause         | requests   | yes             | are held until DRAINED |
 | FLUSHING  | drained; the last responses go out              | no         | none is left    | are written            |
@@ -39,11 +44,11 @@ the state allows:
 |-----------|--------------------------------------------------------------------------|-------|-----------------|
 | blocked   | the client does not read its responses                                   | no    | no              |
 | full      | max_in_flight_requests or READ_AHEAD_BYTES are received, or no memory    | no    | yes             |
+| throttled | the client has to wait for a quota, and no request is partly received    | no    | yes             |
 
-Authentication (SASL) is not supported. It would be one more state, before OPEN, that an event AUTHENTICATED leaves. In
-it a connection may ask ApiVersions, SaslHandshake and SaslAuthenticate and nothing else, one request at a time:
-`requests.identify` refuses all others, before their bodies are read. It may take as much memory as one request of
-Kafka's `sasl.server.max.receive.size` (512 KiB), the limit of `intake`, and has to leave it within the stall timeout.
+Rule 4: what may be asked while AUTHENTICATING, and by a client that logs in again, is in `security/login`.
+`requests.identify` refuses all else, before its body is read. A request may have 512 KiB, of memory apart from that of
+others, and the client has to be logged in within the stall timeout. A log-in after the first one changes no state.
 """
 
 from collections.abc import Mapping
@@ -53,6 +58,7 @@ from enum import Enum, auto
 class State(Enum):
     """The bridge's half of a connection."""
 
+    AUTHENTICATING = auto()
     OPEN = auto()
     DRAINING = auto()
     HOLDING = auto()
@@ -66,6 +72,8 @@ class State(Enum):
 class Event(Enum):
     """What changes a state."""
 
+    AUTHENTICATED = auto()
+    """The client has logged in, for the first time or again."""
     EOF = auto()
     """The client sends no more. It may still read."""
     DRAIN = auto()
@@ -85,8 +93,20 @@ class Event(Enum):
 _END = {Event.CLOSE: State.CLOSING, Event.CONNECTION_LOST: State.LOST}
 
 TRANSITIONS: Mapping[State, Mapping[Event, State]] = {
-    State.OPEN: {Event.EOF: State.OPEN, Event.DRAIN: State.DRAINING, **_END},
+    State.AUTHENTICATING: {
+        Event.AUTHENTICATED: State.OPEN,
+        Event.EOF: State.AUTHENTICATING,
+        Event.DRAIN: State.CLOSING,
+        **_END,
+    },
+    State.OPEN: {
+        Event.AUTHENTICATED: State.OPEN,
+        Event.EOF: State.OPEN,
+        Event.DRAIN: State.DRAINING,
+        **_END,
+    },
     State.DRAINING: {
+        Event.AUTHENTICATED: State.DRAINING,
         Event.EOF: State.DRAINING,
         Event.DRAIN: State.DRAINING,
         Event.SENT_ON: State.HOLDING,
@@ -94,6 +114,7 @@ TRANSITIONS: Mapping[State, Mapping[Event, State]] = {
         **_END,
     },
     State.HOLDING: {
+        Event.AUTHENTICATED: State.HOLDING,
         Event.EOF: State.HOLDING,
         Event.DRAIN: State.HOLDING,
         Event.DRAINED: State.FLUSHING,
@@ -101,13 +122,19 @@ TRANSITIONS: Mapping[State, Mapping[Event, State]] = {
     },
     State.FLUSHING: {Event.EOF: State.FLUSHING, Event.DRAIN: State.FLUSHING, **_END},
     State.LINGERING: {Event.EOF: State.LINGERING, Event.DRAIN: State.LINGERING, **_END},
-    State.CLOSING: {Event.EOF: State.CLOSING, Event.DRAIN: State.CLOSING, **_END},
-    State.LOST: {Event.DRAIN: State.LOST, Event.CLOSE: State.LOST},
+    State.CLOSING: {
+        Event.AUTHENTICATED: State.CLOSING,
+        Event.EOF: State.CLOSING,
+        Event.DRAIN: State.CLOSING,
+        **_END,
+    },
+    State.LOST: {Event.AUTHENTICATED: State.LOST, Event.DRAIN: State.LOST, Event.CLOSE: State.LOST},
     State.FINISHED: {},
 }
 """What each event but IDLE leads to; what is not here cannot happen."""
 
 IDLE_TRANSITIONS: Mapping[tuple[State, bool], State] = {
+    (State.AUTHENTICATING, True): State.CLOSING,
     (State.OPEN, True): State.CLOSING,
     (State.FLUSHING, False): State.LINGERING,
     (State.FLUSHING, True): State.CLOSING,
@@ -117,7 +144,7 @@ IDLE_TRANSITIONS: Mapping[tuple[State, bool], State] = {
 }
 """What IDLE leads to, from a state and `half_closed`. In all others the connection waits for something else."""
 
-SERVING = frozenset({State.OPEN, State.DRAINING, State.HOLDING})
+SERVING = frozenset({State.AUTHENTICATING, State.OPEN, State.DRAINING, State.HOLDING})
 DRAINING = frozenset({State.DRAINING, State.HOLDING, State.FLUSHING})
 
 
@@ -130,9 +157,9 @@ class ConnectionState:
 
     __slots__ = ("discards", "draining", "ends_when_idle", "half_closed", "holds", "lost", "reads", "starts", "state")
 
-    def __init__(self) -> None:
+    def __init__(self, *, authenticating: bool = False) -> None:
         self.half_closed = False
-        self._enter(State.OPEN)
+        self._enter(State.AUTHENTICATING if authenticating else State.OPEN)
 
     def __repr__(self) -> str:
         return self.state.name + (", half closed" if self.half_closed else "")
@@ -149,13 +176,17 @@ class ConnectionState:
         self._enter(after)
         return after
 
+    def most_in_flight(self, limit: int) -> int:
+        """How many requests may be in flight, where a client that is logged in may have so many."""
+        return 1 if self.state is State.AUTHENTICATING else limit
+
     def may_start(self, writable: bool, in_flight: int, limit: int) -> bool:
         """Whether a request that is received may start. Of a lost connection all may: nothing is written for them."""
         return (self.starts and writable and in_flight < limit) or self.lost
 
-    def may_read(self, writable: bool, unanswered: int, limit: int, full: bool) -> bool:
+    def may_read(self, writable: bool, unanswered: int, limit: int, full: bool, throttled: bool = False) -> bool:
         """Whether more requests may be received, if there is memory; `full`: enough bytes are read ahead."""
-        return self.reads and writable and unanswered < limit and not full
+        return self.reads and writable and unanswered < limit and not (full or throttled)
 
     def _enter(self, state: State) -> None:
         self.state = state

@@ -1,6 +1,7 @@
 """How much memory members' metadata may take: of one member, and of all groups together."""
 
 from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
 
 from bridge.config import GroupSettings
 from bridge.errors import KafkaError
@@ -13,6 +14,8 @@ GROUP_BYTES = 2500
 """Of memory that a group takes without its members, roughly."""
 MAX_PROTOCOLS = 100
 """Of one member of a classic group; real ones name one to three."""
+PATTERN_BYTES: Final = 64 * 1024 * 1024
+"""Of the topics that patterns fit, which are kept for the next look."""
 
 
 def check_size(members: int, settings: GroupSettings) -> None:
@@ -49,6 +52,13 @@ class MetadataBudget:
         """So many bytes more are held, or fewer."""
         self._held += count
         self._gauge.set(self._held)
+
+
+class GroupMemory(NamedTuple):
+    """What a coordinator's groups may take."""
+
+    metadata: MetadataBudget
+    pattern_bytes: int = PATTERN_BYTES
 
 
 class MemberSizes:

@@ -15,7 +15,7 @@ from bridge import log
 from bridge.config import GroupSettings
 from bridge.errors import KafkaError
 from bridge.futures import in_turns
-from bridge.groups.budget import MetadataBudget
+from bridge.groups.budget import GroupMemory, MetadataBudget
 from bridge.groups.classic.coordinator import ClassicGroups, LoadedClassicGroup
 from bridge.groups.classic.events import Join, Joined, Leave, Sync, Synced
 from bridge.groups.classic.state import ClassicGroup
@@ -45,12 +45,17 @@ class GroupCoordinator:
         topics: Topics,
         clock: Clock | None = None,
         wall: Callable[[], float] = time.time,
+        memory: GroupMemory | None = None,
     ) -> None:
+        """`memory`: what these groups may take, where others share it."""
         self._store = store
         self._clock: Clock = clock or asyncio.get_running_loop()
-        budget = MetadataBudget(settings, metrics)
+        budget, pattern_bytes = memory or GroupMemory(MetadataBudget(settings, metrics))
+        self.metadata_budget = budget
         self._classic = ClassicGroups(store, settings, metrics, budget, self._clock, wall)
-        self._consumer = ConsumerGroups(store, settings, metrics, budget, self._clock, wall, Catalogue(topics))
+        self._consumer = ConsumerGroups(
+            store, settings, metrics, budget, self._clock, wall, Catalogue(topics, pattern_bytes)
+        )
         self._active = True
         self._resuming: set[asyncio.Task[None]] = set()
         store.on_owned.append(self._take_over)
@@ -160,11 +165,12 @@ class GroupCoordinator:
     async def delete(self, group_id: str) -> None:
         """Delete a group without members, with its offsets."""
         self._check_active()
-        consumer = await self._find_consumer(group_id)
+        await self._store.load(group_id)  # once that is known nothing waits: no member joins between look and write
+        consumer = await self._find_consumer(group_id, confirmed=False)
         if consumer is not None:
             await self._consumer.delete(consumer)
             return
-        classic = await self._find_classic(group_id)
+        classic = await self._find_classic(group_id, confirmed=False)
         if classic is None:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
         await self._classic.delete(classic)
@@ -197,22 +203,22 @@ class GroupCoordinator:
             consumer.group.check_fetch(member_id, epoch)
 
     async def retention(self, group_id: str) -> OffsetRetention:
-        """What keeps the group's offsets from expiring."""
-        consumer = await self._find_consumer(group_id)
+        """What keeps the group's offsets from expiring, as far as this node knows: at once where it has the slot."""
+        consumer = await self._find_consumer(group_id, confirmed=False)
         if consumer is not None:
             return consumer.retention()
-        classic = await self._find_classic(group_id)
+        classic = await self._find_classic(group_id, confirmed=False)
         if classic is None:
             return UNKNOWN_GROUP
         return classic.retention()
 
     async def forget(self, group_id: str) -> None:
         """Delete an empty group that has no offsets left; nothing where a member has joined meanwhile."""
-        consumer = await self._find_consumer(group_id)
+        consumer = await self._find_consumer(group_id, confirmed=False)
         if consumer is not None:
             await self._consumer.forget(consumer)
             return
-        classic = await self._find_classic(group_id)
+        classic = await self._find_classic(group_id, confirmed=False)
         if classic is not None:
             await self._classic.forget(classic)
 

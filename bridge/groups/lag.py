@@ -37,8 +37,12 @@ class LagTable:
         metrics: GroupMetrics,
         max_groups: int,
         wall: Callable[[], float] = time.time,
+        namespace: str = "",
     ) -> None:
+        """`namespace`: shown before the topics' names, where those of others are shown, too."""
         self._store = store
+        self._namespace = namespace
+        self._prefix = namespace and namespace + "/"
         self._topics = topics
         self._metrics = metrics
         self._max_groups = max_groups
@@ -71,10 +75,11 @@ class LagTable:
                 if len(lags) >= _MAX_PARTITIONS:
                     break
                 lags.append(self._lag(group_id, topic, partition, stored.offset, now))
-        self._metrics.lags = lags
+        self._metrics.show_lags(self._namespace, lags, _MAX_PARTITIONS)
 
     def _lag(self, group_id: str, topic: str, partition: int, offset: int, now: float) -> Lag:
         log = self._topics.opened(topic, partition)
+        topic = self._prefix + topic
         end = None if log is None else log.known_end
         if log is None or end is None:
             return Lag(group_id, topic, partition, offset, None, None)

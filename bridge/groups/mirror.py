@@ -160,7 +160,7 @@ class Mirror:
             await self.flush()
 
     async def _bring(self, where: GroupTopicPartition, offset: int | None) -> None:
-        if offset is not None and self._shown.get(where) == offset:
+        if not self._store.coordinates(where[0]) or (offset is not None and self._shown.get(where) == offset):
             return
         try:
             async with self._limit:
@@ -198,7 +198,8 @@ class Mirror:
                 await consumer.seek(EARLIEST if position is None else position.after)
             elif position is not None:
                 await consumer.ack_cumulative(position)
-            self._shown[where] = offset
+            if self._store.coordinates(where[0]):  # else another node may show a newer one by now
+                self._shown[where] = offset
             self._metrics.mirrored.inc()
         finally:
             await consumer.close()

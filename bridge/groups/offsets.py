@@ -133,12 +133,12 @@ class Offsets:
         good = [where async for where, error in in_turns(errors.items()) if error is ErrorCode.NONE]
         if not good:
             return _done(errors)
-        await self._membership.check_commit(group_id, *member)
         now = self._now()
         records: dict[Key, bytes | None] = {
             offset_key(group_id, *where): encode_offset(wanted[where], now, self._known_id(where[0]))
             async for where in in_turns(good)
         }
+        await self._membership.check_commit(group_id, *member)  # last: it must still be one when they are stored
         # callbacks, not a task: commits are many
         saving = asyncio.ensure_future(self._store.submit(group_id, records))
         pending = [(group_id, *where) for where in good]
@@ -155,18 +155,21 @@ class Offsets:
         """
         offsets = (await self._store.load(group_id)).offsets
         ids = await self._ids({name for name, _ in offsets})
-        return {where: stored for where, stored in offsets.items() if not _is_stale(stored, ids[where[0]])}
+        # topics that were committed to meanwhile exist
+        return {where: stored for where, stored in offsets.items() if not _is_stale(stored, ids.get(where[0], ""))}
 
     async def delete(self, group_id: str, unwanted: Iterable[TopicPartition]) -> dict[TopicPartition, ErrorCode]:
         """Forget committed offsets of topics that the group's members do not subscribe to (KIP-496)."""
+        errors = await self._check(dict.fromkeys(unwanted))
+        await self._store.load(group_id)
+        # from here on nothing waits: no member joins, subscribes and commits between the look and the write
         retention = await self._membership.retention(group_id)
-        stored = await self._store.load(group_id)
+        stored = await self._store.load(group_id, confirmed=False)
         if not retention.exists and not stored:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group_id}")
         if retention.members and not retention.consumer:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP, f"group {group_id} has members")
-        errors = await self._check(dict.fromkeys(unwanted))
-        async for where, error in in_turns(errors.items()):
+        for where, error in errors.items():
             if error is ErrorCode.NONE and _subscribes(retention, where[0]):
                 errors[where] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
         good = [where for where, error in errors.items() if error is ErrorCode.NONE and where in stored.offsets]
@@ -200,10 +203,19 @@ class Offsets:
         """Forget what was committed for topics that had these names before; None: there is none of that name now."""
         for group_id in list(self._store.groups()):
             offsets = (await self._store.load(group_id, confirmed=False)).offsets
-            gone = [where for where, one in offsets.items() if where[0] in ids and _is_stale(one, ids[where[0]])]
+            gone = [where for where, one in offsets.items() if self._is_forgotten(group_id, where, one, ids)]
             if gone:
                 _log.info("= offsets of a deleted topic", extra={"group": group_id, "partitions": len(gone)})
                 await self._store.submit(group_id, {offset_key(group_id, *where): None for where in gone})
+
+    def _is_forgotten(
+        self, group_id: str, where: TopicPartition, stored: StoredOffset, ids: "Mapping[str, str | None]"
+    ) -> bool:
+        """Whether an offset is of a former topic; `ids` may be older than the topic that is here now."""
+        name = where[0]
+        if name not in ids or self._pending[group_id, *where]:
+            return False
+        return _is_stale(stored, ids[name] if self._topics.cached(name) is None else self._known_id(name))
 
     # --- expiry ---------------------------------------------------------------------------------------------------
 

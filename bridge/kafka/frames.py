@@ -43,10 +43,10 @@ class FrameReceiver:
     but only after `grow`: so the owner decides when (`wanted`) a frame may take more.
     """
 
-    __slots__ = ("_capacity", "_filled", "_frame", "_head", "_limit", "_size")
+    __slots__ = ("_capacity", "_filled", "_frame", "_head", "_limit", "_minimum", "_size")
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
+    def __init__(self, limit: int, minimum: int = MIN_FRAME) -> None:
+        self.allow(limit, minimum)
         self._head = b""
         self._frame: bytearray | None = None
         self._size = self._filled = self._capacity = 0
@@ -65,6 +65,10 @@ class FrameReceiver:
     def size(self) -> int:
         """The bytes of the begun frame, as far as it says yet."""
         return self._size
+
+    def allow(self, limit: int, minimum: int = MIN_FRAME) -> None:
+        """Take frames of these lengths from now on."""
+        self._limit, self._minimum = limit, minimum
 
     def buffer(self, scratch: memoryview) -> memoryview:
         """Where the next bytes shall go."""
@@ -111,7 +115,7 @@ class FrameReceiver:
         self._head = b""
         while len(data) - at >= 4:
             (size,) = _int32.unpack_from(data, at)
-            if size < MIN_FRAME:
+            if size < self._minimum:
                 raise FrameError("negative_size" if size < 0 else "bad_header", size)
             if size > self._limit:
                 raise FrameError("too_large", size)
@@ -176,3 +180,17 @@ def response(api_key: int, correlation_id: int, flexible: bool, body: Sequence[B
         head += body[0]
         return [head]
     return [head, *body]
+
+
+def request(
+    api_key: int, api_version: int, correlation_id: int, client_id: str, flexible: bool, body: Buffer
+) -> list[Buffer]:
+    """A whole request as the buffers to write: length, header (v2 when flexible, else v1), body."""
+    head = request_header(api_key, api_version, correlation_id, client_id, flexible)
+    return [_int32.pack(len(head) + len(body)) + head, body]
+
+
+def request_header(api_key: int, api_version: int, correlation_id: int, client_id: str, flexible: bool) -> bytes:
+    """A request's header: v2 when its version is flexible, else v1."""
+    name = client_id.encode()
+    return _start.pack(api_key, api_version, correlation_id) + _int16.pack(len(name)) + name + bytes(flexible)

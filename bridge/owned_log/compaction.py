@@ -1,11 +1,11 @@
-"""When a slot's topic is compacted."""
+"""When a topic of keyed records is compacted, such as a slot's."""
 
 import asyncio
-from typing import Final
+from typing import Final, Protocol
 
 from bridge import log
-from bridge.owned_log.dependencies import SlotDependencies
-from bridge.pulsar.admin import AdminError, Conflict
+from bridge.metrics import Counter
+from bridge.pulsar.admin import Admin, AdminError, Conflict
 
 _log = log.get(__name__)
 
@@ -13,20 +13,28 @@ _MIN_INTERVAL: Final = 60.0
 _CURSOR: Final = "__compaction"
 
 
-class Compaction:
-    """Asks Pulsar to compact one slot by the number of records that it could drop."""
+class CompactionMetrics(Protocol):
+    """What is counted."""
 
-    def __init__(self, topic: str, dependencies: SlotDependencies) -> None:
+    compactions: Counter
+    compaction_errors: Counter
+
+
+class Compaction:
+    """Asks Pulsar to compact one topic by the number of records that it could drop."""
+
+    def __init__(self, topic: str, admin: Admin, metrics: CompactionMetrics, after: int) -> None:
+        """`after`: records that a compaction could drop before one is asked for."""
         self._topic = topic
-        self._admin = dependencies.admin
-        self._metrics = dependencies.metrics
-        self._after = dependencies.compact_after
+        self._admin = admin
+        self._metrics = metrics
+        self._after = after
         self._droppable = 0  # about
         self._asked_at = float("-inf")
         self._task: asyncio.Task[None] | None = None
 
     def loaded(self, records: int, live: int) -> None:
-        """The slot has been read: so many records, of which so many are still live."""
+        """The topic has been read: so many records, of which so many are still live."""
         self._droppable = records - live
 
     def written(self, records: int) -> None:
@@ -43,6 +51,11 @@ class Compaction:
         if first or (self._droppable >= self._after and now - self._asked_at > _MIN_INTERVAL):
             self._asked_at = now
             self._task = asyncio.get_running_loop().create_task(self._compact(), name=f"compact {self._topic}")
+
+    async def asked(self) -> None:
+        """Wait until Pulsar has answered."""
+        if self._task is not None:
+            await asyncio.wait((self._task,))
 
     async def close(self) -> None:
         """Ask for no more."""

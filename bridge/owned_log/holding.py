@@ -175,4 +175,6 @@ def _ending(watching: "asyncio.Task[NoReturn]") -> BaseException:
 def log_older(logger: Log, holder: Holder) -> None:
     """Tell of a holder that may not be beside this one."""
     if holder.older:
-        logger.error("! slot taken by a bridge of an older version", extra={"owner": holder.owner})
+        logger.error(
+            "! slot taken by a bridge of an older version", extra={"owner": holder.owner, "producer": holder.producer}
+        )

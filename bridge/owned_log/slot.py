@@ -15,13 +15,14 @@ the broker answers about the topic's end. A reader stays open: another holder's 
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum, auto
-from typing import Final
+from typing import Any, Final
 
 from bridge import log
 from bridge.errors import BridgeError
+from bridge.futures import retrieve_exception
 from bridge.owned_log.batch import Record
 from bridge.owned_log.compaction import Compaction
 from bridge.owned_log.dependencies import SlotDependencies
@@ -29,6 +30,7 @@ from bridge.owned_log.errors import OwnedLogError, SlotLoading, SlotNotOwned, Sl
 from bridge.owned_log.eviction import Eviction
 from bridge.owned_log.holding import Holding
 from bridge.owned_log.journal import WRITE_TIMEOUT
+from bridge.owned_log.succession import Holder
 from bridge.pulsar.admin import AdminError
 from bridge.pulsar.connection import Backoff
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
@@ -72,7 +74,7 @@ class Slot:
         self._changed: asyncio.Event = asyncio.Event()
         self._holding: Holding | None = None
         self._was_owned = False  # and `lost` is to be called yet
-        self._compaction = Compaction(topic, dependencies)
+        self._compaction = Compaction(topic, dependencies.admin, dependencies.metrics, dependencies.compact_after)
         self._eviction = Eviction(topic, dependencies, self._log)
         self._runner: asyncio.Task[None] | None = None
         self._ending: asyncio.Task[None] | None = None
@@ -86,7 +88,7 @@ class Slot:
 
     def release(self) -> None:
         """Let the slot go, in the background: what is under way is stored before, or fails; the rest is refused."""
-        self._eviction.allow(orphaned=False)
+        self._eviction.released()
         if self._runner is not None:
             self._become(SlotState.RELEASED)
             runner, self._runner = self._runner, None
@@ -110,6 +112,11 @@ class Slot:
     def is_owned(self) -> bool:
         """Whether it is held and read."""
         return self._state is SlotState.OWNED
+
+    @property
+    def older_holder(self) -> Holder | None:
+        """The bridge of an older version that has the slot, which is to be stopped."""
+        return self._eviction.older
 
     def check(self) -> None:
         """Raise unless the slot is owned, and its producer still connected."""
@@ -209,7 +216,7 @@ class Slot:
             self._serve()
             return await holding.ended()
         finally:
-            await holding.close()
+            await _to_its_end(holding.close())
 
     def _serve(self) -> None:
         self._was_owned = True
@@ -248,3 +255,14 @@ class Slot:
             self._was_owned = False
             self._dependencies.metrics.slots_held.dec()
             self._dependencies.state.lost(self.index)
+
+
+async def _to_its_end(closing: Coroutine[Any, Any, None]) -> None:
+    """Close, also where the slot is released meanwhile: a reader that is left open reads on until the end."""
+    task = asyncio.get_running_loop().create_task(closing)
+    task.add_done_callback(retrieve_exception)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait((task,))
+        raise

@@ -41,7 +41,7 @@ def _holder(producer: str, value: bytes) -> Holder:
     try:
         found = json.loads(value)
         return Holder(producer, str(found["owner"]), int(found["v"]) < _VERSION)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return Holder(producer, producer, False)  # of a newer version; the producer is all that is known
 
 

@@ -3,10 +3,12 @@
 `PulsarClient` and `Admin` are the two doors in; messages are `bridge.pulsar.pb.PulsarApi_pb2`.
 
 It knows nothing of Kafka. Of the bridge it takes its settings and metrics (`config.PulsarSettings`,
-`metrics.PulsarMetrics`), `errors`, `log`, `futures`, `fairness`, `http1`, and the CRC32-C of `codec`.
+`metrics.PulsarMetrics`), `certificate_end`, `errors`, `log`, `futures`, `fairness`, `http1`, `http_client`, and the
+CRC32-C of `codec`.
 """
 
 from bridge.pulsar.admin import Admin, AdminError
+from bridge.pulsar.auth import Access
 from bridge.pulsar.client import PulsarClient
 from bridge.pulsar.consumer import Consumer, Reader
 from bridge.pulsar.producer import Producer
@@ -30,6 +32,7 @@ from bridge.pulsar.types import (
 __all__ = [
     "EARLIEST",
     "LATEST",
+    "Access",
     "AccessMode",
     "Admin",
     "AdminError",

@@ -11,6 +11,7 @@ from bridge import log
 from bridge.config import PulsarSettings
 from bridge.metrics import PulsarMetrics
 from bridge.pulsar import commands, protocol
+from bridge.pulsar.auth import Access
 from bridge.pulsar.connection.context import ClientContext
 from bridge.pulsar.connection.lookup import Lookup
 from bridge.pulsar.connection.pool import ConnectionPool
@@ -33,8 +34,11 @@ _Opened = TypeVar("_Opened", Reader, Consumer, TopicWatch)
 class PulsarClient:
     """Everything made here shares its connections; make it inside a running event loop."""
 
-    def __init__(self, settings: PulsarSettings, metrics: PulsarMetrics) -> None:
-        self._pool = ConnectionPool(settings, metrics)
+    def __init__(self, settings: PulsarSettings, metrics: PulsarMetrics, access: Access | None = None) -> None:
+        """`access`: what it shares with other clients, and does not close."""
+        self._is_own = access is None
+        self._access = access or Access.by(settings, metrics)
+        self._pool = ConnectionPool(settings, metrics, self._access)
         self._lookup = Lookup(settings, metrics, self._pool)
         self._context = ClientContext(self._pool, self._lookup, settings, metrics, itertools.count(1))
         self._fetch = EntryFetch(self._context)
@@ -57,6 +61,8 @@ class PulsarClient:
         for one in list(self._handlers):
             await (one.close(flush=False) if isinstance(one, Producer) else one.close())
         await self._pool.close()
+        if self._is_own:
+            await self._access.close()
 
     def retry_now(self) -> None:
         """Have whatever waits to try again do so now."""

@@ -32,14 +32,24 @@ def _pairs(pairs: Mapping[str, str]) -> list[pb.KeyValue]:
 # --- session ---------------------------------------------------------------------------------------------------------
 
 
-def connect(client_version: str, auth_method: str, auth_data: bytes, proxy_to: str | None = None) -> bytes:
-    """Open the session; `proxy_to` (host:port) asks a Pulsar proxy for a connection to that broker."""
+def connect(
+    client_version: str,
+    auth_method: str,
+    auth_data: bytes,
+    proxy_to: str | None = None,
+    original_principal: str | None = None,
+) -> bytes:
+    """Open the session; `proxy_to` (host:port) asks a Pulsar proxy for a connection to that broker.
+
+    `original_principal`: the role that is spoken for, by one of the broker's `proxyRoles`.
+    """
     command = pb.CommandConnect(
         client_version=client_version,
         auth_method_name=auth_method,
         auth_data=auth_data,
         protocol_version=PROTOCOL_VERSION,
         proxy_to_broker_url=proxy_to,
+        original_principal=original_principal,
         feature_flags=pb.FeatureFlags(
             supports_auth_refresh=True,
             # Without it the broker keeps each entry's index to itself.

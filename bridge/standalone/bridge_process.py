@@ -4,7 +4,8 @@ import os
 import sys
 from pathlib import Path
 
-from bridge.config import ENV_PREFIX, OTHER_VARIABLES, Address, Settings
+from bridge import ready
+from bridge.config import ENV_PREFIX, OTHER_VARIABLES, Settings
 from bridge.errors import StartupError
 from bridge.standalone import probe
 from bridge.standalone.child import Child
@@ -65,8 +66,7 @@ class BridgeProcess:
         return f"{self.child.last_lines(count)}\n(more in {self.child.output})"
 
     def _problem(self) -> str | None:
-        status, body = probe.get(Address.parse(self.settings.http.listen).port, "/readyz")
-        return None if status == 200 else body
+        return ready.ask(self.settings.http)
 
 
 def _environment() -> dict[str, str]:

@@ -117,7 +117,7 @@ class Standalone:
         self.is_ready = True
         say(f"Pulsar {plan.service_url}, admin {plan.admin_url}; Ctrl-C stops everything")
         say(f"Kafka bootstrap {self._bridge.bootstrap}")
-        say(f"metrics http://{self._bridge.settings.http.listen}/metrics")
+        say(f"metrics {self._bridge.settings.http.url}/metrics")
 
     def watch(self) -> None:
         """Until a signal comes; StartupError when the bridge is gone. Pulsar is started again as often as it takes."""
@@ -201,7 +201,7 @@ class Standalone:
             return
         answer: dict[str, object] = {
             "kafka": self._bridge.bootstrap,
-            "http": f"http://{self._bridge.settings.http.listen}",
+            "http": self._bridge.settings.http.url,
             "pulsar": self._pulsar.plan.service_url,
             "pulsar_http": self._pulsar.plan.admin_url,
             "pid": self._bridge.pid,

@@ -44,18 +44,37 @@ class Guard:
 
     def __init__(self, timeout: int = 10) -> None:
         """`timeout`: seconds between TERM and KILL."""
-        read, self._write = os.pipe()
+        self._timeout = timeout
+        self._children: set[int] = set()
+        self._process, self._write = self._start()
+
+    def _start(self) -> tuple[subprocess.Popen[bytes], int]:
+        read, write = os.pipe()
         try:
-            self._process = subprocess.Popen(  # noqa: S603 - a constant
-                ["/bin/sh", "-c", _GUARD, "bridge-guard", str(timeout)],
+            process = subprocess.Popen(  # noqa: S603 - a constant
+                ["/bin/sh", "-c", _GUARD, "bridge-guard", str(self._timeout)],
                 stdin=read,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
                 cwd="/",
             )
+        except BaseException:
+            os.close(write)
+            raise
         finally:
             os.close(read)
+        return process, write
+
+    def _replace_if_killed(self) -> None:
+        """Without a guard no child could register itself, and so none could be started."""
+        if self._process.poll() is None:
+            return
+        former = self._write
+        self._process, self._write = self._start()
+        os.close(former)
+        for pid in self._children:
+            os.write(self._write, f"+ {pid}\n".encode())
 
     @property
     def pid(self) -> int:
@@ -72,7 +91,8 @@ class Guard:
         keep_open: Sequence[int] = (),
     ) -> subprocess.Popen[bytes]:
         """Start a child in a process group of its own; its pid stays the same over the exec."""
-        return subprocess.Popen(  # noqa: S603 - commands are made by this package
+        self._replace_if_killed()
+        child = subprocess.Popen(  # noqa: S603 - commands are made by this package
             ["/bin/sh", "-c", _REGISTER, "bridge-child", *command],
             stdin=self._write,
             stdout=output,
@@ -82,9 +102,12 @@ class Guard:
             env=environment,
             pass_fds=keep_open,
         )
+        self._children.add(child.pid)
+        return child
 
     def forget(self, pid: int) -> None:
         """The child has ended and its pid may be used again."""
+        self._children.discard(pid)
         with contextlib.suppress(BrokenPipeError):  # the guard itself was killed: nothing to keep right
             os.write(self._write, f"- {pid}\n".encode())
 

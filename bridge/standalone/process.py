@@ -11,6 +11,7 @@ from bridge.standalone.jvm import HEALTHY_WITHIN_SECONDS, Java, JvmProcess, Memo
 from bridge.standalone.ports import HOST
 
 _MAIN = "org.apache.pulsar.PulsarStandaloneStarter"
+_FIRST_NAMESPACE = "public/default"
 _MAX_CLEAN_RESTARTS = 3
 _LATEST_LINES = 200
 _MAX_LOST_REGISTRATIONS = 2  # a bookie that finds its own old registration may lose it once or twice
@@ -47,7 +48,7 @@ class PulsarProcess(JvmProcess):
     ) -> None:
         self.plan = plan
         started_with = Java(java, jars, guard, plan.java_options, keep_open)
-        super().__init__(_program(plan), started_with, lambda: broker_problem(plan.http_port))
+        super().__init__(_program(plan), started_with, lambda: standalone_problem(plan.http_port))
 
     @property
     def members(self) -> list[JvmProcess]:
@@ -75,6 +76,17 @@ def broker_problem(http_port: int) -> str | None:
     if status == 200 and body.strip() == "ok":
         return None
     return f"its health check answers {status or 'nothing'}: {body[:200]}"
+
+
+def standalone_problem(http_port: int) -> str | None:
+    """As `broker_problem`, for a Pulsar in one JVM: it makes its first namespace after its broker is healthy."""
+    problem = broker_problem(http_port)
+    if problem is not None:
+        return problem
+    status, body = probe.get(http_port, f"/admin/v2/namespaces/{_FIRST_NAMESPACE}")
+    return (
+        None if status == 200 else f"namespace {_FIRST_NAMESPACE} is not there yet: {status or 'nothing'}: {body[:200]}"
+    )
 
 
 def _program(plan: PulsarPlan) -> Program:

@@ -104,7 +104,7 @@ NO_PROMISE, UNSAID = -1, -2
 def time_mark(metadata: MessageMetadata) -> TimeMark | None:
     """The time mark of an entry that the bridge wrote."""
     mark = _bridge_mark(metadata)
-    return None if mark is None else TimeMark(int(mark["t"]), int(mark.get("b", UNSAID)))
+    return None if mark is None else TimeMark(_number(mark.get("t")), _number(mark.get("b", UNSAID)))
 
 
 _MAX_RECORD_BYTES = 1 << 27
@@ -176,11 +176,17 @@ def to_kafka(entry: Entry, base: int, payload: bytes | memoryview, limit: int, *
 
 
 def _producer(mark: dict[str, Any]) -> tuple[int, int, int]:
-    try:
-        number, epoch, sequence = mark.get("p", NO_PRODUCER)
-        return int(number), int(epoch), int(sequence)
-    except (TypeError, ValueError) as error:
-        raise CorruptEntry(f"the property {PROPERTY} names no producer: {mark}") from error
+    producer = mark.get("p", NO_PRODUCER)
+    if not isinstance(producer, list | tuple) or len(producer) != len(NO_PRODUCER):
+        raise CorruptEntry(f"the property {PROPERTY} names no producer: {mark}")
+    number, epoch, sequence = producer
+    return _number(number), _number(epoch, 16), _number(sequence, 32)
+
+
+def _number(value: object, bits: int = 64) -> int:
+    if type(value) is not int or not -(1 << bits - 1) <= value < 1 << bits - 1:
+        raise CorruptEntry(f"the property {PROPERTY} has {str(value)[:100]} where a number of {bits} bits should be")
+    return value
 
 
 def _bridge_mark(metadata: MessageMetadata) -> dict[str, Any] | None:
@@ -188,7 +194,7 @@ def _bridge_mark(metadata: MessageMetadata) -> dict[str, Any] | None:
         if item.key == PROPERTY:
             try:
                 mark = json.loads(item.value)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise CorruptEntry(f"the property {PROPERTY} is not ours: {item.value!r}") from error
             if not isinstance(mark, dict) or mark.get("v") != 1:
                 raise CorruptEntry(f"the property {PROPERTY} is of an unknown version: {item.value!r}")

@@ -13,7 +13,8 @@ from bridge.pulsar.types import ClientClosed, MessageTooLarge, OperationTimeout,
 _SERVER_ERRORS: dict[int, ErrorCode] = {
     pb.MetadataError: ErrorCode.KAFKA_STORAGE_ERROR,
     pb.PersistenceError: ErrorCode.KAFKA_STORAGE_ERROR,
-    pb.AuthenticationError: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    # the bridge's own log-in, not the client's: an outage, which a new token ends
+    pb.AuthenticationError: ErrorCode.KAFKA_STORAGE_ERROR,
     pb.AuthorizationError: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     pb.ConsumerBusy: ErrorCode.NOT_LEADER_OR_FOLLOWER,
     pb.ServiceNotReady: ErrorCode.NOT_LEADER_OR_FOLLOWER,

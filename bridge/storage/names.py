@@ -29,9 +29,11 @@ def is_partition(name: str) -> bool:
 
 
 def partition_number(topic: str) -> int:
-    """Which partition a topic of Pulsar is by its name; −1: none."""
+    """Which partition a topic of Pulsar is by its name; −1: none, or of a greater number than Pulsar has for them
+    (`TopicName.getPartitionIndex`)."""
     found = _PARTITION.search(topic)
-    return -1 if found is None else int(found.group()[len(PARTITION_MARK) :])
+    digits = "" if found is None else found.group()[len(PARTITION_MARK) :].lstrip("0") or "0"
+    return int(digits) if 0 < len(digits) <= 10 and not int(digits) >> 31 else -1
 
 
 def is_shown(name: str) -> bool:

@@ -27,6 +27,7 @@ from bridge.storage.read.tail_owner import TailOwner
 from bridge.storage.read.time_lookup import TimeLookup, TimeOffset
 from bridge.storage.services import Storage
 
+_BOUNDS_FRESH_SECONDS = 1.0
 _HAND_OVER_SECONDS = 2.0
 """How long what is on its way to Pulsar may take when another node goes on."""
 
@@ -71,7 +72,7 @@ class PartitionLog:
         )
         self._appender = Appender(
             topic, storage.writer, storage.client, self.end, duplicates, storage.missing, self, storage.metrics,
-            storage.may_send, has_moved,
+            storage.repetition_limit, storage.settings.storage, storage.may_send, has_moved,
         )  # fmt: skip
         self._tails = TailOwner(
             self.end, self._search, self._open_reader, self._tail_failed,
@@ -224,6 +225,16 @@ class PartitionLog:
             self._check_open()
             return await self._start.get()
 
+    async def bounds(self, offset: int) -> tuple[int, int]:
+        """Where the log starts, a second ago at most, and where it ends, if `offset` is beyond what is known: for a
+        client that will read elsewhere, so no reader is kept."""
+        with translated():
+            self._check_open()
+            await self._tails.load_end()
+            if offset > self.end.offset:
+                await self._tails.refresh_end()
+            return await self._start.get_fresh(_BOUNDS_FRESH_SECONDS), self.end.offset
+
     async def start_from(self, offset: int) -> int:
         """Where the log would start if all before `offset` (−1: the end) were gone; OFFSET_OUT_OF_RANGE above it."""
         with translated():
@@ -295,6 +306,7 @@ class PartitionLog:
     def _refuse(self) -> None:
         """No request is served from now on."""
         self._closed = True
+        self._storage.deduplication.forget(self.topic)
         self.read_nowait = _nothing
         self._start.close()
 

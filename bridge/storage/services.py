@@ -11,13 +11,15 @@ from bridge.storage.append.conversion_memory import ConversionMemory
 from bridge.storage.append.deduplication import Deduplication
 from bridge.storage.append.missing_batches import MissingBatches
 from bridge.storage.append.preparation import METADATA_BYTES
+from bridge.storage.append.repetitions import RepetitionLimit
 from bridge.storage.read.batches import BatchMaker
 from bridge.storage.read.cache import Cache
 from bridge.storage.read.catch_up import CatchUpReaders
 from bridge.worker_threads import WorkerThreads
 
 
-def _set_event() -> asyncio.Event:
+def set_event() -> asyncio.Event:
+    """An event that is set."""
     event = asyncio.Event()
     event.set()
     return event
@@ -38,10 +40,12 @@ class Storage:
     missing: MissingBatches = field(default_factory=MissingBatches)
     threads: WorkerThreads = field(default_factory=WorkerThreads)
     conversion_memory: ConversionMemory = field(default_factory=ConversionMemory)
-    may_send: asyncio.Event = field(default_factory=_set_event)
+    may_send: asyncio.Event = field(default_factory=set_event)
     """While it is not set, no producer of a partition opens or comes back: so nothing is sent again."""
     far_searches: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(4))
     """How many searches for a duplicate go far back in a log at once: they are work that clients cause."""
+
+    repetition_limit: RepetitionLimit = field(default_factory=RepetitionLimit)
 
     @property
     def largest_batch(self) -> int:

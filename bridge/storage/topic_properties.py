@@ -1,7 +1,7 @@
 """What the bridge stores in a topic's properties in Pulsar, which are deleted with the topic."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from bridge.codec.compression import KafkaCodec
 from bridge.storage.entries import KAFKA, PULSAR
@@ -14,28 +14,52 @@ TIMESTAMP_BEFORE, TIMESTAMP_AFTER = "message.timestamp.before.max.ms", "message.
 BEFORE_MAX_MS, AFTER_MAX_MS = (1 << 63) - 1, 3_600_000
 """The defaults of these two, as in Kafka 4.0 (KIP-1030)."""
 _LOG_START = "kafka.log.start."
+_MAX_PARTITION, _MAX_NUMBER = (1 << 31) - 1, (1 << 63) - 1
+_MAX_DIGITS = 19
 _KOP_FORMAT = "kafkaEntryFormat"  # set by KoP on topics that are not of its default format
 _OF_KOP = {"pulsar": PULSAR, "kafka": KAFKA, "mixed_kafka": KAFKA}
 
 
-def log_start_property(partition: int) -> str:
-    """The property with the first offset that DeleteRecords has left in a partition."""
-    return f"{_LOG_START}{partition}"
+def with_log_start(partition: int, offset: int) -> dict[str, str]:
+    """The properties that raise the first offset that may be read of a partition.
+
+    Pulsar's properties have no compare-and-set: of two nodes that write one property, the later wins, though its value
+    is lower. So the offset is part of a property's name, and the greatest that is there counts. Lower ones that come
+    late, or stay, change nothing. The other property is what earlier versions of the bridge read.
+    """
+    return {f"{_LOG_START}{partition}.{offset}": "", f"{_LOG_START}{partition}": str(offset)}
 
 
-def log_start(properties: Mapping[str, str], partition: int) -> int:
-    """The first offset of a partition that may be read; 0 unless records were deleted."""
-    try:
-        return int(properties.get(log_start_property(partition), 0))
-    except ValueError:
-        return 0
+def log_starts(properties: Mapping[str, str]) -> dict[int, int]:
+    """The first offset that may be read of each partition whose records were deleted."""
+    found: dict[int, int] = {}
+    for partition, offset, _ in _log_starts(properties):
+        found[partition] = max(offset, found.get(partition, 0))
+    return found
+
+
+def outdated_log_starts(properties: Mapping[str, str], partition: int) -> list[str]:
+    """The properties of a partition that say nothing any more, since greater offsets are there."""
+    named = {offset: name for index, offset, name in _log_starts(properties) if index == partition and name}
+    return [name for offset, name in named.items() if offset < max(named)]
+
+
+def _log_starts(properties: Mapping[str, str]) -> Iterator[tuple[int, int, str]]:
+    """Partition, offset, and the name of the property where the offset is part of it."""
+    for name, value in properties.items():
+        if name.startswith(_LOG_START):
+            partition, dot, offset = name[len(_LOG_START) :].partition(".")
+            text = offset if dot else value
+            index, start = _whole(partition, _MAX_PARTITION), _whole(text)
+            if index is not None and start is not None:
+                yield index, start, name if dot else ""
 
 
 def configs(properties: Mapping[str, str]) -> dict[str, str]:
     """The configs that clients have set, here or with KoP."""
     try:
         found = json.loads(properties.get(CONFIGS, "{}"))
-    except ValueError:
+    except (ValueError, RecursionError):
         found = {}
     result = {str(name): str(value) for name, value in found.items()} if isinstance(found, dict) else {}
     kop_s = _OF_KOP.get(properties.get(_KOP_FORMAT, ""))
@@ -54,8 +78,14 @@ def max_timestamp_distances(configs: Mapping[str, str]) -> tuple[int, int]:
 
 
 def _number(configs: Mapping[str, str], name: str) -> int | None:
-    value = configs.get(name, "")
-    return int(value) if value.isdecimal() else None
+    return _whole(configs.get(name, ""))
+
+
+def _whole(text: str, most: int = _MAX_NUMBER) -> int | None:
+    """The number that a text is; None for others, and for numbers that no client could be told."""
+    if not text.isascii() or not text.isdecimal() or len(text) > _MAX_DIGITS or int(text) > most:
+        return None
+    return int(text)
 
 
 def is_compacted(configs: Mapping[str, str]) -> bool:

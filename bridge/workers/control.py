@@ -12,18 +12,24 @@ _LENGTH_BYTES = 4
 
 
 class Order(NamedTuple):
-    """What a worker is started with: its number, its settings as TOML, and the descriptors of the shared sockets."""
+    """What a worker is started with: its number, settings as TOML, and the shared descriptors by listener."""
 
     worker: int
     settings: str
-    shared: list[int]
+    shared: dict[str, list[int]]
 
 
 class Ready(NamedTuple):
     """What a worker says when it serves: its ports."""
 
-    kafka: int
+    ports: dict[str, int]
+    """By listener, in the order of the settings."""
     http: int
+
+    @property
+    def kafka(self) -> int:
+        """That of the first listener."""
+        return next(iter(self.ports.values()))
 
 
 def encode(message: Order | Ready) -> bytes:

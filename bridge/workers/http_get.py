@@ -18,13 +18,17 @@ class Answer(NamedTuple):
     body: bytes
 
 
-async def get(port: int, path: str, seconds: float, accept: str = "*/*", limit: int = MAX_BYTES) -> Answer:
+async def get(
+    port: int, path: str, seconds: float, accept: str = "*/*", limit: int = MAX_BYTES, token: str = ""
+) -> Answer:
     """The answer of a server on this machine; OSError (TimeoutError is one) where there is none, or it is too long."""
     async with asyncio.timeout(seconds):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         try:
             protocol = h11.Connection(h11.CLIENT)
             head = [("Host", "127.0.0.1"), ("Accept", accept), ("Connection", "close")]
+            if token:
+                head.append(("Authorization", f"Bearer {token}"))
             writer.write(protocol.send(h11.Request(method="GET", target=path, headers=head)) or b"")
             writer.write(protocol.send(h11.EndOfMessage()) or b"")
             return await _read(protocol, reader, limit)

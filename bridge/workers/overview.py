@@ -72,7 +72,7 @@ class Overview:
         if worker.ready is None:
             return None
         try:
-            return await get(worker.ready.http, path, seconds, accept)
+            return await get(worker.ready.http, path, seconds, accept, token=worker.settings.http.token)
         except OSError:
             return None
 
@@ -88,8 +88,30 @@ class Overview:
             ),
             *_header("bridge_http_rejected", "counter", "Connections refused on this side.", open_metrics),
             f'bridge_http_rejected_total{{worker="supervisor"}} {self._metrics.http_rejected.value}',
+            *_header("bridge_http_unauthorized", "counter", "Requests refused without the token.", open_metrics),
+            f'bridge_http_unauthorized_total{{worker="supervisor"}} {self._metrics.http_unauthorized.value}',
+            *self._own_tls(open_metrics),
         ]
         return "\n".join([*lines, ""]).encode()
+
+    def _own_tls(self, open_metrics: bool) -> list[str]:
+        """Of the port that is the supervisor's."""
+        tls = self._metrics.tls
+        if not tls.certificate_expires:
+            return []
+        name, handshakes = "bridge_tls_certificate_expires_seconds", "bridge_tls_handshakes"
+        return [
+            *_header(name, "gauge", "When a listener's certificate ends, Unix time.", open_metrics),
+            *(
+                f'{name}{{worker="supervisor",listener="{listener}"}} {at}'
+                for listener, at in tls.certificate_expires.items()
+            ),
+            *_header(handshakes, "counter", "TLS handshakes of clients.", open_metrics),
+            *(
+                f'{handshakes}_total{{worker="supervisor",outcome="{outcome}"}} {count.value}'
+                for outcome, count in tls.handshakes.items()
+            ),
+        ]
 
 
 def _header(name: str, kind: str, text: str, open_metrics: bool) -> list[str]:

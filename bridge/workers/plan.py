@@ -1,10 +1,13 @@
-"""What each worker is told: its name, its port and its part of the budgets.
+"""What each worker is told: its name, its ports and its part of the budgets.
 
 A budget that bounds the memory of a process is divided, so that `kafka.workers` does not change what the machine needs;
 but no worker gets less for requests than the largest request takes, because any client may send one to any of them.
 These are all such budgets. `pulsar.max_pending_bytes` bounds a producer, wherever it is; limits of connections count a
 client once for each process, because it connects to all; limits of partitions are the namespace's.
 """
+
+import secrets
+from collections.abc import Mapping
 
 from bridge.config import Address, Settings
 from bridge.errors import SettingsError
@@ -21,30 +24,48 @@ _HOST = "127.0.0.1"
 _LAST_PORT = 65_535
 
 
-def worker_settings(settings: Settings, count: int, listen: Address) -> list[Settings]:
-    """The settings of each of `count` workers; `listen`: the shared address, its port found. SettingsError if unfit."""
-    _check_ports(settings, count, listen)
+def worker_settings(settings: Settings, count: int, shared: Mapping[str, Address]) -> list[Settings]:
+    """The settings of each of `count` workers; `shared`: the shared addresses by listener, their ports found.
+    SettingsError if unfit."""
+    first_ports = _first_ports(settings, count)
+    _check_ports(settings, count, shared, first_ports)
     _check_budgets(settings, count)
     kafka = settings.kafka
-    advertised = Address.parse(kafka.advertised) if kafka.advertised else listen
-    name = settings.cluster.name or str(advertised)
+    first = settings.listeners[0]
+    name = settings.cluster.name or str(first.told(shared[first.name].port))
     made = []
     for index in range(count):
         values: dict[str, dict[str, object]] = {section: {} for section, _ in DIVIDED}
         for section, budget in DIVIDED:
             values[section][budget] = share(settings, section, budget, count)
-        port = kafka.worker_port + index if kafka.worker_port else 0
         values["kafka"] |= {
             "workers": 1,
-            "listen": str(Address(listen.host, port)),
-            # with any free port it is known once the worker listens
-            "advertised": str(Address(advertised.host, port)),
             "node_id": kafka.node_id + index if kafka.node_id >= 0 else kafka.node_id,
         }
         values["cluster"] = {"name": f"{name}#{index}"}
-        values["http"] = {"listen": str(Address(_HOST, 0))}
-        made.append(settings.with_values(**values))
+        # for the supervisor alone, which shows all workers to those that the settings let in
+        secret = {"token": secrets.token_urlsafe(32), "token_file": "", "ssl_certificate_file": "", "ssl_key_file": ""}
+        values["http"] = {"listen": str(Address(_HOST, 0)), **secret}
+        own = {}
+        for one in settings.listeners:
+            # with any free port the one that is told is known once the worker listens
+            port = first_ports[one.name] and first_ports[one.name] + index
+            address = shared[one.name]
+            own[one.name] = Address(address.host, port), Address(one.told(address.port).host, port)
+        made.append(settings.with_listeners(own, workers=1).with_values(**values))
     return made
+
+
+def _first_ports(settings: Settings, count: int) -> dict[str, int]:
+    """Worker 0's port by listener; 0: any free one. Those without a port of their own follow each other."""
+    found = {}
+    following = settings.kafka.worker_port
+    for one in settings.listeners:
+        own = one.settings.worker_port
+        found[one.name] = own or following
+        if following and not own:
+            following += count
+    return found
 
 
 def share(settings: Settings, section: str, budget: str, count: int) -> int:
@@ -62,14 +83,28 @@ def _check_budgets(settings: Settings, count: int) -> None:
             raise SettingsError(f"{section}.{budget} = {whole} is not enough for {count} workers (kafka.workers)")
 
 
-def _check_ports(settings: Settings, count: int, listen: Address) -> None:
-    first = settings.kafka.worker_port
-    if not first:
-        return
-    last = first + count - 1
-    shown = f"kafka.worker_port = {first} with {count} workers (kafka.workers) is the ports {first} to {last}"
-    if last > _LAST_PORT:
-        raise SettingsError(f"{shown}, above {_LAST_PORT}")
-    for name, port in (("kafka.listen", listen.port), ("http.listen", Address.parse(settings.http.listen).port)):
-        if first <= port <= last:
-            raise SettingsError(f"{shown}, of which {name} has {port}: choose others")
+def _check_ports(settings: Settings, count: int, shared: Mapping[str, Address], first_ports: Mapping[str, int]) -> None:
+    several = len(first_ports) > 1
+    taken = {f"{name} of kafka.listeners" if several else "kafka.listen": range(at.port, at.port + 1)
+             for name, at in shared.items()}  # fmt: skip
+    http = Address.parse(settings.http.listen).port
+    taken["http.listen"] = range(http, http + 1)
+    for name, first in first_ports.items():
+        if not first:
+            continue
+        ports = range(first, first + count)
+        shown = f"{count} workers (kafka.workers) of {name} with the ports {first} to {ports[-1]}"
+        if ports[-1] > _LAST_PORT:
+            raise SettingsError(f"{_setting(settings, name)}: {shown}, above {_LAST_PORT}")
+        for other, theirs in taken.items():
+            if theirs.start < ports.stop and ports.start < theirs.stop:
+                met = max(theirs.start, ports.start)
+                raise SettingsError(f"{_setting(settings, name)}: {shown}, of which {other} has {met}: choose others")
+        taken[f"the workers' {name}"] = ports
+
+
+def _setting(settings: Settings, listener: str) -> str:
+    (plan,) = (one for one in settings.listeners if one.name == listener)
+    if plan.settings.worker_port:
+        return f"listener.{listener}.worker_port = {plan.settings.worker_port}"
+    return f"kafka.worker_port = {settings.kafka.worker_port}"

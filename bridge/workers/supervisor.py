@@ -8,16 +8,16 @@ does, clients wait. SO_REUSEPORT's even shares are not needed: clients only lear
 
 import asyncio
 import signal
-import socket
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import chain
 
 from bridge import log
 from bridge.config import Address, Settings
 from bridge.errors import StartupError
 from bridge.event_loop import process_count, run_async
 from bridge.http import HttpServer
-from bridge.listening import listen
+from bridge.listening import Sockets, open_listeners
 from bridge.metrics import Metrics
 from bridge.standalone.guard import Guard
 from bridge.workers.overview import Overview
@@ -70,15 +70,20 @@ class Supervisor:
         self.settings = settings
         self.workers: list[WorkerProcess] = []
         self._command = command
-        self._sockets: list[socket.socket] = []
+        self._sockets: Sockets = {}
         self._guard: Guard | None = None
         self._http: HttpServer | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def kafka_port(self) -> int:
-        """The shared port, once started."""
-        return int(self._sockets[0].getsockname()[1])
+        """The shared port of the first listener, once started."""
+        return next(iter(self.ports.values()))
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """The shared ports by listener, once started."""
+        return {name: int(sockets[0].getsockname()[1]) for name, sockets in self._sockets.items()}
 
     @property
     def http_port(self) -> int:
@@ -92,10 +97,10 @@ class Supervisor:
     async def start(self) -> None:
         """Listen, start all workers, and wait until all serve; StartupError says what to fix."""
         count = process_count(self.settings.kafka.workers)
-        wanted = Address.parse(self.settings.kafka.listen)
-        self._sockets = listen(wanted)
-        address = Address(wanted.host, self._sockets[0].getsockname()[1])
-        plans = worker_settings(self.settings, count, address)
+        self._sockets = open_listeners(self.settings)
+        ports = self.ports
+        shared = {one.name: Address(one.listen.host, ports[one.name]) for one in self.settings.listeners}
+        plans = worker_settings(self.settings, count, shared)
         guard = self._guard = Guard(int(self._drain_seconds))
         self.workers = [
             WorkerProcess(index, plan, guard, self._sockets, self._command) for index, plan in enumerate(plans)
@@ -107,16 +112,17 @@ class Supervisor:
         )
         await self._http.start()
         budget = plans[0].kafka.memory_budget_bytes
-        _log.info("= workers start", extra={"workers": count, "kafka": address, "request_bytes_each": budget})
+        where = ",".join(map(str, shared.values()))
+        _log.info("= workers start", extra={"workers": count, "kafka": where, "request_bytes_each": budget})
         await start_all(self.workers, self._tasks.append)
-        ports = ",".join(str(worker.ready.kafka) for worker in self.workers if worker.ready is not None)
-        _log.info("= all workers serve", extra={"kafka": address, "ports": ports})
+        own = ",".join(str(port) for one in self.workers if one.ready is not None for port in one.ready.ports.values())
+        _log.info("= all workers serve", extra={"kafka": where, "ports": own})
 
     async def stop(self) -> None:
         """Drain all workers side by side; those that take longer than a node may are killed."""
         if self._http is not None:
             self._http.draining = True
-        for one in self._sockets:  # the workers close theirs as they drain
+        for one in chain(*self._sockets.values()):  # the workers close theirs as they drain
             one.close()
         for worker in self.workers:
             worker.stop()

@@ -6,13 +6,14 @@ import socket
 import sys
 import threading
 from contextlib import suppress
+from itertools import chain
 
 from bridge import log
 from bridge.allocator import keep_freed_memory, pause_collection
 from bridge.config import Address, load_text
 from bridge.errors import BridgeError
 from bridge.event_loop import run_async
-from bridge.listening import listen
+from bridge.listening import open_listeners
 from bridge.server import Server, run
 from bridge.workers.control import Order, Ready, encode, receive_order
 
@@ -41,18 +42,22 @@ def _serve(control: socket.socket, order: Order) -> int:
     settings = load_text(order.settings)
     pause_collection()
     keep_freed_memory()
-    shared = [socket.socket(fileno=descriptor) for descriptor in order.shared]
-    for one in shared:
+    shared = {
+        name: [socket.socket(fileno=descriptor) for descriptor in descriptors]
+        for name, descriptors in order.shared.items()
+    }
+    for one in chain(*shared.values()):
         one.set_inheritable(False)
-    sockets = listen(Address.parse(settings.kafka.listen))
-    port = sockets[0].getsockname()[1]
-    advertised = Address.parse(settings.kafka.advertised)
-    settings = settings.with_values(kafka={"advertised": str(Address(advertised.host, port))})
+    sockets = open_listeners(settings)
+    told = {}
+    for listener in settings.listeners:
+        port = sockets[listener.name][0].getsockname()[1]
+        told[listener.name] = listener.listen, Address(listener.told(port).host, port)
 
     def ready(server: Server) -> None:
-        control.sendall(encode(Ready(server.kafka_port, server.http_port)))
+        control.sendall(encode(Ready(dict(server.listeners.ports), server.http_port)))
 
-    run_async(run(settings, sockets, shared, ready))
+    run_async(run(settings.with_listeners(told), sockets, shared, ready))
     return 0
 
 

@@ -8,10 +8,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import chain
 
 from bridge import log
 from bridge.config import Address, Settings
 from bridge.errors import StartupError
+from bridge.listening import Sockets
 from bridge.standalone.guard import Guard
 from bridge.workers.control import Order, Ready, decode_ready, encode
 from bridge.workers.http_get import get
@@ -33,7 +35,7 @@ class WorkerProcess:
         index: int,
         settings: Settings,
         guard: Guard,
-        shared: Sequence[socket.socket],
+        shared: Sockets,
         command: Sequence[str] = COMMAND,
     ) -> None:
         self.index = index
@@ -94,11 +96,11 @@ class WorkerProcess:
 
     async def _live(self) -> str:
         """One process, from its start to its end; how it ended."""
-        ours, theirs = socket.socketpair()
-        ours.setblocking(False)
         try:
-            with theirs:
-                self._process = self._start(theirs)
+            ours, self._process = self._start()
+        except OSError as error:  # no process, descriptor or memory to be had now
+            return f"cannot be started: {error.strerror or error}"
+        try:
             probing = asyncio.ensure_future(self._probe())
             try:
                 await self._listen(ours)
@@ -110,16 +112,27 @@ class WorkerProcess:
             ours.close()
             self._process = None
 
-    def _start(self, theirs: socket.socket) -> subprocess.Popen[bytes]:
-        descriptors = [theirs.fileno(), *(one.fileno() for one in self._shared)]
+    def _start(self) -> tuple[socket.socket, subprocess.Popen[bytes]]:
+        """Its control socket's end here, and the process."""
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        descriptors = [theirs.fileno(), *chain(*self._descriptors().values())]
         command = [*self._command, str(theirs.fileno())]
-        with open(2, "wb", closefd=False) as log_output:  # ours
-            return self._guard.popen(command, output=log_output, keep_open=descriptors)
+        try:
+            with theirs, open(2, "wb", closefd=False) as log_output:  # ours
+                return ours, self._guard.popen(command, output=log_output, keep_open=descriptors)
+        except OSError:
+            ours.close()
+            raise
+
+    def _descriptors(self) -> dict[str, list[int]]:
+        """Of the shared sockets, by listener."""
+        return {name: [one.fileno() for one in sockets] for name, sockets in self._shared.items()}
 
     async def _listen(self, control: socket.socket) -> None:
         """Tell it what to do, learn its ports, and wait for its end."""
         loop = asyncio.get_running_loop()
-        order = Order(self.index, self.settings.to_toml(), [one.fileno() for one in self._shared])
+        order = Order(self.index, self.settings.to_toml(), self._descriptors())
         received = b""
         with suppress(OSError):  # reset: it ended with something unread
             await loop.sock_sendall(control, encode(order))
@@ -133,10 +146,14 @@ class WorkerProcess:
             return
         self.ready = ready
         self.state = "serves"
-        host = Address.parse(self.settings.kafka.listen).host
-        # whatever port it got is its own from now on: clients know it
-        self.settings = self.settings.with_values(kafka={"listen": str(Address(host, ready.kafka))})
-        _log.info("= worker serves", extra={"index": self.index, "pid": self.pid, "kafka": ready.kafka})
+        # whatever ports it got are its own from now on: clients know them
+        own = {}
+        for listener in self.settings.listeners:
+            port = ready.ports[listener.name]
+            own[listener.name] = Address(listener.listen.host, port), Address(listener.told(port).host, port)
+        self.settings = self.settings.with_listeners(own)
+        ports = ",".join(map(str, ready.ports.values()))
+        _log.info("= worker serves", extra={"index": self.index, "pid": self.pid, "kafka": ports})
         if not self._first.done():
             self._first.set_result(None)
 

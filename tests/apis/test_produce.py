@@ -72,7 +72,7 @@ class Site:
         )
         settings = SimpleNamespace(pulsar=SimpleNamespace(operation_timeout_seconds=30))
         cluster = single_node(Node(1, "host", 9092), "cluster")
-        self._broker: Any = SimpleNamespace(topics=topics, settings=settings, cluster=cluster)
+        self._broker: Any = SimpleNamespace(topics=topics, settings=settings, cluster=cluster, authorization=None)
 
     async def _topic(self, _: str) -> SimpleNamespace:
         return self._only

@@ -1,9 +1,10 @@
 """One request to a bridge over a socket, in the messages of the API's own file."""
 
 import socket
+import ssl
 import struct
 import uuid
-from typing import Any
+from typing import Any, Self
 
 from bridge.api import Api, DeferredResponse
 from bridge.apis import api_versions
@@ -31,15 +32,48 @@ def ask(bridge: BridgeThread, api: Api, request: Any, version: int | None = None
 
 def ask_at(address: str, api: Api, request: Any, version: int | None = None) -> Any:
     """The same, of any server."""
-    version = newest(api) if version is None else version
-    flexible = api.is_flexible(version)
-    host, _, port = address.rpartition(":")
-    with socket.create_connection((host, int(port)), timeout=30) as connection, connection.makefile("rb") as answers:
-        connection.sendall(frame(api, request, version))
-        size = struct.unpack(">i", answers.read(4))[0]
+    with Connection(address) as connection:
+        return connection.ask(api, request, version)
+
+
+class Connection:
+    """A client's connection to any server, for one request at a time."""
+
+    def __init__(
+        self, address: str, seconds: float = 30.0, source: str = "", tls: ssl.SSLContext | None = None
+    ) -> None:
+        """`seconds`: an answer that takes longer is a TimeoutError. `source`: the client's own address."""
+        host, _, port = address.rpartition(":")
+        own = (source, 0) if source else None
+        self._socket = socket.create_connection((host, int(port)), timeout=seconds, source_address=own)
+        if tls is not None:
+            self._socket = tls.wrap_socket(self._socket, server_hostname=host)
+        self._answers = self._socket.makefile("rb")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Hang up."""
+        self._answers.close()
+        self._socket.close()
+
+    def send(self, api: Api, request: Any, version: int | None = None) -> None:
+        """Send a request that has no answer."""
+        self._socket.sendall(frame(api, request, newest(api) if version is None else version))
+
+    def ask(self, api: Api, request: Any, version: int | None = None) -> Any:
+        """Send a request in this version, the newest by default, and return the answer."""
+        version = newest(api) if version is None else version
+        flexible = api.is_flexible(version)
+        self.send(api, request, version)
+        size = struct.unpack(">i", self._answers.read(4))[0]
         # the header of ApiVersions' answer never has tags (KIP-511)
-        body = answers.read(size)[5 if flexible and api.key != api_versions.KEY else 4 :]
-    return message.decode(api.response, body, version, flexible)
+        body = self._answers.read(size)[5 if flexible and api.key != api_versions.KEY else 4 :]
+        return message.decode(api.response, body, version, flexible)
 
 
 async def answer_of(later: DeferredResponse[Any]) -> Any:

@@ -10,6 +10,7 @@ import pulsar
 import pytest
 
 from tests.clients.endpoint import Clients, Endpoint
+from tests.clients.logins.table import Table
 from tests.clients.matrix import Plugin
 from tests.clients.scene import Scene
 from tests.support.nodes import Nodes
@@ -18,8 +19,12 @@ from tests.support.nodes import Nodes
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--control", action="store_true", help="run the client tests against a real Apache Kafka too")
     parser.addoption("--nodes", type=int, default=1, help="of how many bridges the cluster under test is")
+    parser.addoption(
+        "--go", action="store_true", help="log in by franz-go as well: needs Go, which fetches its modules"
+    )
     told = "write a table of what each client was seen to do into this file, between its marks"
     parser.addoption("--matrix", type=Path, help=told)
+    parser.addoption("--logins", type=Path, help="write what each client said at each log-in into this file likewise")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -27,6 +32,9 @@ def pytest_configure(config: pytest.Config) -> None:
     path = config.getoption("--matrix", default=None)
     if path is not None:
         config.pluginmanager.register(Plugin(path), "clients-matrix")
+    logins = config.getoption("--logins", default=None)
+    if logins is not None:
+        config.pluginmanager.register(Table(logins), "logins-table")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -64,6 +72,7 @@ def endpoint(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
         nodes = Nodes(pulsar_address, namespace, guard, tmp_path_factory.mktemp("bridge"), count, overrides=overrides)
         try:
             nodes.start()
+            nodes.wait_until_settled()  # kafka-python 2.x fails where leadership moves while it asks for offsets
             addresses = tuple(node.kafka for node in nodes.all)
             yield Endpoint("bridge", addresses, pulsar_address.service_url, pulsar_address.admin_url, namespace)
         finally:

@@ -127,7 +127,7 @@ def test_leaders_and_replicas_are_where_they_should_be(endpoint: Endpoint, scene
     assert "No partition reassignments found." in tool(endpoint, REASSIGNMENT, "--list")
 
 
-def test_there_are_no_quotas_and_no_hanging_transactions(endpoint: Endpoint, scene: Scene) -> None:
+def test_there_are_no_quotas_yet_and_no_hanging_transactions(endpoint: Endpoint, scene: Scene) -> None:
     for kind in ("clients", "ips"):
         assert tool(endpoint, CONFIGS, "--describe", "--entity-type", kind) == ""
     with pytest.raises(AssertionError, match="failed because the ID could not be found"):

@@ -205,9 +205,10 @@ def test_a_group_is_described_in_full(group: Group) -> None:
     assert member.member_type == 1
     (old,) = group.ask(describe_groups, describe_groups.Request(groups=[group.name]), 5).groups
     assert (old.error_code, old.group_state, old.members) == (0, "Dead", [])
-    request = consumer_group_describe.Request(group_ids=["none", ""], include_authorized_operations=False)
-    errors = {one.group_id: one.error_code for one in group.ask(consumer_group_describe, request).groups}
-    assert errors == {"none": ErrorCode.GROUP_ID_NOT_FOUND, "": ErrorCode.INVALID_GROUP_ID}
+    missing = Group(group.address, [])  # it is asked where it would be coordinated
+    request = consumer_group_describe.Request(group_ids=[missing.name, ""], include_authorized_operations=False)
+    errors = {one.group_id: one.error_code for one in missing.ask(consumer_group_describe, request).groups}
+    assert errors == {missing.name: ErrorCode.GROUP_ID_NOT_FOUND, "": ErrorCode.INVALID_GROUP_ID}
 
 
 def test_groups_are_listed_with_their_type(group: Group) -> None:

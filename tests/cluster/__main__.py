@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from tests.cluster.simulation.checks import Violation
 from tests.cluster.simulation.mutations import MUTATIONS
-from tests.cluster.simulation.scenario import Plan, simulate
+from tests.cluster.simulation.scenario import Plan, simulate, slots_of
+from tests.cluster.simulation.seeds import run_seeds
 
 
 def _options() -> argparse.Namespace:
@@ -17,31 +18,46 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, help="replay this seed and show what happens")
     parser.add_argument("--seeds", type=int, default=10, help="run so many")
     parser.add_argument("--first", type=int, default=0, help="the first of them")
-    parser.add_argument("--slots", type=int, default=256)
+    parser.add_argument("--jobs", type=int, default=0, help="so many at a time; 0: as many as there are cores")
+    parser.add_argument("--slots", type=int, default=0, help="256; 1024 for more than 100 nodes")
     parser.add_argument("--steps", type=int, default=6)
     parser.add_argument("--only", nargs="*", default=[], help="these faults alone")
     parser.add_argument("--mutation", choices=sorted(MUTATIONS), help="with this rule switched off")
     return parser.parse_args()
 
 
+def _plan(options: argparse.Namespace, seed: int) -> Plan:
+    if options.mutation:
+        return replace(MUTATIONS[options.mutation].plan, seed=seed)
+    slots: int = options.slots or slots_of(options.nodes)
+    only = tuple(options.only)
+    return Plan(options.nodes, seed, slots, only=only, steps=options.steps, move_slots=slots // 2)
+
+
+def _replay(options: argparse.Namespace) -> int:
+    """Show what happens in one seed."""
+    try:
+        with MUTATIONS[options.mutation].made() if options.mutation else nullcontext():
+            simulate(_plan(options, options.seed), lambda text: print(text, flush=True))
+    except Violation as violation:
+        print(f"! seed {options.seed} of {options.nodes} nodes: {violation}", flush=True)
+        return 1
+    return 0
+
+
 def main() -> int:
     """Run what is asked for; 1: something does not hold."""
     options = _options()
-    seeds = range(options.first, options.first + options.seeds) if options.seed is None else [options.seed]
-    say = (lambda text: print(text, flush=True)) if options.seed is not None else None
+    if options.seed is not None:
+        return _replay(options)
+    seeds = range(options.first, options.first + options.seeds)
     deaths: dict[str, list[float]] = {}
     failed = most_void = controllers = void = views = 0
     began = time.perf_counter()
-    for seed in seeds:
-        plan = Plan(options.nodes, seed, options.slots, only=tuple(options.only), steps=options.steps)
-        if options.mutation:
-            plan = replace(MUTATIONS[options.mutation].plan, seed=seed)
-        try:
-            with MUTATIONS[options.mutation].made() if options.mutation else nullcontext():
-                counts = simulate(plan, say)
-        except Violation as violation:
+    for plan, counts in run_seeds([_plan(options, seed) for seed in seeds], options.jobs, options.mutation or ""):
+        if isinstance(counts, str):
             failed += 1
-            print(f"! seed {seed} of {options.nodes} nodes: {violation}", flush=True)
+            print(f"! seed {plan.seed} of {plan.nodes} nodes: {counts}", flush=True)
             continue
         for how, seconds in counts.deaths:
             deaths.setdefault(how, []).append(seconds)

@@ -40,6 +40,16 @@ class Lone:
             self.node.run(self.now)
             self.take()
 
+    def wakes(self, seconds: float = 1.0) -> int:
+        """How often the timer of a shell runs in so much time."""
+        until, count = self.now + seconds, 0
+        while self.now < until:
+            self.now = max(self.node.wake_at, self.now + 0.000_01)
+            self.node.run(self.now)
+            self.take()
+            count += 1
+        return count
+
     def take(self) -> None:
         """Do what it wants."""
         for effect in self.node.take_effects():

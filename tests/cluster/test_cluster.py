@@ -62,6 +62,7 @@ def test_nodes_that_have_gone_are_neither_brokers_nor_leaders() -> None:
     snapshot = ClusterSnapshot(newest, 1)
     assert [node.id for node in snapshot.nodes] == [1, 3]
     assert snapshot.leader("t", partition_of(2, newest)).node is None
+    assert snapshot.named_leader("t", partition_of(2, newest)).node is None
     assert snapshot.coordinator(1) is None
     assert snapshot.coordinator(2) == Node(3, "host", 9003)
     assert snapshot.coordinator(SLOTS) is None
@@ -83,13 +84,16 @@ def test_a_clients_epoch_is_compared(epoch: int, error: ErrorCode | None) -> Non
     assert error_of(cluster_with(newest), partition_of(1, newest), epoch) == error
 
 
-def test_a_node_that_is_cut_off_is_still_a_broker_but_leads_nothing() -> None:
+def test_a_node_that_is_cut_off_is_still_named_as_leader_but_leads_nothing() -> None:
     newest = halves(7, member(1), member(2))
     cluster = cluster_with(newest, Serving.REFUSE)
     assert [node.id for node in cluster.snapshot.nodes] == [1, 2]
     assert error_of(cluster, partition_of(1, newest)) == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert cluster.snapshot.leader("t", partition_of(1, newest)).node is None
     assert cluster.snapshot.leader("t", partition_of(2, newest)).node == Node(2, "host", 9002)
+    for node_id in (1, 2):
+        named = cluster.snapshot.named_leader("t", partition_of(node_id, newest))
+        assert (named.node, named.epoch) == (Node(node_id, "host", 9000 + node_id), 7)
 
 
 def test_before_it_is_a_member_a_node_serves_nothing() -> None:

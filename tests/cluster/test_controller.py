@@ -3,11 +3,13 @@
 from dataclasses import replace
 
 from bridge.cluster.effects import (
+    MembershipState,
     NodeRefused,
     WatchHeartbeats,
 )
 from bridge.cluster.records import Tick, WholeView
-from bridge.cluster.state import MembershipState
+from bridge.cluster.view import Sender
+from bridge.pulsar.types import EARLIEST
 from tests.cluster.lone import OTHER, Lone
 
 
@@ -114,3 +116,37 @@ def test_a_tick_says_where_to_start_reading() -> None:
     lone.node.append_failed(tick, lone.now)
     lone.run(0.1)
     assert len(lone.told(Tick)) == 1
+
+
+def test_two_controllers_after_a_lost_log_agree_on_a_new_beginning() -> None:
+    lone, rival = Lone().join(), Lone("b")
+    known = lone.node.view
+    rival.node.name_opened(rival.now)
+    rival.node.log_read(rival.now)
+    rival.run(1.0)  # it has found an empty log, and begun it
+    begun = rival.told(WholeView)[0]
+    lone.read(begun)
+    assert lone.node.view == known, "two beginnings are too close to tell a lost log from a race"
+    lone.hear("b", rival.node.node.incarnation)
+    for _ in range(10):
+        rival.run(0.5)
+        for tick in rival.told(Tick):
+            lone.read(tick)
+        lone.run(0.5)
+    (healed,) = [view for view in lone.told(WholeView) if not view.base and view.version > known.version]
+    assert "the log began again, with b" in healed.reason
+    rival.read(healed)
+    assert rival.node.view == healed.view
+    assert rival.node.state is MembershipState.MEMBER
+    assert lone.node.state is MembershipState.CONTROLLER
+    assert min(healed.view.epochs) > max(*known.epochs, *begun.view.epochs)
+
+
+def test_one_late_tick_of_a_former_controller_begins_nothing() -> None:
+    lone = Lone().join()
+    lone.told(WholeView)
+    lone.read(Tick(Sender("b", 1), 1, EARLIEST, EARLIEST))
+    lone.run(10.0)
+    lone.read(Tick(Sender("c", 1), 1, EARLIEST, EARLIEST))
+    lone.run(10.0)
+    assert lone.told(WholeView) == []

@@ -8,6 +8,8 @@ from bridge.cluster.effects import (
     HandedOver,
     Left,
     ProbeResult,
+    Serving,
+    ServingChanged,
 )
 from bridge.cluster.records import Heartbeat, WholeView
 from bridge.cluster.view import NodeState, Sender
@@ -27,6 +29,18 @@ def test_a_node_that_leaves_waits_until_the_others_have_taken_over() -> None:
     lone.run(1.2)
     assert lone.told(Left) == [Left()]
     assert lone.node.node.state is NodeState.GONE
+
+
+def test_of_a_node_that_has_left_the_log_says_so() -> None:
+    lone = member()
+    lone.told(ServingChanged)
+    lone.node.leave(lone.now)
+    lone.node.stopped(lone.now)
+    for _ in range(30):
+        lone.run(0.5)
+    (told,) = lone.told(ServingChanged)
+    assert (told.serving, told.cause) == (Serving.REFUSE, "this node is not a member, or has left")
+    assert ServingChanged(Serving.SERVE, "").cause == "all is known again"
 
 
 def test_it_does_not_wait_forever() -> None:

@@ -70,6 +70,16 @@ async def test_a_name_that_is_in_use_is_refused_with_its_holder(cluster: Members
     assert not one.member.ended.done()
 
 
+async def test_a_node_that_is_not_admitted_ends_in_order_and_says_why(
+    cluster: Members, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bridge.cluster.member._JOIN_SECONDS", 2.0)
+    await cluster.start("a", 0)
+    with pytest.raises(StartupError, match=r"kafka.node_id = 0 is the id of node a: each node needs its own"):
+        await cluster.start("b", 0)
+    await cluster.all[-1].stop()
+
+
 @pytest.mark.parametrize("topic", [VIEW_LOG, HEARTBEATS])
 async def test_a_cluster_goes_on_when_its_topics_are_deleted(cluster: Members, topic: str) -> None:
     one, two = await cluster.start("a"), await cluster.start("b")
@@ -107,6 +117,19 @@ async def test_a_change_of_a_topic_is_told_to_all_others(cluster: Members) -> No
     await until(lambda: heard == [("b", change)])
     two.member.announce(change)
     await until(lambda: heard == [("b", change), ("a", change)])
+
+
+async def test_a_change_that_could_not_be_told_hides_no_other_nodes_change(cluster: Members) -> None:
+    one, two = await cluster.start("a"), await cluster.start("b")
+    await cluster.agree(one, two)
+    heard: list[TopicChange] = []
+    two.member.on_topic_change.append(heard.append)
+    change = TopicChange("orders", "1", TopicEvent.CHANGED)
+    assert two.member._appender is not None
+    await two.member._appender._producer.close()  # as Pulsar may end it
+    two.member.announce(change)
+    one.member.announce(change)
+    await until(lambda: heard == [change])
 
 
 async def test_unloads_of_the_topics_change_nothing(cluster: Members) -> None:

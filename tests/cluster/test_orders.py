@@ -4,10 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from bridge.cluster.effects import HandedOver, NodeRefused, Serving
+from bridge.cluster.effects import HandedOver, MembershipState, NodeRefused, Serving
 from bridge.cluster.orders import Order, OrderRefused, ordered
 from bridge.cluster.records import WholeView
-from bridge.cluster.state import MembershipState
 from bridge.cluster.view import NodeState, Sender
 from tests.cluster.lone import Lone
 

@@ -23,3 +23,10 @@ def test_what_is_each_nodes_own_is_not_compared() -> None:
 def test_a_version_with_other_sections_is_not_taken_for_different() -> None:
     assert different_sections("kafka:1,new:2", "kafka:1,old:3") == []
     assert different_sections("", "kafka:1") == []
+
+
+def test_nodes_that_decide_otherwise_what_clients_may_do_differ() -> None:
+    one, other = (Settings().with_values(kafka={"authorizer": name}) for name in ("none", "kafka"))
+    assert different_sections(fingerprint(one), fingerprint(other)) == ["authorizer"]
+    root = other.with_values(kafka={"super_users": "User:root"})
+    assert different_sections(fingerprint(other), fingerprint(root)) == ["authorizer"]

@@ -10,18 +10,20 @@ from _pytest.mark.structures import ParameterSet
 
 from tests.cluster.simulation.checks import Violation
 from tests.cluster.simulation.mutations import MUTATIONS
-from tests.cluster.simulation.scenario import Plan, simulate
+from tests.cluster.simulation.scenario import Plan, simulate, slots_of
+from tests.cluster.simulation.seeds import run_seeds
 from tests.support.effort import examples
-
-_SLOTS_OF_MANY = 1024
 
 
 def _run(plan: Plan) -> list[tuple[str, float]]:
     try:
         return simulate(plan).deaths
     except Violation as violation:
-        command = f"python -m tests.cluster --nodes {plan.nodes} --seed {plan.seed} --slots {plan.slots}"
-        raise Violation(f"{violation}\nreplay: {command}") from None
+        raise Violation(f"{violation}\n{_replay(plan)}") from None
+
+
+def _replay(plan: Plan) -> str:
+    return f"replay: python -m tests.cluster --nodes {plan.nodes} --seed {plan.seed} --slots {plan.slots}"
 
 
 def _check_times(deaths: list[tuple[str, float]]) -> None:
@@ -69,11 +71,7 @@ def test_a_rule_switched_off_is_noticed(name: str) -> None:
 @pytest.mark.timeout(7_200)
 @pytest.mark.parametrize(("nodes", "seeds"), [(2, 1000), (3, 1000), (10, 1000), (50, 1000), (300, 20)])
 def test_many_faults(nodes: int, seeds: int) -> None:
-    slots = _SLOTS_OF_MANY if nodes > 100 else 256
-    failed = []
-    for seed in range(seeds):
-        try:
-            _run(Plan(nodes, seed, slots, move_slots=slots // 2))
-        except Violation as violation:
-            failed.append(str(violation))
+    slots = slots_of(nodes)
+    plans = [Plan(nodes, seed, slots, move_slots=slots // 2) for seed in range(seeds)]
+    failed = [f"{found}\n{_replay(plan)}" for plan, found in run_seeds(plans) if isinstance(found, str)]
     assert not failed, "\n".join(failed)

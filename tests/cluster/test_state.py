@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from bridge.cluster.effects import (
     Append,
+    MembershipState,
     NameInUse,
     ReadLogFrom,
     Replaced,
@@ -12,7 +13,7 @@ from bridge.cluster.effects import (
     WatchHeartbeats,
 )
 from bridge.cluster.records import Tick, WholeView
-from bridge.cluster.state import Membership, MembershipState
+from bridge.cluster.state import Membership
 from bridge.cluster.timing import MembershipConfig
 from bridge.cluster.view import ClusterView, NodeRegistration, Sender
 from bridge.pulsar.types import Position
@@ -96,26 +97,15 @@ def test_nothing_is_waited_for_by_turning() -> None:
     """A node that starts, is disconnected or reads nothing of its own wakes now and then, not all the time."""
     lone = Lone()
     lone.node.name_opened(lone.now)  # and the view log is not read yet
-    assert _wakes(lone) < 50
+    assert lone.wakes() < 50
     lone = Lone().join()
     lone.hear("b")
     lone.node.connection_lost(lone.now)
-    assert _wakes(lone) < 150
+    assert lone.wakes() < 150
     lone = Lone().join()
     lone.echoes = False
     lone.hear("b")
-    assert _wakes(lone) < 150
-
-
-def _wakes(lone: Lone, seconds: float = 1.0) -> int:
-    """How often the timer of a shell runs in so much time."""
-    until, count = lone.now + seconds, 0
-    while lone.now < until:
-        lone.now = max(lone.node.wake_at, lone.now + 0.000_01)
-        lone.node.run(lone.now)
-        lone.take()
-        count += 1
-    return count
+    assert lone.wakes() < 150
 
 
 def test_a_tick_that_was_read_before_the_start_was_over_keeps_a_node_from_proposing_itself() -> None:

@@ -2,20 +2,29 @@
 
 import asyncio
 import socket
+import ssl
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from bridge.api import Api, Broker, DeferredResponse, Session
-from bridge.apis import api_versions
+from bridge.apis import api_versions, sasl_authenticate, sasl_handshake
 from bridge.config import Address, Settings
-from bridge.connection import Acceptor, Budget, Listener
+from bridge.connection import Acceptor, Listener, SharedResources
+from bridge.connection.certificates import ListenerTls
+from bridge.connection.listener import Logins
+from bridge.connection.tenant_runner import Namespaces
 from bridge.errors import KafkaError
 from bridge.kafka.message import Int16, Int32, message
 from bridge.listening import listen
+from bridge.loop_scheduler import LOOP_SHARE, LoopShare
 from bridge.metrics import Metrics
+from bridge.security.failures import LoginFailures
+from bridge.security.principal import Principal
+from tests.connection.tls_client import open_tls
 
+MakeNamespaces = Callable[[Broker], Namespaces]
 ECHO, LATER, POLL, FAIL, SILENT = range(100, 105)
 
 
@@ -33,21 +42,54 @@ class Response:
     throttle_time_ms: Int32 = 0
 
 
+class Tls(NamedTuple):
+    """How a bench and its clients are encrypted."""
+
+    settings: dict[str, Any]
+    """Of the listener."""
+    context: ssl.SSLContext
+    """The clients'."""
+
+
+TLS: Tls | None = None
+"""Where it is set, benches speak TLS, and so do their clients."""
+
+
 class Bench:
     """What the test APIs did, and what lets them go on."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        tls: Tls | None = None,
+        logins: Logins | None = None,
+        namespaces: MakeNamespaces | None = None,
+    ) -> None:
         self.metrics = Metrics()
         self.requests: list[int] = []
+        self.principals: list[Principal] = []
+        """Who asked for an echo."""
+        self.shares: list[LoopShare] = []
+        """Whose time of the event loop each request takes."""
         self.began = asyncio.Semaphore(0)
         self.release = asyncio.Event()
         self.later: dict[int, asyncio.Future[Response]] = {}
         self.cancelled: list[int] = []
-        apis = {api.key: api for api in (api_versions.API, *self._apis())}
+        apis = {api.key: api for api in (api_versions.API, sasl_handshake.API, sasl_authenticate.API, *self._apis())}
         none = cast(Any, None)
-        broker = Broker(settings, none, none, self.metrics, apis, none, none)
-        self.budget = Budget(settings.kafka.memory_budget_bytes, self.metrics.in_flight_bytes)
-        self.listener = Listener(broker, self.budget)
+        failures = LoginFailures(settings.kafka.max_failed_logins_per_ip_per_second)
+        broker = Broker(settings, none, none, self.metrics, apis, none, none, login_failures=failures)
+        shared = SharedResources(settings.kafka, self.metrics)
+        self.budget = shared.budget
+        self.tls = tls
+        plan = None if tls is None else settings.listeners[0]
+        self.listener = Listener(
+            broker,
+            shared,
+            tls=None if plan is None else ListenerTls(plan, self.metrics.tls),
+            logins=logins,
+            namespaces=None if namespaces is None else namespaces(broker),
+        )
         self.port = 0
 
     def _apis(self) -> list[Api]:
@@ -71,10 +113,12 @@ class Bench:
 
     def _start(self, request: Request) -> None:
         self.requests.append(request.number)
+        self.shares.append(LOOP_SHARE.get())
         self.began.release()
 
     async def _echo(self, request: Request, broker: Broker, session: Session) -> Response:
         self._start(request)
+        self.principals.append(session.principal)
         return Response(number=request.number, data=request.data)
 
     async def _later(self, request: Request, broker: Broker, session: Session) -> DeferredResponse[Response]:
@@ -118,7 +162,7 @@ class Bench:
 class Client:
     """The other side."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, reader: asyncio.StreamReader, writer: Any) -> None:
         self.reader = reader
         self.writer = writer
 
@@ -160,12 +204,19 @@ def request(key: int, number: int, data: bytes = b"", version: int = 0) -> bytes
 
 
 @asynccontextmanager
-async def serving(**kafka: Any) -> AsyncIterator[Bench]:
+async def serving(
+    *, logins: Logins | None = None, namespaces: MakeNamespaces | None = None, **kafka: Any
+) -> AsyncIterator[Bench]:
     """A bench on a free port."""
-    bench = Bench(Settings().with_values(kafka=kafka))
+    tls = TLS
+    settings = Settings().with_values(kafka=kafka)
+    if tls is not None:
+        kafka = {**kafka, "listeners": "SSL://127.0.0.1:0"}
+        settings = settings.with_values(kafka=kafka, listener={"SSL": tls.settings})
+    bench = Bench(settings, tls, logins, namespaces)
     (sock,) = listen(Address("127.0.0.1", 0))
     bench.port = sock.getsockname()[1]
-    acceptor = Acceptor(sock, bench.listener)
+    acceptor = Acceptor(sock, bench.listener, bench.listener.is_behind)
     try:
         yield bench
     finally:
@@ -176,7 +227,10 @@ async def serving(**kafka: Any) -> AsyncIterator[Bench]:
 @asynccontextmanager
 async def connected(bench: Bench, **options: Any) -> AsyncIterator[Client]:
     """A client of the bench."""
-    client = Client(*await asyncio.open_connection("127.0.0.1", bench.port, **options))
+    if bench.tls is None:
+        client = Client(*await asyncio.open_connection("127.0.0.1", bench.port, **options))
+    else:
+        client = Client(*await open_tls(bench.port, bench.tls.context, **options))
     try:
         yield client
     finally:

@@ -13,6 +13,9 @@ from bridge.config import Address
 from bridge.connection import acceptor
 from bridge.connection.acceptor import MAX_ACCEPTS, Acceptor
 from bridge.listening import listen
+from bridge.metrics import QuotaMetrics
+from bridge.security.quotas.entities import IP, QuotaKey, checked_entity
+from bridge.security.quotas.usage import ClientQuotas
 
 
 class Taken(asyncio.Protocol):
@@ -85,3 +88,42 @@ async def test_after_close_no_client_is_accepted(sock: socket.socket) -> None:
     Acceptor(sock, asyncio.Protocol).close()
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(where)
+
+
+async def test_an_address_that_connects_too_often_is_turned_away_and_closed_a_moment_later(
+    sock: socket.socket,
+) -> None:
+    made: list[Taken] = []
+    quotas = ClientQuotas(QuotaMetrics())
+    quotas.set_values({(checked_entity([(IP, "127.0.0.1")]), QuotaKey.CONNECTION): 1.0})
+    accepting = Acceptor(sock, lambda: Taken(made), quotas=quotas)
+    with ExitStack() as clients:
+        others = [clients.enter_context(socket.create_connection(sock.getsockname())) for _ in range(11)]
+        reader, writer = await asyncio.open_connection(sock=others.pop().dup())
+        assert await reader.read() == b""
+        writer.close()
+        assert len(made) == 10 and quotas.metrics.throttled["connection"].value == 1
+        quotas.set_values({})
+        clients.enter_context(socket.create_connection(sock.getsockname()))
+        async with asyncio.timeout(10):
+            while len(made) < 11:  # noqa: ASYNC110 - turns of the loop are what is waited for
+                await asyncio.sleep(0)
+        accepting.close()
+        for one in made:
+            one.transport.close()
+
+
+async def test_those_turned_away_are_closed_with_the_socket(sock: socket.socket) -> None:
+    quotas = ClientQuotas(QuotaMetrics())
+    quotas.set_values({(checked_entity([(IP, None)]), QuotaKey.CONNECTION): 1.0})
+    quotas.connect("127.0.0.1", asyncio.get_running_loop().time() + 1000)
+    accepting = Acceptor(sock, lambda: Taken([]), quotas=quotas)
+    for _ in range(10):
+        quotas.connect("127.0.0.1", asyncio.get_running_loop().time() + 1000)
+    reader, writer = await asyncio.open_connection(*sock.getsockname())
+    async with asyncio.timeout(10):
+        while not quotas.metrics.throttled["connection"].value:  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0)
+    accepting.close()
+    assert await reader.read() == b""
+    writer.close()

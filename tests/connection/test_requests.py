@@ -59,7 +59,7 @@ class Site:
     async def ask(self, body: bytes, large_requests: LargeRequestThreads | None = None) -> Any:
         started = InFlightRequest(memoryview(body), 0.0)
         started.api = self.api
-        broker = cast(Broker, SimpleNamespace(cpu_thread=CPU_THREAD))
+        broker = cast(Broker, SimpleNamespace(cpu_thread=CPU_THREAD, authorization=None))
         session = Session(id=1, peer="", listener="")
         return await perform(started, broker, session, large_requests or LargeRequestThreads(), self.given_back.append)
 

@@ -32,7 +32,7 @@ def reached() -> Iterator[ConnectionState]:
 
 
 def after(way: tuple[Event, ...]) -> ConnectionState:
-    connection = ConnectionState()
+    connection = ConnectionState(authenticating=True)
     for event in way:
         connection.on(event)
     return connection
@@ -65,6 +65,7 @@ def test_an_event_leads_where_the_table_says_or_is_unexpected(state: State, half
 @pytest.mark.parametrize(
     ("state", "reads", "starts", "draining", "holds", "discards", "lost"),
     [
+        (State.AUTHENTICATING, True, True, False, False, False, False),
         (State.OPEN, True, True, False, False, False, False),
         (State.DRAINING, True, True, True, False, False, False),
         (State.HOLDING, True, True, True, True, False, False),
@@ -106,8 +107,25 @@ def test_a_full_connection_starts_what_it_has() -> None:
     assert not connection.may_start(True, LIMIT, LIMIT)
 
 
+def test_a_throttled_connection_reads_nothing_and_does_what_it_has() -> None:
+    connection = ConnectionState()
+    assert not connection.may_read(True, 0, LIMIT, False, throttled=True)
+    assert connection.may_start(True, 0, LIMIT)
+
+
 def test_a_lost_connection_runs_all_that_it_has_received() -> None:
     assert at(State.LOST, False).may_start(False, LIMIT, LIMIT)
+
+
+def test_one_request_at_a_time_until_the_client_has_logged_in() -> None:
+    connection = ConnectionState(authenticating=True)
+    assert connection.most_in_flight(LIMIT) == 1
+    connection.on(Event.AUTHENTICATED)
+    assert connection.most_in_flight(LIMIT) == LIMIT == ConnectionState().most_in_flight(LIMIT)
+
+
+def test_where_no_log_in_is_needed_a_connection_begins_open() -> None:
+    assert ConnectionState().state is State.OPEN
 
 
 def test_a_connection_tells_its_state() -> None:
@@ -116,7 +134,7 @@ def test_a_connection_tells_its_state() -> None:
 
 @given(st.data())
 def test_whatever_happens_nothing_is_read_again_and_the_connection_can_end(data: st.DataObject) -> None:
-    connection = ConnectionState()
+    connection = ConnectionState(authenticating=data.draw(st.booleans()))
     for _ in range(data.draw(st.integers(0, 20))):
         events = expected(connection)
         if not events:

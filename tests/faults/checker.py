@@ -24,11 +24,21 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.faults.clients import ConfluentWriter, Follower, KafkaPythonWriter, Writer, offsets_for_times, read_cold
+from tests.faults.clients import (
+    ConfluentWriter,
+    Follower,
+    KafkaPythonWriter,
+    Server,
+    Writer,
+    offsets_for_times,
+    read_cold,
+    words,
+)
 
 TIMEOUT_SECONDS = 60.0
 _SOON = 20.0  # seconds, half of what the reader's fetches wait
@@ -52,6 +62,17 @@ def leaks_shown() -> Iterator[None]:
     gc.collect()
 
 
+class Duplicate(NamedTuple):
+    """A record that is stored more than once."""
+
+    value: bytes
+    places: list[tuple[int, int]]
+    """Partitions and offsets."""
+
+    def __str__(self) -> str:
+        return f"{self.value!r} at {', '.join(f'{partition}/{offset}' for partition, offset in self.places)}"
+
+
 @dataclass
 class Verdict:
     """What became of the records."""
@@ -63,7 +84,8 @@ class Verdict:
     conflicts: list[str] = field(default_factory=list)
     mistimed: list[str] = field(default_factory=list)
     duplicates: int = 0
-    duplicates_idempotent: int = 0
+    duplicates_idempotent: list[Duplicate] = field(default_factory=list)
+    """Of idempotent writers."""
     gaps: list[tuple[int, int, int]] = field(default_factory=list)
     """(partition, first missing offset, how many)."""
     refused: list[str] = field(default_factory=list)
@@ -86,33 +108,50 @@ class Verdict:
         return self
 
     def __str__(self) -> str:
+        idempotent = ", ".join(map(str, self.duplicates_idempotent[:5]))
         return (
             f"{self.acked} acked, {self.stored} stored, {len(self.lost)} lost or misplaced, {len(self.disorder)} out "
             f"of order, {len(self.conflicts)} conflicts, {self.duplicates} duplicates (of idempotent writers "
-            f"{self.duplicates_idempotent}), gaps {self.gaps}, {len(self.refused)} refused, "
+            f"{idempotent or 0}), gaps {self.gaps}, {len(self.refused)} refused, "
             f"slowest ack {self.slowest_ack:.2f} s"
         )
+
+
+MakeWriters = Callable[[str, int, threading.Condition], list[Writer]]
+"""Makes the writers to a topic of so many partitions; they notify the condition."""
+
+
+def usual_writers(bootstrap: str, *, idempotent: bool) -> MakeWriters:
+    """librdkafka and kafka-python. `idempotent`: no others."""
+
+    def made(topic: str, partitions: int, changed: threading.Condition) -> list[Writer]:
+        writers: list[Writer] = [
+            ConfluentWriter("i", bootstrap, topic, partitions, changed, idempotent=True),
+            KafkaPythonWriter("k", bootstrap, topic, partitions, changed),
+        ]
+        if not idempotent:
+            writers.append(ConfluentWriter("c", bootstrap, topic, partitions, changed, idempotent=False))
+        return writers
+
+    return made
 
 
 class Load:
     """Writers and a follower at work on one topic."""
 
-    def __init__(self, bootstrap: str, topic: str, partitions: int, *, idempotent: bool) -> None:
+    def __init__(self, server: Server, topic: str, partitions: int, writers: MakeWriters) -> None:
         self.topic = topic
         self.partitions = partitions
-        self._bootstrap = bootstrap
+        self._server = server
         self.changed = threading.Condition()
-        self.writers: list[Writer] = [
-            ConfluentWriter("i", bootstrap, topic, partitions, self.changed, idempotent=True),
-            KafkaPythonWriter("k", bootstrap, topic, partitions, self.changed),
-        ]
-        if not idempotent:
-            self.writers.append(ConfluentWriter("c", bootstrap, topic, partitions, self.changed, idempotent=False))
-        self.follower = Follower(bootstrap, topic, partitions, self.changed)
+        self.writers = writers(topic, partitions, self.changed)
+        self.follower = Follower(server, topic, partitions, self.changed)
+        self.look_ups = _LOOK_UPS
+        """How many at the end; each is a new client."""
 
     def start(self) -> None:
         """Create the topic, write and read."""
-        admin = AdminClient({"bootstrap.servers": self._bootstrap})
+        admin = AdminClient(words(self._server))
         admin.create_topics([NewTopic(self.topic, self.partitions, 1)])[self.topic].result(30)
         self.follower.start()
         for writer in self.writers:
@@ -170,14 +209,14 @@ class Load:
         )
         lone = self._one_by_one()
         self.follower.finish()
-        cold = read_cold(self._bootstrap, self.topic, last)
+        cold = read_cold(self._server, self.topic, last)
         verdict = judge([*self.writers, lone], self.follower, [one.records for one in cold], self.partitions)
         verdict.mistimed = self._look_up([one.times for one in cold])
         return verdict
 
     def _one_by_one(self) -> Writer:
         """Write single records, each read before the next is sent: nothing else wakes the reader."""
-        lone = ConfluentWriter("l", self._bootstrap, self.topic, self.partitions, self.changed, idempotent=True)
+        lone = ConfluentWriter("l", self._server, self.topic, self.partitions, self.changed, idempotent=True)
         try:
             for number in range(_LONE):
                 where = number % self.partitions
@@ -196,9 +235,9 @@ class Load:
     def _look_up(self, times: list[dict[int, int]]) -> list[str]:
         """Ask for times all over the log; where the answer is not the first record at or after them."""
         wrong = []
-        for number in range(_LOOK_UPS):
-            asked = [_sample(each, number / (_LOOK_UPS - 1)) for each in times]
-            found = offsets_for_times(self._bootstrap, self.topic, asked)
+        for number in range(self.look_ups):
+            asked = [_sample(each, number / (self.look_ups - 1)) for each in times]
+            found = offsets_for_times(self._server, self.topic, asked)
             for partition, (time_ms, offset) in enumerate(zip(asked, found, strict=True)):
                 first = min(at for at, stored in times[partition].items() if stored >= time_ms)
                 if offset != first:
@@ -220,8 +259,14 @@ class Load:
 
 @contextmanager
 def load(bootstrap: str, topic: str, partitions: int = 3, *, idempotent: bool = False) -> Iterator[Load]:
-    """A load that is under way: each writer has acknowledgements, and they are read. `idempotent`: no other writers."""
-    running = Load(bootstrap, topic, partitions, idempotent=idempotent)
+    """A load of the usual clients that is under way. `idempotent`: no other writers."""
+    with under_way(Load(bootstrap, topic, partitions, usual_writers(bootstrap, idempotent=idempotent))) as running:
+        yield running
+
+
+@contextmanager
+def under_way(running: Load) -> Iterator[Load]:
+    """Each writer has acknowledgements, and they are read."""
     try:
         running.start()
         running.more(30)
@@ -285,5 +330,11 @@ def _judge_duplicates(followed: list[dict[int, bytes]], writers: list[Writer], v
     idempotent = {writer.name.encode() for writer in writers if writer.idempotent}
     for value, count in counts.items():
         verdict.duplicates += count - 1
-        if value.partition(b":")[0] in idempotent:
-            verdict.duplicates_idempotent += count - 1
+        if count > 1 and value.partition(b":")[0] in idempotent:
+            places = [
+                (number, offset)
+                for number, partition in enumerate(followed)
+                for offset, stored in partition.items()
+                if stored == value
+            ]
+            verdict.duplicates_idempotent.append(Duplicate(value, places))

@@ -5,12 +5,15 @@ from __future__ import annotations
 import threading
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from kafka import KafkaProducer
+from kafka.errors import KafkaTimeoutError
 
 _IN_FLIGHT = 150  # records of one writer without an outcome: enough for several requests on their way at once
 _PACE = 0.02
@@ -18,6 +21,13 @@ _PER_TURN = 12
 _DELIVERY_MS = 120_000
 _FETCH_WAIT_MS = 40_000
 Ack = tuple[int, int, bytes]
+Server = str | Mapping[str, Any]
+"""Where a server is: its address, or librdkafka's settings with all that a client of it needs."""
+
+
+def words(server: Server) -> dict[str, Any]:
+    """librdkafka's settings."""
+    return {"bootstrap.servers": server} if isinstance(server, str) else dict(server)
 
 
 class Writer(threading.Thread, ABC):
@@ -128,12 +138,11 @@ class ConfluentWriter(Writer):
     """librdkafka; without idempotence one request at a time, as order then demands (`max.in.flight`)."""
 
     def __init__(
-        self, name: str, bootstrap: str, topic: str, partitions: int, changed: threading.Condition, *, idempotent: bool
+        self, name: str, server: Server, topic: str, partitions: int, changed: threading.Condition, *, idempotent: bool
     ) -> None:
         super().__init__(name, partitions, changed, idempotent)
         self._topic = topic
         settings: dict[str, Any] = {
-            "bootstrap.servers": bootstrap,
             "linger.ms": 5,
             "message.timeout.ms": _DELIVERY_MS,
             "reconnect.backoff.max.ms": 500,
@@ -143,7 +152,7 @@ class ConfluentWriter(Writer):
         }
         if not idempotent:
             settings["max.in.flight.requests.per.connection"] = 1
-        self._producer = Producer(settings)
+        self._producer = Producer(settings | words(server))
 
     def _on_error(self, error: KafkaError) -> None:
         if error.fatal():
@@ -176,16 +185,28 @@ class ConfluentWriter(Writer):
 class KafkaPythonWriter(Writer):
     """kafka-python, with its defaults for order and repetition."""
 
-    def __init__(self, name: str, bootstrap: str, topic: str, partitions: int, changed: threading.Condition) -> None:
-        super().__init__(name, partitions, changed, idempotent=bool(KafkaProducer.DEFAULT_CONFIG["enable_idempotence"]))
+    def __init__(
+        self,
+        name: str,
+        bootstrap: str,
+        topic: str,
+        partitions: int,
+        changed: threading.Condition,
+        **settings: Any,
+    ) -> None:
+        """`settings`: more of kafka-python's, or others in their place."""
+        settings = {
+            "bootstrap_servers": bootstrap,
+            "linger_ms": 5,
+            "delivery_timeout_ms": _DELIVERY_MS,
+            "max_block_ms": _DELIVERY_MS,
+            "reconnect_backoff_max_ms": 500,
+            "enable_idempotence": KafkaProducer.DEFAULT_CONFIG["enable_idempotence"],
+            **settings,
+        }
+        super().__init__(name, partitions, changed, idempotent=bool(settings["enable_idempotence"]))
         self._topic = topic
-        self._producer = KafkaProducer(
-            bootstrap_servers=bootstrap,
-            linger_ms=5,
-            delivery_timeout_ms=_DELIVERY_MS,
-            max_block_ms=_DELIVERY_MS,
-            reconnect_backoff_max_ms=500,
-        )
+        self._producer = KafkaProducer(**settings)
 
     def send(self, where: int, value: bytes, now: float) -> None:
         future = self._producer.send(self._topic, value, partition=where)
@@ -201,8 +222,13 @@ class KafkaPythonWriter(Writer):
         else:
             self._paced.wait(seconds)
 
+    def known_brokers(self) -> set[str]:
+        """The addresses that it knows: when it has a broker, it never asks at those of the bootstrap list again."""
+        return {f"{one.host}:{one.port}" for one in self._producer._metadata.brokers()}
+
     def close(self) -> None:
-        self._producer.close(timeout=5)
+        with suppress(KafkaTimeoutError):  # what never gets its outcome was noticed before
+            self._producer.close(timeout=5)
 
 
 class Follower(threading.Thread):
@@ -210,7 +236,7 @@ class Follower(threading.Thread):
 
     def __init__(
         self,
-        bootstrap: str,
+        server: Server,
         topic: str,
         partitions: int,
         changed: threading.Condition,
@@ -228,7 +254,6 @@ class Follower(threading.Thread):
         self._ended = False
         self._consumer = Consumer(
             {
-                "bootstrap.servers": bootstrap,
                 "group.id": "none",
                 "enable.auto.commit": False,
                 # an offset out of range must be told, not jumped over
@@ -237,6 +262,7 @@ class Follower(threading.Thread):
                 "fetch.wait.max.ms": fetch_wait_ms,
                 "reconnect.backoff.max.ms": 500,
                 "log_level": 0,
+                **words(server),
             }
         )
         self._consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
@@ -309,11 +335,11 @@ class Cold:
     """Timestamps in ms."""
 
 
-def read_cold(bootstrap: str, topic: str, last: list[int], seconds: float = 60.0) -> list[Cold]:
+def read_cold(server: Server, topic: str, last: list[int], seconds: float = 60.0) -> list[Cold]:
     """Everything up to these offsets, by a consumer that starts afresh."""
     found = [Cold() for _ in last]
     open_partitions = {partition for partition, offset in enumerate(last) if offset >= 0}
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "none", "enable.auto.commit": False})
+    consumer = Consumer({"group.id": "none", "enable.auto.commit": False, **words(server)})
     deadline = time.monotonic() + seconds
     try:
         consumer.assign([TopicPartition(topic, partition, 0) for partition in open_partitions])
@@ -333,9 +359,9 @@ def read_cold(bootstrap: str, topic: str, last: list[int], seconds: float = 60.0
     return found
 
 
-def offsets_for_times(bootstrap: str, topic: str, times: list[int]) -> list[int]:
+def offsets_for_times(server: Server, topic: str, times: list[int]) -> list[int]:
     """For a time of each partition the offset that the server finds (−1: none)."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "none"})
+    consumer = Consumer({"group.id": "none", **words(server)})
     try:
         wanted = [TopicPartition(topic, partition, time) for partition, time in enumerate(times)]
         return [place.offset for place in consumer.offsets_for_times(wanted, 30)]

@@ -11,7 +11,7 @@ import pytest
 from bridge.standalone.guard import Guard
 from tests.faults import figures
 from tests.faults.checker import leaks_shown
-from tests.support.bridges import BridgeChild, Overrides, settings_for
+from tests.support.bridges import BridgeChild, started_children
 from tests.support.nodes import listeners, stable_ports
 from tests.support.pulsar import NewPulsar, PrivatePulsar
 
@@ -44,8 +44,8 @@ def relay_ports() -> list[int]:
     return stable_ports(RELAYS)
 
 
-@pytest.fixture(scope="session")
-def broker(new_pulsar: NewPulsar, relay_ports: list[int]) -> Iterator[PrivatePulsar]:
+@pytest.fixture(scope="package")  # it ends with the last of them: one that idles takes of the tests that come later
+def shared_broker(new_pulsar: NewPulsar, relay_ports: list[int]) -> Iterator[PrivatePulsar]:
     """One Pulsar for all fault tests; ledgers of 50 entries, so that every fault meets a roll-over."""
     settings = {
         "managedLedgerMaxEntriesPerLedger": str(ENTRIES_PER_LEDGER),
@@ -55,6 +55,14 @@ def broker(new_pulsar: NewPulsar, relay_ports: list[int]) -> Iterator[PrivatePul
     started.start()
     yield started
     started.kill()
+
+
+@pytest.fixture
+def broker(shared_broker: PrivatePulsar) -> PrivatePulsar:
+    """It runs when a test begins: one that ended while it was killed fails alone, not all that come later as well."""
+    if not shared_broker.is_running:
+        shared_broker.start()
+    return shared_broker
 
 
 @pytest.fixture
@@ -68,18 +76,7 @@ def start_bridge(
     broker: PrivatePulsar, broker_namespace: str, guard: Guard, tmp_path: Path
 ) -> Iterator[Callable[..., BridgeChild]]:
     """Start bridges on the test's namespace; more than one is a bridge with nothing in memory."""
-    children: list[BridgeChild] = []
-
-    def start(**overrides: Overrides) -> BridgeChild:
-        settings = settings_for(broker, broker_namespace, overrides)
-        child = BridgeChild(settings, tmp_path / f"bridge-{len(children)}", guard)
-        children.append(child)
-        child.start()
-        return child
-
-    yield start
-    for child in children:
-        child.kill()
+    yield from started_children(broker, broker_namespace, guard, tmp_path)
 
 
 @pytest.fixture

@@ -83,7 +83,10 @@ class Group:
             self.changed.notify_all()
 
     def rebalanced(self) -> None:
-        """A member that stays was assigned partitions again."""
+        """A member that has just come was assigned partitions.
+
+        Those that stay need not notice: in the new protocol what one that left had waits for the next one that comes.
+        """
         with self.changed:
             self.rebalances += 1
             self.changed.notify_all()
@@ -181,7 +184,7 @@ class Stayer(Worker):
     def __init__(self, group: Group) -> None:
         super().__init__(group)
         self._consumer = self.consumer()
-        self._consumer.subscribe([group.topic], on_assign=lambda _, __: group.rebalanced())
+        self._consumer.subscribe([group.topic])
 
     def turn(self) -> None:
         messages = self._consumer.consume(50, 0.1)
@@ -205,6 +208,7 @@ class Comer(Worker):
                 message = consumer.poll(0.1)
                 if message is not None and message.error() is not None:
                     self.doing = f"joining: {message.error()}"
+            self.group.rebalanced()
             self.doing = "reading"
             if any(message.error() is None for message in consumer.consume(10, 0.2)):
                 self.doing = "committing"

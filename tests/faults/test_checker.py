@@ -41,6 +41,12 @@ def test_each_kind_of_damage_is_seen(followed: dict[int, bytes], cold: dict[int,
         verdict.check()
 
 
+def test_a_record_that_an_idempotent_writer_has_twice_is_named_with_its_places() -> None:
+    verdict = judged({**GOOD, 3: b"w:1"})
+    assert [str(one) for one in verdict.duplicates_idempotent] == ["b'w:1' at 0/1, 0/3"]
+    assert "b'w:1' at 0/1, 0/3" in str(verdict)
+
+
 @pytest.mark.parametrize(("end", "passes"), [((0, 3), True), ((0, 2), False), ((1, 3), False)])
 def test_a_gap_may_be_where_the_test_says_and_nowhere_else(end: tuple[int, int], passes: bool) -> None:
     records = {0: b"w:0", 1: b"w:1", 3: b"w:2"}

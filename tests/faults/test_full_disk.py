@@ -141,7 +141,7 @@ def test_a_bookie_that_died_of_it_takes_a_restart(
     verdict.check(gap_ends=ledger_starts(small, child.namespace, topic, PARTITIONS))
 
 
-@pytest.mark.usefixtures("pulsar_jars")
+@pytest.mark.usefixtures("quick_pulsar")
 def test_standalone_starts_its_pulsar_again_until_there_is_space(disk: Disk, tmp_path: Path) -> None:
     log, ready = tmp_path / "log", tmp_path / "ready.json"
     ports = [part for name in ("kafka", "http", "pulsar") for part in (f"--{name}-port", "0")]

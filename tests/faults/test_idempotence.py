@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.faults.checker import KAFKA_PYTHON_LEAKS, load
 from tests.faults.ledgers import ledger_starts
 from tests.support.bridges import BridgeChild
@@ -9,15 +11,17 @@ from tests.support.pulsar import PrivatePulsar
 
 pytestmark = KAFKA_PYTHON_LEAKS
 
-KILLS = 3
 
-
+@pytest.mark.parametrize(
+    "kills", [2, pytest.param(10, marks=(pytest.mark.soak, pytest.mark.timeout(1200)), id="10, the long run")]
+)
 def test_idempotent_producers_survive_kills_of_bridge_and_pulsar(
-    broker: PrivatePulsar, bridge_child: BridgeChild, broker_namespace: str, topic: str
+    broker: PrivatePulsar, bridge_child: BridgeChild, broker_namespace: str, topic: str, kills: int
 ) -> None:
+    """Each is killed so often, in turn: the second time, the log holds what was sent again after the first."""
     gaps: dict[str, list[float]] = {"bridge": [], "pulsar": []}
     with load(bridge_child.kafka, topic, idempotent=True) as running:
-        for _ in range(KILLS):
+        for _ in range(kills):
             for name, victim in (("bridge", bridge_child), ("pulsar", broker)):
                 running.more(100)
                 victim.kill()

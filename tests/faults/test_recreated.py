@@ -124,7 +124,9 @@ def all_records(bootstrap: str, topic: str) -> dict[int, bytes]:
         reader.close()
 
 
-@pytest.mark.parametrize("pause", [False, True], ids=["at once", "after clients were told"])
+@pytest.mark.parametrize(
+    "pause", [False, pytest.param(True, marks=pytest.mark.soak)], ids=["at once", "after clients were told"]
+)
 def test_a_topic_deleted_and_recreated_under_load_is_another_topic(
     broker: PrivatePulsar, broker_namespace: str, start_bridge: Callable[..., BridgeChild], topic: str, pause: bool
 ) -> None:

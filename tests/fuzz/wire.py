@@ -67,10 +67,10 @@ def list_offsets_request(topic: str, timestamp: int = -1, correlation_id: int = 
     return framed(header(2, 1, correlation_id, flexible=False) + bytes(message.encode(request, 1, False)))
 
 
-def fetch_request(topic: str, wait_ms: int = 0, offset: int = 0, correlation_id: int = 1) -> bytes:
-    partition = fetch_wire.RequestPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
+def fetch_request(topic: str, wait_ms: int = 0, offset: int = 0, correlation_id: int = 1, size: int = 1 << 20) -> bytes:
+    partition = fetch_wire.RequestPartition(partition=0, fetch_offset=offset, partition_max_bytes=size)
     request = fetch_wire.Request(
-        replica_id=-1, max_wait_ms=wait_ms, min_bytes=1, max_bytes=1 << 20,
+        replica_id=-1, max_wait_ms=wait_ms, min_bytes=1, max_bytes=size,
         topics=[fetch_wire.RequestTopic(topic=topic, partitions=[partition])],
     )  # fmt: skip
     return framed(header(1, 4, correlation_id, flexible=False) + bytes(message.encode(request, 4, False)))

@@ -14,6 +14,8 @@ from bridge.groups.store.records import OffsetKey, StoredOffset
 from bridge.groups.store.store import OnLost, OnStored
 from bridge.metrics import Metrics
 from bridge.pulsar import Admin, PulsarClient
+from bridge.pulsar.pb import PulsarApi_pb2 as pb
+from bridge.pulsar.types import PulsarError
 from bridge.storage.append.deduplication import Deduplication
 from bridge.storage.read.cache import Cache
 from bridge.storage.read.catch_up import CatchUpReaders
@@ -281,3 +283,22 @@ async def test_the_pattern_is_off_by_default(bench: Bench) -> None:
     settings = bench.settings.with_values(groups={"mirror_pattern": Settings().groups.mirror_pattern})
     Mirror(bench.offsets, bench.topics, bench.client, bench.admin, settings, bench.metrics.groups)
     assert len(bench.offsets.on_stored) == before
+
+
+async def test_what_could_not_be_shown_before_the_group_was_lost_is_not_tried_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refused(where: object, offset: int) -> None:
+        bench.offsets.elsewhere.add("mirrored-1")
+        for lost in bench.offsets.on_lost:
+            lost(lambda group: True)
+        raise PulsarError(pb.ConsumerBusy, "its new coordinator's mirror is connected")
+
+    await bench.append(1, 1, 1)
+    await bench.commit(3)
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.mirror, "_show", refused)
+        bench.offsets.tell(("offset", "mirrored-1", bench.topic, 0), 1)
+        await bench.mirror.flush()
+    await bench.mirror.flush()
+    assert await bench.consumed() == 3

@@ -174,6 +174,24 @@ async def test_what_the_store_refuses_is_told(bench: Bench) -> None:
     assert errors == {("t", 0): ErrorCode.NOT_COORDINATOR, ("nope", 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 
 
+async def test_nothing_happens_between_the_check_of_a_commit_and_its_place_in_the_order(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def others_run(elements: Any) -> Any:
+        for element in elements:
+            yield element
+            await asyncio.sleep(0)
+
+    async def check_commit(*_: Any) -> None:
+        asyncio.get_running_loop().call_soon(outdated.set)
+
+    outdated, submit = asyncio.Event(), bench.store.submit
+    monkeypatch.setattr("bridge.groups.offsets.in_turns", others_run)
+    monkeypatch.setattr(bench.members, "check_commit", check_commit)
+    monkeypatch.setattr(bench.store, "submit", lambda *write: None if outdated.is_set() else submit(*write))
+    assert await bench.commit("g", ("t", 0), ("t", 1)) == {("t", 0): ErrorCode.NONE, ("t", 1): ErrorCode.NONE}
+
+
 # --- deletion ---------------------------------------------------------------------------------------------------------
 
 
@@ -204,6 +222,7 @@ async def test_nothing_is_deleted_of(bench: Bench, retention: OffsetRetention, e
 async def test_a_deleted_topic_takes_its_offsets_along(bench: Bench) -> None:
     await bench.commit("g", ("t", 0), ("u", 0))
     await bench.commit("h", ("t", 1))
+    del bench.topics.ids["t"]
     await bench.offsets.forget_topic("t")
     assert [await bench.seen(group) for group in "gh"] == [{("u", 0): 7}, {}]
 
@@ -218,12 +237,56 @@ async def test_a_topic_deleted_past_the_bridge_has_no_offsets_any_more(bench: Be
     assert await bench.seen("g") == {("u", 0): 7, ("t", 1): 7}
 
 
+async def test_what_is_committed_to_a_topic_made_again_outlives_its_predecessor_s_deletion(bench: Bench) -> None:
+    for group in "gh":
+        await bench.commit(group, ("t", 0))
+    del bench.topics.ids["t"]
+    held = bench.store.gate = asyncio.get_running_loop().create_future()
+    forgetting = asyncio.ensure_future(bench.offsets.forget_topic("t"))
+    await asyncio.sleep(0)  # it has looked at g, and not yet at h
+    bench.topics.ids["t"], bench.store.gate = uuid.UUID(int=8), None
+    await bench.commit("h", ("t", 0))
+    held.set_result(None)
+    await forgetting
+    assert [await bench.seen(group) for group in "gh"] == [{}, {("t", 0): 7}]
+
+
+async def test_a_commit_on_its_way_to_a_topic_made_again_is_not_overtaken(bench: Bench) -> None:
+    await bench.commit("g", ("t", 0))
+    bench.topics.ids["t"] = uuid.UUID(int=8)
+    bench.store.gate = asyncio.get_running_loop().create_future()
+    under_way = await bench.offsets.commit("g", Committer(), {("t", 0): StoredOffset(8)})
+    forgetting = asyncio.ensure_future(bench.offsets.forget_topic("t"))
+    await asyncio.sleep(0)
+    bench.store.gate.set_result(None)
+    await asyncio.gather(under_way, forgetting)
+    assert await bench.seen("g") == {("t", 0): 8}
+
+
+async def test_a_topic_committed_to_while_others_are_looked_for_is_fetched(bench: Bench) -> None:
+    await bench.store.submit("g", {offset_key("g", "down", 0): encode_offset(StoredOffset(3, topic_id="0c"))})
+    fetching = asyncio.ensure_future(bench.offsets.fetch("g"))
+    await asyncio.sleep(0)
+    await bench.commit("g", ("t", 0))
+    assert {where: one.offset for where, one in (await fetching).items()} == {("down", 0): 3, ("t", 0): 7}
+
+
+async def test_offsets_of_a_member_that_comes_meanwhile_are_not_deleted(bench: Bench) -> None:
+    await bench.commit("g", ("t", 0))
+    deleting = asyncio.ensure_future(bench.offsets.delete("g", [("t", 0), ("down", 0)]))
+    await asyncio.sleep(0)  # it asks Pulsar for a topic
+    bench.members.holds["g"] = OffsetRetention(True, 1, True, frozenset({"t"}), 0)
+    await bench.commit("g", ("t", 0))
+    assert (await deleting)["t", 0] is ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
+    assert await bench.seen("g") == {("t", 0): 7}
+
+
 async def test_where_no_client_can_say_what_became_of_a_topic_its_offsets_stay(bench: Bench) -> None:
     await bench.commit("g", ("u", 0), ("t", 0))
     bench.topics.ids["u"] = uuid.UUID(int=9)  # was committed to without an id
     bench.topics.ids["t"] = NO_ID
     assert set(await bench.seen("g")) == {("u", 0), ("t", 0)}
-    await bench.store.submit("g", {offset_key("g", "down", 0): encode_offset(StoredOffset(3, topic_id="x"))})
+    await bench.store.submit("g", {offset_key("g", "down", 0): encode_offset(StoredOffset(3, topic_id="0c"))})
     assert ("down", 0) in await bench.seen("g")
 
 
@@ -311,3 +374,17 @@ async def test_the_groups_that_committed_last_are_shown(bench: Bench) -> None:
     await bench.offsets.delete("a", [("t", 0)])
     bench.lag.refresh()
     assert [lag.group for lag in bench.metrics.lags] == ["c"]
+
+
+async def test_the_groups_of_several_namespaces_are_shown_side_by_side(bench: Bench) -> None:
+    await bench.commit("g", ("t", 0))
+    topics = bench.lag._topics
+    other = LagTable(bench.store, topics, bench.metrics, 2, wall=lambda: 1_004.0, namespace="acme/orders")
+    await bench.commit("g", ("t", 0))
+    bench.lag.refresh()
+    other.refresh()
+    assert [(lag.group, lag.topic) for lag in bench.metrics.lags] == [("g", "t"), ("g", "acme/orders/t")]
+    bench.lag.refresh()
+    assert len(bench.metrics.lags) == 2
+    bench.metrics.show_lags("acme/orders", [Lag("g", "acme/orders/t", 0, 0, None, None)] * 5, 3)
+    assert len(bench.metrics.lags) == 3

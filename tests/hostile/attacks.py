@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from bridge.apis import (
+    alter_client_quotas,
     create_partitions,
     create_topics,
     describe_configs,
@@ -20,6 +21,7 @@ from bridge.apis import (
     offset_commit,
     produce,
 )
+from bridge.apis.describe_client_quotas import Entity
 from bridge.codec import Rebuild, Record, build_batch
 from bridge.codec.compression import KafkaCodec
 from bridge.codec.packing import pack
@@ -137,6 +139,15 @@ def _commit(topic: str, group: str) -> bytes:
     return frame(offset_commit.API, 2, with_defaults(offset_commit.Request, group_id=group, topics=[wanted]))
 
 
+def _quotas(count: int) -> bytes:
+    limit = alter_client_quotas.Operation(key="producer_byte_rate", value=1e9, remove=False)
+    entries = [
+        alter_client_quotas.RequestEntry(entity=[Entity(entity_type="user", entity_name=f"user-{n}")], ops=[limit])
+        for n in range(count)
+    ]
+    return frame(alter_client_quotas.API, 1, alter_client_quotas.Request(entries=entries, validate_only=False))
+
+
 def every() -> Iterator[Attack]:
     """All of them."""
     yield Attack("a topic of 2^31-1 partitions", lambda topic: _pipelined(_create(2**31 - 1), 1, 1))
@@ -187,6 +198,7 @@ def every() -> Iterator[Attack]:
             100,
         ),
     )
+    yield Attack("40,000 quotas of other users", lambda topic: _pipelined(_quotas(40_000), 1, 1))
     yield Attack("pipelined OffsetCommit", lambda topic: _pipelined(_commit(topic, "g"), 200))
     for codec in (KafkaCodec.GZIP, KafkaCodec.ZSTD):
         yield Attack(

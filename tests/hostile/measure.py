@@ -21,7 +21,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 _STEP = 0.1
 _AT_REST = 0.15
 """Of a core: what a bridge that only serves the well-behaved client takes, with room."""
-REST_SECONDS = 2.0
+REST_SECONDS = 10.0
 
 
 @dataclass

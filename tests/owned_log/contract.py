@@ -147,9 +147,34 @@ async def a_bridge_of_an_older_version_takes_the_slot_by_fencing(site: LogSite) 
     with pytest.raises(OwnedLogError):
         await node.log.confirm(0)
     await until(lambda: node.state.losses == [0])
+    await until(lambda: node.metrics.slots_held_by_older.value == 1)
+    holder = node.log.slots[0].older_holder
+    assert holder is not None
+    assert holder.owner == "bridge-0-old"
     await older.close()
     await until(node.owns)
     assert node.get("k") == b"2"
+    assert node.metrics.slots_held_by_older.value == 0
+    assert node.log.slots[0].older_holder is None
+
+
+@script
+async def a_bridge_of_an_older_version_is_not_thrown_out(site: LogSite) -> None:
+    topic = site.name()
+    node = await start(site, topic, assigned=False)
+    older = (await site.client()).producer(partition(topic), access_mode=AccessMode.EXCLUSIVE_WITH_FENCING)
+    await older.send(*pack([Record("s", b'{"v":1,"owner":"bridge-0-old"}')]), 1)
+    node.log.assign([0], orphaned=[0])
+    await until(lambda: node.metrics.slots_held_by_older.value == 1)
+    await asyncio.sleep(3)  # after one second any other would be thrown out
+    assert older.attached
+    await older.send(*pack([Record("k", b"1")]), 1)
+    node.log.assign([])
+    assert node.metrics.slots_held_by_older.value == 0
+    node.log.assign([0], orphaned=[0])
+    await older.close()
+    await until(node.owns)
+    assert node.get("k") == b"1"
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------

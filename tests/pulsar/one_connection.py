@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from bridge.config import PulsarSettings
 from bridge.metrics import PulsarMetrics
-from bridge.pulsar import AccessMode, Position, commands
+from bridge.pulsar import Access, AccessMode, Position, commands
 from bridge.pulsar.connection.broker_connection import Address, BrokerConnection
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.protocol import entry_frame_head, entry_head
@@ -78,7 +78,9 @@ class OneConnection:
         settings = PulsarSettings(service_url=service_url, operation_timeout_seconds=operation_timeout)
         parts = urlsplit(service_url)
         address = Address(parts.hostname or "", parts.port or 6650, tls=False)
-        return cls(await BrokerConnection.open(address, settings, PulsarMetrics(), None))
+        return cls(
+            await BrokerConnection.open(address, settings, PulsarMetrics(), Access.by(settings, PulsarMetrics()))
+        )
 
     def close(self) -> None:
         """Hang up."""

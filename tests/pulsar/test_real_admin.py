@@ -22,6 +22,9 @@ async def test_topics_are_created_listed_described_and_deleted(admin: Admin, nam
         await admin.create_partitioned(name, 2)
     await admin.update_topic_properties(name, {"more": "2"})
     assert await admin.topic_properties(name) == {"id": "é 1", "more": "2"}
+    await admin.remove_topic_property(name, "id")
+    await admin.remove_topic_property(name, "was never there")
+    assert await admin.topic_properties(name) == {"more": "2"}
     await admin.delete_partitioned(name)
     assert name not in await admin.partitioned_topics(namespace)
     with pytest.raises(NotFound):
@@ -58,4 +61,5 @@ async def test_policies_are_read_and_set(admin: Admin, namespace: str, topic: st
 async def test_the_broker_tells_of_itself(admin: Admin) -> None:
     await admin.brokers_health()
     assert await admin.clusters() == ["standalone"]
+    assert await admin.broker_hosts() == ["127.0.0.1"]
     assert (await admin.runtime_config())["exposingBrokerEntryMetadataToClientEnabled"] == "true"

@@ -10,6 +10,7 @@ from bridge.metrics import PulsarMetrics
 from bridge.pulsar import (
     EARLIEST,
     LATEST,
+    Access,
     AccessMode,
     Admin,
     Position,
@@ -122,7 +123,7 @@ async def test_a_reader_goes_on_over_unloads(client: PulsarClient, admin: Admin,
 async def test_an_entry_without_checksum_is_stored_and_read(
     client: PulsarClient, settings: PulsarSettings, topic: str
 ) -> None:
-    pool = ConnectionPool(settings, PulsarMetrics())
+    pool = ConnectionPool(settings, PulsarMetrics(), Access.by(settings, PulsarMetrics()))
     connection = await pool.get(await Lookup(settings, PulsarMetrics(), pool).find(topic))
     await raw_producer(connection, topic)
     metadata = pb.MessageMetadata(producer_name="raw", sequence_id=0, publish_time=1).SerializeToString()

@@ -10,7 +10,7 @@ import pytest
 
 from bridge.standalone.guard import Guard
 from tests.faults.checker import leaks_shown
-from tests.support.bridges import BridgeChild, Overrides, settings_for
+from tests.support.bridges import BridgeChild, started_children
 from tests.support.pulsar_cluster import RealCluster, make_cluster
 
 BROKERS = 3
@@ -23,7 +23,7 @@ def leaks_show_here() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")  # it ends with the last of them: seven JVMs that idle take a tenth of a core
 def real_cluster(pulsar_jars: None, guard: Guard, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealCluster]:
     """The cluster; it takes twenty seconds to start."""
     made = make_cluster(tmp_path_factory.mktemp("cluster"), guard, BROKERS)
@@ -50,18 +50,7 @@ def start_bridge(
     cluster: RealCluster, cluster_namespace: str, guard: Guard, tmp_path: Path
 ) -> Iterator[Callable[..., BridgeChild]]:
     """Start bridges on the test's namespace, at all brokers unless told otherwise."""
-    children: list[BridgeChild] = []
-
-    def start(**overrides: Overrides) -> BridgeChild:
-        settings = settings_for(cluster, cluster_namespace, overrides)
-        child = BridgeChild(settings, tmp_path / f"bridge-{len(children)}", guard)
-        children.append(child)
-        child.start()
-        return child
-
-    yield start
-    for child in children:
-        child.kill()
+    yield from started_children(cluster, cluster_namespace, guard, tmp_path)
 
 
 @pytest.fixture

@@ -35,14 +35,18 @@ def proxy(cluster: RealCluster, guard: Guard, tmp_path: Path, jars: list[Path]) 
         yield started
 
 
+@pytest.fixture
+def bridge(proxy: PulsarProxy, start_bridge: Callable[..., BridgeChild]) -> BridgeChild:
+    return start_bridge(pulsar={"service_url": proxy.service_url, "admin_url": proxy.admin_url})
+
+
 def test_everything_goes_by_way_of_the_proxy_which_may_be_killed(
     cluster: RealCluster,
     proxy: PulsarProxy,
-    start_bridge: Callable[..., BridgeChild],
+    bridge: BridgeChild,
     cluster_namespace: str,
     topic: str,
 ) -> None:
-    bridge = start_bridge(pulsar={"service_url": proxy.service_url, "admin_url": proxy.admin_url})
     with load(bridge.kafka, topic, PARTITIONS) as running:
         commit(bridge.kafka, topic, 7)
         proxy.process.kill()
@@ -58,11 +62,10 @@ def test_everything_goes_by_way_of_the_proxy_which_may_be_killed(
 def test_a_broker_behind_the_proxy_may_be_killed(
     cluster: RealCluster,
     proxy: PulsarProxy,
-    start_bridge: Callable[..., BridgeChild],
+    bridge: BridgeChild,
     cluster_namespace: str,
     topic: str,
 ) -> None:
-    bridge = start_bridge(pulsar={"service_url": proxy.service_url, "admin_url": proxy.admin_url})
     with load(bridge.kafka, topic, PARTITIONS) as running:
         commit(bridge.kafka, topic, 7)
         owners = Owners(cluster, cluster_namespace, topic, PARTITIONS)

@@ -7,11 +7,14 @@ delay in a medium size seldom shows an extreme order).
 
 import random
 import secrets
+import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from math import log
+from types import BuiltinFunctionType, ModuleType
 from typing import Any
 from zlib import crc32
 
@@ -41,6 +44,10 @@ class Chance(random.Random):
             scale = self._scales[kind] = draw.choice(_SCALES)
         return scale
 
+    def slow(self, kind: str, seconds: float) -> None:
+        """Let such delays usually be so long in this run."""
+        self._scales[kind] = seconds
+
     def delay(self, kind: str) -> float:
         """Seconds that one such thing takes; sometimes none, sometimes far more than usual."""
         draw = self.random()
@@ -68,15 +75,18 @@ def controlled(chance: Chance, now: Callable[[], float]) -> Iterator[None]:
     Sets of objects that hash by address are put in an order of the run's own as well.
     """
     draw = random.Random(chance.number + 1)
+    clocks: dict[object, Callable[[], float]] = {
+        time.time: lambda: WALL + now(),
+        time.time_ns: lambda: int((WALL + now()) * 1_000_000_000),
+        time.perf_counter: now,
+        time.monotonic: now,
+    }
     replaced: list[tuple[Any, str, object]] = [
         (secrets, "token_hex", lambda size=16: draw.randbytes(size).hex()),
         (secrets, "token_bytes", lambda size=16: draw.randbytes(size)),
         (secrets, "randbits", draw.getrandbits),
         (uuid, "uuid4", lambda: uuid.UUID(int=draw.getrandbits(128), version=4)),
-        (time, "time", lambda: WALL + now()),
-        (time, "time_ns", lambda: int((WALL + now()) * 1_000_000_000)),
-        (time, "perf_counter", now),
-        (time, "monotonic", now),
+        *((owner, name, clocks[clock]) for owner, name, clock in _clocks_of(len(sys.modules))),
         (ReconnectingHandler, "__hash__", _numbered(draw)),
         (ClientConnection, "__hash__", _numbered(draw)),
     ]
@@ -90,6 +100,17 @@ def controlled(chance: Chance, now: Callable[[], float]) -> Iterator[None]:
         random.setstate(state)
         for (owner, name, _), value in zip(replaced, before, strict=True):
             setattr(owner, name, value)
+
+
+@cache
+def _clocks_of(modules: int) -> list[tuple[ModuleType, str, object]]:
+    """Where there is a clock: in `time`, and under any name in the bridge's modules; `modules`: how many are loaded."""
+    clocks = (time.time, time.time_ns, time.perf_counter, time.monotonic)
+    found: list[tuple[ModuleType, str, object]] = [(time, clock.__name__, clock) for clock in clocks]
+    for module in [one for name, one in sys.modules.items() if name.startswith("bridge.")]:
+        of_module = [(name, value) for name, value in vars(module).items() if isinstance(value, BuiltinFunctionType)]
+        found += [(module, name, value) for name, value in of_module if value in clocks]
+    return found
 
 
 def _numbered(draw: random.Random) -> Callable[[Any], int]:

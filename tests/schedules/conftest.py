@@ -11,7 +11,6 @@ from tests.support.effort import examples
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("schedules", "the schedule explorer (tests/schedules)")
-    group.addoption("--schedule-seed", type=int, help="run this seed alone, of the scenarios that -k selects")
     group.addoption("--schedule-factor", type=float, default=1.0, help="run so many times as many seeds as usual")
     group.addoption("--schedule-order", default="asyncio", choices=[order.value for order in Order])
     group.addoption("--schedule-events", type=int, default=120, help="how many events a failure shows")

@@ -281,6 +281,9 @@ async def partitioned_topics_are_listed_with_their_partitions(site: Site) -> Non
     metadata = await site.admin.partitioned_metadata(name)
     assert (metadata.partitions, metadata.properties) == (2, {"a": "1", "b": "2"})
     assert await site.admin.topic_properties(name) == {"a": "1", "b": "2"}
+    await site.admin.remove_topic_property(name, "a")
+    await site.admin.remove_topic_property(name, "c")
+    assert await site.admin.topic_properties(name) == {"b": "2"}
     await site.admin.update_partitions(name, 3)
     assert partitions[2] in await client.topics_of_namespace(site.namespace)
     await site.admin.delete_partitioned(name)
@@ -302,6 +305,8 @@ async def a_topic_without_partitions_is_listed_as_stored(site: Site) -> None:
     properties = await site.admin.topic_properties(topic)
     assert properties.pop("index", "-1") == "-1"  # the ledgers keep it there
     assert properties == {"a": "1"}
+    await site.admin.remove_topic_property(topic, "a")
+    assert "a" not in await site.admin.topic_properties(topic)
     await site.admin.delete_non_partitioned(topic)
     assert topic not in await client.topics_of_namespace(site.namespace)
 

@@ -78,7 +78,7 @@ class Client:
     _hung_up: "asyncio.Future[None] | None" = None
 
     def __post_init__(self) -> None:
-        self._session = Session(next(_numbers), "/10.0.0.9:1", "kafka", client_id=self.name)
+        self._session = Session(next(_numbers), "/10.0.0.9:1", "PLAINTEXT", client_id=self.name)
 
     def hang_up(self) -> None:
         """Close the connection: nothing on it is answered any more."""

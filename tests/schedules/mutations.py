@@ -3,7 +3,7 @@
     .venv/bin/python -m tests.schedules.mutations [part of a name]
 
 Each mutation is made in a copy of `bridge/`, never here. A scenario that fails without any mutation proves
-nothing: that is told as well. Not part of `make test`: it takes some minutes.
+nothing: that is told as well. All of them take some minutes; those of `RULES_OF_NODES` are part of `make test`.
 """
 
 import os
@@ -37,9 +37,84 @@ class Mutation:
     new: str
     module: str
     scenario: str
+    also: tuple[tuple[str, str, str], ...] = ()
+    """More that is changed at the same time, each a file, what is there, and what comes in its place."""
 
+    @property
+    def edits(self) -> tuple[tuple[str, str, str], ...]:
+        """All that is changed."""
+        return ((self.file, self.old, self.new), *self.also)
+
+
+_OVERTAKEN = (
+    "pulsar/producer/producer.py",
+    "        if self._was_overtaken(success.last_sequence_id):\n", "        if False:\n",
+)  # fmt: skip
+_GAP = (
+    "storage/append/writers.py",
+    "            if writer.opened_at < came and writer.sequences.is_gap(epoch, sequence):\n", "            if False:\n",
+)  # fmt: skip
+
+RULES_OF_NODES = (
+    Mutation(
+        "a producer goes on though its name was used elsewhere meanwhile", *_OVERTAKEN,
+        "test_two_nodes", "test_a_producer_that_has_a_newer_epoch_at_another_node_is_fenced_here",
+    ),
+    Mutation(
+        "neither that nor a gap makes a node ask Pulsar again what is stored", *_OVERTAKEN,
+        "test_two_nodes", "test_an_idempotent_producer_goes_from_node_to_node", (_GAP,),
+    ),
+    Mutation(
+        "the end is told from memory", "storage/partition.py",
+        "            await self._tails.refresh_end()\n            return self.end.offset\n",
+        "            await self._tails.open()\n            return self.end.offset\n",
+        "test_two_nodes", "test_the_end_is_never_behind_what_another_node_acknowledged",
+    ),
+    Mutation(
+        "a repeated batch is looked for only behind what was known when it came", "storage/append/duplicates.py",
+        "                    base = await self._find_far(prepared)\n", "                    pass\n",
+        "test_two_nodes", "test_a_batch_that_was_stored_long_ago_is_told_its_offset",
+    ),
+    Mutation(
+        "a repeated batch that is found nowhere is an error", "storage/append/duplicates.py",
+        "        raise KafkaError(ErrorCode.DUPLICATE_SEQUENCE_NUMBER, ",
+        "        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, ",
+        "test_two_nodes", "test_a_batch_that_was_stored_long_ago_is_told_its_offset",
+    ),
+    Mutation(
+        "each request looks again for the batch that it repeats", "storage/append/repetitions.py",
+        "        repetition = of_producer.get(batch)\n", "        repetition = None\n",
+        "test_repetitions", "test_a_search_outlives_requests_that_time_out_and_clients_that_hang_up",
+    ),
+    Mutation(
+        "a commit is acknowledged by its receipt", "owned_log/read_back.py",
+        "        return receipt.position <= self.known\n", "        return True\n",
+        "test_group_slot", "test_what_is_stored_behind_another_holder_s_marker_is_not_acknowledged",
+    ),
+    Mutation(
+        "the node that writes last says where a log starts", "storage/topic_properties.py",
+        '    return {f"{_LOG_START}{partition}.{offset}": "", ', "    return {",
+        "test_topics_of_nodes", "test_nodes_that_raise_the_start_of_a_log_at_once_leave_the_higher_one",
+    ),
+)  # fmt: skip
+"""What keeps several nodes right beside each other, whichever of them leads."""
 
 MUTATIONS = (
+    *RULES_OF_NODES,
+    Mutation(
+        "a change of users is answered by its receipt", "security_store/security_log.py",
+        "        await self._read(positions[-1])\n", "",
+        "test_security_log", "test_what_was_acknowledged_counts_on_all_nodes_whatever_befalls_pulsar",
+    ),
+    Mutation(
+        "users are known before they are read to their end", "security_store/security_log.py",
+        "self._end is None or self._next_read_to < self._end:", "self._next_read_to == EARLIEST:",
+        "test_security_log", "test_what_was_acknowledged_counts_on_all_nodes_whatever_befalls_pulsar",
+    ),
+    Mutation(
+        "a gap does not make a node ask Pulsar again what is stored", *_GAP,
+        "test_two_nodes", "test_an_idempotent_producer_goes_from_node_to_node",
+    ),
     Mutation(
         "the end grows and no waiter is woken", "storage/read/log_end.py",
         "        self.offset = max(self.offset, offset)\n        self.wake_waiters()\n",
@@ -124,6 +199,16 @@ MUTATIONS = (
         "test_closing", "test_who_gives_up_waiting_for_a_connection_harms_no_other",
     ),
     Mutation(
+        "a reader that others have had go on is read all the same", "storage/read/catch_up.py",
+        "            if self._closed or not self.covers(offset):\n", "            if False:\n",
+        "test_offsets_asked", "test_clients_share_one_reader",
+    ),
+    Mutation(
+        "a search finds the entry after the one that holds the offset", "storage/read/search.py",
+        "self._first(lambda batch: batch.next > offset,", "self._first(lambda batch: batch.base > offset,",
+        "test_offsets_asked", "test_an_answer_begins_where_it_was_asked",
+    ),
+    Mutation(
         "idle readers stay open", "storage/read/catch_up.py",
         "        before = asyncio.get_running_loop().time() - self._idle\n", "        before = 0.0\n",
         "test_topics_come_and_go", "test_idle_partitions_keep_nothing_but_their_producers",
@@ -156,6 +241,11 @@ MUTATIONS = (
         "test_group_slot", "test_a_node_that_was_cut_off_shows_no_old_offset",
     ),
     Mutation(
+        "a release stops the closing of a slot that is being lost", "owned_log/slot.py",
+        "            await _to_its_end(holding.close())\n", "            await holding.close()\n",
+        "test_group_slot", "test_a_slot_that_is_released_while_it_is_being_lost_leaves_nothing_open",
+    ),
+    Mutation(
         "draining throws away what has been received", "connection/client.py",
         "            self._drain = self._runner.drain = Drain(self._loop, self.wake)\n",
         "            self._drain = self._runner.drain = Drain(self._loop, self.wake)\n"
@@ -168,12 +258,6 @@ MUTATIONS = (
         "            await self._tails.refresh_end()\n",
         "",
         "test_two_nodes", "test_a_record_that_one_node_acknowledged_is_read_from_another",
-    ),
-    Mutation(
-        "the end is told from memory", "storage/partition.py",
-        "            await self._tails.refresh_end()\n            return self.end.offset\n",
-        "            await self._tails.open()\n            return self.end.offset\n",
-        "test_two_nodes", "test_the_end_is_never_behind_what_another_node_acknowledged",
     ),
     Mutation(
         "writers of a lost partition keep their names", "storage/topics/partition_logs.py",
@@ -194,8 +278,8 @@ MUTATIONS = (
     ),
     Mutation(
         "what another node tells of a topic does not outdate an answer on its way", "storage/topics/topics.py",
-        "        self._finder.changed(name)\n        self._missing_ids",
-        "        self._missing_ids",
+        "        self._finder.may_exist(name)\n        self._finder.changed(name)\n",
+        "        self._finder.may_exist(name)\n",
         "test_topics_of_nodes", "test_what_another_node_did_to_a_topic_is_known_when_it_is_told",
     ),
     Mutation(
@@ -204,15 +288,15 @@ MUTATIONS = (
         "test_topics_of_nodes", "test_partitions_that_another_node_added_are_noticed_by_the_watch",
     ),
     Mutation(
-        "the start of a log is stored without a look at what is stored", "storage/topics/administration.py",
-        "            if topic_properties.log_start(properties, partition) >= offset:\n",
-        "            if topic_properties.log_start(properties, partition) == offset:\n",
-        "test_topics_of_nodes", "test_the_start_of_a_log_only_goes_up_over_nodes",
+        "the first batch of a producer may be any right after its partition has moved",
+        "storage/append/missing_batches.py",
+        "            is_too_early = sequence > 0 and has_moved()\n", "            is_too_early = False\n",
+        "test_leadership", "test_the_first_batches_of_a_producer_are_under_way_while_its_partition_moves",
     ),
     Mutation(
-        "the first batch of a producer may be any right after its partition has moved", "storage/append/appender.py",
-        "        if sequence and writer.sequences.last is None and self._has_moved():\n", "        if False:\n",
-        "test_leadership", "test_the_first_batches_of_a_producer_are_under_way_while_its_partition_moves",
+        "a gap is an error although what is missing may come again", "storage/append/missing_batches.py",
+        "            if is_too_early:\n", "            is_too_early = False\n            if is_too_early:\n",
+        "test_nodes", "test_an_idempotent_record_is_stored_once_through_kills",
     ),
     Mutation(
         "waiting fetches are not told that the partition is lost", "storage/partition.py",
@@ -247,28 +331,47 @@ def seen(bridge: Path, module: str, scenario: str) -> str:
     return done.stdout.strip() or (f"broken: {done.stderr.strip().splitlines()[-1]}" if done.returncode else "")
 
 
+def can_be_made(one: Mutation) -> bool:
+    """Whether what it changes is there, once."""
+    return all((_REPOSITORY / "bridge" / file).read_text().count(old) == 1 for file, old, _ in one.edits)
+
+
+def copied(directory: Path) -> Path:
+    """The bridge, where it may be changed."""
+    shutil.copytree(_REPOSITORY / "bridge", directory / "bridge", ignore=shutil.ignore_patterns("__pycache__"))
+    return directory
+
+
+def seen_with(one: Mutation, directory: Path) -> str:
+    """What the explorer says of its scenario with the mutation made in an empty directory; nothing: not noticed."""
+    copy = copied(directory)
+    for file, old, new in one.edits:
+        changed = copy / "bridge" / file
+        changed.write_text(changed.read_text().replace(old, new))
+    return seen(copy, one.module, one.scenario)
+
+
+def _tried(one: Mutation, sound: dict[tuple[str, str], str]) -> str:
+    key = (one.module, one.scenario)
+    if key not in sound:
+        with tempfile.TemporaryDirectory() as directory:
+            sound[key] = seen(copied(Path(directory)), *key)
+    if sound[key]:
+        return f"PROVES NOTHING, it fails without ({sound[key]})"
+    if not can_be_made(one):
+        return "CANNOT BE MADE: the code has changed"
+    with tempfile.TemporaryDirectory() as directory:
+        return seen_with(one, Path(directory)) or "NOT NOTICED"
+
+
 def main() -> int:
     """Try them; the number that went unnoticed or could not be tried."""
     wanted = [one for one in MUTATIONS if all(part in one.what for part in sys.argv[1:])]
     unnoticed = 0
     sound: dict[tuple[str, str], str] = {}
     for one in wanted:
-        with tempfile.TemporaryDirectory() as directory:
-            copy = Path(directory)
-            shutil.copytree(_REPOSITORY / "bridge", copy / "bridge", ignore=shutil.ignore_patterns("__pycache__"))
-            key = (one.module, one.scenario)
-            if key not in sound:
-                sound[key] = seen(copy, *key)
-            file = copy / "bridge" / one.file
-            text = file.read_text()
-            if text.count(one.old) != 1:
-                result = "CANNOT BE MADE: the code has changed"
-            else:
-                file.write_text(text.replace(one.old, one.new))
-                result = seen(copy, *key) or "NOT NOTICED"
-            if sound[key]:
-                result = f"PROVES NOTHING, it fails without ({sound[key]})"
-        unnoticed += result.isupper() or result.startswith(("CANNOT", "NOT", "PROVES"))
+        result = _tried(one, sound)
+        unnoticed += result.startswith(("CANNOT", "NOT", "PROVES"))
         print(f"{one.what}\n    {one.scenario}: {result}", flush=True)
     return unnoticed
 

@@ -76,11 +76,15 @@ class ServingNode(Member):
         await self.bridge.stop(before_client=self._member.close)
 
     async def kill(self) -> None:
-        """SIGKILL: its connections are gone, and so is all that was on its way; nothing more comes of it."""
+        """SIGKILL: its connections are gone; what was on its way is, too, or comes without anything after it."""
         self._world.trace(self.name, "! killed")
         self.is_alive = self.is_open = False
         network = self._world.network
         network.go_on(self.process)
+        network.join(self.process)
+        for endpoint in network.of(self.process):
+            if endpoint.transport is not None and self._world.chance.often(0.7):
+                endpoint.transport.die()
         network.cut(self.process)
         for endpoint in network.of(self.process):
             connection = self._world.broker.connections.get(endpoint.number)

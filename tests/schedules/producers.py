@@ -3,9 +3,9 @@
 One partition, one record a batch. The idempotent one follows KIP-98 and KIP-360 as Java's `TransactionManager` and
 librdkafka's `rd_kafka_idemp_*` do it: at most five batches under way, sent again in order of their sequences. When a
 batch has taken longer than the delivery time-out it has failed for its application, and its outcome is unknown: the
-producer waits until nothing is under way, raises its epoch, and sends what is left from sequence 0 on. A batch that is
-refused as out of order is sent again as long as an earlier one has no answer; else it is an error that the client did
-not make.
+producer waits until nothing is under way, raises its epoch, and sends what is left from sequence 0 on. That a batch is
+refused as out of order is an error otherwise: librdkafka raises its epoch for all partitions then
+(`rd_kafka_handle_idempotent_Produce_error`), and sends under it again what a node that died may have stored.
 """
 
 import asyncio
@@ -41,6 +41,8 @@ class Batch:
     sequence: int | None = None
     not_before: float = 0.0
     attempts: int = 0
+    client: Client | None = None
+    """The connection that it was sent on last."""
 
 
 @dataclass(slots=True)
@@ -80,9 +82,9 @@ class RetryingProducer:
         self._request_seconds, self._delivery_seconds = request_seconds, delivery_seconds
         self._hangs_up_after = hangs_up_after
         self._client = self._connect(bridge)
+        self._gone: set[Client] = set()
         self._epoch = 0
         self._next_sequence = 0
-        self._answered = -1  # the newest sequence of this epoch that was acknowledged
         self._unresolved = False
         self._waiting: deque[Batch] = deque()
         self._under_way: dict[asyncio.Task[Produced], Batch] = {}
@@ -137,6 +139,8 @@ class RetryingProducer:
         """Send; seconds until there may be more to do, None where only an answer matters."""
         most = _IN_FLIGHT if self._producer_id >= 0 else 1
         while self._waiting and len(self._under_way) < most and not self._unresolved:
+            if any(one.client in self._gone for one in self._under_way.values()):
+                break  # what is lost with a connection goes first on the next one
             first = self._waiting[0]
             if first.not_before > self._world.now:
                 return min(first.not_before, first.deadline) - self._world.now
@@ -155,6 +159,7 @@ class RetryingProducer:
             fate.epochs.add(self._epoch)
         fate.attempts += 1
         one.attempts += 1
+        one.client = self._client
         self._world.trace(self.name, "< produce %s as %s, attempt %d", one.value, producer, one.attempts)
         data = batch([one.value], [one.timestamp], producer)
         task = asyncio.ensure_future(self._request(self._client, data))
@@ -174,6 +179,7 @@ class RetryingProducer:
     def _hang_up(self, bridge: Bridge) -> None:
         """Whatever is under way on this connection has no answer."""
         former, self._client = self._client, self._connect(bridge)
+        self._gone.add(former)
         former.hang_up()
 
     # --- outcomes ---------------------------------------------------------------------------------------------------
@@ -199,7 +205,7 @@ class RetryingProducer:
     def _raise_epoch(self) -> None:
         self._unresolved = False
         self._epoch += 1
-        self._next_sequence, self._answered = 0, -1
+        self._next_sequence = 0
         self.moves += 1
         self._world.trace(self.name, "= epoch %d", self._epoch)
         for one in self._waiting:
@@ -209,7 +215,6 @@ class RetryingProducer:
         if produced.error in (0, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             self.fates[one.value].acked_at = produced.offset if produced.error == 0 else -1
             if one.sequence is not None:
-                self._answered = max(self._answered, one.sequence)
                 for other in (*self._waiting, *self._under_way.values()):
                     if other.sequence is not None and other.sequence < one.sequence:
                         self.fates[other.value].implied = True
@@ -227,7 +232,7 @@ class RetryingProducer:
             return True
         if produced.error != ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER or one.sequence is None:
             return False
-        return one.sequence > self._answered + 1 or self._unresolved
+        return self._unresolved
 
 
 def _after(other: Batch, one: Batch) -> bool:

@@ -4,13 +4,14 @@ import asyncio
 import os
 import subprocess
 import sys
+import time
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
-from tests.schedules.chance import WALL, Chance
+from tests.schedules.chance import WALL, Chance, controlled
 from tests.schedules.explorer import Scenario, run
 from tests.schedules.loop import Deadlock, Order, ScheduleLoop, StepLimit
 from tests.schedules.world import World, full
@@ -110,8 +111,6 @@ async def time_goes_by(world: World) -> None:
     before = world.now
     await asyncio.sleep(3600)
     assert 3600 <= world.now - before < 3605
-    import time
-
     assert time.time() > WALL + 3600
 
 
@@ -119,6 +118,28 @@ def test_the_clock_is_virtual() -> None:
     outcome = run(time_goes_by, 0)
     assert outcome.error is None, outcome.error
     assert outcome.steps < 2000
+
+
+def test_no_module_keeps_a_real_clock() -> None:
+    import bridge.server  # noqa: F401 - and with it all that runs
+
+    clocks: set[object] = {
+        time.time,
+        time.time_ns,
+        time.monotonic,
+        time.perf_counter,
+        time.process_time,
+        time.thread_time,
+    }
+    with controlled(Chance(0), lambda: 0.0):
+        kept = [
+            f"{module.__name__}.{name}"
+            for module in list(sys.modules.values())
+            if module is not None and module.__name__.startswith("bridge.")
+            for name, value in vars(module).items()
+            if type(value) is type(len) and value in clocks
+        ]
+    assert not kept
 
 
 # --- what it notices --------------------------------------------------------------------------------------------------
@@ -235,8 +256,6 @@ def test_a_seed_gives_the_same_run_in_another_process() -> None:
 
 
 def test_what_a_run_replaces_is_put_back() -> None:
-    import time
-
     before = time.time
     run(partial(time_goes_by), 1)
     assert time.time is before

@@ -1,6 +1,7 @@
 """The groups' slot: whatever befalls its holders, a commit that was acknowledged is never lost."""
 
 import asyncio
+from contextlib import suppress
 
 from bridge.errors import KafkaError
 from bridge.groups.store.records import Key, StoredOffset, encode_offset, offset_key
@@ -72,6 +73,13 @@ class Committer:
             self._world.trace("committer", "> %s: offset %d committed", self._group, offset)
             self.acked = offset
             await self._world.moment()
+
+    async def run_until_refused(self) -> None:
+        """Commits as fast as one node stores them, without a look at what is stored."""
+        with suppress(KafkaError):
+            for offset in range(1_000):
+                await commit(self._nodes[0].store, offset, self._group)
+                self.acked = offset
 
     async def _try(self, offset: int) -> bool:
         store = self._world.chance.choice(self._nodes).store
@@ -181,3 +189,73 @@ async def test_a_bridge_of_an_older_version_costs_no_commit(world: World) -> Non
     await older.close()
     await asyncio.gather(*running)
     await check_stored(world, committers, ["g", "h", "i"])
+
+
+@schedules(100)
+async def test_what_is_stored_behind_another_holder_s_marker_is_not_acknowledged(world: World) -> None:
+    """Pulsar may let both in. A receipt says that a commit is stored, and no reader counts it behind that marker."""
+    first = await node(world)
+    await world.within(100, first.store.ready(), "taking the slot")
+    await first.stop()
+    bridge, native = await node(world, assigned=False), await world.native()
+    world.chance.slow("epoch", 0.5)  # in Pulsar's metadata store: meanwhile it lets others in
+    assign(bridge)
+    older = native.producer(SLOT, access_mode=AccessMode.EXCLUSIVE_WITH_FENCING)
+    await world.within(100, older.opened(), "the older bridge's opening")
+    while not holds(bridge) and len(world.broker.topic(SLOT).producers) == 2:
+        await world.sleep(0.001)
+    committers = [Committer(world, [bridge], group) for group in "ghi"]
+    running = [asyncio.ensure_future(committer.run_until_refused()) for committer in committers]
+    await world.sleep(0, 0.2)
+    marker = older.send(*pack([Record("s", b'{"v":1,"owner":"bridge-0-old"}')]), 1)
+    await asyncio.gather(marker, return_exceptions=True)
+    await world.sleep(0, 1)
+    await older.close()
+    await asyncio.gather(*running)
+    await check_stored(world, committers, ["g", "h", "i"])
+
+
+@schedules(150)
+async def test_commits_outlive_a_slot_that_moves_to_and_fro(world: World) -> None:
+    """The views give it to one node and to the other, which hear of them at different times; Pulsar fails meanwhile."""
+    nodes = [await node(world), await node(world, assigned=False)]
+    committers = [Committer(world, nodes, group) for group in "gh"]
+    running = [asyncio.ensure_future(committer.run(6)) for committer in committers]
+    moving = asyncio.ensure_future(move_to_and_fro(world, nodes))
+    await faults.some(world, SLOT, seconds=5.0, kinds=(faults.unload, faults.reset, faults.freeze, faults.fail_writes))
+    await moving
+    await asyncio.gather(*running)
+    await check_stored(world, committers, ["g", "h"])
+
+
+async def move_to_and_fro(world: World, nodes: list[Bridge]) -> None:
+    """Some views, each read by one node first."""
+    for _ in range(world.chance.randint(1, 8)):
+        await world.sleep(0, 1.5)
+        owner = world.chance.choice(nodes)
+        for bridge in world.chance.sample(nodes, len(nodes)):
+            if bridge is owner:
+                bridge.store.assign(range(bridge.store.slots))
+            else:
+                bridge.store.assign(())
+            await world.sleep(0, 0.3)
+
+
+@schedules(100)
+async def test_a_slot_that_is_released_while_it_is_being_lost_leaves_nothing_open(world: World) -> None:
+    """Another has taken it, and the view gives it away while what was open is closed."""
+    bridge, native = await node(world), await world.native()
+    await world.within(100, bridge.store.ready(), "taking the slot")
+    holding = bridge.store._log.slots[0]._holding
+    assert holding is not None
+    thief = native.producer(SLOT, access_mode=AccessMode.EXCLUSIVE_WITH_FENCING)
+    thief.send(*pack([Record("s", b'{"v":2,"owner":"bridge-1-other"}')]), 1)
+    await holding.ended()
+    for _ in range(world.chance.randint(0, 20)):
+        await asyncio.sleep(0)
+    bridge.store.assign(())
+    await world.sleep(0, 1)
+    await thief.close()
+    await world.sleep(15)
+    left = [session for session in world.broker.sessions() if "__bridge_groups" in session]
+    assert not left, f"left open: {left}"

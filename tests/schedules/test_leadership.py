@@ -6,6 +6,7 @@ Nodes and clients hear of each change late, so that two nodes lead, or none, for
 import asyncio
 
 from bridge.kafka.error_codes import ErrorCode
+from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from tests.schedules import faults
 from tests.schedules.checks import check_partition
 from tests.schedules.explorer import schedules
@@ -26,11 +27,15 @@ async def lead_in_turns(world: World, cluster: Leadership, producers: list[Retry
         for producer in producers:
             turn = producer.move_to if world.chance.often(0.3) else producer.follow
             world.loop.call_later(world.chance.choice((0.0, 0.02, 1.0)) * world.chance.random(), turn, cluster.leader)
+    await asyncio.sleep(1.0)  # until the last of them has heard
 
 
 @schedules(100)
 async def test_leadership_moves_under_producers(world: World) -> None:
-    """Idempotent and plain ones: nothing acknowledged is lost, doubled, at another offset, or out of order."""
+    """Idempotent and plain ones: nothing acknowledged is lost, doubled, at another offset, or out of order.
+
+    On the slowest connections here, looking for a repeated batch takes longer than a request.
+    """
     one, two = await world.started(), await world.started()
     await one.topics.create("t", 1)
     cluster = Leadership(world, one, two)
@@ -112,6 +117,61 @@ async def test_a_producer_s_name_is_free_soon_for_the_next_leader(world: World) 
         f"the next leader could write {world.now - moved:.3f} s after the partition had moved"
     )
     assert [record.value for record in log_of(world, full("t"))] == [b"%d" % number for number in range(7)]
+
+
+@schedules(100)
+async def test_who_waits_for_the_offset_of_what_was_sent_again_is_told_that_the_partition_is_lost(
+    world: World,
+) -> None:
+    """Pulsar says that it holds the batch already; where is still being looked for."""
+    one, two = await world.started(), await world.started()
+    await one.topics.create("t", 1)
+    cluster = Leadership(world, one, two)
+    former, client = Client(world, one, "former"), Client(world, two, "client")
+    assert (await former.produce("t", batch([b"0"], [NOW_MS], (100, 0, 0)))).error == 0
+    looked_up = one.metrics.storage.reanchors.value
+    under_way = asyncio.ensure_future(former.produce("t", batch([b"1"], [NOW_MS], (100, 0, 1))))
+    await world.moment()
+    world.broker.reset_connection()
+    for _ in range(400):
+        if one.metrics.storage.reanchors.value > looked_up or under_way.done():
+            break
+        await world.sleep(0.005)
+    cluster.move_to(two)
+    cluster.tell(one, flush=False)
+    moved = world.now
+    told = await under_way
+    assert told.error in (0, ErrorCode.NOT_LEADER_OR_FOLLOWER), error_name(told.error)
+    assert told.at - moved < 2.5, f"told {told.at - moved:.3f} s after the partition had moved"
+    produced = await client.produce("t", batch([b"1"], [NOW_MS], (100, 0, 1)))
+    assert (produced.error, produced.offset) == (0, 1), f"{error_name(produced.error)}: {produced.message}"
+
+
+@schedules(100)
+async def test_a_node_that_is_cut_off_answers_though_pulsar_does_not(world: World) -> None:
+    """Also what Pulsar has stored, and whose offset has to be read back: another one has written between."""
+    one, two = await world.started(), await world.started()
+    await one.topics.create("t", 1)
+    cluster = Leadership(world, one, two)
+    client = Client(world, one)
+    producer = (100, 0, 0) if world.chance.often(0.5) else (-1, -1, -1)
+    assert (await client.produce("t", batch([b"0"], [NOW_MS], producer))).error == 0
+    native = await world.native()
+    other = native.producer(full("t"))
+    await other.send(MessageMetadata(), b"native", 1)
+    looked_up = one.metrics.storage.reanchors.value
+    then = (100, 0, 1) if producer[0] >= 0 else producer
+    under_way = asyncio.ensure_future(client.produce("t", batch([b"1"], [NOW_MS], then)))
+    while one.metrics.storage.reanchors.value == looked_up and not under_way.done():
+        await world.sleep(0.001)
+    world.broker.freeze()
+    cluster.move_to(two)
+    cluster.tell(one, flush=False)
+    cut_off = world.now
+    told = await under_way
+    world.broker.thaw()
+    assert told.error in (0, ErrorCode.NOT_LEADER_OR_FOLLOWER), error_name(told.error)
+    assert told.at - cut_off < 1.0, f"told {told.at - cut_off:.3f} s after the node was cut off"
 
 
 @schedules(100)

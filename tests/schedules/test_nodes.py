@@ -19,6 +19,8 @@ from tests.schedules.world import World, full
 
 PARTITIONS = 2
 _GROUP_TOPICS = [full("__bridge_groups", slot) for slot in range(GROUPS)]
+_SLOW = ("store", "receipt", "deliver", "roll over", "rest request", "rest answer", "to broker", "to bridge")
+"""What takes long before a Pulsar that is slow."""
 _TOPICS = [full("t", partition) for partition in range(PARTITIONS)] + _GROUP_TOPICS + [LOG, BEATS]
 
 
@@ -84,11 +86,11 @@ class Load:
             if one.done():
                 one.result()
 
-    async def finish(self) -> None:
+    async def finish(self, seconds: float = 60) -> None:
         """Everything has its outcome soon, and is as it must be."""
         self._over = True
         began = self.world.now
-        await self.world.within(60, asyncio.gather(*self._producing), "an outcome for every record")
+        await self.world.within(seconds, asyncio.gather(*self._producing), "an outcome for every record")
         logs = []
         for index in range(PARTITIONS):
             mine = [one for number, one in enumerate(self.producers) if number % PARTITIONS == index]
@@ -97,7 +99,7 @@ class Load:
             failed = [value for value, fate in producer.fates.items() if fate.failed]
             assert not failed, f"{producer.name}: not acknowledged: {failed}"
         await self.world.within(
-            60, self._caught_up([len(log) and log[-1].offset + 1 for log in logs], began), "reading"
+            seconds, self._caught_up([len(log) and log[-1].offset + 1 for log in logs], began), "reading"
         )
         for one in self._background:
             one.cancel()
@@ -217,3 +219,27 @@ async def test_nodes_serve_through_faults_of_all_kinds(world: World) -> None:
 @schedules(20)
 async def test_nodes_that_come_back_from_a_pause_do_no_harm(world: World) -> None:
     await run_with(world, (freeze, cut_off), most=2)
+
+
+@schedules(20)
+async def test_an_idempotent_record_is_stored_once_through_kills(world: World) -> None:
+    """Before a slow Pulsar: what the dead one has sent still comes while its client sends it again elsewhere."""
+    for kind in _SLOW:
+        if world.chance.often(0.3):
+            world.chance.slow(kind, world.chance.choice((0.02, 0.1, 0.25)))
+    nodes = ServingNodes(world)
+    await nodes.start(3)
+    await nodes.agree(30)
+    first = nodes.alive[0]
+    await first.handle(first.bridge.topics.create("t", PARTITIONS))
+    load = Load(world, nodes)
+    load.start()
+    for _ in range(world.chance.randint(2, 5)):
+        await world.sleep(0.5, 4)
+        well = [node for node in nodes.alive if node.is_open and node.is_well]
+        if len(well) > 1:
+            await kill(world, nodes, world.chance.choice(well))
+        await load.check_running()
+    await nodes.agree(40)
+    await load.finish(300)
+    await nodes.end()

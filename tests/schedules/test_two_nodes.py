@@ -10,7 +10,7 @@ from bridge.kafka.error_codes import ErrorCode
 from tests.schedules import faults
 from tests.schedules.checks import check_partition
 from tests.schedules.explorer import schedules
-from tests.schedules.kafka import NOW_MS, Client, batch, error_name
+from tests.schedules.kafka import NOW_MS, Client, batch, error_name, log_of
 from tests.schedules.producers import RetryingProducer
 from tests.schedules.world import World, full
 
@@ -74,6 +74,17 @@ async def test_an_idempotent_producer_goes_from_node_to_node(world: World) -> No
     assert not storage, f"{storage} answers of KAFKA_STORAGE_ERROR, though nothing is wrong with the storage"
 
 
+async def stored_through(world: World, client: Client, data: bytes) -> bool:
+    """Have a batch stored whose producer's name another node holds; False if that one had its name back each time."""
+    storing = asyncio.ensure_future(client.produce("t", data, timeout_ms=30_000))
+    while not storing.done():
+        await world.sleep(0, 0.4)
+        world.broker.unload(full("t"))  # the name is free for a moment
+    stored = storing.result()
+    assert stored.error in (0, ErrorCode.REQUEST_TIMED_OUT), error_name(stored.error)
+    return not stored.error
+
+
 @schedules(100)
 async def test_a_batch_that_another_node_has_stored_is_found(world: World) -> None:
     """Its answer through the other node was lost; this node has appended others' batches since."""
@@ -82,14 +93,8 @@ async def test_a_batch_that_another_node_has_stored_is_found(world: World) -> No
     here, there = Client(world, one, "here"), Client(world, two, "there")
     assert (await here.produce("t", batch([b"0"], [NOW_MS], (100, 0, 0)))).offset == 0
     data = batch([b"1"], [NOW_MS], (100, 0, 1))
-    storing = asyncio.ensure_future(there.produce("t", data, timeout_ms=30_000))
-    while not storing.done():
-        await world.sleep(0, 0.4)
-        world.broker.unload(full("t"))  # the name is free for a moment
-    stored = storing.result()
-    assert stored.error in (0, ErrorCode.REQUEST_TIMED_OUT), error_name(stored.error)
-    if stored.error:
-        return  # the first node had its name back each time
+    if not await stored_through(world, there, data):
+        return
     await world.sleep(1)
     assert (await here.produce("t", batch([b"other"], [NOW_MS]))).offset == 2
     await two.stop()
@@ -100,3 +105,45 @@ async def test_a_batch_that_another_node_has_stored_is_found(world: World) -> No
     assert (again.error, again.offset) in ((0, 1), (ErrorCode.DUPLICATE_SEQUENCE_NUMBER, -1)), (
         f"{error_name(again.error)} at {again.offset}: {again.message}"
     )
+
+
+@schedules(60)
+async def test_a_producer_that_has_a_newer_epoch_at_another_node_is_fenced_here(world: World) -> None:
+    """This node had its name taken, and has it back. By its memory the next batch of the older epoch would be next;
+    Pulsar would take it for a repetition, and its client would be told that it is stored."""
+    one, two = await world.started(), await world.started()
+    await one.topics.create("t", 1)
+    here, there = Client(world, one, "here"), Client(world, two, "there")
+    assert (await here.produce("t", batch([b"0"], [NOW_MS], (100, 0, 0)))).offset == 0
+    if not await stored_through(world, there, batch([b"1"], [NOW_MS], (100, 1, 0))):
+        return
+    await two.stop()
+    await world.sleep(0, 2)
+    late = batch([b"late"], [NOW_MS], (100, 0, 1))
+    told = await here.produce("t", late, timeout_ms=20_000)
+    if told.error == ErrorCode.NOT_LEADER_OR_FOLLOWER:  # what this node remembers of the producer was too old
+        told = await here.produce("t", late, timeout_ms=20_000)
+    assert told.error == ErrorCode.INVALID_PRODUCER_EPOCH, f"{error_name(told.error)} at {told.offset}: {told.message}"
+    assert [record.value for record in log_of(world, full("t"))] == [b"0", b"1"]
+
+
+@schedules(30)
+async def test_a_batch_that_was_stored_long_ago_is_told_its_offset(world: World) -> None:
+    """It comes again through a node that has not seen it, and others have written much since."""
+    one, two = await world.started(), await world.started()
+    await one.topics.create("t", 1)
+    writer, data = Client(world, one, "writer"), batch([b"0"], [NOW_MS], (100, 0, 0))
+    assert (await writer.produce("t", data)).offset == 0
+    for number in range(1, world.chance.randint(2, 60)):
+        assert (await writer.produce("t", batch([b"%d" % number], [NOW_MS + number]))).offset == number
+    await one.stop()
+    ledgers = len(world.broker.topic(full("t")).log.ledgers)
+    is_trimmed = ledgers > 1 and world.chance.often(0.3)
+    if is_trimmed:
+        world.broker.topic(full("t")).log.trim(1)
+    again = Client(world, two, "again")
+    if world.chance.often(0.5):
+        await again.offset("t")
+    told = await again.produce("t", data)
+    wanted = (ErrorCode.DUPLICATE_SEQUENCE_NUMBER, -1) if is_trimmed else (0, 0)
+    assert (told.error, told.offset) == wanted, f"{error_name(told.error)} at {told.offset}: {told.message}"

@@ -132,6 +132,11 @@ class MemoryTransport(asyncio.Transport):
         self._endpoint.out.drop()
         self._loop.after(self._network.chance.delay("to bridge"), self._reset_seen)
 
+    def die(self) -> None:
+        """Its process is killed: what the kernel has of it still arrives, then the end."""
+        self._endpoint.process = ""
+        self._force_close(ConnectionResetError(104, "Connection reset by peer"))
+
     def _reset_seen(self) -> None:
         self._loop.arrive(self._fail, ConnectionResetError(104, "Connection reset by peer"))
 

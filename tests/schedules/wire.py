@@ -6,7 +6,7 @@ from collections import deque
 from typing import Any
 
 from bridge.api import Api
-from bridge.connection import Budget, Listener
+from bridge.connection import Listener, SharedResources
 from bridge.kafka import message
 from tests.schedules.world import Bridge, World
 from tests.support.versions import newest
@@ -14,7 +14,7 @@ from tests.support.versions import newest
 
 def listener(bridge: Bridge) -> Listener:
     """As `server.py` makes it."""
-    return Listener(bridge.handlers, Budget(bridge.settings.kafka.memory_budget_bytes, bridge.metrics.in_flight_bytes))
+    return Listener(bridge.handlers, SharedResources(bridge.settings.kafka, bridge.metrics))
 
 
 class WireClient:

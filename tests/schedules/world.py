@@ -38,6 +38,7 @@ _SETTINGS = Settings().with_values(
     },
     groups={"slots": 1},
 )
+_GROUPED = _SETTINGS.with_values(storage={"group_commit_bytes": 131_072})
 
 
 def full(topic: str, partition: int = 0) -> str:
@@ -108,8 +109,9 @@ class World:
         return self.loop.now
 
     def settings(self, **overrides: Mapping[str, Any]) -> Settings:
-        """The defaults, for the model."""
-        return _SETTINGS.with_values(**overrides) if overrides else _SETTINGS
+        """The defaults, for the model; with every second seed batches share entries."""
+        settings = _GROUPED if self.chance.number % 2 else _SETTINGS
+        return settings.with_values(**overrides) if overrides else settings
 
     def bridge(self, **overrides: Mapping[str, Any]) -> Bridge:
         """A node, not yet started."""

@@ -1,5 +1,6 @@
 """Children and their guard: stopped by their own pid, and never left behind."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -34,6 +35,23 @@ sys.stdin.read()
         parent.send_signal(signal.SIGKILL)
     assert until(lambda: gone(gentle))
     assert until(lambda: gone(stubborn))  # TERM is not enough: KILL follows
+
+
+def test_a_guard_that_was_killed_is_replaced_and_guards_all_children(tmp_path: Path) -> None:
+    guard = Guard(timeout=2)
+    with (tmp_path / "out").open("wb") as out:
+        children = [guard.popen(["sleep", "100"], output=out)]
+        assert until(lambda: runs_sleep(children[0]))
+        os.kill(guard.pid, signal.SIGKILL)
+        os.waitid(os.P_PID, guard.pid, os.WEXITED | os.WNOWAIT)
+        children.append(guard.popen(["sleep", "100"], output=out))
+    assert until(lambda: runs_sleep(children[1]))
+    guard.close()  # as when this process ends
+    assert [child.wait() for child in children] == [-signal.SIGTERM] * 2
+
+
+def runs_sleep(child: subprocess.Popen[bytes]) -> bool:
+    return Path(f"/proc/{child.pid}/comm").read_text() == "sleep\n"
 
 
 def test_the_guard_goes_when_it_is_let_go(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def started(run: Run) -> dict[str, Any]:
     return run.ready()
 
 
-@pytest.mark.usefixtures("pulsar_jars")
+@pytest.mark.usefixtures("quick_pulsar")
 def test_it_shows_the_main_job_and_outlives_pulsar_but_not_the_bridge(tmp_path: Path) -> None:
     with standalone(tmp_path, "--ephemeral", *FREE_PORTS) as run:
         ready = started(run)
@@ -83,11 +83,17 @@ def test_it_shows_the_main_job_and_outlives_pulsar_but_not_the_bridge(tmp_path: 
         assert not run.ready_file.exists()
 
 
-@pytest.mark.usefixtures("pulsar_jars")
-def test_a_signal_stops_everything_and_data_stays(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("quick_pulsar")
+def test_two_workers_are_one_bridge_and_a_signal_stops_everything_and_data_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BRIDGE_KAFKA_WORKERS", "2")
     data = tmp_path / "data"
-    with standalone(tmp_path, "--no-demo", "--data-dir", str(data), *FREE_PORTS) as run:
+    with standalone(tmp_path, "--data-dir", str(data), *FREE_PORTS) as run:
         ready = started(run)
+        assert re.search(r"read by kafka-python +1,000 +as sent +dense from 0", run.output()), run.output()
+        status, said = probe.get(int(ready["http"].rpartition(":")[2]), "/readyz")
+        assert (status, set(json.loads(said)["checks"])) == (200, {"worker 0", "worker 1"})
         run.process.send_signal(signal.SIGTERM)
         assert run.wait() == 0
         assert run.output().endswith("stopping\neverything is stopped\n")
@@ -98,21 +104,7 @@ def test_a_signal_stops_everything_and_data_stays(tmp_path: Path) -> None:
     assert "= stopped" in (data / "logs" / "bridge.log").read_text()
 
 
-@pytest.mark.usefixtures("pulsar_jars")
-def test_the_bridge_may_be_two_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BRIDGE_KAFKA_WORKERS", "2")
-    with standalone(tmp_path, "--ephemeral", *FREE_PORTS) as run:
-        ready = started(run)
-        assert re.search(r"read by kafka-python +1,000 +as sent +dense from 0", run.output()), run.output()
-        status, said = probe.get(int(ready["http"].rpartition(":")[2]), "/readyz")
-        assert (status, set(json.loads(said)["checks"])) == (200, {"worker 0", "worker 1"})
-        run.process.send_signal(signal.SIGTERM)
-        assert run.wait() == 0
-        assert run.output().endswith("stopping\neverything is stopped\n")
-        assert gone(ready["pid"])
-
-
-@pytest.mark.usefixtures("pulsar_jars")
+@pytest.mark.usefixtures("quick_pulsar")
 def test_a_cluster_is_processes_of_which_each_may_be_killed(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with standalone(tmp_path, "--brokers", "1", "--no-demo", "--data-dir", str(data), *FREE_PORTS) as run:

@@ -26,7 +26,7 @@ def test_a_topic_without_properties_has_no_configs() -> None:
     assert topic_properties.max_message_bytes({}) is None
     assert not topic_properties.is_compacted({})
     assert not topic_properties.is_compacted({"cleanup.policy": "delete"})
-    assert topic_properties.log_start({}, 3) == 0
+    assert topic_properties.log_starts({}) == {}
 
 
 @pytest.mark.parametrize(("kop", "ours"), [("pulsar", "pulsar"), ("kafka", "kafka"), ("mixed_kafka", "kafka")])
@@ -65,9 +65,26 @@ def test_malformed_configs_are_ignored(text: str) -> None:
 
 
 def test_log_starts_are_kept_for_each_partition() -> None:
-    properties = {
-        topic_properties.log_start_property(1): "42",
-        topic_properties.log_start_property(11): "7",
-        topic_properties.log_start_property(2): "x",
-    }
-    assert [topic_properties.log_start(properties, partition) for partition in (0, 1, 2, 11)] == [0, 42, 0, 7]
+    properties = topic_properties.with_log_start(1, 42) | topic_properties.with_log_start(11, 7)
+    assert topic_properties.log_starts(properties) == {1: 42, 11: 7}
+
+
+def test_the_greatest_log_start_counts_not_the_last_written() -> None:
+    properties = topic_properties.with_log_start(1, 42) | topic_properties.with_log_start(1, 7)
+    assert topic_properties.log_starts(properties) == {1: 42}
+    assert topic_properties.outdated_log_starts(properties, 1) == ["kafka.log.start.1.7"]
+    assert topic_properties.outdated_log_starts(properties, 11) == []
+    del properties["kafka.log.start.1.7"]
+    assert topic_properties.log_starts(properties) == {1: 42}
+    assert topic_properties.outdated_log_starts(properties, 1) == []
+
+
+def test_log_starts_of_earlier_versions_count_and_stay() -> None:
+    properties = {"kafka.log.start.1": "42", "kafka.log.start.2": "x", "kafka.log.start.1.7": ""}
+    assert topic_properties.log_starts(properties) == {1: 42}
+    assert topic_properties.outdated_log_starts({"kafka.log.start.1": "42"}, 1) == []
+
+
+@pytest.mark.parametrize("name", ["kafka.log.start.", "kafka.log.start.x", "kafka.log.start.1.", "kafka.log.start.1.x"])
+def test_malformed_log_starts_are_ignored(name: str) -> None:
+    assert topic_properties.log_starts({name: "x"}) == {}

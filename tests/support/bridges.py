@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import threading
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -139,3 +139,20 @@ class BridgeChild:
     def kill(self) -> None:
         """SIGKILL."""
         self.process.kill()
+
+
+def started_children(
+    pulsar: PulsarAddress, namespace: str, guard: Guard, directory: Path
+) -> Iterator[Callable[..., BridgeChild]]:
+    """What a fixture gives to start any number of bridges on one namespace; they are killed after the test."""
+    children: list[BridgeChild] = []
+
+    def start(**overrides: Overrides) -> BridgeChild:
+        child = BridgeChild(settings_for(pulsar, namespace, overrides), directory / f"bridge-{len(children)}", guard)
+        children.append(child)
+        child.start()
+        return child
+
+    yield start
+    for child in children:
+        child.kill()

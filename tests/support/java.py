@@ -93,10 +93,14 @@ def java_command(
 
 def run_tool(main_class: str, *arguments: str, stdin: bytes = b"") -> str:
     """Run one of Kafka's command-line tools to its end and return what it printed."""
-    command = java_command(main_class, *arguments)
+    return run_command(java_command(main_class, *arguments), stdin)
+
+
+def run_command(command: list[str], stdin: bytes = b"") -> str:
+    """The same of a command that is made already."""
     done = subprocess.run(command, input=stdin, capture_output=True, timeout=COMMAND_TIMEOUT)
     said = (done.stdout + done.stderr).decode(errors="replace")  # some tell their errors on one, some on the other
-    assert done.returncode == 0, f"{main_class} {' '.join(arguments)} ended with {done.returncode}:\n{said[-4000:]}"
+    assert done.returncode == 0, f"{' '.join(command)} ended with {done.returncode}:\n{said[-4000:]}"
     return done.stdout.decode()
 
 
@@ -110,8 +114,9 @@ def compiled(sources: Path, jars: Jars, classes: Path) -> Path:
     return classes
 
 
-def java_driver(sources: Path, jars: Jars, bootstrap: str, work: Path) -> Driver:
+def java_driver(sources: Path, jars: Jars, bootstrap: str, work: Path, options: Sequence[str] = QUICK_START) -> Driver:
     """Start the driver of a directory of sources: one JVM for a whole session."""
     work.mkdir()
     classes = compiled(sources, jars, work / "classes")
-    return Driver(java_command("Driver", bootstrap, heap="512m", jars=jars, classes=classes), work / "driver.log")
+    command = java_command("Driver", bootstrap, heap="512m", jars=jars, classes=classes, options=options)
+    return Driver(command, work / "driver.log")

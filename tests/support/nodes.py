@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from bridge.config import Settings
+from bridge.config import Address, Settings
+from bridge.standalone import probe
 from bridge.standalone.bridge_process import BridgeProcess
 from bridge.standalone.guard import Guard
 from bridge.standalone.ports import HOST, is_free
@@ -135,9 +138,13 @@ class Nodes:
         *,
         relays: Sequence[int] = (),
         overrides: Overrides | None = None,
+        racks: Sequence[str] = (),
         seed: int = 0,
     ) -> None:
-        """`relays`: the ports of relays to Pulsar that the broker names to its listeners; each node then has two."""
+        """`relays`: the ports of relays to Pulsar that the broker names to its listeners; each node then has two.
+
+        `racks`: each node's.
+        """
         self.random = random.Random(seed)
         self.namespace = namespace
         self.pulsar = pulsar
@@ -146,7 +153,7 @@ class Nodes:
         self.all: list[Node] = []
         for number in range(count):
             settings = settings_for(pulsar, namespace, overrides).with_values(
-                kafka={"listen": f"{HOST}:{ports[2 * number]}"},
+                kafka={"listen": f"{HOST}:{ports[2 * number]}", "rack": racks[number] if racks else ""},
                 http={"listen": f"{HOST}:{ports[2 * number + 1]}"},
                 cluster={"name": f"node-{number}"},
             )
@@ -171,6 +178,19 @@ class Nodes:
         """Start all at once, and wait until each is ready."""
         with ThreadPoolExecutor(len(self.all)) as pool:
             list(pool.map(Node.start, self.all))
+
+    def wait_until_settled(self, seconds: float = 30.0) -> None:
+        """Wait until each of them leads its share of the partitions: nothing moves for those that have joined."""
+        deadline = time.monotonic() + seconds
+        while not self._are_settled():
+            assert time.monotonic() < deadline, "the nodes do not share the partitions"
+            time.sleep(0.1)
+
+    def _are_settled(self) -> bool:
+        port = Address.parse(self.all[0].http).port
+        view = json.loads(probe.get(port, "/cluster")[1])
+        led = [member["slots_led"] for member in view["members"]]
+        return len(led) == len(self.all) and max(led) - min(led) <= 1
 
     def close(self) -> None:
         """Kill all."""

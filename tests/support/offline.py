@@ -8,6 +8,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import shutil
+import socket
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
@@ -52,7 +53,7 @@ def _lookup(arguments: tuple[Any, ...]) -> str | None:
     if isinstance(host, bytes):
         host = host.decode()
     nowhere = not host or host.endswith(".invalid")  # RFC 6761: such names never exist
-    return None if nowhere or _is_address(host) or _is_loopback(host) else f"a look-up of {host}"
+    return None if nowhere or _is_number(host) or _is_loopback(host) else f"a look-up of {host}"
 
 
 def _program(arguments: tuple[Any, ...]) -> str | None:
@@ -71,6 +72,15 @@ def _is_real(program: str, environment: Mapping[str, str] | None) -> bool:
 
 def _is_loopback(host: str) -> bool:
     return host == "localhost" or (_is_address(host) and ipaddress.ip_address(host).is_loopback)
+
+
+def _is_number(host: str) -> bool:
+    """An address in any form that resolvers take: `127.1` is one."""
+    try:
+        socket.inet_aton(host)
+    except OSError:
+        return _is_address(host)
+    return True
 
 
 def _is_address(host: str) -> bool:

@@ -9,10 +9,11 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from bridge.standalone.guard import Guard
+from bridge.standalone.jvm import QUICK_START
 from bridge.standalone.ports import any_free
 from bridge.standalone.process import PulsarPlan, PulsarProcess
 from bridge.standalone.tools import find_java
-from tests.support import pulsar_versions
+from tests.support import class_archives, pulsar_versions
 
 
 @dataclass
@@ -58,6 +59,11 @@ class PrivatePulsar(PulsarAddress):
         """The JVM's process id."""
         return self.process.pid
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started, and has not ended since."""
+        return self.process.child.running
+
     def start(self) -> None:
         """Start it and wait until it is healthy."""
         self.process.start()
@@ -84,6 +90,8 @@ def make_pulsar(
     jars = pulsar_versions.chosen_jars()
     port = any_free()
     wanted = {**pulsar_versions.chosen_settings(), **(settings or {}), **(of_port(port) if of_port else {})}
+    java = find_java()
+    started_with = (*QUICK_START, *class_archives.options(java, jars))
     # half of what a user's gets: several run beside each other in a test session, most of them not for long
-    plan = PulsarPlan(directory, port, any_free({port}), 512, 512, wanted, ("-XX:TieredStopAtLevel=1",))
-    return PrivatePulsar(PulsarProcess(plan, find_java(), jars, guard))
+    plan = PulsarPlan(directory, port, any_free({port}), 512, 512, wanted, started_with)
+    return PrivatePulsar(PulsarProcess(plan, java, jars, guard))

@@ -16,6 +16,7 @@ from bridge.standalone.jars import ensure_pulsar_jars
 from bridge.standalone.jvm import QUICK_START, Java, JvmProcess
 from bridge.standalone.ports import HOST
 from bridge.standalone.tools import find_java
+from tests.support import class_archives
 from tests.support.pulsar import PulsarAddress
 
 _SECONDS = 30.0
@@ -96,7 +97,8 @@ class RealCluster(PulsarAddress):
 
 def make_cluster(directory: Path, guard: Guard, brokers: int, settings: Mapping[str, str] | None = None) -> RealCluster:
     """One on free ports, not yet started; `settings` go over the brokers' configuration."""
-    java = Java(find_java(), ensure_pulsar_jars(print), guard, QUICK_START)
+    executable, jars = find_java(), ensure_pulsar_jars(print)
+    java = Java(executable, jars, guard, (*QUICK_START, *class_archives.options(executable, jars)))
     plan = ClusterPlan.on_free_ports(directory, brokers, settings={**STILL, **(settings or {})})
     return RealCluster(PulsarCluster(plan, java))
 

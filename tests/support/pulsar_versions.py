@@ -22,6 +22,7 @@ from maven_jars import MavenFetch, cache_directory
 DIGESTS: Final[dict[str, str]] = {
     "3.0.7": "7fa511cd35c7c639a74bdea13d79be64f8a272527ece0cd4f05f5211a9947fcd",
     "3.2.3": "191ef57757f5fa1006ee34656f6716b79d3636e0cda715c911649e8a4c16d9d2",
+    "3.3.2": "1d1e58f0c67ad4125bd5c22d10595abaabba716bfae491976e94fd3dae42a2b9",
     "4.2.4": "e16057eaecc14740ae2eeb3217a27b54ca1e847af6ee3e696f023899003ea466",
 }
 # Versions before 3.3 do not start on a virtual machine that does not tell its network's speed.

@@ -20,17 +20,16 @@ ALONE = "tests/hostile/"
 """Measures how long others wait."""
 TOGETHER = (ALONE, "tests/pipeline/", "tests/faults/", "tests/pulsar_cluster/")
 """Each shares servers that take long to start: one process runs all of it. First, for it is what takes longest."""
+LONG = ("tests/standalone/test_command.py", "tests/clients/")
+"""Files of a minute and more: at the end, one process would wait for the other's."""
 ROOM = "bridge_tests_room"
 _DIRECTORY = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
-_LAST = len(TOGETHER) + 1
 
 
 def rank(nodeid: str) -> int:
     """Where tests stand in the order: those that take longest go first, so that both processes end at one time."""
-    for place, folder in enumerate(TOGETHER):
-        if nodeid.startswith(folder):
-            return place
-    return _LAST - 1 if nodeid.startswith("tests/clients/") else _LAST
+    first = (*TOGETHER, *LONG)
+    return next((place for place, begin in enumerate(first) if nodeid.startswith(begin)), len(first))
 
 
 def unit_of(nodeid: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("bench", "bridge", "config", "docs", "maven_jars", "native", "pipeline", "requirements", "tests", ".ci")
-SUFFIXES = {"", ".conf", ".in", ".java", ".md", ".properties", ".py", ".rs", ".toml", ".txt", ".xml", ".yml"}
+SUFFIXES = {"", ".conf", ".go", ".in", ".java", ".md", ".properties", ".py", ".rs", ".toml", ".txt", ".xml", ".yml"}
 NOT_OURS = {"__pycache__", "pb", "target", "plots"}
 """Folders of generated files."""
 

@@ -19,7 +19,8 @@ def test_folders_that_share_servers_stay_together_and_others_go_by_file() -> Non
 
 
 def test_what_takes_longest_goes_first() -> None:
-    nodes = [f"tests/{name}.py::test_x" for name in ("hostile/t", "pipeline/t", "faults/t", "clients/t", "apis/t")]
+    files = ("hostile/t", "pipeline/t", "faults/t", "standalone/test_command", "clients/t", "apis/t")
+    nodes = [f"tests/{name}.py::test_x" for name in files]
     assert sorted(reversed(nodes), key=rank) == nodes
 
 

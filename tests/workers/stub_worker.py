@@ -7,10 +7,11 @@ import os
 import signal
 import socket
 import sys
+from functools import partial
 
-from bridge.config import Address, load_text
+from bridge.config import load_text
 from bridge.http import HttpServer
-from bridge.listening import listen
+from bridge.listening import open_listeners
 from bridge.metrics import Metrics
 from bridge.workers.control import Order, Ready, encode, receive_order
 
@@ -29,16 +30,20 @@ async def serve(control: socket.socket, order: Order) -> None:
 
     http = HttpServer(settings.http, metrics, {"pulsar": ready}, {"/cluster": lambda: {"seen by": order.worker}})
     await http.start()
-    (own,) = listen(Address.parse(settings.kafka.listen))
+    sockets = open_listeners(settings)
 
-    async def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def greet(name: str, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         metrics.connections_accepted.inc()
-        writer.write(f"{order.worker}".encode())
+        writer.write(f"{order.worker}{name}".encode())
         writer.close()
 
-    for sock in (own, *(socket.socket(fileno=one) for one in order.shared)):
-        await asyncio.start_server(greet, sock=sock)
-    control.sendall(encode(Ready(own.getsockname()[1], http.port)))
+    several = len(sockets) > 1
+    for name, own in sockets.items():
+        shared = [socket.socket(fileno=one) for one in order.shared[name]]
+        for sock in (*own, *shared):
+            await asyncio.start_server(partial(greet, f" by {name}" if several else ""), sock=sock)
+    ports = {name: own[0].getsockname()[1] for name, own in sockets.items()}
+    control.sendall(encode(Ready(ports, http.port)))
     await stop.wait()
     await http.stop()
 

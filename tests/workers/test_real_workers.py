@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import subprocess
@@ -15,6 +14,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from kafka import KafkaAdminClient
 
 from bridge.standalone.guard import Guard
 from bridge.workers.http_get import get
@@ -24,6 +24,7 @@ from tests.support.foreign import gone
 from tests.support.foreign import until as waited_until
 from tests.support.pulsar import PulsarAddress
 from tests.support.waiting import until
+from tests.workers.members import until_members
 
 SECONDS = 60.0
 PARTITIONS = 8
@@ -48,15 +49,13 @@ def brokers(bootstrap: str) -> dict[int, int]:
     return {id_: broker.port for id_, broker in found.items()}
 
 
-async def until_members(supervisor: Supervisor, count: int) -> None:
-    """Both are in the view: a worker serves as soon as it sees itself."""
-
-    async with asyncio.timeout(SECONDS):
-        while True:
-            answer = await get(supervisor.http_port, "/cluster", SECONDS)
-            if answer.status == 200 and len(json.loads(answer.body)["members"]) == count:
-                return
-            await asyncio.sleep(0.05)
+def members(bootstrap: str) -> set[int]:
+    """The nodes of the cluster, as clients are told that are not librdkafka: it has those that left for a minute."""
+    client = KafkaAdminClient(bootstrap_servers=bootstrap)
+    try:
+        return {broker["broker_id"] for broker in client.describe_cluster()["brokers"]}
+    finally:
+        client.close()
 
 
 async def test_clients_are_told_the_workers_own_ports(supervisor: Supervisor) -> None:
@@ -239,7 +238,7 @@ def test_another_node_takes_over_under_load_when_the_supervisor_is_told_to_stop(
         assert dict(found) == load.offsets
         assert len(found) == RECORDS
         # a worker whose controller leaves at the same moment is found to be gone: it leads nothing meanwhile
-        assert waited_until(lambda: set(brokers(other.kafka)) == {other.node_id}, SECONDS)
+        assert waited_until(lambda: members(other.kafka) == {other.node_id}, SECONDS)
     finally:
         other.stop()
 

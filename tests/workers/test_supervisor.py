@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import signal
+import ssl
 import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+import aiohttp
 import pytest
 
 from bridge.config import Settings
 from bridge.errors import StartupError
+from bridge.standalone.guard import Guard
 from bridge.workers.http_get import get
 from bridge.workers.supervisor import Supervisor
+from tests.support.certificates import Authority
 from tests.support.waiting import until
 from tests.workers.stubs import COMMAND, stub_settings
 
@@ -74,6 +80,25 @@ async def test_each_worker_answers_on_its_own_port_and_one_of_them_on_the_shared
         assert await greeting(supervisor.kafka_port) in ("0", "1")
 
 
+async def test_each_listener_has_a_shared_port_and_one_of_each_worker_which_stay(tmp_path: Path) -> None:
+    settings = stub_settings(2).with_values(
+        kafka={
+            "listen": Settings().kafka.listen, "listeners": "INSIDE://127.0.0.1:0,OUTSIDE://127.0.0.1:0",
+            "listener_security_protocol_map": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
+        },
+    )  # fmt: skip
+    async with supervising(settings) as supervisor:
+        pid = kill(supervisor, 0)
+        before = [worker.ready and worker.ready.ports for worker in supervisor.workers]
+        await ready_again(supervisor, 0, pid)
+        assert [worker.ready and worker.ready.ports for worker in supervisor.workers] == before
+        for name in ("INSIDE", "OUTSIDE"):
+            assert await greeting(supervisor.ports[name]) in (f"0 by {name}", f"1 by {name}")
+            for worker in supervisor.workers:
+                assert worker.ready is not None
+                assert await greeting(worker.ready.ports[name]) == f"{worker.index} by {name}"
+
+
 async def test_a_worker_that_dies_is_started_again_with_its_port() -> None:
     async with supervising() as supervisor:
         before = [worker.ready and worker.ready.kafka for worker in supervisor.workers]
@@ -124,6 +149,40 @@ async def test_metrics_of_all_workers_come_with_their_label() -> None:
             assert lines.count(line) == 1, line
 
 
+async def test_workers_show_their_metrics_to_the_supervisor_alone() -> None:
+    async with supervising() as supervisor:
+        for worker in supervisor.workers:
+            assert worker.ready is not None
+            for path, status in (("/metrics", 401), ("/cluster", 401), ("/healthz", 200)):
+                assert (await get(worker.ready.http, path, SECONDS)).status == status
+
+
+async def test_the_supervisors_port_has_the_token_and_the_certificate_of_the_settings(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    files = authority.sign("server")
+    (tmp_path / "token").write_text("s3cret\n")
+    http = {
+        "ssl_certificate_file": files.certificate, "ssl_key_file": files.key, "token_file": str(tmp_path / "token"),
+    }  # fmt: skip
+    context = ssl.create_default_context(cafile=authority.file)
+    async with supervising(stub_settings(2).with_values(http=http)) as supervisor, aiohttp.ClientSession() as session:
+        url = f"https://localhost:{supervisor.http_port}"
+        async with session.get(f"{url}/metrics", ssl=context) as refused:
+            assert refused.status == 401
+        shown = {"Authorization": "Bearer s3cret"}
+        async with session.get(f"{url}/metrics", headers=shown, ssl=context) as answer:
+            text = await answer.text()
+        for line in (
+            'bridge_kafka_connections{worker="1"} 2.0',
+            'bridge_http_unauthorized_total{worker="supervisor"} 1',
+            'bridge_tls_handshakes_total{worker="supervisor",outcome="established"} 2',
+        ):
+            assert text.splitlines().count(line) == 1, line
+        assert 'bridge_tls_certificate_expires_seconds{worker="supervisor",listener="http"}' in text
+        async with session.get(f"{url}/readyz", ssl=context) as ready:
+            assert ready.status == 200
+
+
 async def test_a_worker_that_does_not_answer_a_scrape_is_left_out_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bridge.workers.overview.SCRAPE_SECONDS", 1.0)
     async with supervising() as supervisor:
@@ -165,6 +224,18 @@ async def test_a_worker_that_cannot_start_later_is_tried_again(monkeypatch: pyte
         assert "exited with 3; it is started again after" in (await page(supervisor, "/readyz"))[1]
         monkeypatch.delenv("STUB_FAILS_1")
         await ready_again(supervisor, 1, pid)
+
+
+async def test_a_worker_for_which_there_is_no_process_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = Guard.popen
+
+    def fork_once_refused(*args: Any, **options: Any) -> subprocess.Popen[bytes]:
+        monkeypatch.setattr(Guard, "popen", start)
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    async with supervising() as supervisor:
+        monkeypatch.setattr(Guard, "popen", fork_once_refused)
+        await ready_again(supervisor, 1, kill(supervisor, 1))
 
 
 async def test_stopping_leaves_no_process() -> None:

@@ -129,7 +129,7 @@ class ClassicGroups:
         if loaded.group.state is not ClassicGroupState.EMPTY:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
         group_id = loaded.group.id
-        stored = await self._store.load(group_id)
+        stored = await self._store.load(group_id, confirmed=False)  # at once: no member joins meanwhile
         records: dict[Key, bytes | None] = {offset_key(group_id, *one): None for one in stored.offsets}
         await self._erase(loaded, {**records, group_key(group_id): None})
 
@@ -197,7 +197,8 @@ class ClassicGroups:
 
     def _carry_out(self, loaded: LoadedClassicGroup) -> None:
         group = loaded.group
-        self._count(loaded, GROUP_BYTES + group.members.size)
+        is_dead = group.state is ClassicGroupState.DEAD  # its timer was due, or its last write ended
+        self._count(loaded, 0 if is_dead else GROUP_BYTES + group.members.size)
         for effect in group.take_effects():
             if isinstance(effect, Save):
                 self._save(loaded, effect.number, effect.record)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bridge.groups.classic.members import Member
-from bridge.groups.store.records import BadRecord
+from bridge.groups.store.records import BadRecord, integer, optional_text, parsed, text
 
 VERSION = 1
 
@@ -77,15 +77,15 @@ def encode(record: GroupRecord) -> bytes:
 def decode(data: bytes) -> GroupRecord:
     """The record in these bytes; BadRecord when there is none."""
     try:
-        value = json.loads(data)
+        value = parsed(data)
         if value["v"] != VERSION:
             raise BadRecord(f"group record of version {value['v']}, this bridge knows {VERSION}")
         return GroupRecord(
-            generation=int(value["generation"]),
-            protocol_type=value["type"],
-            protocol_name=value["protocol"],
-            leader=value["leader"],
-            since_ms=int(value["since"]),
+            generation=integer(value["generation"], 32),
+            protocol_type=optional_text(value["type"]),
+            protocol_name=optional_text(value["protocol"]),
+            leader=optional_text(value["leader"]),
+            since_ms=integer(value["since"]),
             members=tuple(_read_member(one) for one in value["members"]),
         )
     except (ValueError, KeyError, TypeError) as error:
@@ -107,12 +107,12 @@ def _member(member: MemberRecord) -> dict[str, Any]:
 
 def _read_member(value: dict[str, Any]) -> MemberRecord:
     return MemberRecord(
-        id=value["id"],
-        instance_id=value["instance"],
-        client_id=value["client"],
-        client_host=value["host"],
-        session_timeout_ms=int(value["session"]),
-        rebalance_timeout_ms=int(value["rebalance"]),
+        id=text(value["id"]),
+        instance_id=optional_text(value["instance"]),
+        client_id=text(value["client"]),
+        client_host=text(value["host"]),
+        session_timeout_ms=integer(value["session"], 32),
+        rebalance_timeout_ms=integer(value["rebalance"], 32),
         subscription=base64.b64decode(value["subscription"], validate=True),
         assignment=base64.b64decode(value["assignment"], validate=True),
     )

@@ -130,14 +130,14 @@ class ConsumerGroups:
 
     async def delete(self, loaded: LoadedConsumerGroup) -> None:
         """Delete a group without members, with its offsets."""
-        stored = await self._store.load(loaded.group.id)
+        stored = await self._store.load(loaded.group.id, confirmed=False)  # at once: no member joins
         if loaded.group.snapshot.members:
             raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
         await self._erase(loaded, stored, {offset_key(loaded.group.id, *where) for where in stored.offsets})
 
     async def forget(self, loaded: LoadedConsumerGroup) -> None:
         """Delete an empty group that has no offsets left; nothing where a member has joined meanwhile."""
-        stored = await self._store.load(loaded.group.id)
+        stored = await self._store.load(loaded.group.id, confirmed=False)  # at once: no member joins
         if not loaded.group.snapshot.members:
             await self._erase(loaded, stored, set())
 

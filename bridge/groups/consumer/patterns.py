@@ -13,6 +13,7 @@ from time import monotonic
 from typing import Final, TypeAlias
 
 from bridge.errors import KafkaError
+from bridge.groups.budget import PATTERN_BYTES
 from bridge.groups.consumer.regex import compiled
 from bridge.kafka.error_codes import ErrorCode
 from bridge.worker_threads import WorkerThreads
@@ -21,7 +22,6 @@ Compile: TypeAlias = Callable[[str], Callable[[str], bool]]
 
 MAX_MATCHES: Final = 100_000
 """That the patterns of one group may fit, counted for each pattern: what they fit is stored in one record."""
-_MAX_BYTES: Final = 64 * 1024 * 1024
 _ENTRY_BYTES: Final = 400
 _SLICE: Final = 0.01
 
@@ -40,7 +40,7 @@ _UNMATCHED: Final = _Matches()
 class Patterns:
     """Those of this node's groups. What each fits is kept while there is room, the least recently used goes first."""
 
-    def __init__(self, compile_: Compile = compiled, max_bytes: int = _MAX_BYTES) -> None:
+    def __init__(self, compile_: Compile = compiled, max_bytes: int = PATTERN_BYTES) -> None:
         self._compile = compile_
         self._max_bytes = max_bytes
         self._here: frozenset[str] = frozenset()

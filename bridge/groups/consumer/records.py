@@ -24,7 +24,17 @@ from bridge.groups.consumer.model import (
     TopicFacts,
     View,
 )
-from bridge.groups.store.records import BadRecord, Key, StoredGroup, group_key, member_key
+from bridge.groups.store.records import (
+    BadRecord,
+    Key,
+    StoredGroup,
+    group_key,
+    integer,
+    member_key,
+    optional_text,
+    parsed,
+    text,
+)
 
 _GROUP_VERSION: Final = 2
 _MEMBER_VERSION: Final = 1
@@ -90,21 +100,24 @@ def encode_member(member: ConsumerMember, target: Assignment) -> bytes:
 def decode(stored: StoredGroup) -> tuple[GroupSnapshot, int]:
     """The group, and since when (ms) it has its last epoch; BadRecord where it cannot be read."""
     try:
-        value = json.loads(stored.metadata or b"")
+        value = parsed(stored.metadata or b"")
         if value["v"] != _GROUP_VERSION:
             raise BadRecord(f"consumer group record of version {value['v']}, this bridge knows {_GROUP_VERSION}")
         read = {member_id: _read_member(member_id, data) for member_id, data in stored.members.items()}
         snapshot = GroupSnapshot(
-            epoch=int(value["epoch"]),
-            assignment_epoch=int(value["assignment"]),
+            epoch=integer(value["epoch"], 32),
+            assignment_epoch=integer(value["assignment"], 32),
             view=View(
-                {name: TopicFacts(UUID(topic), int(number)) for name, (topic, number) in value["topics"].items()},
-                {pattern: frozenset(names) for pattern, names in value["resolved"].items()},
+                {
+                    text(name): TopicFacts(UUID(id_), integer(count, 32))
+                    for name, (id_, count) in value["topics"].items()
+                },
+                {text(pattern): frozenset(map(text, names)) for pattern, names in value["resolved"].items()},
             ),
             members={member_id: member for member_id, (member, _) in read.items()},
             targets={member_id: target for member_id, (_, target) in read.items()},
         )
-        return _repaired(snapshot), int(value["since"])
+        return _repaired(snapshot), integer(value["since"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadRecord(f"not a consumer group record: {error!r}") from None
 
@@ -137,21 +150,21 @@ def _sharing(held: Mapping[str, list[Assignment]]) -> set[str]:
 
 
 def _read_member(member_id: str, data: bytes) -> tuple[ConsumerMember, Assignment]:
-    value = json.loads(data)
+    value = parsed(data)
     if value["v"] != _MEMBER_VERSION:
         raise BadRecord(f"member record of version {value['v']}, this bridge knows {_MEMBER_VERSION}")
     member = ConsumerMember(
         id=member_id,
-        instance_id=value["instance"],
-        rack_id=value["rack"],
-        client_id=value["client"],
-        client_host=value["host"],
-        rebalance_timeout_ms=int(value["rebalance"]),
-        topics=frozenset(value["topics"]),
-        regex=value["regex"],
-        assignor=value["assignor"],
-        epoch=int(value["epoch"]),
-        previous_epoch=int(value["previous"]),
+        instance_id=optional_text(value["instance"]),
+        rack_id=optional_text(value["rack"]),
+        client_id=text(value["client"]),
+        client_host=text(value["host"]),
+        rebalance_timeout_ms=integer(value["rebalance"], 32),
+        topics=frozenset(map(text, value["topics"])),
+        regex=text(value["regex"]),
+        assignor=optional_text(value["assignor"]),
+        epoch=integer(value["epoch"], 32),
+        previous_epoch=integer(value["previous"], 32),
         state=MemberState(value["state"]),
         assigned=_read_assignment(value["assigned"]),
         revoking=_read_assignment(value["revoking"]),
@@ -164,7 +177,7 @@ def _plain(one: Assignment) -> dict[str, list[int]]:
 
 
 def _read_assignment(value: dict[str, list[int]]) -> Assignment:
-    return {UUID(topic): frozenset(partitions) for topic, partitions in value.items()}
+    return {UUID(topic): frozenset(integer(one, 32) for one in partitions) for topic, partitions in value.items()}
 
 
 def _dump(value: dict[str, Any]) -> bytes:

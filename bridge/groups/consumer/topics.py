@@ -7,6 +7,7 @@ from uuid import UUID
 
 from bridge.errors import KafkaError
 from bridge.futures import gathered
+from bridge.groups.budget import PATTERN_BYTES
 from bridge.groups.consumer.model import TopicFacts, View
 from bridge.groups.consumer.patterns import Patterns
 from bridge.kafka.error_codes import ErrorCode
@@ -35,9 +36,9 @@ class Topics(Protocol):
 class Catalogue:
     """The topics as the groups of this node see them."""
 
-    def __init__(self, topics: Topics) -> None:
+    def __init__(self, topics: Topics, pattern_bytes: int = PATTERN_BYTES) -> None:
         self._topics = topics
-        self._patterns = Patterns()
+        self._patterns = Patterns(max_bytes=pattern_bytes)
         self._names_at = float("-inf")
         self._listing: asyncio.Task[None] | None = None
 

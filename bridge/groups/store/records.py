@@ -14,10 +14,11 @@ version is left alone.
 
 import json
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 from urllib.parse import quote, unquote
 
 from bridge.errors import BridgeError
+from bridge.kafka.primitives import MAX_STRING
 
 GroupKey: TypeAlias = tuple[Literal["group"], str]
 MemberKey: TypeAlias = tuple[Literal["member"], str, str]
@@ -26,6 +27,8 @@ Key: TypeAlias = GroupKey | MemberKey | OffsetKey
 """("group", group id), ("member", group id, member id) or ("offset", group id, topic, partition)."""
 
 _VERSION: Final = 1
+_MAX_PARTITION_DIGITS: Final = 10
+_HEXADECIMAL: Final = frozenset("0123456789abcdef")
 
 
 class BadRecord(BridgeError):
@@ -92,9 +95,13 @@ def decode_key(text: str) -> Key | None:
         return ("member", group, unquote(member)) if slash else None
     if kind == "o":
         parts = rest.split("/", 2)
-        if len(parts) == 3 and parts[1].isascii() and parts[1].isdecimal():
+        if len(parts) == 3 and _is_partition(parts[1]):
             return ("offset", parts[2], parts[0], int(parts[1]))
     return None
+
+
+def _is_partition(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= _MAX_PARTITION_DIGITS and not int(text) >> 31
 
 
 def encode_offset(stored: StoredOffset, committed_at_ms: int | None = None, topic_id: str = "") -> bytes:
@@ -111,10 +118,49 @@ def encode_offset(stored: StoredOffset, committed_at_ms: int | None = None, topi
 def decode_offset(data: bytes) -> StoredOffset | None:
     """The committed offset; None for what is none, or of a later version."""
     try:
-        value = json.loads(data)
+        value = parsed(data)
         if value["v"] != _VERSION:
             return None
-        expires, topic_id = int(value.get("x", -1)), str(value.get("i", ""))
-        return StoredOffset(int(value["o"]), int(value["e"]), str(value["m"]), int(value["t"]), expires, topic_id)
-    except (ValueError, KeyError, TypeError):
+        offset, epoch, note = integer(value["o"]), integer(value["e"], 32), text(value["m"])
+        moment, expires, topic_id = integer(value["t"]), max(integer(value.get("x", -1)), -1), text(value.get("i", ""))
+    except (BadRecord, KeyError):
         return None
+    if not _HEXADECIMAL.issuperset(topic_id):
+        return None
+    return StoredOffset(offset, epoch, note, moment, expires, topic_id)
+
+
+# ---- the values of a record, which clients will be told --------------------------------------------------------------
+
+
+def parsed(data: bytes) -> dict[str, Any]:
+    """The JSON object; BadRecord where there is none."""
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise BadRecord("not a JSON object")
+    return value
+
+
+def integer(value: object, bits: int = 64) -> int:
+    """A signed number of so many bits; BadRecord for anything else."""
+    if type(value) is not int or not -(1 << bits - 1) <= value < 1 << bits - 1:
+        raise BadRecord(f"not a number of {bits} bits")
+    return value
+
+
+def text(value: object) -> str:
+    """A text that a Kafka message can hold: JSON may have half a surrogate pair; BadRecord for anything else."""
+    try:
+        if isinstance(value, str) and len(value.encode()) <= MAX_STRING:
+            return value
+    except UnicodeEncodeError:
+        pass
+    raise BadRecord("not a text")
+
+
+def optional_text(value: object) -> str | None:
+    """The same, or None."""
+    return None if value is None else text(value)

@@ -32,7 +32,11 @@ class GroupStore:
     What is read here is what Pulsar has acknowledged, never more: a write shows when it is answered.
     """
 
-    def __init__(self, client: PulsarClient, admin: Admin, settings: Settings, metrics: Metrics) -> None:
+    def __init__(
+        self, client: PulsarClient, admin: Admin, settings: Settings, metrics: Metrics, view_slots: int = 0
+    ) -> None:
+        """`view_slots`: how many group slots the views of the nodes have; 0: as many as this log."""
+        self._view_slots = view_slots
         self.on_lost: list[OnLost] = []
         """Called with a test for group ids when a slot is lost: forget every group that it is true of."""
         self.on_owned: list[OnOwned] = []
@@ -45,7 +49,7 @@ class GroupStore:
             admin,
             Names(settings.pulsar.full_namespace).pulsar(TOPIC),
             self._groups,
-            slots=settings.groups.slots,
+            slots=view_slots or settings.groups.slots,
             owner=f"bridge-{secrets.token_hex(8)}",
             compact_after=settings.groups.compact_after_writes,
             max_pending_bytes=settings.pulsar.max_pending_bytes,
@@ -63,8 +67,9 @@ class GroupStore:
         return len(self._log.slots)
 
     def slot_of(self, group_id: str) -> int:
-        """The slot that a group lives in."""
-        return self._log.slot_of(group_id)
+        """The slot of the nodes' views that a group belongs to: the node that has it coordinates the group."""
+        slot = self._log.slot_of(group_id)
+        return slot % self._view_slots if self._view_slots else slot
 
     def owned_slots(self) -> list[int]:
         """The slots whose groups this process coordinates."""
@@ -74,8 +79,16 @@ class GroupStore:
         """Whether this process coordinates the group."""
         return self._log.slots[self._log.slot_of(group_id)].is_owned
 
+    def older_holders(self) -> dict[int, Holder]:
+        """The slots of this process that bridges of an older version have: those are to be stopped."""
+        return {slot.index: slot.older_holder for slot in self._log.slots if slot.older_holder is not None}
+
     def assign(self, slots: Collection[int], *, orphaned: Collection[int] = ()) -> None:
-        """Coordinate the groups of exactly these slots; see `OwnedLog.assign`."""
+        """Coordinate the groups of exactly these slots of the views; see `OwnedLog.assign`."""
+        if self._view_slots:  # a log that was made for other nodes may have another number of slots
+            indices = range(len(self._log.slots))
+            slots = {index for index in indices if index % self._view_slots in slots}
+            orphaned = {index for index in indices if index % self._view_slots in orphaned}
         self._log.assign(slots, orphaned=orphaned)
 
     async def holder_of(self, slot: int) -> Holder | None:

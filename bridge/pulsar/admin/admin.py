@@ -1,10 +1,12 @@
 """Pulsar's admin REST interface: what the binary protocol cannot say about topics, namespaces and brokers."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
+from bridge.config import PulsarSettings
 from bridge.pulsar.admin.rest import (
     NO_RESPONSE,
     AdminError,
@@ -15,6 +17,7 @@ from bridge.pulsar.admin.rest import (
     path_of,
     topic_path,
 )
+from bridge.pulsar.auth import Access
 from bridge.pulsar.types import Position
 
 __all__ = [
@@ -81,6 +84,10 @@ class CompactionStatus:
 class Admin(RestClient):
     """What the admin interface offers, operation by operation."""
 
+    def __init__(self, settings: PulsarSettings, access: Access | None = None) -> None:
+        super().__init__(settings, access)
+        self._access.hosts.ask_brokers = self.broker_hosts
+
     # --- topics ---------------------------------------------------------------------------------------------------
 
     async def partitioned_topics(self, namespace: str) -> list[str]:
@@ -119,7 +126,8 @@ class Admin(RestClient):
         """How many partitions, with the topic's properties. Asking never creates the topic."""
         query = {"authoritative": "false", "checkAllowAutoCreation": "false"}
         found = _object(await self.call("GET", f"{topic_path(topic)}/partitions", query=query))
-        return PartitionedMetadata(int(found.get("partitions", 0)), dict(found.get("properties") or {}))
+        with _understood():
+            return PartitionedMetadata(int(found.get("partitions", 0)), dict(found.get("properties") or {}))
 
     async def topic_properties(self, topic: str) -> dict[str, str]:
         """The properties given at creation or updated since."""
@@ -129,27 +137,34 @@ class Admin(RestClient):
         """Add or replace these properties; others stay."""
         await self.call("PUT", f"{topic_path(topic)}/properties", body=json.dumps(dict(properties)))
 
+    async def remove_topic_property(self, topic: str, key: str) -> None:
+        """Remove one property, if it is there; others stay."""
+        await self.call("DELETE", f"{topic_path(topic)}/properties", query={"key": key})
+
     async def internal_stats(self, topic: str) -> InternalStats:
         """Ledgers, last entry and cursors of a topic or one partition."""
         stats = _object(await self.get(f"{topic_path(topic)}/internalStats"))
-        return InternalStats(
-            ledgers=_ledgers(stats),
-            last_confirmed=_position(str(stats.get("lastConfirmedEntry", "-1:-1"))),
-            entries_added=int(stats.get("entriesAddedCounter", 0)),
-            total_size=int(stats.get("totalSize", 0)),
-            cursors=dict(stats.get("cursors") or {}),
-        )
+        with _understood():
+            return InternalStats(
+                ledgers=_ledgers(stats),
+                last_confirmed=_position(str(stats.get("lastConfirmedEntry", "-1:-1"))),
+                entries_added=int(stats.get("entriesAddedCounter", 0)),
+                total_size=int(stats.get("totalSize", 0)),
+                cursors=dict(stats.get("cursors") or {}),
+            )
 
     async def subscriptions(self, topic: str) -> dict[str, dict[str, str]]:
         """The subscriptions of a topic that is no partitioned one, or of one partition, each with its properties."""
         stats = _object(await self.get(f"{topic_path(topic)}/stats"))
-        found = stats.get("subscriptions") or {}
-        return {name: dict(one.get("subscriptionProperties") or {}) for name, one in found.items()}
+        with _understood():
+            found = stats.get("subscriptions") or {}
+            return {name: dict(one.get("subscriptionProperties") or {}) for name, one in found.items()}
 
     async def acknowledged(self, topic: str, subscription: str) -> Position | None:
         """Up to where a subscription has acknowledged everything; None: there is none of that name."""
         cursor = (await self.internal_stats(topic)).cursors.get(subscription)
-        return None if cursor is None else _position(str(cursor["markDeletePosition"]))
+        with _understood():
+            return None if cursor is None else _position(str(cursor["markDeletePosition"]))
 
     async def internal_info(self, topic: str) -> dict[str, Any]:
         """The managed ledger's stored metadata: closed ledgers, cursors, properties (refreshed at roll-over only)."""
@@ -165,13 +180,15 @@ class Admin(RestClient):
         headers = await self.headers(f"{topic_path(topic)}/ledger/{position.ledger}/entry/{position.entry}")
         if "x-pulsar-marker-type" not in headers:
             return None
-        return int(headers.get("x-pulsar-broker-entry-metadata-index", -1))
+        with _understood():
+            return int(headers.get("x-pulsar-broker-entry-metadata-index", -1))
 
     async def partition_sizes(self, topic: str) -> dict[str, int]:
         """The stored bytes of each partition, by its full name."""
         query = {"perPartition": "true", "getPreciseBacklog": "false", "subscriptionBacklogSize": "false"}
         stats = _object(await self.call("GET", f"{topic_path(topic)}/partitioned-stats", query=query))
-        return {name: int(one.get("storageSize", 0)) for name, one in (stats.get("partitions") or {}).items()}
+        with _understood():
+            return {name: int(one.get("storageSize", 0)) for name, one in (stats.get("partitions") or {}).items()}
 
     async def trim(self, topic: str) -> None:
         """Delete at once, in the background, the closed ledgers that neither retention nor a subscription keeps."""
@@ -207,7 +224,8 @@ class Admin(RestClient):
     async def namespace_ack_quorum(self, namespace: str) -> int | None:
         """How many bookies acknowledge an entry by the namespace's own policy; None = the broker's default applies."""
         quorum = _object(await self.get(f"namespaces/{path_of(namespace)}/persistence")).get("bookkeeperAckQuorum")
-        return None if quorum is None else int(quorum)
+        with _understood():
+            return None if quorum is None else int(quorum)
 
     async def set_namespace_retention(self, namespace: str, retention: Retention) -> None:
         """Set the namespace's retention."""
@@ -259,11 +277,26 @@ class Admin(RestClient):
         """Turn deduplication on or off for one topic (needs topic policies on the broker)."""
         await self.call("POST", f"{topic_path(topic)}/deduplicationEnabled", body=_bool(enabled))
 
+    async def deduplication_status(self, topic: str) -> str:
+        """What the topic's broker does about it at present: "Enabled", "Disabled", or on the way from one to the other.
+
+        Of a topic that is no partitioned one, or of one partition.
+        """
+        return str(_object(await self.get(f"{topic_path(topic)}/stats")).get("deduplicationStatus"))
+
     # --- brokers --------------------------------------------------------------------------------------------------
 
     async def create_namespace(self, namespace: str) -> None:
         """Create the namespace; Conflict when it exists."""
         await self.call("PUT", f"namespaces/{path_of(namespace)}")
+
+    async def broker_hosts(self) -> list[str] | None:
+        """The hosts of the brokers that are alive; None: that is not told us (only to super-users, in Pulsar 4)."""
+        try:
+            brokers = _names(await self.get("brokers"))
+        except AdminError:
+            return None
+        return [broker.rpartition(":")[0].strip("[]") for broker in brokers]
 
     async def clusters(self) -> list[str]:
         """The clusters of this instance."""
@@ -278,6 +311,15 @@ class Admin(RestClient):
         answer = await self.get("brokers/health")
         if answer != "ok":
             raise AdminError(200, f"brokers/health answered {answer!r}")
+
+
+@contextmanager
+def _understood() -> Iterator[None]:
+    """What is read inside is as Pulsar writes it; AdminError otherwise."""
+    try:
+        yield
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+        raise AdminError(NO_RESPONSE, f"not as Pulsar answers: {str(error)[:200]}") from error
 
 
 def _object(answer: Any) -> dict[str, Any]:
@@ -308,7 +350,8 @@ def _retention(answer: Any) -> Retention | None:
     found = _object(answer)
     if not found:
         return None
-    return Retention(int(found["retentionTimeInMinutes"]), int(found["retentionSizeInMB"]))
+    with _understood():
+        return Retention(int(found["retentionTimeInMinutes"]), int(found["retentionSizeInMB"]))
 
 
 def _retention_body(retention: Retention) -> str:

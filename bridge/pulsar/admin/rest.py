@@ -3,20 +3,23 @@
 import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlsplit
 
 from bridge.config import PulsarSettings, admin_urls
 from bridge.errors import BridgeError
 from bridge.fairness import FairSemaphore
 from bridge.http1 import HttpError
-from bridge.pulsar.admin.http_client import CannotConnect, HttpClient, Response
-from bridge.pulsar.auth import Token, tls_context
+from bridge.http_client import CannotConnect, HttpClient, Response
+from bridge.metrics import PulsarMetrics
+from bridge.pulsar.auth import Access
+from bridge.pulsar.types import PulsarError
 
 NO_RESPONSE: Final = 0
 """The status of an answer that never came."""
 _TEMPORARY_REDIRECT: Final = 307
+_UNAUTHORIZED: Final = 401
 _MAX_REDIRECTS: Final = 10
 _MAX_CONCURRENT_REQUESTS: Final = 16
 """Of reads, and as many of writes: more would not be answered faster, and a write does not wait behind many reads."""
@@ -54,28 +57,45 @@ class Conflict(AdminError):
 _ERRORS: Final[Mapping[int, type[AdminError]]] = {401: Forbidden, 403: Forbidden, 404: NotFound, 409: Conflict}
 
 
+class _Request(NamedTuple):
+    """A request, wherever it is sent."""
+
+    method: str
+    headers: Mapping[str, str]
+    body: bytes
+    head_only: bool
+
+
 class RestClient:
     """One HTTP client for one admin URL, which may have several hosts; `start` before use, `close` after."""
 
-    def __init__(self, settings: PulsarSettings) -> None:
+    def __init__(self, settings: PulsarSettings, access: Access | None = None) -> None:
+        """`access`: what it shares with other clients, and does not close."""
         self._hosts = admin_urls(settings.admin_url)  # the one in use first
         self._scheme = urlsplit(self._hosts[0]).scheme
         self._seconds = settings.operation_timeout_seconds
         self._connect_seconds = settings.connect_timeout_seconds
-        self._token = Token(settings)
-        self._tls = tls_context(settings) if self._scheme == "https" else None
+        self._is_own = access is None
+        self._access = access or Access.by(settings, PulsarMetrics())
+        if self._scheme == "https":
+            self._access.tls.context()  # what is wrong with it is said at once
         self._http: HttpClient | None = None
         self._reads, self._writes = FairSemaphore(_MAX_CONCURRENT_REQUESTS), FairSemaphore(_MAX_CONCURRENT_REQUESTS)
 
     async def start(self) -> None:
         """Be ready to ask; nothing is asked yet."""
-        self._http = HttpClient(2 * _MAX_CONCURRENT_REQUESTS, self._connect_seconds, self._tls)
+        access = self._access
+        self._http = HttpClient(
+            2 * _MAX_CONCURRENT_REQUESTS, self._connect_seconds, access.tls.context, resolve=access.hosts.addresses
+        )
 
     async def close(self) -> None:
         """Close the connections."""
         if self._http is not None:
             await self._http.close()
             self._http = None
+        if self._is_own:
+            await self._access.close()
 
     async def get(self, path: str) -> Any:
         """The answer to a GET."""
@@ -109,28 +129,21 @@ class RestClient:
         head_only: bool = False,
     ) -> Response:
         target = _encoded(f"/admin/v2/{path}", query)
+        headers = {"Content-Type": content_type} if method in ("PUT", "POST") else {}
         async with self._reads if method == "GET" else self._writes:
-            return await self._send_now(method, target, (body or "").encode(), content_type, head_only)
+            return await self._send_now(_Request(method, headers, (body or "").encode(), head_only), target)
 
-    async def _send_now(self, method: str, target: str, body: bytes, content_type: str, head_only: bool) -> Response:
+    async def _send_now(self, request: "_Request", target: str) -> Response:
         """Ask at the host in use; at the next ones too where that cannot have done anything twice."""
-        http = self._http
-        if http is None:
-            raise AdminError(NO_RESPONSE, "the admin client is not started")
-        headers = self._token.http_headers()
-        if method in ("PUT", "POST"):
-            headers["Content-Type"] = content_type
-
-        async def request(url: str) -> Response:
-            return await http.request(method, url, headers, body, head_only=head_only)
-
-        others = len(self._hosts) - 1
+        method, others = request.method, len(self._hosts) - 1
         seconds = self._seconds / (others + 1) if method == "GET" else self._seconds
         while True:
             host = self._hosts[0]
             try:
                 async with asyncio.timeout(seconds):
                     return await self._follow(request, host + target)
+            except PulsarError as error:  # there is no token, or we were sent where we do not go
+                raise AdminError(NO_RESPONSE, f"{method} {host}: {error}") from error
             except (HttpError, TimeoutError, OSError) as error:
                 if self._hosts[0] is host:  # else a concurrent request has found another one
                     self._hosts.append(self._hosts.pop(0))
@@ -140,17 +153,38 @@ class RestClient:
                 reason = "no answer in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
                 raise AdminError(NO_RESPONSE, f"{method} {host}: {reason}") from error
 
-    async def _follow(self, request: Callable[[str], Awaitable[Response]], url: str) -> Response:
+    async def _follow(self, request: "_Request", url: str) -> Response:
         """The answer, from wherever we are sent."""
         for _ in range(_MAX_REDIRECTS):
-            answer = await request(url)
+            answer = await self._ask(request, url)
             if answer.status != _TEMPORARY_REDIRECT:
                 return _checked(answer)
             url = self._redirected(answer.headers.get("location", ""))
         raise AdminError(_TEMPORARY_REDIRECT, f"more than {_MAX_REDIRECTS} redirects for {url}")
 
+    async def _ask(self, request: "_Request", url: str) -> Response:
+        """The answer of one place. Where it takes our token no more, it is asked again with a new one."""
+        credentials = self._access.credentials
+        token = await credentials.data()
+        answer = await self._exchange(request, url, token)
+        if answer.status == _UNAUTHORIZED and token:
+            credentials.refused(token)
+            if (new := await credentials.data()) != token:
+                return await self._exchange(request, url, new)
+        return answer
+
+    async def _exchange(self, request: "_Request", url: str, token: bytes) -> Response:
+        if self._http is None:
+            raise AdminError(NO_RESPONSE, "the admin client is not started")
+        method, headers, body, head_only = request
+        if token:
+            headers = {**headers, "Authorization": f"Bearer {token.decode('latin-1')}"}
+        if self._access.original_principal is not None:
+            headers = {**headers, "X-Original-Principal": self._access.original_principal}
+        return await self._http.request(method, url, headers, body, head_only=head_only)
+
     def _redirected(self, location: str) -> str:
-        """The broker that owns the topic, which gets the token too."""
+        """The broker that owns the topic, which gets the token too. `_http` connects to no host that is not allowed."""
         try:
             url = urlsplit(location)
             fit = bool(url.hostname) and url.scheme == self._scheme
@@ -198,7 +232,7 @@ def _json(text: str) -> Any:
         return None
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 

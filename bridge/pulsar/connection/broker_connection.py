@@ -6,16 +6,15 @@ handlers are told once, by `detached`, and reconnect elsewhere.
 
 import asyncio
 import itertools
-import ssl
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, cast
 
-from bridge import __version__, log
+from bridge import log
 from bridge.config import PulsarSettings
-from bridge.errors import BridgeError
 from bridge.metrics import PulsarMetrics
 from bridge.pulsar import commands, protocol
-from bridge.pulsar.auth import Token
+from bridge.pulsar.auth import Access
+from bridge.pulsar.auth.session_login import SessionLogin
 from bridge.pulsar.connection.connection_handler import (
     ConnectionHandler,
     ConsumerHandler,
@@ -29,7 +28,6 @@ from bridge.pulsar.types import ConnectionLost, OperationTimeout, PulsarError
 Type = pb.BaseCommand
 # So often a connection is looked at: a ping to a silent broker, and to its topics if it does not answer.
 _CHECK_SECONDS: Final = 5.0
-_CLIENT_VERSION: Final = f"pulsar-kafka-bridge-v{__version__}"
 _log = log.get(__name__)
 
 # Answers by request id: the field of BaseCommand that holds each.
@@ -75,7 +73,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
 
     _ids = itertools.count(1)
 
-    def __init__(self, address: Address, settings: PulsarSettings, metrics: PulsarMetrics) -> None:
+    def __init__(self, address: Address, settings: PulsarSettings, metrics: PulsarMetrics, login: SessionLogin) -> None:
         self.address = address
         self.max_message_size = protocol.DEFAULT_MAX_MESSAGE_SIZE
         self.features = pb.FeatureFlags()
@@ -86,7 +84,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self.watches: dict[int, TopicWatchHandler[BrokerConnection]] = {}
         self._settings = settings
         self._metrics = metrics
-        self._token = Token(settings)
+        self._login = login
         self._loop = asyncio.get_running_loop()
         self._log = _log.bind(conn=f"pulsar-{next(self._ids)}", broker=str(address))
         self._transport: asyncio.Transport | None = None
@@ -107,27 +105,29 @@ class BrokerConnection(asyncio.BufferedProtocol):
 
     @classmethod
     async def open(
-        cls, address: Address, settings: PulsarSettings, metrics: PulsarMetrics, tls: ssl.SSLContext | None
+        cls, address: Address, settings: PulsarSettings, metrics: PulsarMetrics, access: Access
     ) -> "BrokerConnection":
-        """Connect and log in; ConnectionLost or the broker's PulsarError when that fails."""
-        loop = asyncio.get_running_loop()
-        connection = cls(address, settings, metrics)
+        """Connect and log in; ConnectionLost, HostRefused, NoToken or the broker's PulsarError when that fails."""
+        seconds = settings.connect_timeout_seconds
+        login = SessionLogin(access.credentials, access.original_principal)
+        connection = cls(address, settings, metrics, login)
         try:
-            async with asyncio.timeout(settings.connect_timeout_seconds):
-                await loop.create_connection(
-                    lambda: connection, address.host, address.port, ssl=tls if address.tls else None
-                )
+            async with asyncio.timeout(seconds):
+                await login.fetch()
+                await access.connect(lambda: connection, address.host, address.port, tls=address.tls)
                 await connection._connected
         except TimeoutError:
-            connection.abort(OperationTimeout(f"{address}: no session within {settings.connect_timeout_seconds} s"))
+            connection.abort(OperationTimeout(f"{address}: no session within {seconds} s"))
         except OSError as error:  # ssl.SSLError is one
             connection.abort(ConnectionLost(f"{address}: {error.strerror or error}"))
         except asyncio.CancelledError:
             connection.abort(ConnectionLost(f"{address}: given up"))
             raise
-        except PulsarError:
-            pass  # what abort() was told, which `_error` holds
+        except PulsarError as error:
+            connection.abort(error)  # unless it is what abort() was told already
         if connection._error is not None:
+            if connection._error.code == pb.AuthenticationError:
+                login.refused()
             raise connection._error
         return connection
 
@@ -140,12 +140,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         if self.closed:  # given up while the TCP connection was being made
             transport.abort()
             return
-        try:
-            auth = self._token.data()
-        except BridgeError as error:
-            self.abort(PulsarError(pb.AuthenticationError, str(error)))
-            return
-        self.write([commands.connect(_CLIENT_VERSION, self._token.method, auth, self.address.proxied_broker)])
+        self.write([self._login.connect(self.address.proxied_broker)])
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail what is under way and detach the handlers."""
@@ -173,6 +168,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self.closed = True
         self._error = error
         self._log.info("= pulsar disconnected", extra={"reason": str(error)})
+        self._login.close()
         if self._keepalive is not None:
             self._keepalive.cancel()
         self._writer.clear()
@@ -300,13 +296,8 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self._connected.set_result(None)
 
     def _on_auth_challenge(self, command: pb.BaseCommand, _: memoryview) -> None:
-        """The broker asks for the credentials again: a token about to expire may have been replaced in its file."""
-        try:
-            auth = self._token.data()
-        except BridgeError as error:
-            self.abort(PulsarError(pb.AuthenticationError, str(error)))
-            return
-        self.write([commands.auth_response(_CLIENT_VERSION, self._token.method, auth)])
+        self._metrics.auth_challenges.inc()
+        self._login.challenged(self.write, self._log)
 
     def _on_ping(self, command: pb.BaseCommand, _: memoryview) -> None:
         self.write([commands.pong()])

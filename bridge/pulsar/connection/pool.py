@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from bridge.config import PulsarSettings
 from bridge.futures import retrieve_exception, wait_shared
 from bridge.metrics import PulsarMetrics
-from bridge.pulsar.auth import tls_context
+from bridge.pulsar.auth import Access
 from bridge.pulsar.connection.broker_connection import Address, BrokerConnection
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import ClientClosed, ConnectionLost, OperationTimeout, PulsarError
@@ -54,11 +54,13 @@ def _parse_host(url: str, scheme: str, host: str) -> Address:
 class ConnectionPool:
     """Concurrent requests for the same connection wait for the same attempt."""
 
-    def __init__(self, settings: PulsarSettings, metrics: PulsarMetrics) -> None:
+    def __init__(self, settings: PulsarSettings, metrics: PulsarMetrics, access: Access) -> None:
         self._settings = settings
+        self._access = access
         self._metrics = metrics
         self._service = parse_url(settings.service_url)
-        self._tls = tls_context(settings) if self._service[0].tls else None
+        if self.tls:
+            access.tls.context()  # what is wrong with it is said at once
         self._connections: dict[tuple[Address, ConnectionPurpose], BrokerConnection] = {}
         self._attempts: dict[tuple[Address, ConnectionPurpose], asyncio.Task[BrokerConnection]] = {}
         self._outage: asyncio.Task[None] | None = None
@@ -71,7 +73,7 @@ class ConnectionPool:
     @property
     def tls(self) -> bool:
         """Whether this client talks TLS, which it then does to every broker."""
-        return self._tls is not None
+        return self._service[0].tls
 
     @property
     def service_address(self) -> Address:
@@ -134,7 +136,7 @@ class ConnectionPool:
 
     async def _open(self, key: tuple[Address, ConnectionPurpose]) -> BrokerConnection:
         try:
-            connection = await BrokerConnection.open(key[0], self._settings, self._metrics, self._tls)
+            connection = await BrokerConnection.open(key[0], self._settings, self._metrics, self._access)
             self._connections[key] = connection
             connection.on_silence = self._leave_if_moved
             return connection

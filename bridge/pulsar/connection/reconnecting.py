@@ -104,8 +104,9 @@ class ReconnectingHandler(ABC):
         """Whether an attempt's error is final, so long after the first attempt."""
         if self._was_attached and (error.code == pb.AuthenticationError or error.code in _BUSY):
             return False  # a new token may come, an old session of ours end
-        if error.code in _BUSY:
-            # An old session of ours, which the broker is about to end, or another client, permanently.
+        if error.code in _BUSY or error.code == pb.AuthenticationError:
+            # An old session of ours, which the broker is about to end, or another client, permanently. The client has
+            # been logged in before: its token has ended, and the next one is late.
             return elapsed > self._timeout
         return not error.retriable
 

@@ -27,7 +27,7 @@ class FlowControl:
         self.outstanding -= messages
         self.queued += messages
         self.queued_bytes += size
-        each = size / messages
+        each = size / max(messages, 1)  # a broker may say that all of a batch is acknowledged, and send it
         # Quick to believe in large messages, slow to forget them.
         known, self._measured = self._measured, True
         self._message_bytes = max(each, 0.75 * self._message_bytes + 0.25 * each) if known else each

@@ -39,6 +39,10 @@ class PendingSends:
         """The newest one."""
         return self._sends[-1] if self._sends else None
 
+    def is_inside(self, sequence_id: int) -> bool:
+        """Whether one of them has this sequence id, and more behind it: another wrote a part of what it holds."""
+        return any(send.sequence_id <= sequence_id < (send.highest or -1) for send in self._sends)
+
     def append(self, send: Send) -> None:
         """Another one, behind all others."""
         self._sends.append(send)

@@ -231,7 +231,8 @@ class Producer(ReconnectingHandler):
 
     def _was_overtaken(self, last_sequence_id: int) -> bool:
         """Whether the name was used elsewhere since it was last open here: what its user knows of it is old then."""
-        return self._user_provided_name and self._was_attached and last_sequence_id >= (self._next_sequence_id or 0)
+        written = last_sequence_id >= (self._next_sequence_id or 0) or self._pending.is_inside(last_sequence_id)
+        return self._user_provided_name and self._was_attached and written
 
     def _open_command(self, request_id: int) -> bytes:
         return commands.producer(
@@ -372,7 +373,7 @@ class Producer(ReconnectingHandler):
             connection.notify(lambda request_id: commands.close_producer(request_id, self._id))
             self._fail(refusal)
             return
-        send = next((send for send in self._pending if send.sequence_id == error.sequence_id), None)
+        send = next((send for send in self._pending if send.is_named(error.sequence_id)), None)
         if send is not None and send.is_permanently_refused(error.error):
             self._pending.remove(send)
             send.fail(refusal)

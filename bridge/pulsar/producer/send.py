@@ -85,6 +85,10 @@ class Send:
         self.head = entry_head(metadata.SerializeToString(), self.payload)
         return max(next_sequence_id, (self.highest or self.sequence_id) + 1)
 
+    def is_named(self, sequence_id: int) -> bool:
+        """Whether an error speaks of this one: of a batch, brokers name the first sequence id or the highest."""
+        return sequence_id in (self.sequence_id, self.highest)
+
     def is_permanently_refused(self, code: int) -> bool:
         """Refused for itself; or its bytes changed under our hands since the checksum was made."""
         if code == pb.ChecksumError:

@@ -7,24 +7,32 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from bridge.codec import NO_PRODUCER
+from bridge.config import StorageSettings
 from bridge.errors import KafkaError
 from bridge.futures import failed, following
 from bridge.kafka.error_codes import ErrorCode
 from bridge.metrics import StorageMetrics
 from bridge.pulsar.client import PulsarClient
-from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from bridge.pulsar.producer import REFUSALS, Producer, Send
-from bridge.pulsar.types import EARLIEST, ClientClosed, Entry, MessageTooLarge, Position, PulsarError
+from bridge.pulsar.types import EARLIEST, ClientClosed, Entry, MessageTooLarge, Position, PulsarError, SendCancelled
+from bridge.storage.append.append_listener import AppendListener
 from bridge.storage.append.duplicates import DuplicateFinder
+from bridge.storage.append.group_commit import GroupCommit
+from bridge.storage.append.holes import Holes
 from bridge.storage.append.missing_batches import MissingBatches
-from bridge.storage.append.pending_append import PendingAppend, complete_in_order
+from bridge.storage.append.pending_append import (
+    PendingAppend,
+    cancel_if_cancelled,
+    complete_in_order,
+    fail_if_cancelled,
+)
 from bridge.storage.append.preparation import METADATA_BYTES, PreparedEntry
+from bridge.storage.append.repetitions import RepetitionLimit, Repetitions
 from bridge.storage.append.sequences import SequencePosition, SequenceRange
 from bridge.storage.append.writers import ClientSession, ProducerSequence, Writer, Writers
-from bridge.storage.error_mapping import translate
 from bridge.storage.offsets import span
 from bridge.storage.read.log_end import LogEnd
 
@@ -32,24 +40,6 @@ _READ_BACK_TRIES = 3
 _INDEX_INTERVAL = 32  # one entry of so many goes into the offset index
 _READ_BACK_INTERVAL_SECONDS = 0.5  # where entries are read back more often, a reader at the tail is cheaper
 _R = TypeVar("_R")
-# So many holes in what is known of timestamps are read in so many seconds: more mean that another writer is busy.
-_MAX_HOLES, _HOLES_SECONDS = 10, 10.0
-
-
-class AppendListener(Protocol):
-    """What an appender reports to its partition's log."""
-
-    def on_appended(self, base: int, entry: Entry) -> None:
-        """Pulsar has stored this entry. No client and no waiter learns of it before this returns."""
-
-    def on_stored(self, base: int, position: Position) -> None:
-        """An entry of this process begins with this offset; called for the first, and then for some."""
-
-    def on_foreign_writers(self) -> None:
-        """Others write here so often that a reader at the tail costs less than reading entries back."""
-
-    def on_recreated(self) -> None:
-        """The offsets show that this is another topic of the same name."""
 
 
 class Appender:
@@ -65,20 +55,25 @@ class Appender:
         missing: MissingBatches,
         listener: AppendListener,
         metrics: StorageMetrics,
+        limit: RepetitionLimit,
+        settings: StorageSettings,
         may_send: asyncio.Event | None = None,
         has_moved: Callable[[], bool] = lambda: False,
     ) -> None:
         """`producer_name`: of this process's producer for the batches of clients' producers that are not idempotent;
         `may_send`: while it is not set, nothing is sent again after a reconnect; `has_moved`: whether another node led
         the partition a moment ago."""
-        self._topic = topic
-        self._producer_name = producer_name
+        self._topic, self._producer_name = topic, producer_name
         self._client = client
         self._missing = missing
         self._metrics = metrics
         self._end, self._duplicates, self._listener = end, duplicates, listener
         self._may_send, self._has_moved = may_send, has_moved
         self._writers = Writers(topic, client, may_send)
+        self._repetitions = Repetitions(
+            duplicates, self._send_again, partial(missing.note_stored, topic), limit, metrics
+        )
+        self._groups = GroupCommit(self._send, settings.group_commit_bytes, settings.linger_ms / 1000)
         self._last = (EARLIEST, 0)  # the position of the last append, and the offset after it
         self._in_flight: set[asyncio.Future[int]] = set()
         self._read_back_at = float("-inf")
@@ -88,8 +83,7 @@ class Appender:
         self._unresolved: deque[PendingAppend] = deque()
         self._resolver: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._filling: asyncio.Task[None] | None = None
-        self._filled_at: deque[float] = deque()
+        self._holes = Holes(end.time_marks, duplicates, self._background)
 
     def append(self, prepared: PreparedEntry) -> asyncio.Future[int]:
         """Send one entry; the future is its base offset once Pulsar has stored it, or a KafkaError.
@@ -99,80 +93,88 @@ class Appender:
         """
         if prepared.producer == NO_PRODUCER:
             pending = self._pending_append(prepared, self._default_producer())
-            self._send(pending, self._default_producer(), self._metadata(prepared))
-            pending.offset.add_done_callback(partial(self._give_up_if_cancelled, pending, self._default_producer()))
+            self._groups.add(pending, self._default_producer())
             return pending.offset
         producer_id, epoch, sequence = prepared.producer
         writer = self._writers.get(producer_id)
         if writer is None:  # dropped since `make_ready`, as its sends failed
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "an earlier batch of this producer has failed")
-        if self._missing.is_any_before(self._topic, prepared.producer, writer.sequences.last):
-            text = "an earlier batch was not stored, and must come again first"
-            raise KafkaError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, text)
-        if sequence and writer.sequences.last is None and self._has_moved():
-            # stored ahead of those before it, which its client still waits for elsewhere, it would be their end
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "an earlier batch may be under way to another node")
+        self._missing.check_order(self._topic, prepared.producer, writer.sequences, self._has_moved)
         batch = writer.sequences.check(epoch, sequence, prepared.record_count)
         if not batch.is_duplicate:
             return self._append_next(prepared, batch, writer)
         before = writer.previous_answer(is_retry=True)
         known = writer.offset_of(batch)
         if known is None:
-            known = self._background(self._find_repeated(prepared, batch, writer))
-        known.add_done_callback(lambda _: prepared.release())
-        writer.last_answer = following(known, lambda answer, base: complete_in_order(answer, base, before))
+            writer.last_answer = self._repetitions.find(prepared, batch, writer, before)
+        else:
+            prepared.release()
+            writer.last_answer = following(known, lambda answer, base: complete_in_order(answer, base, before))
         return writer.last_answer
 
     def _append_next(self, prepared: PreparedEntry, batch: SequenceRange, writer: Writer) -> "asyncio.Future[int]":
-        writer.begin_epoch(batch.first.epoch)
+        if batch.first.epoch > writer.epoch:
+            self._refuse(self._groups.take(writer.producer), SendCancelled())
+        if writer.begin_epoch(batch.first.epoch):
+            self._repetitions.forget_producer(prepared.producer[0])
         before = writer.previous_answer(is_retry=False)
         # sent even if the client stops waiting: a gap in its sequences would stop the producer permanently
-        pending = self._pending_append(prepared, writer.producer, own_client_future=True, before=before)
-        self._send(pending, writer.producer, self._metadata(prepared, batch))
+        pending = self._pending_append(prepared, writer.producer, batch, before, own_client_future=True)
+        self._groups.add(pending, writer.producer)
         writer.note_sent(batch, pending.offset)
-        pending.offset.add_done_callback(partial(self._drop_failed, prepared.producer, writer))
+        pending.offset.add_done_callback(partial(self._outcome_known, prepared.producer, writer))
         writer.last_answer = pending.client_future
         if before is not None and before.done():
             pending.client_future.cancel()
         return pending.client_future
 
-    def _metadata(self, prepared: PreparedEntry, batch: SequenceRange | None = None) -> MessageMetadata:
-        metadata = prepared.metadata(self._end.time_marks.start_append(prepared.max_timestamp))
-        if batch is not None:
-            metadata.sequence_id, metadata.highest_sequence_id = batch.first.to_pulsar(), batch.last.to_pulsar()
-        return metadata
-
     def _pending_append(
         self,
         prepared: PreparedEntry,
         producer: Producer,
+        batch: SequenceRange | None = None,
+        before: "asyncio.Future[int] | None" = None,
         *,
         own_client_future: bool = False,
-        before: "asyncio.Future[int] | None" = None,
     ) -> PendingAppend:
         loop = asyncio.get_running_loop()
         offset: asyncio.Future[int] = loop.create_future()
         client_future: asyncio.Future[int] = loop.create_future() if own_client_future else offset
-        return PendingAppend(
-            prepared, producer.name, Position(*self._end.anchor.position), offset, client_future, before
-        )
+        self._in_flight.add(offset)
+        offset.add_done_callback(self._in_flight.discard)
+        position = Position(*self._end.anchor.position)
+        return PendingAppend(prepared, producer.name, position, offset, client_future, before, batch)
 
-    def _send(self, pending: PendingAppend, producer: Producer, metadata: MessageMetadata) -> None:
-        self._in_flight.add(pending.offset)
-        pending.offset.add_done_callback(self._in_flight.discard)
-        prepared = pending.entry
+    def _send(self, pending: PendingAppend, producer: Producer) -> None:
+        """Send what is prepared, one batch or a group of them."""
+        prepared, batch = pending.entry, pending.batch
+        metadata = prepared.metadata(self._end.time_marks.start_append(prepared.max_timestamp))
+        if batch is not None:
+            metadata.sequence_id, metadata.highest_sequence_id = batch.first.to_pulsar(), batch.last.to_pulsar()
         pending.send = producer.enqueue(
-            metadata, prepared.data, prepared.record_count, partial(self._on_outcome, pending)
+            metadata, prepared.data, prepared.record_count, partial(self._on_outcome, pending, producer)
         )
+        if batch is None:
+            for one in pending.members or (pending,):
+                one.offset.add_done_callback(partial(self._give_up_if_cancelled, pending, producer))
+        if pending.members:
+            self._metrics.grouped_batches.inc(len(pending.members))
 
-    def _drop_failed(self, whose: tuple[int, int, int], writer: Writer, offset: "asyncio.Future[int]") -> None:
+    def _refuse(self, unsent: list[PendingAppend], error: PulsarError) -> None:
+        for pending in unsent:
+            pending.entry.release()
+            self._fail(pending, error)
+
+    def _outcome_known(self, whose: tuple[int, int, int], writer: Writer, offset: "asyncio.Future[int]") -> None:
         """After a failed batch, those that follow cannot be judged, unless the producer has a new epoch since."""
         producer_id, epoch, _ = whose
         if failed(offset) and epoch == writer.epoch:
             self._writers.drop(producer_id, writer)
+        elif writer.abandoned:
+            self._writers.drop_abandoned(producer_id, writer)
 
     def _give_up_if_cancelled(self, pending: PendingAppend, producer: Producer, offset: "asyncio.Future[int]") -> None:
-        if offset.cancelled() and not pending.send.future.done():
+        if offset.cancelled() and not pending.is_wanted and not pending.send.future.done():
             producer.cancel(pending.send)
 
     def check(self, batches: list[PreparedEntry]) -> None:
@@ -214,6 +216,7 @@ class Appender:
     def sweep(self, now: float) -> None:
         """Close idle writers; `now`: loop time."""
         self._writers.sweep(now)
+        self._repetitions.sweep(now)
 
     async def opened(self) -> None:
         """Wait until the broker has accepted the producer."""
@@ -222,15 +225,21 @@ class Appender:
     async def close(self, timeout_seconds: float = 0) -> None:
         """Close all producers; appends in flight fail unless they have their outcome within `timeout_seconds`."""
         self._closed = True
+        self._groups.flush_all()
         await self._wait_for_outcomes(timeout_seconds)
+        self._stop_resolving()  # at once: a broker that is cut off does not answer that a producer is closed
         if self._producer is not None:
             await self._producer.close(flush=False)
         await self._writers.close()
         if self._leaving is not None:
             await asyncio.wait((self._leaving,))
-        for task in (self._resolver, *self._tasks):
-            if task is not None:
-                task.cancel()
+        self._stop_resolving()  # what had its receipt meanwhile
+
+    def _stop_resolving(self) -> None:
+        """Look for no offset any more; who waits for one is told."""
+        self._repetitions.close()
+        for task in self._tasks:
+            task.cancel()
         while self._unresolved:
             self._fail(self._unresolved.popleft(), ClientClosed("the partition"))
 
@@ -241,6 +250,7 @@ class Appender:
         soon as nothing of it is on its way; `close` waits until Pulsar knows of it.
         """
         self._closed = True
+        self._refuse(self._groups.take_all(), ClientClosed("the partition"))
         self._writers.hand_over(seconds)
         if self._producer is not None:
             self._leaving = asyncio.get_running_loop().create_task(self._producer.hand_over(seconds))
@@ -261,8 +271,9 @@ class Appender:
 
     # --- from a receipt to an offset ------------------------------------------------------------------------------
 
-    def _on_outcome(self, pending: PendingAppend, send: Send) -> None:
+    def _on_outcome(self, pending: PendingAppend, producer: Producer, send: Send) -> None:
         pending.entry.release()
+        self._groups.outcome_known(producer)
         error = send.future.exception()
         if error is not None:
             if self._producer is not None and self._producer.closing:
@@ -272,20 +283,28 @@ class Appender:
             return
         pending.receipt = receipt = send.future.result()
         if receipt.duplicate:  # its position is not in the order of the others in flight
-            self._background(self._resolve_one(pending))
+            pending.drop_data()
+            resolving = self._background(self._resolve_one(pending))
+            resolving.add_done_callback(partial(self._duplicate_resolved, pending))
+            if pending.entry.producer != NO_PRODUCER:
+                pending.offset.add_done_callback(partial(cancel_if_cancelled, resolving))
         elif self._unresolved or not self._finish_nowait(pending):
             self._unresolved.append(pending)
             if self._resolver is None or self._resolver.done():
-                self._resolver = asyncio.get_running_loop().create_task(self._resolve())
+                self._resolver = self._background(self._resolve())
+
+    def _duplicate_resolved(self, pending: PendingAppend, resolving: "asyncio.Task[None]") -> None:
+        if resolving.cancelled():
+            self._end.time_marks.note_failed(pending.entry.max_timestamp, maybe_stored=True)
+            fail_if_cancelled(pending, resolving)
 
     def _finish_nowait(self, pending: PendingAppend) -> bool:
         """Finish an append whose offset can be counted; False if Pulsar has to be asked."""
         receipt = pending.receipt
         base = None if receipt is None else self._end.base_offset_nowait(receipt, pending.entry.record_count)
-        if base is None:
-            return False
-        self._finish(pending, base)
-        return True
+        if base is not None:
+            self._finish(pending, base)
+        return base is not None
 
     async def _resolve(self) -> None:
         while self._unresolved:
@@ -313,10 +332,9 @@ class Appender:
         self._end.advance(end)
         self._end.time_marks.note_stored(prepared.max_timestamp, base, end)
         if prepared.producer != NO_PRODUCER:
-            self._missing.note_stored(self._topic, *prepared.producer)
-        if not pending.offset.done():
-            pending.offset.set_result(base)
-        complete_in_order(pending.client_future, base, pending.previous_answer)
+            last = pending.members[-1].entry if pending.members else prepared
+            self._missing.note_stored(self._topic, *last.producer)
+        pending.succeed(base)
         if stored is None:  # a duplicate's entry was counted when it was stored
             return
         position, next_offset = self._last
@@ -326,16 +344,13 @@ class Appender:
             if position == EARLIEST or not stored.entry % _INDEX_INTERVAL:
                 self._listener.on_stored(base, stored)
             self._last = stored, end
-        if self._end.time_marks.hole is not None:
-            self._fill_hole(stored, base)
+        self._holes.look_before(stored, base)
 
     def _fail(self, pending: PendingAppend, error: BaseException) -> None:
         if pending.entry.producer != NO_PRODUCER:
             refused = isinstance(error, MessageTooLarge) or (type(error) is PulsarError and error.code in REFUSALS)
             self._missing.note_missing(self._topic, *pending.entry.producer, refused=refused)
-        for offset in (pending.offset, pending.client_future):
-            if not offset.done():
-                offset.set_exception(translate(error))
+        pending.fail(error)
 
     async def _look_up_offset(self, pending: PendingAppend) -> int:
         """The base offset of an append that does not directly follow the last known one: read it back."""
@@ -363,32 +378,13 @@ class Appender:
                 return found.base
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the entry at {position} was stored and cannot be read back")
 
-    async def _find_repeated(self, prepared: PreparedEntry, batch: SequenceRange, writer: Writer) -> int:
-        """The offset of a duplicate that this process does not remember.
-
-        What Pulsar told when the writer was opened counts also what it had taken and not stored yet. So it gets the
-        batch again, under its own sequences: it then says that it holds it, or stores it.
-        """
-        near = await self._duplicates.find_near(prepared)
-        if near is not None:
-            self._missing.note_stored(self._topic, *prepared.producer)
-            return near
-        pending = self._pending_append(prepared, writer.producer)
-        self._send(pending, writer.producer, self._metadata(prepared, batch))
-        return await pending.offset
+    def _send_again(self, prepared: PreparedEntry, batch: SequenceRange, writer: Writer) -> "asyncio.Future[int]":
+        pending = self._pending_append(prepared, writer.producer, batch)
+        self._send(pending, writer.producer)
+        self._writers.keep_until(prepared.producer[0], writer, pending.send.future)
+        return pending.offset
 
     # --- in the background ----------------------------------------------------------------------------------------
-
-    def _fill_hole(self, position: Position, base: int) -> None:
-        """Read what others have stored between the entries of this process: its time marks promise for those, too."""
-        if self._filling is not None and not self._filling.done():
-            return
-        now = asyncio.get_running_loop().time()
-        self._filled_at.append(now)
-        if len(self._filled_at) > _MAX_HOLES and now - self._filled_at.popleft() < _HOLES_SECONDS:
-            self._end.time_marks.give_up()
-        else:
-            self._filling = self._background(self._duplicates.fill_holes(self._end.time_marks, position, base))
 
     def _background(self, work: Coroutine[Any, Any, _R]) -> "asyncio.Task[_R]":
         task = asyncio.get_running_loop().create_task(work)

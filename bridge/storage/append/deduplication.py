@@ -1,35 +1,92 @@
-"""Turns on Pulsar's deduplication for topics that idempotent producers write to."""
+"""Turns on Pulsar's deduplication for topics that idempotent producers write to.
+
+Nothing of them is stored before it is in force. Pulsar would not know such a batch again: when its client repeats it,
+after this process has died or through another node, it would be stored twice.
+"""
+
+import asyncio
+from functools import partial
+from math import inf
+from typing import Final
 
 from bridge import log
-from bridge.pulsar.admin import Admin, AdminError
+from bridge.futures import Cached, loop_time
+from bridge.pulsar.admin import NO_RESPONSE, Admin, AdminError
 
 _log = log.get(__name__)
 
+_IN_FORCE: Final = "Enabled"
+_IN_FORCE_WITHIN_SECONDS: Final = 5.0
+"""Some milliseconds are usual. Afterwards the log says so, and producers have to try again."""
+_LOOK_AGAIN_SECONDS: Final = 0.01
+TRY_AGAIN_SECONDS: Final = 60.0
+"""Where it cannot be turned on: the next producer that begins after so long has it tried again."""
+
 
 class Deduplication:
-    """What is known of the namespace and its topics; each is asked once, and turned on if need be."""
+    """What is known of the namespace and its topics; each is asked once, and turned on if need be.
+
+    Asked again later: a topic may be deleted and made again, and a broker that fails comes back.
+    """
 
     def __init__(self, admin: Admin, namespace: str) -> None:
         self._admin = admin
         self._namespace = namespace
         self._everywhere: bool | None = None
-        self._seen: set[str] = set()
+        self._settings: dict[str, Cached[None]] = {}
+        self._topics: dict[str, Cached[None]] = {}
+        self._try_again_at: dict[str, float] = {}
 
     async def ensure(self, topic: str) -> None:
-        """Turn it on for a topic, unless the topic, its namespace or the broker has it; a refusal is logged."""
+        """Turn it on for a topic, unless its namespace or the broker has it, and wait until it is in force.
+
+        Where Pulsar refuses it, records are taken without it, and the log says so. Where Pulsar does not answer, that
+        is an AdminError: the producer tries again.
+        """
         if self._everywhere is None:
             self._everywhere = await self._is_everywhere()
-        whole = topic.rpartition("-partition-")[0] or topic
-        if self._everywhere or whole in self._seen:
+        if self._everywhere:
             return
-        self._seen.add(whole)
+        if loop_time() >= self._try_again_at.get(topic, inf):
+            self.forget(topic)
+        if topic not in self._topics:
+            self._topics[topic] = Cached(partial(self._bring_into_force, topic), inf)
+        await self._topics[topic].get()
+
+    def forget(self, topic: str) -> None:
+        """The next topic of this name may be another one: its settings went with the old one."""
+        self._topics.pop(topic, None)
+        self._settings.pop(_whole(topic), None)
+        self._try_again_at.pop(topic, None)
+
+    async def _bring_into_force(self, topic: str) -> None:
+        whole = _whole(topic)
+        if whole not in self._settings:
+            self._settings[whole] = Cached(partial(self._turn_on, whole), inf)
         try:
-            if not await self._admin.topic_deduplication(whole):
-                await self._admin.set_topic_deduplication(whole, True)
-                _log.info("= deduplication turned on", extra={"topic": whole})
+            await self._settings[whole].get()
+            await self._wait_until_in_force(topic)
         except AdminError as error:
+            if error.retriable:
+                raise
             # this process recognises duplicates nevertheless; the next one does not
-            _log.warning("! deduplication is off", extra={"topic": whole, "reason": str(error)})
+            _log.warning("! deduplication is off", extra={"topic": topic, "reason": str(error)})
+            self._try_again_at[topic] = loop_time() + TRY_AGAIN_SECONDS
+
+    async def _turn_on(self, topic: str) -> None:
+        if not await self._admin.topic_deduplication(topic):
+            await self._admin.set_topic_deduplication(topic, True)
+            _log.info("= deduplication turned on", extra={"topic": topic})
+
+    async def _wait_until_in_force(self, topic: str) -> None:
+        """The broker answers a change before it goes by it. What it stores in between it does not recognise again."""
+        began = loop_time()
+        while (status := await self._admin.deduplication_status(topic)) != _IN_FORCE:
+            if loop_time() > began + _IN_FORCE_WITHIN_SECONDS:
+                reason = f"its status is {status}"
+                _log.warning("! deduplication is not in force", extra={"topic": topic, "reason": reason})
+                raise AdminError(NO_RESPONSE, f"deduplication is not in force: {reason}")
+            await asyncio.sleep(_LOOK_AGAIN_SECONDS)
 
     async def _is_everywhere(self) -> bool:
         try:
@@ -37,6 +94,13 @@ class Deduplication:
             if namespace is not None:
                 return namespace
             runtime = await self._admin.runtime_config()
-        except AdminError:
+        except AdminError as error:
+            if error.retriable:
+                raise
             return False
         return str(runtime.get("brokerDeduplicationEnabled", "")).lower() == "true"
+
+
+def _whole(topic: str) -> str:
+    """The topic that the settings are of, by the name of it or of one of its partitions."""
+    return topic.rpartition("-partition-")[0] or topic

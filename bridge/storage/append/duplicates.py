@@ -38,6 +38,8 @@ class _SequenceScan:
     """The offset of `first`, even if the batch was split otherwise: sequences are as consecutive as offsets."""
     earlier_seen: bool = False
     later_seen: bool = False
+    end_seen: bool = False
+    """Whether all up to `last` is stored: of what was sent as one entry, another process may have stored a part."""
 
     @property
     def is_missing(self) -> bool:
@@ -54,7 +56,8 @@ class _SequenceScan:
             self.base = span(entry.index, count).base + self.first - sequence
         self.earlier_seen |= sequence < self.first
         self.later_seen |= sequence > self.last
-        return sequence + count > self.last
+        self.end_seen |= sequence + count > self.last
+        return self.end_seen
 
 
 class DuplicateFinder:
@@ -129,6 +132,8 @@ class DuplicateFinder:
         if scan.is_missing:
             text = f"sequence {scan.first} was not stored, though later ones are"
             raise KafkaError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, text)
+        if scan.base is not None and not scan.end_seen:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"sequences up to {scan.last} are stored in part")
         return scan.base
 
     async def _find_plain(self, after: Position, producer: str, sequence_id: int) -> int | None:

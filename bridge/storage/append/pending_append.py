@@ -1,12 +1,15 @@
 """One append on its way to its offset, and the order in which a producer's appends are answered."""
 
 import asyncio
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
-from bridge.futures import failed
+from bridge.futures import failed, retrieve_exception
 from bridge.pulsar.producer import Send
-from bridge.pulsar.types import Position, Receipt
+from bridge.pulsar.types import ClientClosed, Position, Receipt
 from bridge.storage.append.preparation import PreparedEntry
+from bridge.storage.append.sequences import SequenceRange
+from bridge.storage.error_mapping import translate
 
 
 @dataclass(slots=True)
@@ -19,8 +22,49 @@ class PendingAppend:
     offset: asyncio.Future[int]
     client_future: asyncio.Future[int]  # what the client waits for: `offset`, or another that it alone may cancel
     previous_answer: asyncio.Future[int] | None  # the client's future of the batch before, unless that has its offset
+    batch: SequenceRange | None = None  # of an idempotent producer
+    members: "Sequence[PendingAppend]" = ()  # the appends that this entry holds, if they are several
     send: Send = field(init=False)
     receipt: Receipt | None = None
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether a client waits for its offset; an idempotent producer's batch is wanted even so."""
+        if self.batch is not None:
+            return True
+        return any(one.is_wanted for one in self.members) if self.members else not self.offset.cancelled()
+
+    def together(self, entry: PreparedEntry, members: "Sequence[PendingAppend]") -> "PendingAppend":
+        """This one and those behind it as the entry that holds them all."""
+        offset: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        offset.add_done_callback(retrieve_exception)  # no client waits for it
+        last = members[-1].batch
+        batch = None if self.batch is None or last is None else replace(self.batch, last=last.last)
+        return PendingAppend(entry, self.producer, self.last_known, offset, offset, None, batch, members)
+
+    def drop_data(self) -> None:
+        """Pulsar holds it: only its offset is looked for, which may take long."""
+        self.entry = self.entry._replace(data=b"", reservation=None)
+        self.send.payload = ()
+        for one in self.members:
+            one.entry = one.entry._replace(data=b"")
+
+    def succeed(self, base: int) -> None:
+        """Tell who waits for the offset, each one for its own."""
+        if not self.offset.done():
+            self.offset.set_result(base)
+        complete_in_order(self.client_future, base, self.previous_answer)
+        for one in self.members:
+            one.succeed(base)
+            base += one.entry.record_count
+
+    def fail(self, error: BaseException) -> None:
+        """Tell who waits for the offset that there is none."""
+        for future in (self.offset, self.client_future):
+            if not future.done():
+                future.set_exception(translate(error))
+        for one in self.members:
+            one.fail(error)
 
 
 def complete_in_order(answer: "asyncio.Future[int]", base: int, before: "asyncio.Future[int] | None") -> None:
@@ -39,3 +83,15 @@ def complete_in_order(answer: "asyncio.Future[int]", base: int, before: "asyncio
         answer.cancel()
     else:
         answer.set_result(base)
+
+
+def fail_if_cancelled(pending: PendingAppend, looking: "asyncio.Task[None]") -> None:
+    """The partition is closed while the offset of what is stored is looked for: who waits for it is told."""
+    if looking.cancelled():
+        pending.fail(ClientClosed("the partition"))
+
+
+def cancel_if_cancelled(looking: "asyncio.Task[None]", offset: "asyncio.Future[int]") -> None:
+    """No client wants the offset of what is stored any more."""
+    if offset.cancelled():
+        looking.cancel()

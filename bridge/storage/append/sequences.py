@@ -88,6 +88,11 @@ class Sequences:
             return sequence != 0
         return (last.sequence + 1 - sequence) % _SEQUENCES > _SEQUENCES // 2
 
+    def expected(self, epoch: int) -> int:
+        """The sequence of the batch that is next in this epoch; 0 where nothing is known."""
+        last = self._last
+        return 0 if last is None or epoch > last.epoch else last.after(1).sequence
+
     def check(self, epoch: int, sequence: int, count: int) -> SequenceRange:
         """Judge a batch of `count` records; KafkaError as in the table above. Nothing changes before `append`."""
         last = self._last

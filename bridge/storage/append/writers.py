@@ -14,7 +14,7 @@ from bridge.futures import failed, loop_time, retrieve_exception, wait_shared
 from bridge.pulsar.client import PulsarClient
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.producer import Producer
-from bridge.pulsar.types import ClientClosed
+from bridge.pulsar.types import ClientClosed, Receipt
 from bridge.storage.append.sequences import SequencePosition, SequenceRange, Sequences
 
 _MAX_REMEMBERED_BATCHES = 5  # of a producer; Kafka's clients have no more in flight
@@ -46,8 +46,12 @@ class Writer:
         self.opened_at = self.used_at = loop_time()
         self.session_ids: set[int] = set()
         """The open client connections that have sent its batches."""
+        self.abandoned = False
+        """They are all lost: the name is released with the last outcome, for the client may use another bridge."""
         self.last_answer: asyncio.Future[int] | None = None
         """The client's future of its newest batch."""
+        self.sent_again: set[asyncio.Future[Receipt]] = set()
+        """Repeated batches on their way to Pulsar."""
         self._recent: deque[tuple[SequenceRange, asyncio.Future[int]]] = deque(maxlen=_MAX_REMEMBERED_BATCHES)
 
     @property
@@ -55,16 +59,18 @@ class Writer:
         """The epoch of the last batch; −1 before the first."""
         return self.sequences.epoch
 
-    def begin_epoch(self, epoch: int) -> None:
-        """A batch of this epoch was received.
+    def begin_epoch(self, epoch: int) -> bool:
+        """A batch of this epoch was received; whether it is a new one.
 
         With a new epoch the client has given up what it sent before. That need not be stored any more, and its outcome
         does not matter to this batch.
         """
-        if epoch > self.epoch:
-            self.last_answer = None
-            self._recent.clear()
-            self.producer.supersede()
+        if epoch <= self.epoch:
+            return False
+        self.last_answer = None
+        self._recent.clear()
+        self.producer.supersede()
+        return True
 
     async def wait_for_outcomes(self) -> None:
         """Wait until all that was sent has its outcome."""
@@ -95,7 +101,7 @@ class Writer:
     @property
     def has_pending(self) -> bool:
         """Whether any of its batches has no outcome yet."""
-        return any(not offset.done() for _, offset in self._recent)
+        return bool(self.sent_again) or any(not offset.done() for _, offset in self._recent)
 
 
 class Writers:
@@ -129,6 +135,7 @@ class Writers:
                 release = partial(self.release, producer_id, session.id)
                 if session.on_close((self._topic, producer_id), release):
                     writer.session_ids.add(session.id)
+                writer.abandoned = not writer.session_ids
         return writer
 
     async def open(self, batch: ProducerSequence, session: ClientSession | None) -> Writer:
@@ -171,8 +178,24 @@ class Writers:
         writer = self._writers.get(producer_id)
         if writer is not None:
             writer.session_ids.discard(session_id)
-            if not writer.session_ids and not writer.has_pending:
-                self.drop(producer_id, writer)
+            writer.abandoned = not writer.session_ids
+            self.drop_abandoned(producer_id, writer)
+
+    def keep_until(self, producer_id: int, writer: Writer, sent: "asyncio.Future[Receipt]") -> None:
+        """Keep the writer, even if its clients hang up, until what was sent again has its outcome."""
+
+        def outcome_known(sent: "asyncio.Future[Receipt]") -> None:
+            writer.sent_again.discard(sent)
+            self.drop_abandoned(producer_id, writer)
+
+        if not sent.done():
+            writer.sent_again.add(sent)
+            sent.add_done_callback(outcome_known)
+
+    def drop_abandoned(self, producer_id: int, writer: Writer) -> None:
+        """Close a writer whose client connections are lost, once nothing of it is on its way."""
+        if writer.abandoned and not writer.has_pending:
+            self.drop(producer_id, writer)
 
     def last_positions(self) -> list[tuple[int, SequencePosition]]:
         """The producers whose writers are open, and the last position of each."""

@@ -21,6 +21,7 @@ class CatchUpReader:
         self._batches: deque[Batch] = deque()
         self._from = start  # everything from this offset on is in the deque or still to be received
         self._lock = asyncio.Lock()
+        self._closed = False
         self.used = 0.0  # loop time
 
     def covers(self, offset: int) -> bool:
@@ -33,9 +34,14 @@ class CatchUpReader:
         """Whether a read is under way."""
         return self._lock.locked()
 
-    async def read(self, offset: int, max_bytes: int, first_timeout: float) -> list[Batch]:
-        """The batches from the one with `offset`, or the next after, on; `first_timeout`: seconds for the first."""
+    async def read(self, offset: int, max_bytes: int, first_timeout: float) -> list[Batch] | None:
+        """The batches from the one with `offset`, or the next after, on; `first_timeout`: seconds for the first.
+
+        None where a read that was waited for has gone past the offset, or was interrupted.
+        """
         async with self._lock:
+            if self._closed or not self.covers(offset):
+                return None
             self._drop_before(offset)
             size = sum(batch.size for batch in self._batches)
             while size < max_bytes:
@@ -61,6 +67,7 @@ class CatchUpReader:
 
     async def close(self) -> None:
         """Close the reader."""
+        self._closed = True
         await self._reader.close()
 
 
@@ -94,6 +101,19 @@ class CatchUpReaders:
         make: Callable[[], Awaitable[CatchUpReader]],
     ) -> list[Batch]:
         """Read with the reader of `owner` (a partition) that is at `offset`, or with a new one."""
+        found: list[Batch] | None = None
+        while found is None:  # where others have the same reader, one of them may have moved it on
+            found = await self._read(owner, offset, max_bytes, first_timeout, make)
+        return found
+
+    async def _read(
+        self,
+        owner: object,
+        offset: int,
+        max_bytes: int,
+        first_timeout: float,
+        make: Callable[[], Awaitable[CatchUpReader]],
+    ) -> list[Batch] | None:
         reader = self._find(owner, offset)
         if reader is None:
             await self._close_oldest_if_full()

@@ -125,7 +125,10 @@ class LogReader:
         start = await self._earliest()
         if tail.older:
             start = await self._start.get_fresh(_MEMORY_FRESH_SECONDS)
-        if not start <= offset <= max(self._end.offset, self._search.markers.end):
+        markers = self._search.markers
+        if offset > max(self._end.offset, markers.end):
+            await markers.find_behind()
+        if not start <= offset <= max(self._end.offset, markers.end):
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is not in {start} … {self._end.offset}")
 
     async def _batches(self, tail: Tail, offset: int, max_bytes: int, timeout_seconds: float) -> list[Batch]:

@@ -52,11 +52,15 @@ class LogStart:
         return asyncio.get_running_loop().time() - self._known_at <= seconds
 
     async def find(self) -> int:
-        """Ask Pulsar."""
-        first = await self._search.read_batch(EARLIEST)
-        if first is None:
-            await self._load()
-        self.raise_to(self._end.offset if first is None else first.base)
+        """Ask Pulsar, and again if what was empty has grown meanwhile: it starts where it ended before the question."""
+        while True:
+            end = self._end.offset
+            first = await self._search.read_batch(EARLIEST)
+            if first is None:
+                await self._load()
+            if first is not None or self._end.offset == end:
+                break
+        self.raise_to(end if first is None else first.base)
         self._known_at = asyncio.get_running_loop().time()
         return self.offset
 

@@ -5,6 +5,7 @@ entry would not end. The admin API says of an entry whether it is a marker; it i
 """
 
 from collections.abc import AsyncIterator
+from contextlib import suppress
 
 from bridge.pulsar.admin import Admin, AdminError
 from bridge.pulsar.types import EARLIEST, Position
@@ -43,6 +44,11 @@ class Markers:
         except AdminError:  # the login may not ask: no entry is known to be a marker
             return last
         return EARLIEST
+
+    async def find_behind(self) -> None:
+        """Learn of markers that nothing follows: Pulsar 3.3 names the last entry before them as the topic's last."""
+        with suppress(AdminError):
+            await self.last_visible((await self._admin.internal_stats(self._topic)).last_confirmed)
 
     async def _back(self, last: Position) -> AsyncIterator[Position]:
         for ledger in reversed(await self._admin.ledgers(self._topic)):

@@ -17,10 +17,9 @@ class ReadableLog(Protocol):
 
 
 class ReadRequest(NamedTuple):
-    """A partition, and the offset to read from."""
+    """A partition's log, and the offset to read from; another topic of the same name has other logs."""
 
-    topic: str
-    partition: int
+    log: ReadableLog | None
     offset: int
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -19,7 +20,7 @@ from bridge.storage.services import Storage
 from bridge.storage.topics import configs
 from bridge.storage.topics.configs import ConfigEntry, Policies, TopicDefaults
 from bridge.storage.topics.namespace_defaults import NamespaceDefaults
-from bridge.storage.topics.topic import Topic
+from bridge.storage.topics.topic import NO_ID, Topic, topic_id
 from bridge.storage.topics.topic_policies import OwnPolicies, TopicPolicyCache
 
 _log = log.get(__name__)
@@ -109,6 +110,23 @@ class Administration:
                     await self._raise_start(topic, partition, start)
         return partition_log.known_start
 
+    async def is_current(self, topic: Topic) -> bool:
+        """Whether Pulsar has this topic, and not another one of its name that was created elsewhere."""
+        try:
+            with translated():
+                return _is_of(topic, await self._storage.admin.topic_properties(self._names.pulsar(topic.name)))
+        except KafkaError as error:
+            if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                return False
+            raise
+
+    async def undo_creation(self, topic: Topic) -> None:
+        """Delete a topic whose policies could not be set, unless another one has its name by now."""
+        with suppress(KafkaError):
+            if await self.is_current(topic):
+                with translated():
+                    await self._storage.admin.delete_partitioned(self._names.pulsar(topic.name), force=True)
+
     async def move_start(self, topic: Topic, partition: int, offset: int) -> None:
         """Store that a partition starts at `offset` or later, and have Pulsar delete the ledgers that it can."""
         async with topic.change_lock:
@@ -121,17 +139,23 @@ class Administration:
             _log.info("= not trimmed", extra={"topic": topic.name, "partition": partition, "reason": error.reason})
 
     async def _raise_start(self, topic: Topic, partition: int, offset: int) -> None:
-        """Never lowers it: another node may have deleted more, or may be about to."""
+        """Never lowers it, whatever other nodes store at the same moment."""
         full, admin = self._names.pulsar(topic.name), self._storage.admin
-        for _ in range(_MAX_TRIES):
-            properties = await admin.topic_properties(full)
-            if topic_properties.log_start(properties, partition) >= offset:
-                topic.apply_change(properties=properties)
-                return
-            await admin.update_topic_properties(full, {topic_properties.log_start_property(partition): str(offset)})
-        raise KafkaError(
-            ErrorCode.KAFKA_STORAGE_ERROR, "other nodes change the start of this partition at the same time"
-        )
+        properties = await admin.topic_properties(full)
+        if not _is_of(topic, properties):  # `offset` is of the old one, and would hide records of the new one forever
+            if partition in topic.logs:
+                topic.logs[partition].on_recreated()
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"topic {topic.name} was deleted and created again")
+        if topic_properties.log_starts(properties).get(partition, 0) < offset:
+            raised = topic_properties.with_log_start(partition, offset)
+            await admin.update_topic_properties(full, raised)
+            properties = {**await admin.topic_properties(full), **raised}
+        topic.apply_change(properties=properties)
+        for outdated in topic_properties.outdated_log_starts(properties, partition):
+            try:
+                await admin.remove_topic_property(full, outdated)
+            except AdminError as error:  # it does no harm, and the next one to raise the start removes it
+                _log.info("= outdated property not removed", extra={"topic": topic.name, "reason": error.reason})
 
     # --- configs ---
 
@@ -219,6 +243,10 @@ class Administration:
         if topic.change_count == changes:
             topic.set_properties(properties)
         return TopicConfigs(topic_properties.configs(properties), own.policies, _defaults_of(defaults, own))
+
+
+def _is_of(topic: Topic, properties: Mapping[str, str]) -> bool:
+    return topic.id in (topic_id(properties), NO_ID)
 
 
 def _defaults_of(defaults: TopicDefaults, own: OwnPolicies) -> TopicDefaults:

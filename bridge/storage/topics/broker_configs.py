@@ -20,11 +20,11 @@ _LONG: Final = {"connections.max.idle.ms", "queued.max.request.bytes"}
 
 
 def broker_configs(settings: Settings, node_id: int, advertised: str, defaults: TopicDefaults) -> list[ConfigEntry]:
-    """Every config by name, with those that topics inherit."""
+    """Every config by name, with those that topics inherit; `advertised`: the node's listeners as Kafka writes them."""
     kafka, groups = settings.kafka, settings.groups
     directory = f"persistent://{settings.pulsar.full_namespace}"
     static: tuple[tuple[str, str | int, str], ...] = (
-        ("advertised.listeners", f"PLAINTEXT://{advertised}", "kafka.advertised"),
+        ("advertised.listeners", advertised, "kafka.advertised or kafka.advertised_listeners"),
         ("auto.create.topics.enable", kafka.auto_create_topics, "kafka.auto_create_topics"),
         ("broker.id", node_id, "kafka.node_id"),
         ("connections.max.idle.ms", int(kafka.idle_seconds * 1000), "kafka.idle_seconds"),

@@ -53,23 +53,26 @@ class PartitionLimit:
         self._there = Cached(self._count, _COUNT_LIFETIME_SECONDS)
         self._since = 0  # new ones since they were counted
 
-    async def check(self, partitions: int, more: int, *, only: bool = False) -> None:
+    async def check(self, partitions: int, more: int, *, only: bool = False, automatic: bool = False) -> None:
         """Raise KafkaError if a topic may not have so many partitions, `more` of them new.
 
         INVALID_PARTITIONS above the limit of one topic, POLICY_VIOLATION above that of all. `only`: none is created.
+        `automatic`: no administrator has asked for it; the last tenth is left to them.
         """
         most = self._settings.max_partitions_per_topic
         if partitions > most:
             text = f"{partitions} partitions are above kafka.max_partitions_per_topic = {most}"
             raise KafkaError(ErrorCode.INVALID_PARTITIONS, text)
-        most = self._settings.max_partitions
+        limit = self._settings.max_partitions
+        most = limit - limit // 10 if automatic else limit
         try:
             with translated():
                 there = await self._there.get() + self._since
         except KafkaError:
             return  # the login may not count them
         if there + more > most:
-            text = f"{there} partitions and {more} more are above kafka.max_partitions = {most}"
+            what = "what kafka.max_partitions leaves to automatic creation:" if automatic else "kafka.max_partitions ="
+            text = f"{there} partitions and {more} more are above {what} {most}"
             raise KafkaError(ErrorCode.POLICY_VIOLATION, text)
         if not only:
             self._since += more

@@ -59,6 +59,13 @@ class PartitionLogs:
         topic.configure(partition, opened)
         return opened
 
+    def note_missing_batch(self, name: str, partition: int, producer: tuple[int, int, int]) -> None:
+        """A batch of an idempotent producer (id, epoch, sequence) was received and not appended."""
+        for partitioned in (True, False):  # Pulsar may have been unable to say which
+            self._storage.missing.note_missing(
+                self._names.partition(name, partition, partitioned=partitioned), *producer
+            )
+
     def close(self, topic: Topic, *, flush: bool) -> "list[asyncio.Task[None]]":
         """The tasks that close a topic's logs; `flush`: appends under way have their outcome first."""
         closing = [self._close(opened.close(flush=flush)) for opened in topic.logs.values()]

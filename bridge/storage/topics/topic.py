@@ -36,6 +36,10 @@ class Topic:
     """Changes made here. What Pulsar was asked before a change may be outdated by it."""
     forgotten: bool = False
     """Whether the topic is no longer registered: logs opened here would never be closed."""
+    _log_starts: Mapping[int, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._log_starts = topic_properties.log_starts(self.properties)
 
     def apply_change(self, *, partitions: int = 1, properties: Mapping[str, str] | None = None) -> None:
         """Apply a change that was made here."""
@@ -46,12 +50,13 @@ class Topic:
     def set_properties(self, properties: Mapping[str, str]) -> None:
         """Apply the topic's properties: its configs, and where its logs start."""
         self.properties = properties
+        self._log_starts = topic_properties.log_starts(properties)
         for partition, partition_log in self.logs.items():
             self.configure(partition, partition_log)
 
     def configure(self, partition: int, partition_log: PartitionLog) -> None:
         """Apply the topic's properties to one log."""
-        partition_log.raise_start(topic_properties.log_start(self.properties, partition))
+        partition_log.raise_start(self._log_starts.get(partition, 0))
         partition_log.apply_configs(topic_properties.configs(self.properties))
 
 

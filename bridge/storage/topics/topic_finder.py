@@ -27,17 +27,20 @@ class TopicFinder:
         self._finding: dict[str, asyncio.Future[Topic | None]] = {}
         self._outdated: set[str] = set()  # created or deleted since Pulsar was asked
         self._deleting: Counter[str] = Counter()  # by deletions under way in this process
+        self._is_closed = False
 
     async def find(self, name: str) -> Topic | None:
         """The topic as Pulsar has it, or None if there is none; all callers go on in the order in which they came."""
         if name in self._missing:
             return None
+        if self._is_closed:
+            raise _closed()
         finding = self._finding.get(name)
         if finding is None:
             finding = asyncio.ensure_future(self._find(name))
             self._finding[name] = finding
             finding.add_done_callback(partial(self._done, name))
-        return await wait_shared(finding, KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this node stops"))
+        return await wait_shared(finding, _closed())
 
     def may_exist(self, name: str | None) -> None:
         """A topic of this name may exist from now on."""
@@ -60,7 +63,8 @@ class TopicFinder:
             self._deleting += Counter()  # drops the names that count 0
 
     def close(self) -> None:
-        """Cancel what is under way."""
+        """Cancel what is under way; nothing is looked up any more."""
+        self._is_closed = True
         for finding in self._finding.values():
             finding.cancel()
 
@@ -91,3 +95,7 @@ class TopicFinder:
             with suppress(KafkaError):  # this login may not list them
                 return name in await self._lookup.recent_names()
         return True
+
+
+def _closed() -> KafkaError:
+    return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this node stops")

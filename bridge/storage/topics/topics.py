@@ -3,7 +3,6 @@
 import asyncio
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 
 from bridge import log
@@ -12,7 +11,6 @@ from bridge.errors import KafkaError
 from bridge.fairness import FairSemaphore
 from bridge.futures import SharedQuery, gathered, loop_time
 from bridge.kafka.error_codes import ErrorCode
-from bridge.pulsar.admin import AdminError
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import PulsarError
 from bridge.storage import names, topic_properties
@@ -37,14 +35,6 @@ _SWEEP_SECONDS = 10.0
 _MAX_OPENING_PARTITIONS = 16
 
 
-def _leads_all(topic: str, partition: int) -> bool:
-    return True
-
-
-def _never_moves(topic: str, partition: int) -> bool:
-    return False
-
-
 class Topics:
     """All topics of the bridge's namespace."""
 
@@ -60,13 +50,14 @@ class Topics:
         self._finder = TopicFinder(self._lookup, self._register)
         self.partition_limit = PartitionLimit(storage.settings.kafka, self._lookup.count)
         self._opening = FairSemaphore(_MAX_OPENING_PARTITIONS)
-        self._sweeper: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
         self._logs = PartitionLogs(
             storage, self._names, self.forget, lambda *which: self.leads(*which), lambda *which: self.has_moved(*which)
         )
-        self.leads: Callable[[str, int], bool] = _leads_all
+        self.note_missing_batch = self._logs.note_missing_batch
+        self.leads: Callable[[str, int], bool] = lambda topic, partition: True
         """Whether this node leads a partition, by topic and number. What it does not lead it opens no producer for."""
-        self.has_moved: Callable[[str, int], bool] = _never_moves
+        self.has_moved: Callable[[str, int], bool] = lambda topic, partition: False
         """Whether another node led it within the last minute: its clients may still wait for answers of that one."""
         self.on_removed: list[Callable[[str], None]] = []
         """Called with the name of each topic that was deleted, or lost a partition."""
@@ -79,22 +70,19 @@ class Topics:
 
     async def start(self) -> None:
         """Watch the namespace, if the broker supports that, and sweep what is idle."""
-        self._sweeper = asyncio.get_running_loop().create_task(self._sweep(), name="storage sweeper")
+        self._tasks.add(asyncio.get_running_loop().create_task(self._sweep(), name="storage sweeper"))
         await self._storage.client.watch_topics(self._names.namespace, self._namespace_changed)
 
     async def close(self) -> None:
         """Close every partition log; no log is opened any more."""
         self._stopped = True
-        asking = [topic.refresh_task for topic in self._known.values() if topic.refresh_task is not None]
-        for task in (self._sweeper, *asking):
-            if task is not None:
-                task.cancel()
+        for task in self._tasks:
+            task.cancel()
         self._finder.close()
         for name in list(self._known):
             self._forget(name, flush=False)
         await self.producer_ids.close()
         await self.administration.close()
-        await self._storage.catch_up_readers.close()
         await self._logs.wait_closed()
 
     # --- finding ---
@@ -113,14 +101,25 @@ class Topics:
             return topic
         return await self._finder.find(name) if names.is_shown(name) else None
 
+    async def current(self, name: str) -> Topic | None:
+        """The topic as Pulsar has it from now on, whatever is known here, or None.
+
+        Administrative requests ask for it: Kafka's controller knows all that was done through any broker.
+        """
+        topic = self._known.get(name)
+        if topic is not None:
+            await asyncio.wait((self._refresh(topic, ask_again=True),))
+        else:
+            self._ask_again(name)
+        return await self.get(name)
+
     async def exists(self, name: str) -> bool:
-        """Whether there is a topic of this name; costs Pulsar next to nothing."""
+        """Whether Pulsar has a topic of this name now; costs it next to nothing."""
         try:
-            return self.cached(name) is not None or await self._storage.client.partitions(self._names.pulsar(name)) >= 0
+            return await self._storage.client.partitions(self._names.pulsar(name)) >= 0
         except PulsarError as error:
-            if error.code == pb.TopicNotFound:
-                return False
-            return await self.get(name) is not None  # a broker that does not answer this question
+            # other errors: a broker that does not answer this question
+            return error.code != pb.TopicNotFound and await self.current(name) is not None
 
     def cached_by_id(self, topic_id: uuid.UUID) -> Topic | None:
         """The topic with this id if it is known already."""
@@ -133,7 +132,7 @@ class Topics:
         if topic_id not in self._ids:
             asked_at = loop_time()
             names = await self._lookup.names_by_id(topic_id)
-            await (self._everything.look() if names is None else gathered(map(self.get, names)))
+            await (self._everything.look() if names is None else gathered(map(self.current, names)))
             if topic_id not in self._ids and asked_at > self._changed_elsewhere_at:
                 self._missing_ids.add(topic_id, asked_at)
         return self._ids.get(topic_id)
@@ -164,13 +163,6 @@ class Topics:
         """A partition's log; UNKNOWN_TOPIC_OR_PARTITION if the topic has no such partition."""
         log = topic.logs.get(partition)
         return self._logs.open(topic, partition) if log is None else log
-
-    def note_missing_batch(self, name: str, partition: int, producer: tuple[int, int, int]) -> None:
-        """A batch of an idempotent producer (id, epoch, sequence) was received and not appended."""
-        for partitioned in (True, False):  # Pulsar may have been unable to say which
-            self._storage.missing.note_missing(
-                self._names.partition(name, partition, partitioned=partitioned), *producer
-            )
 
     def opened(self, name: str, partition: int) -> PartitionLog | None:
         """A partition's log if it is open already; asks Pulsar nothing."""
@@ -203,8 +195,8 @@ class Topics:
             try:
                 await self.administration.set_policies(name, wanted, defaults)
             except KafkaError:
-                with suppress(AdminError):
-                    await self._storage.admin.delete_partitioned(self._names.pulsar(name), force=True)
+                made = Topic(name, partitions, True, topic_id, loop_time(), properties)
+                await self.administration.undo_creation(made)
                 self._forget(name)
                 raise
         topic = self._register_created(Topic(name, partitions, True, topic_id, loop_time(), properties))
@@ -243,7 +235,7 @@ class Topics:
         """The topic, created with the default number of partitions if there is none (automatic creation)."""
         partitions = self._storage.settings.kafka.default_partitions
         try:
-            await self.partition_limit.check(partitions, partitions)
+            await self.partition_limit.check(partitions, partitions, automatic=True)
             return await self.create(name, partitions)
         except KafkaError as error:
             if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
@@ -296,8 +288,7 @@ class Topics:
 
     def note_change(self, name: str, topic_id: uuid.UUID, event: TopicEvent) -> None:
         """Another node has told its `on_changed`: what is known here is asked again, and no older answer counts."""
-        self._finder.may_exist(name)
-        self._finder.changed(name)
+        self._ask_again(name)
         self._missing_ids.discard(topic_id)
         self._changed_elsewhere_at = loop_time()
         topic = self._known.get(name)
@@ -330,11 +321,19 @@ class Topics:
 
     # --- within ---
 
-    def _refresh(self, topic: Topic, *, ask_again: bool = False) -> None:
+    def _ask_again(self, name: str) -> None:
+        """No answer counts that is older than this."""
+        self._finder.may_exist(name)
+        self._finder.changed(name)
+
+    def _refresh(self, topic: Topic, *, ask_again: bool = False) -> "asyncio.Task[None]":
         """Ask Pulsar about the topic; `ask_again`: an answer on its way is too old."""
         topic.change_count += ask_again
         if topic.refresh_task is None or topic.refresh_task.done():
             topic.refresh_task = asyncio.get_running_loop().create_task(self._refresh_now(topic))
+            self._tasks.add(topic.refresh_task)  # a topic may be forgotten meanwhile
+            topic.refresh_task.add_done_callback(self._tasks.discard)
+        return topic.refresh_task
 
     async def _refresh_now(self, topic: Topic) -> None:
         changes = -1

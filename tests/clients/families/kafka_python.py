@@ -79,7 +79,7 @@ class KafkaPython(KafkaPythonGroups):
                 # it polls first: 2.x asks for a position in vain, forever, where nothing was polled before
                 polled = consumer.poll(timeout_ms=min(left, 0.1) * 1000)
                 records += [_record(message) for batch in polled.values() for message in batch]
-                if all(consumer.position(partition) >= end for partition, end in ends.items()):
+                if all(self._position(consumer, partition) >= end for partition, end in ends.items()):
                     break
         return records
 
@@ -95,6 +95,10 @@ class KafkaPython(KafkaPythonGroups):
         with self._consumer() as consumer:
             found = consumer.offsets_for_times({tp: timestamp})[tp]
         return None if found is None else int(found.offset)
+
+    def _position(self, consumer: Any, partition: Any) -> int:
+        """Where the consumer is, or -1 where it does not know yet."""
+        return int(consumer.position(partition))
 
     def _consumer(self) -> Any:
         # 2.x consumers are no context managers

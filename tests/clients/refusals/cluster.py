@@ -54,6 +54,21 @@ def limit(kind: str, name: str | None, key: str, value: float, *, remove: bool =
     return alter_client_quotas.Request(entries=entries, validate_only=True)
 
 
+def both(*named: tuple[str, str | None]) -> Any:
+    """An AlterClientQuotas of an entity of two types."""
+    request = limit("user", "x", "request_percentage", 1)
+    request.entries[0].entity = [describe_client_quotas.Entity(entity_type=k, entity_name=n) for k, n in named]
+    return request
+
+
+def limit_twice(entries: int) -> Any:
+    """An AlterClientQuotas with the same quota twice: in one entry, or in two."""
+    request = limit("user", "x", "producer_byte_rate", 1)
+    request.entries *= entries
+    request.entries[0].ops *= 3 - entries
+    return request
+
+
 def limits(kind: str, match: str | None = None, how: int = 0, *, strict: bool = False) -> Any:
     """A DescribeClientQuotas."""
     component = describe_client_quotas.Component(entity_type=kind, match_type=how, match=match)
@@ -133,33 +148,45 @@ CASES = [
          lambda w: describe_log_dirs.Request(topics=[describe_log_dirs.RequestTopic(topic=w.missing, partitions=[0])]),
          "NONE"),
     #
-    Case("for a user", LIMIT, lambda w: limit("user", "x", "producer_byte_rate", 1000), "NONE",
-         ours="INVALID_REQUEST: There are no client quotas here: the bridge limits connections and memory by its own "
-         "settings.", why="there are no quotas, right or wrong"),
+    Case("for a user", LIMIT, lambda w: limit("user", "x", "producer_byte_rate", 1000), "NONE"),
     Case("unknown key", LIMIT, lambda w: limit("user", "x", "no_such", 1),
-         "INVALID_REQUEST: Invalid configuration key no_such",
-         ours="INVALID_REQUEST: There are no client quotas here: the bridge limits connections and memory by its own "
-         "settings.", why="there are no quotas, right or wrong"),
+         "INVALID_REQUEST: Invalid configuration key no_such"),
     Case("unknown entity", LIMIT, lambda w: limit("planet", "x", "producer_byte_rate", 1),
-         "INVALID_REQUEST: Unhandled client quota entity type: planet",
-         ours="INVALID_REQUEST: There are no client quotas here: the bridge limits connections and memory by its own "
-         "settings.", why="there are no quotas, right or wrong"),
+         "INVALID_REQUEST: Unhandled client quota entity type: planet"),
     Case("negative", LIMIT, lambda w: limit("user", "x", "producer_byte_rate", -1),
-         "INVALID_REQUEST: Quota producer_byte_rate must be greater than 0",
-         ours="INVALID_REQUEST: There are no client quotas here: the bridge limits connections and memory by its own "
-         "settings.", why="there are no quotas, right or wrong"),
+         "INVALID_REQUEST: Quota producer_byte_rate must be greater than 0"),
     Case("address that is none", LIMIT, lambda w: limit("ip", "x y", "connection_creation_rate", 1),
-         "INVALID_REQUEST: x y is not a valid IP or resolvable host.",
-         ours="INVALID_REQUEST: There are no client quotas here: the bridge limits connections and memory by its own "
-         "settings.", why="there are no quotas, right or wrong"),
+         "INVALID_REQUEST: x y is not a valid IP or resolvable host."),
+    Case("no number", LIMIT, lambda w: limit("user", "x", "producer_byte_rate", float("nan")), "NONE",
+         ours="INVALID_REQUEST: Quota producer_byte_rate must be greater than 0",
+         why="nothing can be compared with it"),
+    Case("fraction of a byte", LIMIT, lambda w: limit("client-id", "x", "consumer_byte_rate", 1.5),
+         "INVALID_REQUEST: consumer_byte_rate cannot be a fractional value."),
+    Case("fraction of a percent", LIMIT, lambda w: limit("client-id", None, "request_percentage", 0.5), "NONE"),
+    Case("too many bytes", LIMIT, lambda w: limit("client-id", "x", "consumer_byte_rate", 1e30),
+         "INVALID_REQUEST: Proposed value for consumer_byte_rate is too large for a LONG."),
+    Case("too many connections", LIMIT, lambda w: limit("ip", "10.0.0.1", "connection_creation_rate", 2.0**31),
+         "INVALID_REQUEST: Proposed value for connection_creation_rate is too large for an INT."),
+    Case("address's key for a user", LIMIT, lambda w: limit("user", "x", "connection_creation_rate", 1),
+         "INVALID_REQUEST: Invalid configuration key connection_creation_rate"),
+    Case("user's key for an address", LIMIT, lambda w: limit("ip", None, "producer_byte_rate", 1),
+         "INVALID_REQUEST: Invalid configuration key producer_byte_rate"),
+    Case("address of a user", LIMIT, lambda w: both(("ip", "10.0.0.1"), ("user", "x")),
+         "INVALID_REQUEST: Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId"),
+    Case("user and client id", LIMIT, lambda w: both(("client-id", "x"), ("user", None)), "NONE"),
+    Case("user twice", LIMIT, lambda w: both(("user", "x"), ("user", "y")), "NONE",
+         ours="INVALID_REQUEST: Invalid client quota entity, duplicate entity entry user",
+         why="it does not say which of them is meant"),
+    Case("key twice", LIMIT, lambda w: limit_twice(entries=1),
+         "INVALID_REQUEST: Ignoring duplicate entity ClientQuotaEntity(entries={user=x})"),
+    Case("entity twice", LIMIT, lambda w: limit_twice(entries=2),
+         "INVALID_REQUEST: Ignoring duplicate entity ClientQuotaEntity(entries={user=x})"),
     Case("removed", LIMIT, lambda w: limit("user", "unknown", "producer_byte_rate", 0, remove=True), "NONE"),
     Case("unknown key, removed", LIMIT, lambda w: limit("user", "unknown", "no_such", 0, remove=True), "NONE"),
     Case("no entity", LIMIT, lambda w: alter_client_quotas.Request(entries=[alter_client_quotas.RequestEntry(entity=[],
          ops=[])], validate_only=True), "INVALID_REQUEST: Invalid empty client quota entity"),
     Case("user without a name", LIMIT, lambda w: limit("user", "", "producer_byte_rate", 1),
-         "INVALID_REQUEST: Empty user not supported",
-         ours="INVALID_REQUEST: There are no client quotas here: the bridge limits connections and memory by its own "
-         "settings.", why="there are no quotas, right or wrong"),
+         "INVALID_REQUEST: Empty user not supported"),
     #
     Case("of a user", LIMITS, lambda w: limits("user", "unknown"), "NONE"),
     Case("unknown entity", LIMITS, lambda w: limits("planet", "x"),

@@ -62,7 +62,7 @@ def credentials(
     *, drop: tuple[str, ...] = (), put: tuple[str, ...] = (), mechanism: int = SHA_256, **fields: Any
 ) -> Any:
     """An AlterUserScramCredentials."""
-    values = {"iterations": 4096, "salt": b"salt", "salted_password": b"p" * 32, **fields}
+    values = {"iterations": 4096, "salt": b"salt of twelve bytes or more", "salted_password": b"p" * 32, **fields}
     return alter_user_scram_credentials.Request(
         deletions=[alter_user_scram_credentials.Deletion(name=name, mechanism=mechanism) for name in drop],
         upsertions=[alter_user_scram_credentials.Upsertion(name=name, mechanism=mechanism, **values) for name in put],
@@ -101,13 +101,9 @@ CASES = [
     Case("unknown mechanism", CREDENTIALS, lambda w: credentials(put=(w.missing,), mechanism=9),
          "UNSUPPORTED_SASL_MECHANISM: Unknown SCRAM mechanism"),
     Case("too few iterations", CREDENTIALS, lambda w: credentials(put=(w.missing,), iterations=1),
-         "UNACCEPTABLE_CREDENTIAL: Too few iterations",
-         ours="UNSUPPORTED_SASL_MECHANISM: Kafka clients do not log in here: there is no SASL mechanism that would use "
-         "the credential.", why="there are no logins"),
+         "UNACCEPTABLE_CREDENTIAL: Too few iterations"),
     Case("too many iterations", CREDENTIALS, lambda w: credentials(put=(w.missing,), iterations=1 << 30),
-         "UNACCEPTABLE_CREDENTIAL: Too many iterations",
-         ours="UNSUPPORTED_SASL_MECHANISM: Kafka clients do not log in here: there is no SASL mechanism that would use "
-         "the credential.", why="there are no logins"),
+         "UNACCEPTABLE_CREDENTIAL: Too many iterations"),
     Case("new user without a name", CREDENTIALS, lambda w: credentials(put=("",)),
          "UNACCEPTABLE_CREDENTIAL: Username must not be empty"),
     Case("deleted and put", CREDENTIALS, lambda w: credentials(drop=(w.missing,), put=(w.missing,)),
@@ -115,8 +111,8 @@ CASES = [
     Case("user named twice", CREDENTIALS, lambda w: credentials(put=(w.missing, w.missing)),
          "DUPLICATE_RESOURCE: A user credential cannot be altered twice in the same request"),
     Case("new user", CREDENTIALS, lambda w: credentials(put=(w.missing,)), "NONE",
-         ours="UNSUPPORTED_SASL_MECHANISM: Kafka clients do not log in here: there is no SASL mechanism that would use "
-         "the credential.", why="there are no logins"),
+         ours="UNSUPPORTED_SASL_MECHANISM: The users of this cluster are not kept in Pulsar: they are in "
+         "security.password_file, or do not log in.", why="no listener has a log-in"),
     #
     Case("any", create_delegation_token.API, lambda w: create_delegation_token.Request(renewers=[], max_lifetime_ms=-1),
          "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED"),

@@ -6,5 +6,6 @@
 * `process`: a bridge process, and what may happen to it
 * `checks`: what must hold, at every record and at the end
 * `scenario`: which faults a seed means
+* `seeds`: many of them, on all cores
 * `mutations`: the rules of the state machine switched off, one at a time
 """

@@ -22,10 +22,9 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Final
 
-from bridge.cluster.effects import NameInUse, Serving
+from bridge.cluster.effects import MembershipState, NameInUse, Serving
 from bridge.cluster.records import Record, ViewDifference, WholeView
 from bridge.cluster.slots import UNOWNED
-from bridge.cluster.state import MembershipState
 from bridge.cluster.timing import MembershipConfig
 from bridge.cluster.view import ClusterView, NodeRegistration, NodeState, Sender
 from bridge.cluster.view_log import ViewLog

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from bridge.cluster.effects import MembershipState
 from bridge.cluster.orders import Order
-from bridge.cluster.state import MembershipState
 from bridge.cluster.timing import MembershipConfig, Timing
 from bridge.cluster.view import NodeRegistration
 from tests.cluster.simulation.checks import Checks, Counts
@@ -16,6 +16,11 @@ from tests.cluster.simulation.pulsar import Pulsar
 
 _STEPS = 6
 _SETTLE = 10.0
+
+
+def slots_of(nodes: int) -> int:
+    """How many slots a simulation of so many nodes has: fewer than a cluster, and some for each."""
+    return 1024 if nodes > 100 else 256
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """A model of the shell around the state machine: connection, messages, readers, timer."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from math import inf
 
@@ -9,6 +10,7 @@ from bridge.cluster.effects import (
     Effect,
     HandedOver,
     Left,
+    MembershipState,
     NameInUse,
     NodeRefused,
     Probe,
@@ -18,12 +20,22 @@ from bridge.cluster.effects import (
     WatchHeartbeats,
 )
 from bridge.cluster.records import Heartbeat, LogRecord, Tick
-from bridge.cluster.state import Membership, MembershipState
+from bridge.cluster.state import Membership
 from bridge.cluster.timing import MembershipConfig
 from bridge.cluster.view import NodeRegistration
 from bridge.pulsar.types import Position
 from tests.cluster.simulation.clock import Clock
 from tests.cluster.simulation.pulsar import Pulsar, Session, Topic
+
+
+@dataclass(eq=False, slots=True)
+class _Sending:
+    """A record without a receipt."""
+
+    topic: Topic
+    record: Heartbeat | LogRecord
+    at: float | None = None
+    """When it was first sent."""
 
 
 class Shell:
@@ -73,9 +85,8 @@ class Shell:
         self._unsent_requests: list[Callable[[], None]] = []
         self._inbox: list[Callable[[], None]] = []
         self._in_at: dict[str, float] = {}
-        self._unsent: list[tuple[Topic, Heartbeat | LogRecord]] = []
+        self._unsent: list[_Sending] = []
         """What has no receipt: sent again after a reconnect."""
-        self._sent_at: dict[int, float] = {}
         clock.after(chance.uniform(0.0, clock.start_within), self._connect)
         self._arm()
 
@@ -144,8 +155,8 @@ class Shell:
             self._is_begun = True
             self._attach_reader()
             self._read_from_tick()
-        for topic, record in self._unsent:
-            self._publish(topic, record, is_new=False)
+        for sending in list(self._unsent):
+            self._transmit(sending)
         if self._is_watching:
             self.pulsar.heartbeats.readers[self] = None
             self.topic_grew(self.pulsar.heartbeats)
@@ -239,26 +250,30 @@ class Shell:
             else:
                 self._event(partial(self.membership.record_read, record, Position(0, at), self.local_now))
 
-    def _publish(self, topic: Topic, record: Heartbeat | LogRecord, is_new: bool = True) -> None:
-        if is_new:
-            self._unsent.append((topic, record))
-        session = self.session
-        if session is None:
+    def _publish(self, topic: Topic, record: Heartbeat | LogRecord) -> None:
+        sending = _Sending(topic, record)
+        self._unsent.append(sending)
+        self._transmit(sending)
+
+    def _transmit(self, sending: _Sending) -> None:
+        session, record = self.session, sending.record
+        if session is None or sending not in self._unsent:
             return
         if isinstance(record, Heartbeat) and self.is_mute:
-            self.clock.after(0.2, lambda: self._publish(topic, record, is_new=False))
+            self.clock.after(0.2, lambda: self._transmit(sending))
             return
 
         def receipt() -> None:
-            if (topic, record) in self._unsent:
-                self._unsent.remove((topic, record))
-                self._sent_at.pop(id(record), None)
+            if sending in self._unsent:
+                self._unsent.remove(sending)
             if isinstance(record, Heartbeat):
                 self._event(lambda: self.membership.heartbeat_stored(record.at, self.local_now))
 
-        sender, sent_at = self.membership.node.sender, self._sent_at.setdefault(id(record), self.clock.now)
+        if sending.at is None:
+            sending.at = self.clock.now
         stored = partial(self._receive, "answers", session, receipt)
-        self._send(session, lambda: self.pulsar.append(topic, sender, record, sent_at, stored))
+        sent = partial(self.pulsar.append, sending.topic, self.membership.node.sender, record, sending.at, stored)
+        self._send(session, sent)
 
     # ---- the state machine -------------------------------------------------------------------------------------------
 

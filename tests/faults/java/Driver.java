@@ -75,6 +75,8 @@ public final class Driver {
                 settings.put("enable.idempotence", false);
             }
             settings.put("linger.ms", 5);
+            command.path("settings").fields().forEachRemaining(
+                each -> settings.put(each.getKey(), each.getValue().asText()));
             producer = new KafkaProducer<>(settings, new ByteArraySerializer(), new ByteArraySerializer());
             thread = new Thread(this, name);
             thread.start();

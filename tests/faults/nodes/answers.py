@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+from uuid import UUID
 
 from bridge.apis import find_coordinator, list_offsets, metadata
 from bridge.kafka.error_codes import ErrorCode
@@ -25,6 +26,11 @@ class ClusterAnswer:
     """Leader's id (−1: none just now) and leader epoch."""
     listed: frozenset[str]
     """Topics without an error."""
+    replicas: dict[Partition, frozenset[int]] = field(default_factory=dict)
+    """All nodes that have it, in sync or not."""
+    ids: dict[UUID, tuple[str, int]] = field(default_factory=dict)
+    """Name and number of partitions of each topic without an error."""
+    cluster_id: str = ""
 
     def address(self, node_id: int) -> str:
         """Of a broker; "" if it is not listed."""
@@ -39,17 +45,21 @@ def cluster_at(address: str, topics: Collection[str] | None = None) -> ClusterAn
     """What a node tells of the cluster and of some topics; None: of all."""
     wanted = None if topics is None else [metadata.RequestTopic(name=topic) for topic in topics]
     request = metadata.Request(topics=wanted, allow_auto_topic_creation=False)
-    answer: metadata.Response = ask_at(address, metadata.API, request)
-    leaders = {
-        (topic.name or "", one.partition_index): (one.leader_id, one.leader_epoch)
-        for topic in answer.topics
-        for one in topic.partitions
-    }
+    return cluster_told(ask_at(address, metadata.API, request))
+
+
+def cluster_told(answer: metadata.Response) -> ClusterAnswer:
+    """What an answer says."""
+    partitions = {(topic.name or "", one.partition_index): one for topic in answer.topics for one in topic.partitions}
+    known = [topic for topic in answer.topics if topic.error_code == ErrorCode.NONE]
     return ClusterAnswer(
         tuple((one.node_id, f"{one.host}:{one.port}") for one in answer.brokers),
         answer.controller_id,
-        leaders,
-        frozenset(topic.name or "" for topic in answer.topics if topic.error_code == ErrorCode.NONE),
+        {where: (one.leader_id, one.leader_epoch) for where, one in partitions.items()},
+        frozenset(topic.name or "" for topic in known),
+        {where: frozenset([*one.replica_nodes, *one.isr_nodes]) for where, one in partitions.items()},
+        {topic.topic_id: (topic.name or "", len(topic.partitions)) for topic in known},
+        answer.cluster_id or "",
     )
 
 

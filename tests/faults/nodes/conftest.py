@@ -16,14 +16,21 @@ from tests.support.pulsar import PrivatePulsar
 def start_nodes(
     broker: PrivatePulsar, broker_namespace: str, relay_ports: list[int], guard: Guard, tmp_path: Path
 ) -> Iterator[Callable[..., Nodes]]:
-    """Start a cluster: `start_nodes(3)`; with `relayed` it can be cut off from Pulsar and from its clients."""
+    """Start a cluster: `start_nodes(3)`; with `relayed` it can be cut off from Pulsar and from its clients.
+
+    `launched`: it is not waited for.
+    """
     made: list[Nodes] = []
 
-    def start(count: int = 3, *, relayed: bool = False, seed: int = 0) -> Nodes:
+    def start(count: int = 3, *, relayed: bool = False, seed: int = 0, launched: bool = False) -> Nodes:
         relays = relay_ports if relayed else ()
         nodes = Nodes(broker, broker_namespace, guard, tmp_path, count, relays=relays, seed=seed)
         made.append(nodes)
-        nodes.start()
+        if launched:
+            for node in nodes.all:
+                node.process.launch()
+        else:
+            nodes.start()
         return nodes
 
     yield start

@@ -9,12 +9,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import cast
 
-from tests.faults.checker import Load, Verdict
+from tests.faults.checker import Load, Verdict, usual_writers
 from tests.faults.clients import Follower
 from tests.faults.nodes.answers import cluster_at, controller_at
 from tests.faults.nodes.watch import Watch
 from tests.faults.nodes.writers import AioKafkaWriter, JavaWriter, longest_pause
 from tests.faults.processes import let_pass
+from tests.faults.stored import entries_at
 from tests.support.nodes import Node, Nodes
 
 PARTITIONS = 6
@@ -30,9 +31,10 @@ class NodesLoad(Load):
 
     def __init__(self, nodes: Nodes, topic: str, work: Path | None, *, partitions: int = PARTITIONS) -> None:
         """`work`: where Java's producer is compiled and logs; without one there is no such client."""
-        super().__init__(nodes.bootstrap(dead=1), topic, partitions, idempotent=False)
+        bootstrap = nodes.bootstrap(dead=1)
+        super().__init__(bootstrap, topic, partitions, usual_writers(bootstrap, idempotent=False))
         self.nodes = nodes
-        self.follower = Follower(nodes.bootstrap(dead=1), topic, partitions, self.changed, _FETCH_WAIT_MS)
+        self.follower = Follower(bootstrap, topic, partitions, self.changed, _FETCH_WAIT_MS)
         self.writers.append(AioKafkaWriter("a", nodes.bootstrap(), topic, partitions, self.changed))
         if work is not None:
             self.writers.append(JavaWriter("j", nodes.bootstrap(), topic, partitions, self.changed, work))
@@ -128,11 +130,21 @@ class NodesLoad(Load):
         """Stop and fail on every anomaly; `pauses_only`: no client may have sent anything twice, or met an error."""
         verdict = self.stop()
         verdict.check(duplicates=not pauses_only, gap_ends=gap_ends)
-        assert verdict.duplicates_idempotent == 0, str(verdict)
+        assert not verdict.duplicates_idempotent, "\n".join([str(verdict), *self._stored(verdict)])
         self.watch.check()
         if pauses_only:
             assert not self.follower.errors, self.follower.errors[:10]
         return verdict
+
+    def _stored(self, verdict: Verdict) -> list[str]:
+        """What Pulsar holds where something is that should be there once."""
+        told: list[str] = []
+        for duplicate in verdict.duplicates_idempotent[:5]:
+            for partition in sorted({partition for partition, _ in duplicate.places}):
+                name = f"persistent://{self.nodes.namespace}/{self.topic}-partition-{partition}"
+                offsets = [offset for where, offset in duplicate.places if where == partition]
+                told += entries_at(self.nodes.all[0].settings, name, offsets)
+        return told
 
 
 def members_named(nodes: Sequence[Node]) -> dict[str, int]:

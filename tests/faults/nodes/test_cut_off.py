@@ -68,12 +68,20 @@ def test_a_node_is_cut_off_from_clients(
         through(running, victim, victim.without_clients(half_open=half_open), 10)
 
 
+@pytest.mark.parametrize("seconds", [0, 45])
 def test_no_node_is_removed_when_pulsar_is_killed(
-    start_nodes: Callable[..., Nodes], broker: PrivatePulsar, broker_namespace: str, topic: str, tmp_path: Path
+    start_nodes: Callable[..., Nodes],
+    broker: PrivatePulsar,
+    broker_namespace: str,
+    topic: str,
+    tmp_path: Path,
+    seconds: int,
 ) -> None:
+    """`seconds`: that it is away at least. After 30 s aiokafka gives up what has no leader, and its sequences."""
     with nodes_load(start_nodes(3), topic, tmp_path) as running:
         removed = {node.name: len(node.logged('reason="dead')) for node in running.nodes.all}
         broker.kill()
+        let_pass(seconds)
         broker.start()
         gap = running.recovery(_CLIENTS_GIVE_UP_SECONDS)
         running.more(60, _CLIENTS_GIVE_UP_SECONDS)

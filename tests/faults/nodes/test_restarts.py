@@ -32,7 +32,6 @@ def rolls(running: NodesLoad, times: int) -> None:
     report(verdict=verdict, rolling_restarts=times, longest=max(pauses), all=pauses, answers=running.watch.answers)
 
 
-@pytest.mark.soak
 def test_no_client_notices_a_rolling_restart(start_nodes: Callable[..., Nodes], topic: str) -> None:
     with nodes_load(start_nodes(3), topic) as running:
         rolls(running, 1)

@@ -69,6 +69,9 @@ class Watch:
                 self.wrong.append(f"{name} lists a broker twice: {answer.brokers}")
             if answer.controller not in (*ids, NO_NODE):
                 self.wrong.append(f"{name}: controller {answer.controller} is not among {ids}")
+            for where, replicas in answer.replicas.items():
+                if not replicas <= set(ids):
+                    self.wrong.append(f"{name}: {where} has replicas {set(replicas)}, not all of them among {ids}")
             for where, (leader, epoch) in answer.leaders.items():
                 self._leader_told(name, where, leader, epoch, ids)
             self._views.add(tuple(sorted((where, epoch) for where, (_, epoch) in answer.leaders.items())))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from aiokafka.structs import RecordMetadata
 
 from tests.faults.clients import Writer
 from tests.support.driver import Driver
-from tests.support.java import KAFKA, java_driver
+from tests.support.java import KAFKA, QUICK_START, java_driver
 
 _JAVA = Path(__file__).parents[1] / "java"
 _RATE = 150
@@ -24,19 +26,20 @@ _CALL_SECONDS = 150.0
 class AioKafkaWriter(Writer):
     """aiokafka's idempotent producer; it repeats what fails with a retriable error for as long as it takes."""
 
-    def __init__(self, name: str, bootstrap: str, topic: str, partitions: int, changed: threading.Condition) -> None:
+    def __init__(
+        self, name: str, bootstrap: str, topic: str, partitions: int, changed: threading.Condition, **settings: Any
+    ) -> None:
+        """`settings`: more of aiokafka's."""
         super().__init__(name, partitions, changed, idempotent=True)
         self._topic = topic
-        self._servers = bootstrap
+        self._settings = {"bootstrap_servers": bootstrap, "linger_ms": 5, "request_timeout_ms": 30_000, **settings}
         self._loop = asyncio.new_event_loop()
         self._runner = threading.Thread(target=self._loop.run_forever, name=f"aiokafka {name}", daemon=True)
         self._runner.start()
         self._producer: AIOKafkaProducer = self._call(self._start_producer())
 
     async def _start_producer(self) -> AIOKafkaProducer:
-        producer = AIOKafkaProducer(
-            bootstrap_servers=self._servers, enable_idempotence=True, linger_ms=5, request_timeout_ms=30_000
-        )
+        producer = AIOKafkaProducer(enable_idempotence=True, **self._settings)
         await producer.start()
         return producer
 
@@ -67,11 +70,16 @@ class AioKafkaWriter(Writer):
             self._loop.close()
 
     async def _stop_producer(self) -> None:
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(5):
                 await self._producer.stop()
-        except TimeoutError:
-            return
+        # what it was connecting then, and the loop's turn in which transports that are closed let go of their sockets
+        rest = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in rest:
+            task.cancel()
+        if rest:
+            await asyncio.wait(rest, timeout=5)
+        await asyncio.sleep(0)
 
     def _call(self, work: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(_CALL_SECONDS)
@@ -81,16 +89,29 @@ class JavaWriter(Writer):
     """Kafka's own producer with its defaults: idempotent, five requests at a time."""
 
     def __init__(
-        self, name: str, bootstrap: str, topic: str, partitions: int, changed: threading.Condition, work: Path
+        self,
+        name: str,
+        bootstrap: str,
+        topic: str,
+        partitions: int,
+        changed: threading.Condition,
+        work: Path,
+        *,
+        repeats: bool = True,
+        settings: Mapping[str, str] | None = None,
+        options: Sequence[str] = QUICK_START,
     ) -> None:
-        super().__init__(name, partitions, changed, idempotent=True)
+        """`repeats`: otherwise it never repeats and is not idempotent. `settings`: more of the producer's. `options`:
+        of the JVM."""
+        super().__init__(name, partitions, changed, idempotent=repeats)
         self._topic = topic
-        self._driver: Driver = java_driver(_JAVA, KAFKA, bootstrap, work / f"java-{name}")
+        self._how = {"repeats": repeats, "settings": dict(settings or {})}
+        self._driver: Driver = java_driver(_JAVA, KAFKA, bootstrap, work / f"java-{name}", options)
         self._driver.listen(name, self._told)
 
     def run(self) -> None:
         try:
-            how = {"topic": self._topic, "partitions": self.partitions, "rate": _RATE, "repeats": True}
+            how = {"topic": self._topic, "partitions": self.partitions, "rate": _RATE, **self._how}
             self._driver.call("start", name=self.name, **how)
             self._paced.wait()
             if not self._given_up:

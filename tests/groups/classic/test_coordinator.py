@@ -296,3 +296,39 @@ async def test_rebalances_are_told_with_their_reason(caplog: pytest.LogCaptureFi
         ("CompletingRebalance", None),
         ("Stable", None),
     ]
+
+
+@pytest.mark.parametrize("saving", [False, True])
+async def test_a_group_that_has_gone_takes_no_memory_when_its_timers_and_writes_end(saving: bool) -> None:
+    bench = Bench()
+    member = await bench.formed()
+    if saving:
+        bench.store.held_back = []
+        join = await bench.join(member)
+        await settle()
+        sync = await bench.sync(member, join.result().generation)
+    bench.store.lose()
+    if saving:
+        bench.store.release()
+        assert sync.result().error is ErrorCode.NOT_COORDINATOR
+    await bench.clock.advance(120)
+    assert bench.metrics.metadata_bytes.value == 0
+
+
+async def test_a_group_whose_members_join_while_it_is_deleted_keeps_what_they_commit() -> None:
+    bench = Bench()
+    member = await bench.formed()
+    await bench.groups.leave("g", [Leave(member)])
+    await settle()
+    held = bench.store.holds_load = asyncio.Event()
+    deleting = asyncio.ensure_future(bench.groups.delete("g"))
+    await settle()
+    bench.store.holds_load = None
+    member = await bench.formed()
+    await bench.store.write("g", {offset_key("g", "t", 0): encode_offset(StoredOffset(2))})
+    held.set()
+    with pytest.raises(KafkaError) as raised:
+        await deleting
+    assert raised.value.code == ErrorCode.NON_EMPTY_GROUP
+    assert bench.store.stored["g"].offsets["t", 0].offset == 2
+    assert await bench.heartbeat(member, 3) is NONE

@@ -19,6 +19,8 @@ class FakeStore:
         """What every request gets, as when the slots are not held."""
         self.slow = False
         """Loading yields to others, as when the slot is not held yet."""
+        self.holds_load: asyncio.Event | None = None
+        """Loading waits for it, as when Pulsar is slow to tell the slot's end."""
         self.fails: BaseException | None = None
         """How every write ends."""
         self.held_back: list[tuple[Mapping[Key, bytes | None], asyncio.Future[None]]] | None = None
@@ -29,6 +31,8 @@ class FakeStore:
         self.check(group_id)
         if self.slow:
             await asyncio.sleep(0)
+        if self.holds_load is not None and confirmed:
+            await self.holds_load.wait()
         return self.stored.get(group_id) or StoredGroup()
 
     async def confirm(self, group_id: str) -> None:

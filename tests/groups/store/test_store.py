@@ -83,6 +83,33 @@ async def test_groups_are_spread_over_the_slots(pulsar: PulsarAddress, namespace
     assert len(other.store._log.slots) == 3
 
 
+@pytest.mark.parametrize("slots", [2, 5])
+async def test_the_views_may_have_another_number_of_slots_than_the_log(
+    pulsar: PulsarAddress, namespace: str, node: MakeNode, slots: int
+) -> None:
+    """A namespace that other nodes had before: its log keeps its slots, and each belongs to one of the views'."""
+    one = await node(pulsar, namespace, groups={"slots": slots})
+    await one.store.ready()
+    await asyncio.gather(*(commit(one.store, f"g{i}", i) for i in range(30)))
+    await one.leave()
+    other = await node(pulsar, namespace)
+    other.store.assign(())
+    store = GroupStore(other.client, other.admin, other.settings, other.metrics, view_slots=3)
+    await store.start()
+    try:
+        assert store.slots == slots
+        store.assign({1}, orphaned={1})
+        mine = [f"g{i}" for i in range(30) if store.slot_of(f"g{i}") == 1]
+        await store.ready()
+        assert sorted(store.groups()) == sorted(mine)
+        assert {store.slot_of(f"g{i}") for i in range(30)} == set(range(min(slots, 3)))
+        store.assign({0, 1, 2})
+        await store.ready()
+        assert len(list(store.groups())) == 30
+    finally:
+        await store.close()
+
+
 async def test_writes_wait_for_the_slot_and_for_nothing_longer(
     pulsar: PulsarAddress, namespace: str, node: MakeNode
 ) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from bridge.config import PulsarSettings
 from bridge.pulsar import Admin, AdminError
-from bridge.pulsar.admin import Conflict, Forbidden, NotFound
+from bridge.pulsar.admin import NO_RESPONSE, Conflict, Forbidden, NotFound
 from bridge.pulsar.admin.rest import topic_path
 
 Serve = Callable[..., Awaitable[str]]
@@ -84,6 +84,43 @@ async def test_a_redirect_to_another_kind_of_place_is_refused(serve: Serve, ask:
     admin = await ask(await serve(lambda _: web.Response(status=307, headers={"Location": location})))
     with pytest.raises(AdminError):
         await admin.clusters()
+
+
+@pytest.mark.parametrize("host", ["169.254.169.254", "8.8.8.8", "[fe80::1]", "10.255.255.254"])
+async def test_a_redirect_to_a_host_that_is_not_allowed_is_refused(serve: Serve, ask: Ask, host: str) -> None:
+    location = f"http://{host}:8080/admin/v2/clusters"
+    url = await serve(lambda _: web.Response(status=307, headers={"Location": location}))
+    with pytest.raises(AdminError, match="allowed_hosts") as caught:
+        await (await ask(url, token="secret", connect_timeout_seconds=0.5)).clusters()  # noqa: S106
+    assert caught.value.status == NO_RESPONSE
+    assert "secret" not in str(caught.value)
+
+
+async def test_a_token_that_is_refused_is_replaced_once(serve: Serve, ask: Ask, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("first")
+    seen: list[str] = []
+
+    def answer(request: web.Request) -> web.Response:
+        seen.append(request.headers["Authorization"])
+        file.write_text("second")
+        return web.json_response(["c"]) if seen[-1] == "Bearer second" else web.Response(status=401)
+
+    admin = await ask(await serve(answer), token_file=str(file))
+    assert await admin.clusters() == ["c"]
+    assert seen == ["Bearer first", "Bearer second"]
+
+
+async def test_a_token_that_stays_refused_is_not_sent_again_and_again(serve: Serve, ask: Ask) -> None:
+    seen: list[str] = []
+
+    def answer(request: web.Request) -> web.Response:
+        seen.append(request.path)
+        return web.Response(status=401)
+
+    with pytest.raises(Forbidden):
+        await (await ask(await serve(answer), token="secret")).clusters()  # noqa: S106
+    assert len(seen) == 1
 
 
 async def test_redirects_in_a_circle_end(serve: Serve, ask: Ask) -> None:

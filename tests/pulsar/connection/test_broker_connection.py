@@ -3,18 +3,25 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from bridge.config import PulsarSettings
 from bridge.metrics import PulsarMetrics
-from bridge.pulsar import ConnectionLost, OperationTimeout, PulsarClient, PulsarError, commands, protocol
+from bridge.pulsar import Access, ConnectionLost, OperationTimeout, PulsarClient, PulsarError, commands, protocol
+from bridge.pulsar.auth.credentials import NoCredentials, NoToken
 from bridge.pulsar.connection.broker_connection import Address, BrokerConnection
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from tests.pulsar.fake_broker import FakeBroker, Peer, Type
 
 TOPIC = "persistent://public/default/t"
 Connect = Callable[..., Awaitable[BrokerConnection]]
+
+
+async def open_connection(address: Address, settings: PulsarSettings) -> BrokerConnection:
+    metrics = PulsarMetrics()
+    return await BrokerConnection.open(address, settings, metrics, Access.by(settings, metrics))
 
 
 @pytest.fixture
@@ -24,7 +31,7 @@ async def connect(broker: FakeBroker) -> AsyncIterator[Connect]:
     async def connect(**settings: object) -> BrokerConnection:
         values = PulsarSettings(service_url=broker.url, **settings)  # type: ignore[arg-type]
         address = Address("127.0.0.1", broker.port, tls=False)
-        connection = await BrokerConnection.open(address, values, PulsarMetrics(), None)
+        connection = await open_connection(address, values)
         opened.append(connection)
         return connection
 
@@ -69,7 +76,7 @@ async def test_a_broker_that_never_answers_the_handshake_is_given_up(broker: Fak
 async def test_a_refused_connection_is_a_lost_connection(connect: Connect, broker: FakeBroker) -> None:
     address = Address("127.0.0.1", 1, tls=False)
     with pytest.raises(ConnectionLost, match=r"pulsar://127\.0\.0\.1:1"):
-        await BrokerConnection.open(address, PulsarSettings(), PulsarMetrics(), None)
+        await open_connection(address, PulsarSettings())
 
 
 async def test_an_auth_challenge_is_answered_with_the_token_the_file_holds_then(
@@ -84,6 +91,37 @@ async def test_an_auth_challenge_is_answered_with_the_token_the_file_holds_then(
     assert broker.all(Type.CONNECT)[0].connect.auth_data == b"first"
     response = broker.all(Type.AUTH_RESPONSE)[0].auth_response.response
     assert (response.auth_method_name, response.auth_data) == ("token", b"second")
+
+
+async def test_a_challenge_is_answered_when_there_is_a_token_again(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bridge.pulsar.auth.session_login._AGAIN_SECONDS", 0.01)
+    answers: list[bytes | PulsarError] = [b"first", NoToken("away"), NoToken("still away"), b"second"]
+
+    class Issued(NoCredentials):
+        method = "token"
+        refusals: ClassVar[list[bytes]] = []
+
+        async def data(self) -> bytes:
+            answer = answers.pop(0)
+            if isinstance(answer, PulsarError):
+                raise answer
+            return answer
+
+        def refused(self, data: bytes) -> None:
+            self.refusals.append(data)
+
+    metrics, settings = PulsarMetrics(), PulsarSettings(service_url=broker.url)
+    address = Address("127.0.0.1", broker.port, tls=False)
+    connection = await BrokerConnection.open(address, settings, metrics, Access.by(settings, metrics).of(Issued()))
+    for _ in range(2):  # the second is for the same
+        broker.peers[0].send(type=Type.AUTH_CHALLENGE, auth_challenge=pb.CommandAuthChallenge())
+    await broker.until(lambda: bool(broker.all(Type.AUTH_RESPONSE)))
+    (response,) = broker.all(Type.AUTH_RESPONSE)
+    assert (response.auth_response.response.auth_data, Issued.refusals) == (b"second", [b"first"])
+    assert metrics.auth_challenges.value == 2
+    connection.close()
 
 
 async def test_a_ping_is_answered(broker: FakeBroker, connect: Connect) -> None:

@@ -1,10 +1,12 @@
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
 from bridge.config import PulsarSettings
 from bridge.metrics import PulsarMetrics
-from bridge.pulsar import PulsarError, protocol
+from bridge.pulsar import Access, PulsarClient, PulsarError, protocol
+from bridge.pulsar.auth import HostRefused
 from bridge.pulsar.connection.broker_connection import Address
 from bridge.pulsar.connection.lookup import Lookup
 from bridge.pulsar.connection.pool import ConnectionPool, parse_url
@@ -21,7 +23,7 @@ async def find(broker: FakeBroker) -> AsyncIterator[Find]:
 
     async def find(**settings: object) -> Address:
         values = PulsarSettings(service_url=broker.url, **settings)  # type: ignore[arg-type]
-        pool = ConnectionPool(values, PulsarMetrics())
+        pool = ConnectionPool(values, PulsarMetrics(), Access.by(values, PulsarMetrics()))
         pools.append(pool)
         return await Lookup(values, PulsarMetrics(), pool).find(TOPIC)
 
@@ -61,7 +63,8 @@ async def test_behind_a_proxy_the_service_address_is_connected_to(broker: FakeBr
 
 
 async def test_the_broker_wanted_is_named_to_the_proxy(broker: FakeBroker) -> None:
-    pool = ConnectionPool(PulsarSettings(service_url=broker.url), PulsarMetrics())
+    values = PulsarSettings(service_url=broker.url)
+    pool = ConnectionPool(values, PulsarMetrics(), Access.by(values, PulsarMetrics()))
     await pool.get(Address("127.0.0.1", broker.port, tls=False, proxied_broker="b1:6650"))
     assert broker.all(Type.CONNECT)[0].connect.proxy_to_broker_url == "b1:6650"
     await pool.close()
@@ -99,3 +102,33 @@ async def test_a_lookup_leads_to_no_other_kind_of_place(broker: FakeBroker, find
 def test_service_urls_name_one_or_more_hosts() -> None:
     assert parse_url("pulsar://a:1,[::1]:2/") == [Address("a", 1, tls=False), Address("::1", 2, tls=False)]
     assert parse_url("pulsar+ssl://a") == [Address("a", 6651, tls=True)]
+
+
+async def test_a_redirect_to_a_host_that_is_not_allowed_is_not_followed(broker: FakeBroker, find: Find) -> None:
+    """Nor are credentials sent there: the token would be worth more than the connection."""
+    async with FakeBroker() as second:
+        elsewhere = second.url.replace("127.0.0.1", "127.0.0.2")
+        for where in ("pulsar://169.254.169.254:80", "pulsar://[fe80::1]:6650", "pulsar://8.8.8.8:6650", elsewhere):
+            broker.on(Type.LOOKUP, answers(where, redirect=True))
+            with pytest.raises(PulsarError, match="allowed_hosts") as caught:
+                await find(token="secret", allowed_hosts="broker.example")  # noqa: S106
+            assert caught.value.retriable
+        assert not second.peers
+
+
+LIES = ["169.254.169.254", "[fe80::1]", "8.8.8.8", "10.255.255.254", "[::ffff:169.254.169.254]"]
+
+
+@pytest.mark.parametrize("host", LIES)
+async def test_a_broker_that_lies_about_a_topics_place_makes_no_connection(broker: FakeBroker, host: str) -> None:
+    broker.on(Type.LOOKUP, answers(f"pulsar://{host}:6650"))
+    metrics = PulsarMetrics()
+    client = PulsarClient(PulsarSettings(service_url=broker.url, token="secret"), metrics)  # noqa: S106
+    producer = client.producer(TOPIC)
+    await broker.until(lambda: metrics.hosts_refused.value > 1)  # it asks again: the next answer may be true
+    assert isinstance(producer.last_error, HostRefused)
+    broker.on(Type.LOOKUP, answers(broker.url))
+    async with asyncio.timeout(10):
+        await producer.opened()
+    assert len(broker.peers) == 1
+    await client.close()

@@ -20,10 +20,13 @@ def stored(broker: FakeBroker) -> list[bytes]:
     return [bytes(parse_body(memoryview(body)).payload) for body in broker.stored]
 
 
-def refuse(code: int) -> Callable[[Peer, pb.BaseCommand, memoryview], None]:
+def refuse(code: int, *, by_highest: bool = False) -> Callable[[Peer, pb.BaseCommand, memoryview], None]:
+    """`by_highest`: it names the batch by its last sequence id, as brokers do once they have begun to store it."""
+
     def answer(peer: Peer, command: pb.BaseCommand, _: memoryview) -> None:
+        named = command.send.highest_sequence_id if by_highest else command.send.sequence_id
         error = pb.CommandSendError(
-            producer_id=command.send.producer_id, sequence_id=command.send.sequence_id, error=code, message="scripted"
+            producer_id=command.send.producer_id, sequence_id=named, error=code, message="scripted"
         )
         peer.send(type=Type.SEND_ERROR, send_error=error)
 

@@ -145,10 +145,13 @@ async def test_bytes_changed_since_the_checksum_fail_their_send_alone(broker: Fa
     await good
 
 
-async def test_an_entry_that_is_not_allowed_fails_alone(broker: FakeBroker, client: PulsarClient) -> None:
+@pytest.mark.parametrize("by_highest", [False, True])
+async def test_an_entry_that_is_not_allowed_fails_alone(
+    broker: FakeBroker, client: PulsarClient, by_highest: bool
+) -> None:
     producer = client.producer(TOPIC)
-    broker.once(Type.SEND, refuse(pb.NotAllowedError))
-    bad, good = send(producer, b"bad"), send(producer, b"good")
+    broker.once(Type.SEND, refuse(pb.NotAllowedError, by_highest=by_highest))
+    bad, good = send(producer, b"bad", 3), send(producer, b"good", 3)
     with pytest.raises(PulsarError) as caught:
         await bad
     assert caught.value.code == pb.NotAllowedError

@@ -6,8 +6,8 @@ The rules are Pulsar 4.0's (`ManagedLedgerImpl`, `ManagedLedgerInterceptorImpl`,
 * The index counts messages when an entry is on its way to the ledger. It is written down when a ledger is listed, and
   read back from the last entry of the last ledger, or from what was written down where that ledger has none: indices
   that were counted and never stored are left out forever then, and used again otherwise.
-* Deduplication goes by producer name. `pushed` is what is on its way, `persisted` what is stored; after a load both are
-  what is stored.
+* Deduplication goes by producer name, and knows nothing of what came before it was turned on. `pushed` is what is on
+  its way, `persisted` what is stored; after a load both are what is stored.
 """
 
 from bisect import bisect_left
@@ -67,6 +67,7 @@ class Ledgers:
         self.counter = -1
         """The index given out last."""
         self.written_down = -1
+        self.deduplicates = False
         self.pushed: dict[str, int] = {}
         self.persisted: dict[str, int] = {}
 
@@ -92,6 +93,8 @@ class Ledgers:
 
     def judge(self, producer: str, sequence: int, highest: int) -> Verdict:
         """Whether a send is new; if so it counts as pushed from now on."""
+        if not self.deduplicates:
+            return Verdict.NEW
         pushed = self.pushed.get(producer)
         if pushed is not None and sequence <= pushed:
             persisted = self.persisted.get(producer)
@@ -110,7 +113,8 @@ class Ledgers:
         entry.position = Position(ledger.id, len(ledger.entries))
         ledger.entries.append(entry)
         self.entries.append(entry)
-        self.persisted[entry.producer] = max(self.persisted.get(entry.producer, -1), entry.highest)
+        if self.deduplicates:
+            self.persisted[entry.producer] = max(self.persisted.get(entry.producer, -1), entry.highest)
         return entry.position
 
     def forget_pushed(self) -> None:

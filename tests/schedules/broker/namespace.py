@@ -62,6 +62,11 @@ class Namespace:
             topic.delete()
             self._tell([], [name])
 
+    def has_deduplication(self, topic: Topic) -> bool:
+        """Whether a topic's policies turn deduplication on, as its whole topic has them."""
+        whole = self.partitioned.get(topic.name.rpartition(_MARK)[0], topic)
+        return bool(whole.policies.get("deduplicationEnabled"))
+
     def partition_names(self, name: str) -> list[str]:
         """The partitions of a partitioned topic."""
         return [f"{name}{_MARK}{number}" for number in range(self.partitioned[name].partitions)]

@@ -21,8 +21,7 @@ from tests.schedules.loop import PROCESS
 
 _CONNECTIONS: Final = 16
 _TOPIC_POLICIES: Final = ("retention", "compactionThreshold", "persistence", "deduplicationEnabled", "maxMessageSize")
-_RUNTIME: Final = {
-    "brokerDeduplicationEnabled": "true",
+RUNTIME: Final = {
     "managedLedgerDefaultAckQuorum": "1",
     "exposingBrokerEntryMetadataToClientEnabled": "true",
 }
@@ -46,23 +45,26 @@ class ModelAdmin(Admin):
     async def close(self) -> None:
         """There is nothing to close."""
 
-    async def call(self, method: str, path: str, *, body: str | None = None, **_: Any) -> Any:
+    async def call(
+        self, method: str, path: str, *, body: str | None = None, query: Mapping[str, str] | None = None, **_: Any
+    ) -> Any:
         """What the broker answers."""
         async with self._connections:
-            return await self._request(method, path, body)
+            return await self._request(method, path, body, query or {})
 
     async def headers(self, path: str) -> Mapping[str, str]:
         """No entry of the model is a marker."""
         await self.call("GET", path)
         return {}
 
-    async def _request(self, method: str, path: str, body: str | None) -> Any:
+    async def _request(self, method: str, path: str, body: str | None, query: Mapping[str, str]) -> Any:
         broker, loop = self._broker, asyncio.get_running_loop()
         answer: asyncio.Future[object] = loop.create_future()
         if PROCESS.get("") in broker.network.cut_off:
             await asyncio.sleep(self._seconds)
             raise AdminError(NO_RESPONSE, f"{method} {path}: no network")
-        broker.loop.after(broker.chance.delay("rest request"), Server(broker).take, method, path, body, answer)
+        server = Server(broker, query)
+        broker.loop.after(broker.chance.delay("rest request"), server.take, method, path, body, answer)
         try:
             async with asyncio.timeout(self._seconds):
                 found = await answer
@@ -76,8 +78,8 @@ class ModelAdmin(Admin):
 class Server:
     """The broker's side of one request."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, broker: Broker, query: Mapping[str, str]) -> None:
+        self._broker, self._query = broker, query
         self._namespace = broker.namespace
         self._answer: asyncio.Future[object]
         self._what = ""
@@ -95,8 +97,10 @@ class Server:
         parts = [unquote(part) for part in path.split("/")]
         self._broker.trace("rest", "< %s", self._what)
         value = None if body is None else json.loads(body)
-        if parts[0] != "persistent":
-            self._look("rest", lambda: _of_the_cluster(parts))
+        if self._broker.is_http_busy:
+            self._reply(AdminError(503, "busy"))
+        elif parts[0] != "persistent":
+            self._look("rest", lambda: self._of_the_cluster(parts))
         elif len(parts) == 3:
             self._look("list topics", self._namespace.stored)
         elif parts[3:] == ["partitioned"]:
@@ -242,6 +246,17 @@ class Server:
             found.properties.update(value)
             self._reply(None)
 
+    def _remove_property(self, name: str, _: Any) -> None:
+        self._later("create metadata", self._remove_property_now, name, self._query["key"])
+
+    def _remove_property_now(self, name: str, key: str) -> None:
+        found = self._namespace.partitioned.get(name) or self._namespace.topics.get(name)
+        if found is None:
+            self._reply(NotFound(404, "Topic not found"))
+        else:
+            found.properties.pop(key, None)
+            self._reply(None)
+
     # --- what a topic holds -----------------------------------------------------------------------------------------
 
     def _with_topic(self, name: str, look: Callable[[Topic], object]) -> None:
@@ -263,7 +278,11 @@ class Server:
         self._with_topic(name, lambda topic: {"properties": _properties_of(topic)})
 
     def _stats(self, name: str, _: Any) -> None:
-        self._with_topic(name, lambda topic: {"subscriptions": {}})
+        def look(topic: Topic) -> object:
+            status = "Enabled" if topic.log.deduplicates else "Disabled"
+            return {"subscriptions": {}, "deduplicationStatus": status}
+
+        self._with_topic(name, look)
 
     def _entry(self, name: str, _: Any) -> None:
         self._with_topic(name, lambda topic: "")
@@ -288,7 +307,18 @@ class Server:
             self._look("rest", lambda: policies.get(what))
         else:
             policies[what] = value
+            for topic in self._namespace.topics.values():
+                self._later("policies", topic.go_by_policies)
             self._look("rest", lambda: None)
+
+    def _of_the_cluster(self, parts: list[str]) -> object:
+        if parts[0] == "namespaces" and parts[3:] == ["retention"]:
+            return {"retentionTimeInMinutes": -1, "retentionSizeInMB": -1}
+        if parts == ["brokers", "configuration", "runtime"]:
+            return RUNTIME | {"brokerDeduplicationEnabled": str(self._broker.deduplicates).lower()}
+        if parts == ["brokers", "health"]:
+            return "ok"
+        return ["standalone"] if parts == ["clusters"] else None
 
 
 def _stats_of(topic: Topic) -> object:
@@ -318,16 +348,6 @@ def _properties_of(topic: Topic) -> dict[str, str]:
     return topic.properties | {"index": str(topic.log.written_down)}
 
 
-def _of_the_cluster(parts: list[str]) -> object:
-    if parts[0] == "namespaces" and parts[3:] == ["retention"]:
-        return {"retentionTimeInMinutes": -1, "retentionSizeInMB": -1}
-    if parts == ["brokers", "configuration", "runtime"]:
-        return _RUNTIME
-    if parts == ["brokers", "health"]:
-        return "ok"
-    return ["standalone"] if parts == ["clusters"] else None
-
-
 def _give(answer: "asyncio.Future[object]", found: object) -> None:
     if not answer.done():
         answer.set_result(found)
@@ -342,6 +362,7 @@ _ACTIONS: Final[Mapping[tuple[str, str], Callable[[Server, str, Any], None]]] = 
     ("DELETE", "topic"): Server._delete,
     ("GET", "properties"): Server._properties,
     ("PUT", "properties"): Server._set_properties,
+    ("DELETE", "properties"): Server._remove_property,
     ("GET", "internalStats"): Server._internal_stats,
     ("GET", "internal-info"): Server._internal_info,
     ("GET", "stats"): Server._stats,

@@ -36,6 +36,10 @@ class Broker:
         self.namespace = Namespace(self)
         self.up = True
         self.frozen = False
+        self.deduplicates = True
+        """brokerDeduplicationEnabled; topics have a policy of their own."""
+        self.is_http_busy = False
+        """The admin API answers 503."""
         self._life = 0
         self._held: list[tuple[int, Callable[..., None], tuple[Any, ...]]] = []
         self._owns_namespace = False

@@ -107,6 +107,8 @@ class Topic:
         self._rolling_over = False
         self._epoch: int | None = None
         self._has_exclusive = False
+        self._claimant: Producer | None = None
+        """Whose epoch was sent to the metadata store last."""
         self._waiting: deque[tuple[Producer, Callable[[Refusal | None], None]]] = deque()
 
     # --- loading and unloading --------------------------------------------------------------------------------------
@@ -127,11 +129,16 @@ class Topic:
         if load != self._loads:
             return
         self.log.load()
+        self.log.deduplicates = self._broker.deduplicates or self._broker.namespace.has_deduplication(self)
         self.state = State.LOADED
         self._trace("pulsar", "= %s loaded, next index %d", self.short, self.log.counter + 1)
         waiting, self._loading = self._loading.waiting, _Loading()
         for then in waiting:
             then(None)
+
+    def go_by_policies(self) -> None:
+        """The broker does so some time after it has answered a change."""
+        self.log.deduplicates |= self._broker.namespace.has_deduplication(self)
 
     def unload(self, then: Callable[[], None] = lambda: None) -> None:
         """Let go of the topic: its clients are told, what is on its way is lost from some entry on."""
@@ -145,6 +152,7 @@ class Topic:
             producer.connection.close_producer(producer)
             self._remove(producer)
         self._refuse_waiting()
+        self._has_exclusive = False  # also one whose epoch is being stored: the next load is another object
         self.consumers.close()
         self._broker.after("unload", self._unloaded, self._loads, then)
 
@@ -221,11 +229,12 @@ class Topic:
         if producer.topic_epoch is not None and producer.topic_epoch < (-1 if self._epoch is None else self._epoch):
             then(Refusal(pb.ProducerFenced, "Topic epoch has already moved"))
             return
-        self._has_exclusive = True
+        self._has_exclusive, self._claimant = True, producer
         self._broker.after("epoch", self._epoch_stored, self._loads, producer, then)
 
     def _epoch_stored(self, load: int, producer: Producer, then: Callable[[Refusal | None], None]) -> None:
         if load != self._loads:
+            self._has_exclusive = self._has_exclusive and self._claimant is not producer
             then(Refusal(pb.ServiceNotReady, "Topic is temporarily unavailable"))
             return
         if producer.topic_epoch is None:

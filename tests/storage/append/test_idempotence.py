@@ -2,17 +2,28 @@
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
 
 import pytest
+import pytest_asyncio
 
 from bridge.api import Session
+from bridge.config import Settings
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from bridge.storage.partition import PartitionLog
 from tests.storage.conftest import Bench, prepared
+from tests.support.bridges import settings_for
+from tests.support.pulsar import PulsarAddress
 
 PID = 4711
+
+
+@pytest.fixture(params=[0, 131_072], ids=["alone", "grouped"])
+def log_settings(pulsar: PulsarAddress, namespace: str, request: pytest.FixtureRequest) -> Settings:
+    """With each batch in an entry of its own, and with group commit."""
+    return settings_for(pulsar, namespace, {"storage": {"group_commit_bytes": request.param}})
 
 
 async def append(
@@ -34,6 +45,20 @@ async def test_a_repetition_has_its_original_offset_and_is_not_stored(bench: Ben
     assert [await append(bench, log, 0, 3), await append(bench, log, 3, 2)] == [0, 3]
     assert await append(bench, log, 5) == 5
     assert await log.latest() == 6
+
+
+async def test_each_batch_of_a_group_can_be_repeated_alone_also_after_a_restart(bench: Bench) -> None:
+    topic = await bench.topic()
+    log = bench.log(topic)
+    await log.make_ready({(PID, 0, 0)})
+    batches = [prepared(2, producer=(PID, 0, 2 * number)) for number in range(8)]
+    assert await asyncio.gather(*log.append_all(batches)) == [0, 2, 4, 6, 8, 10, 12, 14]
+    await log.close()
+    again = bench.log(topic)
+    for number in (3, 0, 7, 1):
+        assert await append(bench, again, 2 * number, 2) == 2 * number
+    assert await append(bench, again, 16) == 16
+    assert await again.latest() == 17
 
 
 async def test_a_repetition_of_what_is_under_way_waits_for_it(bench: Bench) -> None:
@@ -195,12 +220,24 @@ async def test_a_producer_s_name_is_free_when_its_last_connection_has_gone(bench
     assert await append(bench, there, 2) == 2
 
 
+async def test_a_name_is_free_with_the_last_outcome_of_a_connection_that_has_gone(bench: Bench) -> None:
+    """The client is at another bridge by then: that one waits for the name, and no view tells this one to let go."""
+    topic = await bench.topic()
+    here, there = bench.log(topic), (await bench.another()).log(topic)
+    client = Session(1, "", "")
+    await here.make_ready({(PID, 0, 0)}, client)
+    under_way = here.append_all([prepared(1, producer=(PID, 0, sequence)) for sequence in range(3)])
+    client.closed()
+    assert await append(bench, there, 0) == 0
+    assert [await append(bench, there, sequence) for sequence in (1, 2, 3)] == [1, 2, 3]
+    assert await asyncio.gather(*under_way) == [0, 1, 2]
+
+
 async def test_a_connection_that_is_closed_already_keeps_no_writer_open(bench: Bench) -> None:
     log = bench.log(await bench.topic())
     gone = Session(1, "", "")
     gone.closed()
     assert await append(bench, log, 0, session=gone) == 0
-    await log.sweep(asyncio.get_running_loop().time())
     assert not log.is_ready({(PID, 0, 0)})
 
 
@@ -270,12 +307,41 @@ async def nothing(*_: object) -> None:
     """What a reader finds where everything was deleted."""
 
 
+@pytest_asyncio.fixture
+async def without_deduplication(bench: Bench) -> AsyncIterator[None]:
+    await bench.admin.set_namespace_deduplication(bench.settings.pulsar.full_namespace, False)
+    yield
+    await bench.admin.set_namespace_deduplication(bench.settings.pulsar.full_namespace, True)
+
+
+@pytest.mark.usefixtures("without_deduplication")
 async def test_deduplication_is_turned_on_where_it_is_off(bench: Bench) -> None:
     topic = await bench.topic()
-    await bench.admin.set_namespace_deduplication(bench.settings.pulsar.full_namespace, False)
-    try:
-        log = bench.log(topic)
-        await append(bench, log, 0)
-        assert await bench.admin.topic_deduplication(topic) is True
-    finally:
-        await bench.admin.set_namespace_deduplication(bench.settings.pulsar.full_namespace, True)
+    log = bench.log(topic)
+    await log.make_ready({(PID, 0, 0)})
+    assert await bench.admin.deduplication_status(topic) == "Enabled", "before anything is sent"
+    assert await bench.admin.topic_deduplication(topic) is True
+
+
+@pytest.mark.usefixtures("without_deduplication")
+async def test_what_was_sent_first_after_deduplication_was_turned_on_is_recognised_by_another_process(
+    bench: Bench,
+) -> None:
+    for _ in range(10):  # the broker needs some milliseconds to go by the change
+        topic = await bench.topic()
+        before = bench.log(topic)
+        assert await append(bench, before, 0, 3) == 0
+        await before.close()
+        after = bench.log(topic)
+        assert await append(bench, after, 0, 3) == 0
+        assert await after.latest() == 3
+
+
+@pytest.mark.usefixtures("without_deduplication")
+async def test_deduplication_is_turned_on_for_each_partition(bench: Bench) -> None:
+    whole = await bench.topic() + "-many"
+    await bench.admin.create_partitioned(whole, 4)
+    storage = bench.storage()
+    topics = [f"{whole}-partition-{number}" for number in range(4)]
+    await asyncio.gather(*[storage.deduplication.ensure(topic) for topic in topics * 2])
+    assert {await bench.admin.deduplication_status(topic) for topic in topics} == {"Enabled"}

@@ -47,6 +47,10 @@ def test_what_is_repeated_in_part_is_neither_stored_nor_next() -> None:
     assert refused(appended((0, 0, 3)), 0, 2, count=2) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
+def test_of_a_producer_that_is_not_known_the_first_batch_is_next() -> None:
+    assert Sequences().expected(7) == 0
+
+
 def test_nothing_is_appended_by_being_judged() -> None:
     sequences = appended((0, 0, 3))
     assert not sequences.check(0, 3, 1).is_duplicate
@@ -56,6 +60,7 @@ def test_nothing_is_appended_by_being_judged() -> None:
 def test_a_newer_epoch_begins_with_0_and_fences_the_older() -> None:
     sequences = appended((1, 5, 5))
     assert refused(sequences, 2, 10) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert (sequences.expected(1), sequences.expected(2)) == (10, 0)
     sequences.append(sequences.check(2, 0, 1))
     assert refused(sequences, 1, 10) == ErrorCode.INVALID_PRODUCER_EPOCH
 

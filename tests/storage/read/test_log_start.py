@@ -63,6 +63,27 @@ async def test_the_start_never_decreases_and_an_empty_log_starts_at_its_end() ->
     assert begin.offset == 100
 
 
+async def test_what_an_empty_log_gets_while_it_is_asked_about_is_not_before_its_start() -> None:
+    search, end = SearchAnswers(None, 0), LogEnd()
+
+    async def load() -> None:
+        end.advance(5)  # another writer's, acknowledged after the first answer
+
+    begin = LogStart("topic", cast(Any, search), end, load, search.open_at_start)
+    assert await begin.get() == 0
+
+
+async def test_an_empty_log_of_which_only_the_end_is_left_starts_there() -> None:
+    search, end = SearchAnswers(None, None), LogEnd()
+
+    async def load() -> None:
+        end.advance(5)
+
+    begin = LogStart("topic", cast(Any, search), end, load, search.open_at_start)
+    assert await begin.get() == 5
+    assert search.answers == []
+
+
 async def test_an_old_start_is_asked_for_again() -> None:
     begin, search = start(7, 8)
     await begin.get()

@@ -104,6 +104,15 @@ async def test_all_topics_together_may_have_so_many_and_few_questions_tell() -> 
     assert counted.asked == 1
 
 
+async def test_the_last_tenth_is_left_to_administrators() -> None:
+    most, _ = room(17, max_partitions=20)
+    await most.check(1, 1, automatic=True)
+    with pytest.raises(KafkaError) as raised:
+        await most.check(1, 1, automatic=True)
+    assert raised.value.code == ErrorCode.POLICY_VIOLATION
+    await most.check(2, 2)
+
+
 async def test_a_login_that_may_not_count_them_creates_topics_all_the_same() -> None:
     async def ask() -> int:
         raise AdminError(403, "no")

@@ -1,0 +1,84 @@
+"""What permissions add to a Produce and a Fetch, in microseconds: `python -m bench.guards`."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+from bridge.api import Broker, Session
+from bridge.apis import fetch, produce
+from bridge.authorization import AclAuthorization
+from bridge.fetch_partitions import denied_topics
+from bridge.guards.table import has_guard
+from bridge.kafka import fetch_wire, produce_wire
+from bridge.kafka.message import with_defaults
+from bridge.metrics import SecurityMetrics
+from bridge.security.acls import Operation, PatternType, Permission, ResourceType, valid_entry
+from bridge.security.authorizer import Authorizer
+from bridge.security.principal import user
+from bridge.security_store.store import SecurityStore
+
+TOPICS = (1, 10)
+_ROUNDS, _CALLS = 20, 2000
+_OTHERS = 1000
+"""Entries that are about other topics."""
+
+
+def _authorization() -> AclAuthorization:
+    names = [f"topic-{number}" for number in range(max(TOPICS))] + [f"other-{number}" for number in range(_OTHERS)]
+    entries = [
+        valid_entry(ResourceType.TOPIC, name, PatternType.LITERAL, "User:alice", "*", operation, Permission.ALLOW)
+        for name in names
+        for operation in (Operation.READ, Operation.WRITE)
+    ]
+    store = SimpleNamespace(authorizer=Authorizer(entries))
+    return AclAuthorization(cast(SecurityStore, store), SecurityMetrics())
+
+
+def _of_produce(topics: int, broker: Broker, session: Session) -> Callable[[], Awaitable[Any]]:
+    wanted = [with_defaults(produce_wire.RequestTopic, name=f"topic-{number}") for number in range(topics)]
+    request = with_defaults(produce_wire.Request, acks=-1, timeout_ms=1000, topic_data=wanted)
+
+    async def look() -> None:
+        has_guard(produce.API, broker)
+        await produce.refusals(request, broker, session)
+
+    return look
+
+
+def _of_fetch(topics: int, broker: Broker, session: Session) -> Callable[[], Awaitable[Any]]:
+    wanted = [with_defaults(fetch_wire.RequestTopic, topic=f"topic-{number}") for number in range(topics)]
+    request = with_defaults(fetch_wire.Request, replica_id=-1, topics=wanted)
+
+    async def look() -> None:
+        has_guard(fetch.API, broker)
+        await denied_topics(request, broker, session, by_id=False)
+
+    return look
+
+
+async def _microseconds(look: Callable[[], Awaitable[Any]]) -> float:
+    """The best of some rounds: what disturbs only adds."""
+    best = float("inf")
+    for _ in range(_ROUNDS):
+        began = time.perf_counter()
+        for _ in range(_CALLS):
+            await look()
+        best = min(best, time.perf_counter() - began)
+    return best / _CALLS * 1e6
+
+
+async def main() -> None:
+    """Print a table."""
+    session = Session(id=1, peer="10.0.0.1:4711", listener="CLIENT", principal=user("alice"))
+    for authorization in (None, _authorization()):
+        broker = cast(Broker, SimpleNamespace(authorization=authorization))
+        for name, make in (("Produce", _of_produce), ("Fetch", _of_fetch)):
+            for topics in TOPICS:
+                took = await _microseconds(make(topics, broker, session))
+                print(f"{'kafka' if authorization else 'none':6} {name:8} {topics:3} topics {took:6.2f} µs", flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

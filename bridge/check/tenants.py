@@ -1,0 +1,56 @@
+"""Whether the namespaces that `tenants.rules` lead to are there, and may be written and read."""
+
+from typing import Final
+
+from bridge.check.facts import PROBE_TOPIC, probe_index
+from bridge.check.findings import Finding, Severity
+from bridge.config import Settings
+from bridge.config.tenants import parse_rules
+from bridge.errors import BridgeError
+from bridge.pulsar import Admin, AdminError, PulsarClient, PulsarError
+from bridge.pulsar.admin import Forbidden, NotFound
+from bridge.pulsar.pb import PulsarApi_pb2 as pb
+
+_MOST: Final = 50
+_DENIED: Final = (pb.AuthenticationError, pb.AuthorizationError)
+
+
+async def examine_tenants(admin: Admin, client: PulsarClient, settings: Settings) -> list[Finding]:
+    """One finding for each namespace that a rule names; an entry is written to a hidden topic of each."""
+    rules = parse_rules(settings.tenants.rules)
+    named = dict.fromkeys(rule.namespace for rule in rules if not rule.captures)
+    others = [one for one in named if one != settings.pulsar.full_namespace]
+    findings = [await _examine(admin, client, settings, one) for one in others[:_MOST]]
+    left_out = len(others) - len(findings)
+    if left_out:
+        findings.append(Finding("tenants", Severity.UNKNOWN, f"{left_out} more namespaces are not looked at"))
+    elif any(rule.captures for rule in rules):
+        detail = "which namespaces clients' names lead to is not known before they come"
+        findings.append(Finding("tenants", Severity.UNKNOWN, detail))
+    return findings
+
+
+async def _examine(admin: Admin, client: PulsarClient, settings: Settings, namespace: str) -> Finding:
+    name = f"tenant {namespace}"
+    try:
+        await admin.namespace_policies(namespace)
+    except NotFound as error:
+        return Finding(name, Severity.UNFIT, str(error), f"pulsar-admin namespaces create {namespace}")
+    except Forbidden:
+        pass  # that it may be written and read is enough
+    except AdminError as error:
+        return Finding(name, Severity.UNKNOWN, str(error))
+    tenant, _, short = namespace.partition("/")
+    there = settings.with_values(pulsar={"tenant": tenant, "namespace": short}, tenants={"rules": ""})
+    try:
+        index = await probe_index(admin, client, there)
+    except PulsarError as error:
+        if error.code not in _DENIED:
+            return Finding(name, Severity.UNKNOWN, f"the probe entry failed: {error}")
+        remedy = f"pulsar-admin namespaces grant-permission {namespace} --role <the bridge's> --actions produce,consume"
+        return Finding(name, Severity.UNFIT, f"this login may not produce or consume there: {error}", remedy)
+    except BridgeError as error:
+        return Finding(name, Severity.UNKNOWN, f"the probe entry failed: {error}")
+    if index is None:
+        return Finding(name, Severity.UNFIT, "entries come without their index")
+    return Finding(name, Severity.FIT, f"an entry written to {PROBE_TOPIC} there came back")

@@ -1,0 +1,52 @@
+"""The settings of the operator's side: metrics and health."""
+
+import re
+from dataclasses import dataclass, field
+
+from bridge.config.rules import address, check_rules, integer, readable_file
+from bridge.errors import SettingsError
+
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # RFC 6750, 2.1
+
+
+def is_bearer_token(text: str) -> bool:
+    """Whether a header can have it."""
+    return _TOKEN.fullmatch(text) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class HttpSettings:
+    """The operator's side: metrics and health."""
+
+    listen: str = address("127.0.0.1:9308")
+    ssl_certificate_file: str = readable_file()
+    ssl_key_file: str = readable_file()
+    token: str = field(default="", repr=False, metadata={"secret": True})
+    token_file: str = readable_file()
+    max_connections: int = integer(64, 1)
+    max_connections_per_ip: int = integer(16, 1)
+
+    def __post_init__(self) -> None:
+        check_rules("http", self)
+        if bool(self.ssl_certificate_file) != bool(self.ssl_key_file):
+            here, missing = ("certificate", "key") if self.ssl_certificate_file else ("key", "certificate")
+            raise SettingsError(f"http.ssl_{here}_file is set without http.ssl_{missing}_file: set both or neither")
+        if self.token and self.token_file:
+            raise SettingsError("http.token and http.token_file are both set: keep one of them")
+        if self.token and not is_bearer_token(self.token):
+            raise SettingsError("http.token: must be letters, digits and - . _ ~ + /, then perhaps =")
+
+    @property
+    def has_tls(self) -> bool:
+        """Whether connections are encrypted."""
+        return bool(self.ssl_certificate_file)
+
+    @property
+    def has_token(self) -> bool:
+        """Whether a token is asked for."""
+        return bool(self.token or self.token_file)
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return f"{'https' if self.has_tls else 'http'}://{self.listen}"

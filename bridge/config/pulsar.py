@@ -1,0 +1,99 @@
+"""The settings of Pulsar's side: where it is, who the bridge is there, and whom it believes."""
+
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import urlsplit
+
+from bridge.config.hosts import parse_hosts
+from bridge.config.rules import (
+    check_rules,
+    integer,
+    is_admin_url,
+    is_service_url,
+    parses,
+    pulsar_name,
+    readable_file,
+    seconds,
+    text,
+)
+from bridge.errors import SettingsError
+
+_ISSUER: Final = "https://..., or http:// on this machine"
+
+
+def is_secret_url(url: str) -> bool:
+    """Whether a secret may be sent there: by https, or to this machine."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        return False
+    local = parts.hostname in ("localhost", "127.0.0.1", "::1")
+    return (
+        bool(parts.hostname) and not parts.username and (parts.scheme == "https" or (parts.scheme == "http" and local))
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PulsarSettings:
+    """The Pulsar that holds the data, and how to log in to it."""
+
+    service_url: str = text(
+        "pulsar://127.0.0.1:6650", "pulsar://host:port or pulsar+ssl://host:port, more hosts by commas", is_service_url
+    )
+    admin_url: str = text(
+        "http://127.0.0.1:8080", "http://host:port or https://host:port, more hosts by commas", is_admin_url
+    )
+    tenant: str = pulsar_name("public")
+    namespace: str = pulsar_name("default")
+    listener_name: str = ""
+    allowed_hosts: str = text(
+        "", "names (* stands for any part), addresses and networks, by commas", lambda value: parses(parse_hosts, value)
+    )
+    token: str = field(default="", repr=False, metadata={"secret": True})
+    token_file: str = readable_file()
+    proxy_token_file: str = readable_file()
+    oauth2_key_file: str = readable_file()
+    oauth2_issuer_url: str = text("", _ISSUER, lambda url: not url or is_secret_url(url))
+    oauth2_token_url: str = text("", _ISSUER, lambda url: not url or is_secret_url(url))
+    oauth2_audience: str = ""
+    oauth2_scope: str = ""
+    oauth2_ca_file: str = readable_file()
+    tls_ca_file: str = readable_file()
+    tls_cert_file: str = readable_file()
+    tls_key_file: str = readable_file()
+    tls_verify_hostname: bool = True
+    tls_allow_insecure: bool = False
+    connect_timeout_seconds: float = seconds(10)
+    operation_timeout_seconds: float = seconds(30)
+    keepalive_seconds: float = seconds(30)
+    max_pending_bytes: int = integer(67_108_864, 1024)
+
+    def __post_init__(self) -> None:
+        check_rules("pulsar", self)
+        self._check_login()
+        if bool(self.tls_cert_file) != bool(self.tls_key_file):
+            here, missing = ("cert", "key") if self.tls_cert_file else ("key", "cert")
+            raise SettingsError(f"pulsar.tls_{here}_file is set without pulsar.tls_{missing}_file: set both or neither")
+
+    def _check_login(self) -> None:
+        ways = [name for name in ("token", "token_file", "oauth2_key_file") if getattr(self, name)]
+        if len(ways) > 1:
+            raise SettingsError(f"pulsar.{ways[0]} and pulsar.{ways[1]} are both set: keep one of them")
+        if self.oauth2_issuer_url and self.oauth2_token_url:
+            raise SettingsError("pulsar.oauth2_issuer_url and pulsar.oauth2_token_url are both set: keep one of them")
+        if self.oauth2_key_file:
+            return
+        for name in ("issuer_url", "token_url", "audience", "scope", "ca_file"):
+            if getattr(self, f"oauth2_{name}"):
+                raise SettingsError(f"pulsar.oauth2_{name} is set without pulsar.oauth2_key_file")
+
+    @property
+    def has_login(self) -> bool:
+        """Whether the bridge says who it is by a token."""
+        return bool(self.token or self.token_file or self.oauth2_key_file)
+
+    @property
+    def full_namespace(self) -> str:
+        """`tenant/namespace`, as Pulsar writes it."""
+        return f"{self.tenant}/{self.namespace}"

@@ -1,0 +1,102 @@
+"""Who may read the metrics: those who show a token (RFC 6750), where the settings have one."""
+
+import asyncio
+import hashlib
+import hmac
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import h11
+
+from bridge import log
+from bridge.config import HttpSettings
+from bridge.config.http import is_bearer_token
+from bridge.metrics import Counter
+from bridge.security.files import ReloadedFile
+
+OPEN_PATHS: Final = frozenset({"/healthz", "/readyz"})
+"""What probes ask: those of Kubernetes show no token."""
+REFRESH_SECONDS: Final = 1.0
+TELL_SECONDS: Final = 1.0
+"""The log has one line of refused requests in so many seconds."""
+_MOST_TOKENS: Final = 16
+_CHALLENGE: Final = 'Bearer realm="bridge"'
+_log = log.get(__name__)
+
+
+class Access:
+    """Judges requests by their tokens."""
+
+    def __init__(self, settings: HttpSettings, unauthorized: Counter) -> None:
+        """`unauthorized` counts the requests that are refused. StartupError where the file is unfit."""
+        self._unauthorized = unauthorized
+        self._digests = (_digest(settings.token.encode()),) if settings.token else ()
+        self._file: ReloadedFile[tuple[bytes, ...]] | None = None
+        if settings.token_file:
+            self._file = ReloadedFile(Path(settings.token_file), parse, "tokens of http.token_file")
+        self._refused = 0  # since the last line of the log
+        self._told_at = float("-inf")
+
+    @property
+    def is_restricted(self) -> bool:
+        """Whether a token is asked for."""
+        return bool(self._digests) or self._file is not None
+
+    def allows(self, headers: Sequence[tuple[bytes, bytes]]) -> bool:
+        """Whether a request with these headers may read everything."""
+        if not self.is_restricted:
+            return True
+        shown = _token(headers)
+        if shown is None:
+            return False
+        digest = _digest(shown)
+        known = self._digests if self._file is None else self._file.value
+        # each is compared, so that the time tells nothing of which it was
+        return any([hmac.compare_digest(digest, one) for one in known])
+
+    def refuse(self, request: h11.Request, peer: str, now: float) -> str:
+        """Count and tell it; what the answer's WWW-Authenticate says (RFC 6750, 3)."""
+        wrong = _token(request.headers) is not None
+        self._unauthorized.inc()
+        self._refused += 1
+        if now >= self._told_at + TELL_SECONDS:
+            reason = "wrong token" if wrong else "no token"
+            fields = {"listener": "http", "peer": peer, "reason": reason, "refused": self._refused}
+            _log.warning("! unauthorized", extra=fields)
+            self._told_at, self._refused = now, 0
+        return f'{_CHALLENGE}, error="invalid_token"' if wrong else _CHALLENGE
+
+    async def follow(self) -> None:
+        """Take what changes in the file, until cancelled."""
+        while self._file is not None:
+            await asyncio.sleep(REFRESH_SECONDS)
+            await asyncio.to_thread(self._file.refresh)
+
+
+def parse(content: bytes) -> tuple[bytes, ...]:
+    """The digests of a file's tokens, one a line; ValueError where it has none, or what is none."""
+    try:
+        lines = [line.strip() for line in content.decode("ascii").splitlines()]
+    except UnicodeDecodeError:
+        raise ValueError("it is not ASCII text") from None
+    tokens = [(number, line) for number, line in enumerate(lines, 1) if line]
+    for number, token in tokens:
+        if not is_bearer_token(token):
+            raise ValueError(f"line {number} is no token: letters, digits and - . _ ~ + /, then perhaps =")
+    if not 0 < len(tokens) <= _MOST_TOKENS:
+        raise ValueError(f"it has {len(tokens)} tokens: 1 to {_MOST_TOKENS} are possible, one a line")
+    return tuple(_digest(token.encode()) for _, token in tokens)
+
+
+def _token(headers: Sequence[tuple[bytes, bytes]]) -> bytes | None:
+    """What a request shows; None where it shows nothing, or not one thing."""
+    shown = [value for name, value in headers if name == b"authorization"]
+    if len(shown) != 1:
+        return None
+    scheme, _, token = shown[0].partition(b" ")
+    return token.strip() if scheme.lower() == b"bearer" else None
+
+
+def _digest(token: bytes) -> bytes:
+    return hashlib.sha256(token).digest()

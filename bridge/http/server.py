@@ -1,0 +1,287 @@
+"""Serves /metrics, /healthz, /readyz and /cluster to operators.
+
+healthz: the process runs and its event loop turns; restart it when this fails. readyz: every named check holds, so that
+clients are served; the answer says which does not, and why.
+
+What clients can cost is bounded: connections in all and of one address, the time of each, and how often the metrics are
+rendered, however many ask for them. Where a token is asked for, probes go without it, and are told no reasons.
+"""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from inspect import isawaitable
+from typing import TYPE_CHECKING, NamedTuple
+
+import h11
+
+from bridge import log
+from bridge.config import Address, HttpSettings
+from bridge.config.listeners import is_loopback
+from bridge.errors import BridgeError, StartupError
+from bridge.futures import Cached, retrieve_exception
+from bridge.http.access import OPEN_PATHS, Access
+from bridge.http1 import HttpError, next_event
+from bridge.metrics import Metrics
+
+if TYPE_CHECKING:
+    from bridge.exposition import Exposition
+    from bridge.http.tls import HttpTls
+
+Check = Callable[[], Awaitable[str | None]]
+"""A readiness check: None when all is well, else the reason in words for an operator."""
+
+Render = Callable[[bool], Awaitable[tuple[bytes, str]]]
+"""The text of all metrics, of OpenMetrics where asked for, and its content type."""
+
+CHECK_SECONDS = 5.0
+# Probes come from every load balancer at once: one round of checks answers all that ask within this time.
+_CHECKS_CACHED_SECONDS = 1.0
+# Thousands of series take 100 ms of CPU time. One rendering is for all scrapes within this time.
+_RENDERING_CACHED_SECONDS = 0.5
+_HEAD_TIMEOUT_SECONDS = 10.0
+_EXCHANGE_TIMEOUT_SECONDS = 60.0
+_STOP_TIMEOUT_SECONDS = 1.0
+_CHUNK = 65536
+_OPEN_METRICS = b"application/openmetrics-text"
+_WITHHELD = "failed: the reason is told to those with the token"
+_LOG = log.get(__name__)
+
+
+class _Response(NamedTuple):
+    status: int
+    reason: str
+    content_type: str
+    body: bytes
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+_NOT_FOUND = _Response(404, "Not Found", "text/plain", b"there are /metrics, /healthz, /readyz and /cluster\n")
+_UNAUTHORIZED = _Response(401, "Unauthorized", "text/plain", b"a bearer token is needed\n")
+_FAILED = _Response(500, "Internal Server Error", "text/plain", b"see the log\n")
+_NOT_ALLOWED = _Response(405, "Method Not Allowed", "text/plain", b"GET and HEAD are served\n")
+
+
+class HttpServer:
+    """Serves one bridge process's metrics and health, one request a connection."""
+
+    def __init__(
+        self,
+        settings: HttpSettings,
+        metrics: Metrics,
+        checks: Mapping[str, Check],
+        documents: Mapping[str, Callable[[], object]] | None = None,
+        render: Render | None = None,
+    ) -> None:
+        """`documents`: what JSON a path has, by its name. `render`: instead of these metrics alone."""
+        self._settings = settings
+        self._metrics = metrics
+        self._access: Access
+        self._tls: HttpTls | None = None
+        self._following: list[asyncio.Task[None]] = []
+        render = render or self._render_own
+        self._exposition: Exposition | None = None
+        self._renderings = {
+            open_metrics: Cached(partial(render, open_metrics), _RENDERING_CACHED_SECONDS)
+            for open_metrics in (False, True)
+        }
+        self._checks = dict(checks)
+        self._server: asyncio.Server | None = None
+        self._exchanges: set[asyncio.Task[None]] = set()
+        self._connections_by_host: Counter[str] = Counter()
+        self._paths: dict[str, Callable[[h11.Request], Awaitable[_Response]]] = {
+            "/metrics": self._get_metrics,
+            "/healthz": self._get_health,
+            "/readyz": self._get_readiness,
+        }
+        for path, document in (documents or {}).items():
+            self._paths[path] = partial(_get_document, document)
+        self._check_round: asyncio.Task[dict[str, str | None]] | None = None
+        self._check_round_at = 0.0
+        self.draining = False
+        """Set it when the process should get no more clients: readyz then fails."""
+        self.port = 0
+        """The port listened on, once started."""
+
+    async def start(self) -> None:
+        """Listen; StartupError when the address cannot be had."""
+        address = Address.parse(self._settings.listen)
+        self._access = Access(self._settings, self._metrics.http_unauthorized)
+        if self._settings.has_tls:
+            from bridge.http.tls import HttpTls
+
+            self._tls = HttpTls(self._settings, self._metrics.tls)
+        loop = asyncio.get_running_loop()
+        try:
+            self._server = await loop.create_server(self._protocol, address.host, address.port)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise StartupError(f"http.listen = {self._settings.listen}: cannot listen there: {reason}") from None
+        self.port = self._server.sockets[0].getsockname()[1]
+        for one in (self._access, self._tls):
+            if one is not None:
+                self._following.append(loop.create_task(one.follow(), name="files of the http side"))
+                self._following[-1].add_done_callback(retrieve_exception)
+        self._tell(address.host)
+
+    async def stop(self) -> None:
+        """Answer what is under way, then close."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        if self._exchanges:
+            await asyncio.wait(self._exchanges, timeout=_STOP_TIMEOUT_SECONDS)
+        if self._tls is not None:
+            self._tls.handshakes.abandon()
+        tasks = [*self._exchanges, *self._following, *([] if self._check_round is None else [self._check_round])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _tell(self, host: str) -> None:
+        fields = {"address": Address(host, self.port), "tls": self._tls is not None}
+        _LOG.info("= http listening", extra={**fields, "token": self._access.is_restricted})
+        if self._access.is_restricted and self._tls is None and not is_loopback(host):
+            text = "! the token of the metrics can be read on the way here: set http.ssl_certificate_file"
+            _LOG.warning(text, extra={"address": Address(host, self.port)})
+
+    def _protocol(self) -> asyncio.BaseProtocol:
+        """For a socket just accepted."""
+        reader = asyncio.StreamReader()
+        streams = asyncio.StreamReaderProtocol(reader, self._connected)
+        return streams if self._tls is None else self._tls.protocol(streams)
+
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        host, *_ = writer.get_extra_info("peername") or ("",)
+        settings = self._settings
+        of_host = self._connections_by_host[host]
+        if len(self._exchanges) >= settings.max_connections or of_host >= settings.max_connections_per_ip:
+            self._metrics.http_rejected.inc()
+            fields = {"listener": "http", "peer": host, "reason": "too_many_connections"}
+            _LOG.warning("! refused", extra=fields)
+            writer.transport.abort()
+            return
+        exchange = asyncio.get_running_loop().create_task(self._exchange(reader, writer), name="http exchange")
+        self._exchanges.add(exchange)
+        self._connections_by_host[host] += 1
+        exchange.add_done_callback(partial(self._exchange_done, host))
+
+    def _exchange_done(self, host: str, exchange: asyncio.Task[None]) -> None:
+        self._exchanges.discard(exchange)
+        self._connections_by_host[host] -= 1
+        if not self._connections_by_host[host]:
+            del self._connections_by_host[host]
+
+    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One request and its response; a client that is too slow at either is disconnected."""
+        with suppress(HttpError, OSError):  # TimeoutError is an OSError
+            try:
+                async with asyncio.timeout(_EXCHANGE_TIMEOUT_SECONDS):
+                    protocol = h11.Connection(h11.SERVER)
+                    async with asyncio.timeout(_HEAD_TIMEOUT_SECONDS):
+                        request = await next_event(protocol, reader)
+                    if isinstance(request, h11.Request):
+                        await self._respond(request, protocol, writer)
+                    writer.close()
+                    await writer.wait_closed()  # what the client has not taken yet is in memory
+            finally:
+                writer.transport.abort()
+
+    async def _respond(self, request: h11.Request, protocol: h11.Connection, writer: asyncio.StreamWriter) -> None:
+        answer = await self._answer(request, writer)
+        headers = [
+            ("Content-Type", answer.content_type),
+            ("Content-Length", str(len(answer.body))),
+            ("Connection", "close"),
+            *answer.headers,
+        ]
+        head = h11.Response(status_code=answer.status, reason=answer.reason, headers=headers)
+        body = b"" if request.method == b"HEAD" else answer.body
+        writer.write(protocol.send(head) or b"")
+        for at in range(0, len(body), _CHUNK):  # all who read slowly share one body, but for this much of it
+            writer.write(protocol.send(h11.Data(body[at : at + _CHUNK])) or b"")
+            await writer.drain()
+        writer.write(protocol.send(h11.EndOfMessage()) or b"")
+
+    async def _answer(self, request: h11.Request, writer: asyncio.StreamWriter) -> _Response:
+        path = request.target.partition(b"?")[0].decode("latin-1")
+        if path not in OPEN_PATHS and not self._access.allows(request.headers):
+            host, *_ = writer.get_extra_info("peername") or ("",)
+            challenge = self._access.refuse(request, host, asyncio.get_running_loop().time())
+            return _UNAUTHORIZED._replace(headers=(("WWW-Authenticate", challenge),))
+        serve = self._paths.get(path)
+        if serve is None:
+            return _NOT_FOUND
+        if request.method not in (b"GET", b"HEAD"):
+            return _NOT_ALLOWED
+        try:
+            return await serve(request)
+        except Exception as error:  # noqa: BLE001 - a prober must not take a bug for a process that is gone
+            _LOG.error("! http request failed", exc_info=error)
+            return _FAILED
+
+    async def _get_metrics(self, request: h11.Request) -> _Response:
+        # Two formats and no more: a rendering for each thing that clients can name would be theirs to multiply.
+        open_metrics = any(name == b"accept" and _OPEN_METRICS in value for name, value in request.headers)
+        body, content_type = await self._renderings[open_metrics].get()
+        return _Response(200, "OK", content_type, body)
+
+    async def _render_own(self, open_metrics: bool) -> tuple[bytes, str]:
+        return await asyncio.to_thread(self._render, open_metrics)
+
+    def _render(self, open_metrics: bool) -> tuple[bytes, str]:
+        """In a thread: 1,000 series take 13 ms, which no client's request should wait for."""
+        if self._exposition is None:
+            from bridge.exposition import Exposition
+
+            self._exposition = Exposition(self._metrics)
+        return self._exposition.render(open_metrics=open_metrics)
+
+    async def _get_health(self, request: h11.Request) -> _Response:
+        return _json(200, "OK", {"status": "ok"})
+
+    async def _get_readiness(self, request: h11.Request) -> _Response:
+        reasons = await self._reasons()
+        if self.draining:
+            reasons = {**reasons, "draining": "the process is stopping"}
+        failed = any(reason is not None for reason in reasons.values())
+        if not self._access.allows(request.headers):
+            reasons = {name: reason and _WITHHELD for name, reason in reasons.items()}
+        answer = {"ready": not failed, "checks": {name: reason or "ok" for name, reason in reasons.items()}}
+        return _json(503, "Service Unavailable", answer) if failed else _json(200, "OK", answer)
+
+    async def _reasons(self) -> dict[str, str | None]:
+        now = asyncio.get_running_loop().time()
+        if self._check_round is None or (
+            self._check_round.done() and now - self._check_round_at > _CHECKS_CACHED_SECONDS
+        ):
+            self._check_round = asyncio.create_task(self._run_checks())
+            self._check_round_at = now
+        # shielded: one probe that hangs up must not cancel the others' round
+        return await asyncio.shield(self._check_round)
+
+    async def _run_checks(self) -> dict[str, str | None]:
+        reasons = await asyncio.gather(*(_reason(check) for check in self._checks.values()))
+        return dict(zip(self._checks, reasons, strict=True))
+
+
+async def _get_document(document: Callable[[], object], request: h11.Request) -> _Response:
+    content = document()
+    return _json(200, "OK", await content if isawaitable(content) else content)
+
+
+def _json(status: int, reason: str, content: object) -> _Response:
+    return _Response(status, reason, "application/json; charset=utf-8", json.dumps(content).encode())
+
+
+async def _reason(check: Check) -> str | None:
+    try:
+        async with asyncio.timeout(CHECK_SECONDS):
+            return await check()
+    except TimeoutError:
+        return f"no answer within {CHECK_SECONDS:.0f} s"
+    except (BridgeError, OSError) as error:
+        return str(error) or type(error).__name__

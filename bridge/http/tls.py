@@ -1,0 +1,79 @@
+"""TLS of the operator's side, with what the listeners of clients use: handshakes in turns, certificates that change."""
+
+import asyncio
+import ssl
+from typing import Final
+
+from bridge import log
+from bridge.config import HttpSettings, ListenerSettings
+from bridge.connection.certificates import REFRESH_SECONDS, ServerTls
+from bridge.connection.handshakes import Handshakes
+from bridge.connection.parts import address_of
+from bridge.connection.tls import TlsTransport
+from bridge.metrics import TlsMetrics
+
+NAME: Final = "http"
+"""Its label in the metrics and in the log; listeners of clients have names in capitals."""
+_BUFFER_BYTES: Final = 64 * 1024
+_log = log.get(__name__)
+
+
+class HttpTls:
+    """What makes encrypted connections of sockets (`TlsOwner`)."""
+
+    def __init__(self, settings: HttpSettings, metrics: TlsMetrics) -> None:
+        """StartupError where the files are unfit."""
+        files = ListenerSettings(ssl_certificate_file=settings.ssl_certificate_file, ssl_key_file=settings.ssl_key_file)
+        self._server = ServerTls(NAME, NAME, files, metrics)
+        self._metrics = metrics
+        self.handshakes = Handshakes(metrics, settings.max_connections)
+        self.ciphertext = memoryview(bytearray(_BUFFER_BYTES))
+        self._plaintext = memoryview(bytearray(_BUFFER_BYTES))
+
+    def tls_context(self) -> ssl.SSLContext:
+        """The newest one."""
+        return self._server.context
+
+    def protocol(self, streams: asyncio.StreamReaderProtocol) -> TlsTransport:
+        """The protocol of a socket; `streams` gets what is decrypted."""
+        return TlsTransport(self, _Buffered(streams, self._plaintext), self._not_established)
+
+    async def follow(self) -> None:
+        """Take what changes in the files, until cancelled."""
+        while True:
+            await asyncio.sleep(REFRESH_SECONDS)
+            self._server.refresh()
+
+    def _not_established(self, transport: TlsTransport, outcome: str, reason: str) -> None:
+        self._metrics.handshakes[outcome].inc()
+        fields = {"listener": NAME, "peer": address_of(transport.get_extra_info("peername"))}
+        # probes that connect and hang up are usual, and these connections are no clients'
+        _log.debug("! no TLS handshake", extra={**fields, "outcome": outcome, "reason": reason})
+
+
+class _Buffered(asyncio.BufferedProtocol):
+    """Passes on to a protocol of asyncio's streams, which keeps what it gets."""
+
+    def __init__(self, streams: asyncio.StreamReaderProtocol, buffer: memoryview) -> None:
+        self._streams, self._buffer = streams, buffer
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._streams.connection_made(transport)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._streams.data_received(bytes(self._buffer[:nbytes]))
+
+    def eof_received(self) -> bool | None:
+        return self._streams.eof_received()
+
+    def pause_writing(self) -> None:
+        self._streams.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._streams.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._streams.connection_lost(exc)

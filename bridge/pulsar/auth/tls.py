@@ -1,0 +1,73 @@
+"""TLS towards Pulsar: what the settings say of it, read again when the files change."""
+
+import os
+import ssl
+from pathlib import Path
+
+from bridge import log
+from bridge.certificate_end import ends_at
+from bridge.config import PulsarSettings
+from bridge.errors import SettingsError
+from bridge.metrics import PulsarMetrics
+
+_log = log.get(__name__)
+_Stamp = tuple[tuple[int, int, int], ...]
+
+
+class ClientTls:
+    """The context that a new connection shakes hands with; those that are open go on with what they have."""
+
+    def __init__(self, settings: PulsarSettings, metrics: PulsarMetrics) -> None:
+        self._settings = settings
+        self._metrics = metrics
+        files = (settings.tls_ca_file, settings.tls_cert_file, settings.tls_key_file)
+        self._files = [file for file in files if file]
+        self._stamp: _Stamp | None = None
+        self._context: ssl.SSLContext | None = None
+        self._told = ""  # why the files were refused last
+
+    def context(self) -> ssl.SSLContext:
+        """Of the files as they are now; while these are unfit, as they were. SettingsError if they never were fit."""
+        try:
+            stamp = _stamp(self._files)
+            if self._context is None or stamp != self._stamp:
+                self._context = self._load()
+                if self._stamp is not None:
+                    _log.info("= pulsar certificates taken", extra={"files": ", ".join(self._files)})
+                self._stamp, self._told = stamp, ""
+        except (OSError, ssl.SSLError, ValueError) as error:
+            why = _why(error)
+            if self._context is None:
+                raise SettingsError(f"pulsar.tls_ca_file, tls_cert_file, tls_key_file: {why}") from None
+            if why != self._told:  # perhaps only half of the files are written yet: they are looked at again
+                self._told = why
+                self._metrics.certificate_reload_errors.inc()
+                _log.error("! pulsar certificates not taken, the former ones stay", extra={"reason": why})
+        return self._context
+
+    def _load(self) -> ssl.SSLContext:
+        """Certificates are verified unless the settings say otherwise."""
+        settings = self._settings
+        context = ssl.create_default_context(cafile=settings.tls_ca_file or None)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        if settings.tls_allow_insecure:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        else:
+            context.check_hostname = settings.tls_verify_hostname
+        if settings.tls_cert_file:
+            context.load_cert_chain(settings.tls_cert_file, settings.tls_key_file)
+            pem = Path(settings.tls_cert_file).read_bytes()
+            self._metrics.certificate_expires_seconds["tls_cert_file"] = ends_at(pem)
+        return context
+
+
+def _stamp(files: list[str]) -> _Stamp:
+    found = map(os.stat, files)
+    return tuple((one.st_mtime_ns, one.st_size, one.st_ino) for one in found)
+
+
+def _why(error: OSError | ValueError) -> str:
+    if isinstance(error, ssl.SSLError):
+        return error.reason or str(error)
+    return f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)

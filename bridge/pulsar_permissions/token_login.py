@@ -1,0 +1,63 @@
+"""Log-in by a token of Pulsar's: PLAIN with the password `token:<JWT>`, as clients of Kafka-on-Pulsar have it."""
+
+import base64
+import json
+from typing import Any, Final
+
+from bridge.pulsar.role_probe import RightUnknown
+from bridge.pulsar_permissions.permissions import PulsarPermissions
+from bridge.pulsar_permissions.roles import Role
+from bridge.security.credentials import CredentialsUnavailable, Login, Passwords
+from bridge.security.names import prepared_name
+from bridge.security.principal import user
+
+PREFIX: Final = "token:"
+
+
+class TokenPasswords:
+    """Pulsar itself says whether a token is good. Its subject is the principal, as it is Pulsar's role."""
+
+    def __init__(
+        self,
+        permissions: PulsarPermissions,
+        namespace: str,
+        others: Passwords | None = None,
+        *,
+        any_user_name: bool = False,
+    ) -> None:
+        """`namespace`: `tenant/namespace`; `others`: for passwords that are no tokens; `any_user_name`: rules of
+        tenants judge the names."""
+        self._permissions = permissions
+        self._any_user_name = any_user_name
+        self._places = (namespace, namespace.partition("/")[0])
+        self._others = others
+
+    async def check(self, name: str, password: str, now: float) -> Login | None:
+        """The role of the token. The user name is that role, or where KoP's users have tenant or tenant/namespace."""
+        if not password.startswith(PREFIX):
+            return None if self._others is None else await self._others.check(name, password, now)
+        token = password.removeprefix(PREFIX)
+        claims = claims_of(token)
+        role, end = claims.get("sub"), claims.get("exp")
+        if not isinstance(role, str) or prepared_name(role) != role:
+            return None
+        if not self._any_user_name and name not in (role, *self._places):
+            return None
+        if end is not None and not (isinstance(end, int | float) and end > now):
+            return None
+        try:
+            if not await self._permissions.log_in(Role(role, token)):
+                return None
+        except RightUnknown as error:
+            raise CredentialsUnavailable(str(error)) from None
+        return Login(user(role), end, token)
+
+
+def claims_of(token: str) -> dict[str, Any]:
+    """What a token says of itself; nothing is proved by it."""
+    try:
+        _, claims, _ = token.encode("ascii").split(b".")
+        found = json.loads(base64.urlsafe_b64decode(claims + b"=" * (-len(claims) % 4)))
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}

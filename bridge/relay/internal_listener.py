@@ -1,0 +1,196 @@
+"""The listener that other nodes connect to: it takes Envelopes, and answers each when it can, in any order.
+
+A node passes on the requests of all its clients over few connections. One that waits, as a JoinGroup does, must not
+hold up the others. The order of one client's requests is kept by the node that it is connected to: that sends a request
+when the one before is answered.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final, cast
+
+from bridge import log
+from bridge.api import MAX_CONTROL_BYTES, Api, Broker, DeferredResponse, Session
+from bridge.apis import api_versions, sasl_authenticate, sasl_handshake
+from bridge.config import INTERNAL
+from bridge.connection import Budget, Listener, SharedResources
+from bridge.connection.parts import Refused
+from bridge.connection.requests import identify, perform
+from bridge.connection.responses import EncodedResponse, InFlightRequest, PendingResponseBytes, encode, is_long
+from bridge.connection.runner import RequestRunner
+from bridge.connection.tenant_runner import Namespaces, NamespaceUnavailable
+from bridge.errors import KafkaError
+from bridge.kafka import envelope
+from bridge.kafka.error_codes import ErrorCode
+from bridge.kafka.primitives import DecodeError
+from bridge.loop_scheduler import Metered
+from bridge.metrics import Gauge, Metrics
+from bridge.relay.node_login import NodeSecret
+from bridge.relay.routes import ROUTES
+from bridge.security.login import Stage
+from bridge.security.principal import ANONYMOUS, Principal
+
+_log = log.get(__name__)
+
+_HEADERS: Final = 64 * 1024
+"""More than the headers of an Envelope and of what is in it."""
+_MEMORY: Final = 64 * 1024 * 1024
+"""Of requests from other nodes. Not part of that for clients: two nodes that are full of requests for each other would
+wait for each other."""
+
+
+async def _handled_by_runner(request: Any, broker: Broker, session: Session) -> Any:
+    raise NotImplementedError
+
+
+ENVELOPE: Final = Api(
+    key=envelope.KEY,
+    name="Envelope",
+    min_version=envelope.VERSION,
+    max_version=envelope.OF_A_NAMESPACE,
+    flexible=envelope.VERSION,
+    handle=_handled_by_runner,
+    request=envelope.Request,
+    response=envelope.Response,
+    max_request_bytes=MAX_CONTROL_BYTES + _HEADERS,
+)
+
+
+class EnvelopeRunner(RequestRunner):
+    """Runs what is in the Envelopes of one connection side by side."""
+
+    __slots__ = ()
+
+    def flush(self) -> None:
+        """Hand over all answers there are: the other node knows them by their numbers."""
+        if self.in_flight and self.in_flight[0].response is None:
+            self.in_flight = deque(sorted(self.in_flight, key=lambda request: request.response is None))
+        super().flush()
+
+    async def _run(self, request: InFlightRequest) -> None:
+        identify(request, self._broker, self._session)
+        if request.api is ENVELOPE:
+            self._follow(request, Metered(self._answer(request), self._share), None)
+            return
+        result = await perform(request, self._broker, self._session, self._environment.large, self._intake.release)
+        self._finish(request, result)
+        login = self._session.login
+        if login is not None and login.stage is Stage.REFUSED:
+            self._connection.close_soon()
+
+    async def _answer(self, request: InFlightRequest) -> envelope.Response:
+        body, request.body = cast(memoryview, request.body), None
+        try:
+            outer = ENVELOPE.decode(body, request.version)
+            environment = cast(InternalListener, self._environment)
+            broker = environment.owner if not outer.namespace else await environment.owner_in(outer.namespace)
+            session = Session(
+                principal=_principal(outer.request_principal),
+                id=self._session.id,
+                peer=envelope.decode_host(outer.client_host_address) + ":0",
+                listener=self._session.listener,
+                remaining_response_bytes=self._session.remaining_response_bytes,
+                reserve_response_bytes=self._session.reserve_response_bytes,
+            )
+            inner = InFlightRequest(memoryview(outer.request_data), request.received)
+            del outer, body
+            return await self._inner_answer(request, inner, session, broker)
+        except (Refused, DecodeError) as error:
+            unsupported = isinstance(error, Refused) and error.reason in ("unknown_api", "unsupported_version")
+            code = ErrorCode.UNSUPPORTED_VERSION if unsupported else ErrorCode.INVALID_REQUEST
+            return envelope.Response(error_code=code)
+        except KafkaError as error:  # the version has no place for it
+            return envelope.Response(error_code=error.code)
+        except NamespaceUnavailable as error:
+            _log.warning("! not served for another node", extra={"error": error})
+            return envelope.Response(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        except Exception:  # noqa: BLE001 - the other requests of this connection go on
+            _log.exception("! request failed", extra={"listener": self._session.listener})
+            return envelope.Response(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+
+    async def _inner_answer(
+        self, request: InFlightRequest, inner: InFlightRequest, session: Session, broker: Broker
+    ) -> envelope.Response:
+        environment = cast(InternalListener, self._environment)
+        identify(inner, broker, session)
+
+        def release(count: int) -> None:
+            request.size -= count
+            self._intake.release(count)
+
+        try:
+            result = await perform(inner, broker, session, environment.large, release)
+            if isinstance(result, DeferredResponse):
+                answer = await result.future
+                result = answer if result.make is None else result.make(answer)
+        except KafkaError as error:
+            result = inner.api.failure(error.code, error.message, inner.version)
+            if result is None:
+                raise
+        if is_long(result):
+            encoded: EncodedResponse = await broker.cpu_thread.run(encode, inner, result, pausing=False)
+        else:
+            encoded = encode(inner, result, pausing=False)
+        for code in encoded.codes:
+            self._metrics.api(inner.api.key).error(code)
+        return envelope.Response(response_data=_without_length(encoded.buffers), error_code=ErrorCode.NONE)
+
+
+class InternalListener(Listener):
+    """Makes the protocol of each socket that another node has connected."""
+
+    runner = EnvelopeRunner
+
+    def __init__(
+        self,
+        owner: Broker,
+        pending_bytes: PendingResponseBytes,
+        secret: NodeSecret | None = None,
+        clients_work_in: Namespaces | None = None,
+    ) -> None:
+        """`owner`: what the requests within Envelopes are given; `secret`: what other nodes have to have;
+        `clients_work_in`: the namespaces beside the bridge's own."""
+        kafka = owner.settings.kafka
+        kafka = replace(
+            kafka,
+            max_request_bytes=ENVELOPE.max_request_bytes,
+            memory_budget_bytes=max(kafka.memory_budget_bytes, ENVELOPE.max_request_bytes),
+            max_in_flight_requests=kafka.max_connections + 1,  # each client of the other node waits for one at most
+        )
+        apis = {api_versions.KEY: api_versions.API, envelope.KEY: ENVELOPE}
+        if secret is not None:
+            apis |= {api.key: api for api in (sasl_handshake.API, sasl_authenticate.API)}
+        broker = replace(owner, settings=replace(owner.settings, kafka=kafka), apis=apis)
+        shared = SharedResources(kafka, Metrics())  # not counted with those of clients
+        shared.budget, shared.pending_bytes = Budget(_MEMORY, Gauge()), pending_bytes
+        super().__init__(broker, shared, INTERNAL, logins=None if secret is None else secret.logins())
+        self.owner = _with_owners_alone(owner)
+        self._owners: dict[str, Broker] = {}
+        self._clients_work_in = clients_work_in
+
+    async def owner_in(self, namespace: str) -> Broker:
+        """As `owner`, for the clients of a namespace; NamespaceUnavailable."""
+        if self._clients_work_in is None:
+            raise NamespaceUnavailable("this node has no rules of tenants")
+        owner = self._owners.get(namespace)
+        if owner is None:
+            owner = _with_owners_alone(await self._clients_work_in.for_nodes(namespace))
+            self._owners[namespace] = owner
+        return owner
+
+
+def _with_owners_alone(broker: Broker) -> Broker:
+    """The APIs that have an owner, and no others."""
+    return replace(broker, apis={key: api for key, api in broker.apis.items() if key in ROUTES})
+
+
+def _principal(encoded: bytes | None) -> Principal:
+    if encoded is None:
+        return ANONYMOUS
+    told = envelope.decode_principal(bytes(encoded))
+    return Principal(told.type, told.name)
+
+
+def _without_length(buffers: Sequence[Any]) -> bytes:
+    return b"".join(buffers)[4:]

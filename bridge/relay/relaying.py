@@ -1,0 +1,132 @@
+"""The request handlers of a node behind one address: what has an owner is asked of it, wherever the client is."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from bridge import log
+from bridge.api import Api, Broker, DeferredResponse, Handle, Session
+from bridge.cluster import Cluster
+from bridge.cluster.view import NO_NODE
+from bridge.connection.requests import LARGE_BYTES
+from bridge.connection.responses import is_long
+from bridge.errors import KafkaError
+from bridge.futures import gathered
+from bridge.kafka import envelope, frames, message
+from bridge.kafka.error_codes import ErrorCode
+from bridge.kafka.primitives import DecodeError
+from bridge.relay.peers import Peers, Unreachable
+from bridge.relay.routes import ROUTES, Route
+
+_log = log.get(__name__)
+
+_ANSWER_SECONDS: Final = 30.0
+"""How long an owner may take that does not wait for others itself."""
+
+
+class Relaying:
+    """Serves what this node owns, and asks other nodes for the rest."""
+
+    def __init__(self, broker: Broker, peers: Peers, namespace: str = "") -> None:
+        """`broker`: what handlers are given for what this node owns; its cluster is that of the nodes. `namespace`: in
+        which the clients work; empty: the bridge's own."""
+        self._namespace = namespace
+        self._broker = broker
+        self._cluster: Cluster = broker.cluster
+        self._peers = peers
+
+    def apis(self, table: Mapping[int, Api]) -> dict[int, Api]:
+        """The same APIs, those with owners behind their owners."""
+        return {
+            key: replace(api, handle=self._handler(api, ROUTES[key])) if key in ROUTES else api
+            for key, api in table.items()
+        }
+
+    # ---- owners ------------------------------------------------------------------------------------------------------
+
+    def of_group(self, group_id: str) -> int:
+        """The node that has a group's slot."""
+        node = self._cluster.snapshot.coordinator(self._broker.groups.slot_of(group_id))
+        return NO_NODE if node is None else node.id
+
+    def of_partition(self, topic: str, partition: int) -> int:
+        """The node that leads a partition."""
+        node = self._cluster.snapshot.leader(topic, partition).node
+        return NO_NODE if node is None else node.id
+
+    def all(self) -> Sequence[int]:
+        """Every node, this one first."""
+        here = self._cluster.node_id
+        return [here, *(node.id for node in self._cluster.snapshot.nodes if node.id != here)]
+
+    # ---- requests ----------------------------------------------------------------------------------------------------
+
+    def _handler(self, api: Api, route: Route) -> Handle:
+        async def handle(request: Any, broker: Broker, session: Session) -> Any:
+            parts = route.divided(request, self)
+            if len(parts) == 1 and self._cluster.node_id in parts:
+                return await api.handle(request, self._broker, session)
+            version = session.api_version
+            asked = (self._ask(api, route, owner, part, version, session) for owner, part in parts.items())
+            return route.put_together(request, await gathered(asked))
+
+        return handle
+
+    async def _ask(self, api: Api, route: Route, owner: int, request: Any, version: int, session: Session) -> Any:
+        if owner == self._cluster.node_id:
+            return await self._ask_here(api, request, session)
+        try:
+            if owner == NO_NODE:
+                return route.refusal(request, version, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            answer = await self._ask_elsewhere(api, owner, request, version, session)
+        except (Unreachable, TimeoutError, DecodeError) as error:
+            _log.warning("! not relayed", extra={"api": api.name, "node": owner, "error": str(error) or "no answer"})
+            return route.refusal(request, version, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if answer is None:  # that node does not serve this version, or this namespace
+            return route.refusal(request, version, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return answer
+
+    async def _ask_here(self, api: Api, request: Any, session: Session) -> Any:
+        result = await api.handle(request, self._broker, session)
+        if isinstance(result, DeferredResponse):
+            answer = await result.future
+            return answer if result.make is None else result.make(answer)
+        return result
+
+    async def _ask_elsewhere(self, api: Api, owner: int, request: Any, version: int, session: Session) -> Any:
+        flexible, threads = api.is_flexible(version), self._broker.cpu_thread
+        encode = message.encode
+        long = is_long(request)
+        body = await threads.run(encode, request, version, flexible) if long else encode(request, version, flexible)
+        head = frames.request_header(api.key, version, 0, session.client_id, flexible)
+        principal = envelope.Principal(type=session.principal.type, name=session.principal.name)
+        asked = envelope.Request(
+            request_data=head + body,
+            request_principal=envelope.encode_principal(principal),
+            client_host_address=envelope.encode_host(session.host.removeprefix("/")),
+            namespace=self._namespace,
+        )
+
+        def sent(answer: "asyncio.Future[bytes]") -> None:
+            if api.waits:  # perhaps for long, and for nothing once the client is gone
+                session.on_close(Relaying, lambda: _give_up(answer))
+
+        async with asyncio.timeout(None if api.waits else _ANSWER_SECONDS):
+            response = await self._peers.ask(owner, asked, session.id, sent)
+        if response.response_data is None:
+            if response.error_code in (ErrorCode.UNSUPPORTED_VERSION, ErrorCode.COORDINATOR_NOT_AVAILABLE):
+                return None
+            raise KafkaError(response.error_code)
+        data = memoryview(response.response_data)[5 if flexible else 4 :]  # after the header
+        if len(data) > LARGE_BYTES:
+            return await threads.run(_decode, api, data, version)
+        return _decode(api, data, version)
+
+
+def _decode(api: Api, data: memoryview, version: int) -> Any:
+    return message.decode_prefix(api.response, data, version, api.is_flexible(version))[0]
+
+
+def _give_up(answer: "asyncio.Future[bytes]") -> None:
+    answer.cancel()

@@ -1,0 +1,126 @@
+"""What a log-in asks for: SCRAM credentials by name, and whether a password is right.
+
+A file of users, users kept in Pulsar, or a system of the operator's own can answer. Names are prepared (SASLprep, RFC
+4013) before they are asked for, so what keeps users by name prepares names when it stores them.
+"""
+
+import hashlib
+import hmac
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, Protocol
+
+from bridge.errors import BridgeError
+from bridge.security.principal import Principal
+
+SCRAM_HASHES: Final = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+"""Kafka's SCRAM mechanisms by name, and the hash function of each as hashlib names it."""
+KEY_BYTES: Final = {"SCRAM-SHA-256": 32, "SCRAM-SHA-512": 64}
+MIN_ITERATIONS: Final = 4096
+MAX_ITERATIONS: Final = 16384
+"""Kafka's bounds (ScramMechanism). A higher count would make each log-in by PLAIN a load."""
+MIN_SALT_BYTES: Final = 12
+"""Shorter salts are refused by scramp. Kafka's tools make salts of about 25 bytes."""
+
+_BASE_36: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+class CredentialsUnavailable(BridgeError):
+    """Credentials cannot be asked for now; the client may try again."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScramCredential:
+    """What a server keeps of a password (RFC 5802 section 3). ValueError if it breaks the bounds above."""
+
+    mechanism: str
+    salt: bytes = field(repr=False)
+    stored_key: bytes = field(repr=False)
+    server_key: bytes = field(repr=False)
+    iterations: int
+
+    def __post_init__(self) -> None:
+        length = KEY_BYTES.get(self.mechanism)
+        if length is None:
+            raise ValueError(f"the mechanism is one of {', '.join(KEY_BYTES)}")
+        if not MIN_ITERATIONS <= self.iterations <= MAX_ITERATIONS:
+            raise ValueError(f"iterations are {MIN_ITERATIONS} to {MAX_ITERATIONS}, not {self.iterations}")
+        if len(self.salt) < MIN_SALT_BYTES:
+            raise ValueError(f"a salt has at least {MIN_SALT_BYTES} bytes, this one has {len(self.salt)}")
+        if len(self.stored_key) != length or len(self.server_key) != length:
+            raise ValueError(f"StoredKey and ServerKey of {self.mechanism} have {length} bytes")
+
+
+def salt_text(random_bits: int) -> bytes:
+    """A salt of the form that Kafka's tools make: 130 random bits in base 36."""
+    number, digits = random_bits % (1 << 130), ""
+    while number:
+        number, digit = divmod(number, 36)
+        digits = _BASE_36[digit] + digits
+    return digits.rjust(25, "0").encode()
+
+
+def salted_password(mechanism: str, password: bytes, salt: bytes, iterations: int) -> bytes:
+    """SaltedPassword (RFC 5802 section 3): what takes the time."""
+    return hashlib.pbkdf2_hmac(SCRAM_HASHES[mechanism], password, salt, iterations)
+
+
+def credential_of(mechanism: str, salted: bytes, salt: bytes, iterations: int) -> ScramCredential:
+    """The credential of a SaltedPassword, which is what AlterUserScramCredentials sends (KIP-554)."""
+    name = SCRAM_HASHES[mechanism]
+    client_key = hmac.digest(salted, b"Client Key", name)
+    server_key = hmac.digest(salted, b"Server Key", name)
+    return ScramCredential(mechanism, salt, hashlib.new(name, client_key).digest(), server_key, iterations)
+
+
+class Iterations(NamedTuple):
+    """How costly the credentials of one mechanism are, so that an unknown user is no cheaper."""
+
+    usual: int
+    """What most of them have: SCRAM shows it to an unknown user, too."""
+    most: int
+    """What the costliest has: checking any password by PLAIN takes as many."""
+
+
+def iterations_of(credentials: Iterable[ScramCredential]) -> dict[str, Iterations]:
+    """The iterations by mechanism. Of two equally usual ones the higher."""
+    counts: dict[str, Counter[int]] = {}
+    for credential in credentials:
+        counts.setdefault(credential.mechanism, Counter())[credential.iterations] += 1
+    return {
+        mechanism: Iterations(max(found, key=lambda count: (found[count], count)), max(found))
+        for mechanism, found in counts.items()
+    }
+
+
+class ScramCredentials(Protocol):
+    """Finds SCRAM credentials."""
+
+    async def find(self, mechanism: str, name: str) -> ScramCredential | None:
+        """The credential of a prepared name; None if the user has none of this mechanism, or there is no such user.
+
+        CredentialsUnavailable if that cannot be known now.
+        """
+
+    def iterations(self, mechanism: str) -> Iterations | None:
+        """What its credentials of the mechanism have (`iterations_of`); None if there are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """A right password: whose it is, until when it holds, and the token if the password is one."""
+
+    principal: Principal
+    expires_at: float | None = None
+    token: str | None = field(default=None, repr=False)
+
+
+class Passwords(Protocol):
+    """Checks passwords."""
+
+    async def check(self, name: str, password: str, now: float) -> Login | None:
+        """Who logs in with this password; None for a wrong one and for an unknown user, at the same cost.
+
+        CredentialsUnavailable if that cannot be known now. `name` is prepared, the password is as the client sent it.
+        """

@@ -1,0 +1,106 @@
+"""Where a token issuer's keys come from: a file, or a URL that is fetched again from time to time."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic
+from typing import Final
+
+from jwt import PyJWK
+
+from bridge import log
+from bridge.security import jwks
+from bridge.security.credentials import CredentialsUnavailable
+from bridge.security.files import ReloadedFile
+
+Fetch = Callable[[], Awaitable[bytes]]
+"""Gets the document from the issuer, by https with its host name checked, in bounded time; else any exception."""
+REFRESH_SECONDS: Final = 3600.0
+"""Kafka's `sasl.oauthbearer.jwks.endpoint.refresh.ms`: how long a key that the issuer has withdrawn is still taken."""
+RETRY_SECONDS: Final = 10.0
+"""Between two fetches at least, whatever key ids clients send."""
+MAX_BYTES: Final = 1024 * 1024
+_LOG = log.get(__name__)
+
+
+class FileKeySet:
+    """The keys in a file (`jwks.KeySet`)."""
+
+    def __init__(self, path: Path) -> None:
+        """StartupError if there is no such file, or it is no key set."""
+        self._file = ReloadedFile(path, jwks.parse, "JSON web key set")
+
+    async def find(self, key_id: str | None, algorithm: str) -> Sequence[PyJWK]:
+        """The keys that may have signed a token with this header."""
+        return self._file.value.find(key_id, algorithm)
+
+    def refresh(self) -> bool:
+        """Read the file again if it has changed (`files.ReloadedFile`): whether keys have."""
+        return self._file.refresh()
+
+
+class UrlKeySet:
+    """The keys at a URL (`jwks.KeySet`), fetched when they are old and when a token has a key id they do not have.
+
+    While a fetch fails, the keys of before stay. A client whose key may be a new one may then try again; so may all
+    while there are no keys at all.
+    """
+
+    def __init__(self, fetch: Fetch, clock: Callable[[], float] = monotonic) -> None:
+        self._fetch = fetch
+        self._clock = clock
+        self._keys: jwks.Keys | None = None
+        self._fetched_at = self._tried_at = float("-inf")
+        self._failed = False
+        self._running: asyncio.Task[None] | None = None
+
+    async def find(self, key_id: str | None, algorithm: str) -> Sequence[PyJWK]:
+        """The keys that may have signed a token with this header. A known key does not wait for a fetch."""
+        if found := self._known(key_id, algorithm):
+            if self._clock() - self._fetched_at >= REFRESH_SECONDS:
+                self._refreshing()
+            return found
+        if running := self._refreshing():
+            await asyncio.shield(running)
+        found = self._known(key_id, algorithm)
+        if not found and (self._keys is None or self._failed):
+            raise CredentialsUnavailable("the token issuer's keys cannot be fetched")
+        return found
+
+    def stop(self) -> None:
+        """Give up a fetch that runs."""
+        if self._running is not None:
+            self._running.cancel()
+
+    async def close(self) -> None:
+        """As `stop`, and wait for its end."""
+        self.stop()
+        if self._running is not None:
+            with suppress(asyncio.CancelledError):
+                await self._running
+
+    def _known(self, key_id: str | None, algorithm: str) -> Sequence[PyJWK]:
+        return self._keys.find(key_id, algorithm) if self._keys else ()
+
+    def _refreshing(self) -> "asyncio.Task[None] | None":
+        """The fetch that runs, or a new one, or none so shortly after the last."""
+        if self._running is None or self._running.done():
+            if self._clock() - self._tried_at < RETRY_SECONDS:
+                return None
+            self._tried_at = self._clock()
+            self._running = asyncio.get_running_loop().create_task(self._refresh())
+        return self._running
+
+    async def _refresh(self) -> None:
+        try:
+            content = await self._fetch()
+            if len(content) > MAX_BYTES:
+                raise ValueError(f"it has more than {MAX_BYTES} bytes")
+            self._keys = jwks.parse(content)
+        except Exception as error:  # noqa: BLE001 — whatever is wrong there, the old keys stay
+            self._failed = True
+            _LOG.error("! token issuer's keys not fetched", extra={"reason": str(error) or type(error).__name__})
+            return
+        self._failed = False
+        self._fetched_at = self._clock()

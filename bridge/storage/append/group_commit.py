@@ -1,0 +1,136 @@
+"""Group commit: batches that are there at the same time become one entry of Pulsar.
+
+An entry costs Pulsar, its bookies and each later reader about the same whatever it holds. So batches of one Pulsar
+producer that come in one turn of the event loop are sent together, and those that come while entries are on their way
+wait for an outcome, as far as they fit. A batch that finds nothing on its way waits for the end of the turn alone.
+
+A group is one run of records: of clients' producers that are not idempotent in the order in which they came, of an
+idempotent producer with consecutive sequences. So an entry says the same whether it was one batch or several, and each
+batch has its own offset, counted from the entry's. Compressed batches stay alone, as do those of format `kafka`.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from bridge.pulsar.producer import Producer
+from bridge.storage.append.pending_append import PendingAppend
+from bridge.storage.append.preparation import METADATA_BYTES, PreparedEntry
+
+_IN_FLIGHT: Final = 2  # with so many entries on their way a group waits for an outcome: one is stored, one comes behind
+_MAX_RECORDS: Final = 5000  # of a group: readers convert so many on the event loop
+
+Sender = Callable[[PendingAppend, Producer], None]
+
+
+class _Group:
+    """One Pulsar producer's batches that are not sent yet."""
+
+    __slots__ = ("members", "records", "size")
+
+    def __init__(self) -> None:
+        self.members: list[PendingAppend] = []
+        self.records = self.size = 0
+
+    def add(self, pending: PendingAppend) -> None:
+        self.members.append(pending)
+        self.records += pending.entry.record_count
+        self.size += len(pending.entry.data)
+
+    def can_take(self, pending: PendingAppend, max_bytes: int) -> bool:
+        """Whether it would still be one run of records, and not too large."""
+        entry, batch, last = pending.entry, pending.batch, self.members[-1].batch
+        if self.size + len(entry.data) > max_bytes or self.records + entry.record_count > _MAX_RECORDS:
+            return False
+        if batch is None or last is None:
+            return batch is last
+        return batch.first.wraps == last.last.wraps and batch.first == last.last.after(1)
+
+
+class GroupCommit:
+    """The groups of one partition."""
+
+    def __init__(self, send: Sender, max_bytes: int, linger_seconds: float) -> None:
+        """`send`: sends one append, or several as one; `max_bytes`: of an entry, 0 for one batch an entry."""
+        self._send = send
+        self._max_bytes = max_bytes
+        self._linger_seconds = linger_seconds
+        self._groups: dict[Producer, _Group] = {}
+
+    def add(self, pending: PendingAppend, producer: Producer) -> None:
+        """Send an append, now or with others; it takes its place among those of its producer before this returns."""
+        group = self._groups.get(producer)
+        limit = self._limit(producer)
+        may_join = 2 * len(pending.entry.data) <= limit and _is_plain(pending.entry)
+        if group is not None and not (may_join and group.can_take(pending, limit)):
+            self.flush(producer)
+            group = None
+        if not may_join:
+            self._send(pending, producer)
+            return
+        if group is None:
+            group = self._groups[producer] = _Group()
+            loop = asyncio.get_running_loop()
+            if self._linger_seconds:
+                loop.call_later(self._linger_seconds, self._flush_idle, producer)
+            else:
+                loop.call_soon(self._flush_idle, producer)
+        group.add(pending)
+
+    def outcome_known(self, producer: Producer) -> None:
+        """An entry of this producer has its outcome, so a group that waits for one may go.
+
+        Not before the next turn: the producer may be about to fail others, and their order would be lost.
+        """
+        if producer in self._groups and not self._linger_seconds:
+            asyncio.get_running_loop().call_soon(self._flush_idle, producer)
+
+    def flush(self, producer: Producer) -> None:
+        """Send what there is of this producer."""
+        group = self._groups.pop(producer, None)
+        if group is None:
+            return
+        wanted = [one for one in group.members if one.is_wanted]
+        if wanted:
+            self._send(merged(wanted), producer)
+
+    def flush_all(self) -> None:
+        """Send all."""
+        for producer in list(self._groups):
+            self.flush(producer)
+
+    def take(self, producer: Producer) -> list[PendingAppend]:
+        """What is not sent of this producer, and is not to be sent any more."""
+        group = self._groups.pop(producer, None)
+        return [] if group is None else group.members
+
+    def take_all(self) -> list[PendingAppend]:
+        """All that is not sent, and is not to be sent any more."""
+        return [one for producer in list(self._groups) for one in self.take(producer)]
+
+    def _limit(self, producer: Producer) -> int:
+        """The most bytes of a group; 0 until the topic's broker has told how large an entry may be."""
+        largest = producer.max_message_size
+        return 0 if largest is None else min(self._max_bytes, largest - METADATA_BYTES)
+
+    def _flush_idle(self, producer: Producer) -> None:
+        if producer.pending_count < _IN_FLIGHT or producer.closing or self._linger_seconds:
+            self.flush(producer)
+
+
+def merged(members: list[PendingAppend]) -> PendingAppend:
+    """Several appends as one entry; one alone stays as it is."""
+    first = members[0]
+    if len(members) == 1:
+        return first
+    entries = [one.entry for one in members]
+    size = sum(len(one.data) for one in entries)
+    entry = PreparedEntry(
+        b"".join([one.data for one in entries]), sum(one.record_count for one in entries), entries[0].producer,
+        max(one.max_timestamp for one in entries), any(one.escaped for one in entries), uncompressed_size=size,
+    )  # fmt: skip
+    return first.together(entry, members)
+
+
+def _is_plain(entry: PreparedEntry) -> bool:
+    return not entry.compression and not entry.verbatim and entry.reservation is None

@@ -1,0 +1,128 @@
+"""What the bridge has of its own for each namespace: topics, groups, committed offsets, what is shown of them.
+
+Nothing of it knows another namespace. So the topics, groups and ids of two cannot meet, by whatever names.
+"""
+
+import asyncio
+import uuid
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from functools import partial
+
+from bridge.api import Broker
+from bridge.cluster.records import TopicChange, TopicEvent
+from bridge.encoded import SharedResponses
+from bridge.groups.budget import GroupMemory
+from bridge.groups.coordinator import GroupCoordinator
+from bridge.groups.lag import LagTable
+from bridge.groups.mirror import Mirror
+from bridge.groups.offsets import Offsets
+from bridge.groups.store.store import GroupStore
+from bridge.metrics import Metrics
+from bridge.storage.append.deduplication import Deduplication
+from bridge.storage.services import Storage, set_event
+from bridge.storage.topics.topics import Topics
+
+
+class NamespaceServices:
+    """Those of one namespace."""
+
+    def __init__(
+        self, storage: Storage, metrics: Metrics, memory: GroupMemory | None = None, view_slots: int = 0
+    ) -> None:
+        """`memory`, `view_slots`: of a namespace that is not the bridge's own."""
+        settings = storage.settings
+        self.settings = settings
+        self.name = settings.pulsar.full_namespace
+        self.is_own = not view_slots
+        self.topics = Topics(storage)
+        self.store = GroupStore(storage.client, storage.admin, settings, metrics, view_slots)
+        self.groups: GroupCoordinator
+        """From `coordinate` on."""
+        self.offsets: Offsets
+        self._catch_up_readers = storage.catch_up_readers
+        self._memory = memory
+        self._metrics = metrics.groups
+        self._lag = LagTable(
+            self.store,
+            self.topics,
+            metrics.groups,
+            settings.groups.max_groups_in_metrics,
+            namespace="" if self.is_own else self.name,
+        )
+        self._mirror = Mirror(self.store, self.topics, storage.client, storage.admin, settings, metrics.groups)
+        self._is_coordinating = False
+
+    def coordinate(self) -> None:
+        """Be ready for groups; on the event loop."""
+        settings, metrics = self.settings.groups, self._metrics
+        self.groups = GroupCoordinator(self.store, settings, metrics, self.topics, memory=self._memory)
+        self.offsets = Offsets(self.store, self.groups, self.topics, settings, metrics)
+        self._is_coordinating = True
+
+    async def open(self) -> None:
+        """Ask Pulsar what has to be known before any request."""
+        if self.is_own:
+            await asyncio.gather(self.topics.start(), self.store.start())  # clients wait for the node
+        else:
+            await self.store.start()
+            await self.topics.start()  # last: where it fails nothing is left
+
+    async def start(self) -> None:
+        """Do what goes on by itself, from now on."""
+        self.groups.start()
+        await self.offsets.start()
+        await self._lag.start()
+        await self._mirror.start()
+
+    def stop(self) -> None:
+        """Answer what waits: the node stops."""
+        if self._is_coordinating:
+            self.groups.stop()
+
+    async def close(self) -> None:
+        """Store what is under way, and release everything."""
+        await self._lag.close()
+        if self._is_coordinating:
+            await self.offsets.close()
+            await self.groups.close()
+            await self.store.close()
+        await self._mirror.close()
+        await self.topics.close()
+        if self.is_own:
+            await self._catch_up_readers.close()
+
+    # ---- the nodes ---------------------------------------------------------------------------------------------------
+
+    def assign(self, mine: Collection[int], orphaned: Collection[int]) -> None:
+        """Coordinate the groups of these slots of the views."""
+        self.store.assign(mine, orphaned=orphaned)
+
+    def tell_changes(self, announce: Callable[[TopicChange], None]) -> None:
+        """What this node does to topics is told to the others, whose caches go by it."""
+        prefix = "" if self.is_own else self.name + "/"  # no topic's name has a slash
+
+        def changed(prefix: str, name: str, topic_id: uuid.UUID, event: TopicEvent) -> None:
+            announce(TopicChange(prefix + name, str(topic_id), event))
+
+        self.topics.on_changed.append(partial(changed, prefix))
+
+    def broker(self, own: Broker) -> Broker:
+        """What requests of this namespace are handled with, made of that of the bridge's own."""
+        return replace(
+            own,
+            settings=self.settings,
+            topics=self.topics,
+            groups=self.groups,
+            offsets=self.offsets,
+            shared_responses=SharedResponses(),
+            authorization=None if own.authorization is None else own.authorization.of(self.name),
+        )
+
+
+def storage_of(namespace: str, own: Storage) -> Storage:
+    """The storage of another namespace: limits, memory and connections are those of the bridge's own."""
+    tenant, _, name = namespace.partition("/")
+    settings = own.settings.with_values(pulsar={"tenant": tenant, "namespace": name}, tenants={"rules": ""})
+    deduplication = Deduplication(own.admin, namespace)
+    return replace(own, settings=settings, deduplication=deduplication, may_send=set_event())

@@ -1,0 +1,1 @@
+"""The requests of the matrix, by what they are about."""

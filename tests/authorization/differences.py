@@ -1,0 +1,79 @@
+"""Where the bridge answers otherwise than Kafka to the same principal, and why."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from bridge.kafka.error_codes import ErrorCode
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A part of Kafka's answers to some requests, and what the bridge says in its place."""
+
+    rows: str
+    """The requests, as a regular expression of their names from the beginning."""
+    why: str
+    kafka: str = ".*"
+    """A part of the answer, as a regular expression of the whole part."""
+    ours: str | None = None
+    """What stands there instead, perhaps with groups of the other; "": nothing. None: what Kafka says."""
+    like: str = ""
+    """Another request: the answers to it are what is looked at."""
+
+    def applies(self, row: str) -> bool:
+        """Whether it is about a request."""
+        return re.match(self.rows, row) is not None
+
+    def applied(self, answer: str) -> str:
+        """What the bridge answers where Kafka answers this."""
+        if self.ours is None:
+            return answer
+        whole = re.compile(self.kafka)
+        parts = {whole.sub(self.ours, part, count=1) if whole.fullmatch(part) else part for part in answer.split()}
+        return " ".join(sorted(parts - {""})) or ErrorCode.NONE.name
+
+
+_NO_TRANSACTIONS = "transactions are refused, by one error for all of their requests"
+_EACH = r"([^:]*)(:.*)?"
+_ID_FAILED = "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
+
+DIFFERENCES = [
+    Difference("Produce v.*: transactional batch$", _NO_TRANSACTIONS, _EACH, rf"\1:{_ID_FAILED}"),
+    Difference("Produce v.*: transactional batch of another", _NO_TRANSACTIONS, _EACH, rf"\1:{_ID_FAILED}"),
+    Difference("Produce v.* transactional id$", _NO_TRANSACTIONS, _EACH, rf"\1:{_ID_FAILED}"),
+    Difference("Produce v.*: transactional batch without", "what is wrong with the topic is told first",
+               r"(\w+-topic/0)", rf"\1:{_ID_FAILED}", like="Produce v12: batch"),
+    Difference("Fetch v.*: as a follower", "there are no followers: a Fetch of one that may is a consumer's",
+               r"(\w+-topic/0):NOT_LEADER_OR_FOLLOWER", r"\1"),
+    Difference("Metadata v.*: to be created", "the topic is there when the answer is",
+               r"(\w+-auto):UNKNOWN_TOPIC_OR_PARTITION", r"\1/0"),
+    Difference("IncrementalAlterConfigs v.*: of groups", "groups have no configs", r"(\w+-group)",
+               r"\1:INVALID_CONFIG"),
+    Difference("IncrementalAlterConfigs v.*: of loggers", "there are no loggers to be set", "broker",
+               "broker:INVALID_CONFIG"),
+    Difference("IncrementalAlterConfigs v.*: of client metrics", "there are no client metrics", "mine-metrics",
+               "mine-metrics:INVALID_REQUEST"),
+    Difference("InitProducerId v.*: (transactional|another)", _NO_TRANSACTIONS, "NONE", _ID_FAILED),
+    Difference("AddPartitionsToTxn v[0-3]", _NO_TRANSACTIONS, _EACH, rf"\1:{_ID_FAILED}"),
+    Difference("AddPartitionsToTxn v[45]", _NO_TRANSACTIONS, r"(mine-txn/\w+-\w+/0):.*", rf"\1:{_ID_FAILED}"),
+    Difference("AddPartitionsToTxn v[45]", _NO_TRANSACTIONS, "CLUSTER_AUTHORIZATION_FAILED",
+               " ".join(f"mine-txn/{name}/0:{_ID_FAILED}" for name in ("mine-none", "mine-topic", "other-none",
+                                                                       "other-topic"))),
+    Difference("(AddOffsetsToTxn|EndTxn) v", _NO_TRANSACTIONS, ".*", _ID_FAILED),
+    Difference("TxnOffsetCommit v", _NO_TRANSACTIONS, _EACH, rf"\1:{_ID_FAILED}"),
+    Difference("DescribeTransactions v", "there are no transactions", r"(\w+-txn)", r"\1:TRANSACTIONAL_ID_NOT_FOUND"),
+    Difference("ListTransactions v", "there are no transactions", r"\w+-txn", ""),
+    Difference("DescribeQuorum v", "there is no quorum", "NONE", "UNSUPPORTED_VERSION"),
+]  # fmt: skip
+
+
+def expected(row: str, kafka: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
+    """What the bridge is to answer each principal, by what Kafka answers, of all requests."""
+    found = dict(kafka[row])
+    for one in DIFFERENCES:
+        if one.applies(row):
+            found = {right: one.applied(kafka[one.like or row][right] if one.like else found[right]) for right in found}
+    return found

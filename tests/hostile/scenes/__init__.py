@@ -1,0 +1,1 @@
+"""Scenes by what they attack: requests, connections, log-ins, groups."""

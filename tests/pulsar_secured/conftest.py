@@ -1,0 +1,42 @@
+"""A Pulsar with authentication and authorization for the tests of this folder, and bridges that log in to it."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from tests.support.bridges import BridgeThread, settings_for
+from tests.support.pulsar import NewPulsar, PulsarAddress
+from tests.support.secured_pulsar import SecuredPulsar
+
+ROLE = "bridge"
+Start = Callable[..., BridgeThread]
+
+
+@pytest.fixture(scope="session")
+def secured(new_pulsar: NewPulsar) -> Iterator[SecuredPulsar]:
+    """One for all tests: each makes a tenant of its own."""
+    with SecuredPulsar(new_pulsar) as started:
+        yield started
+
+
+@pytest.fixture
+def tenant_namespace(secured: SecuredPulsar) -> str:
+    """`tenant/namespace`, of a tenant whose administrator is the bridge's role."""
+    return secured.create_tenant(ROLE)
+
+
+@pytest.fixture
+def start_bridge(secured: SecuredPulsar, tenant_namespace: str) -> Iterator[Start]:
+    """Start a bridge: `start_bridge(pulsar={"token": …}, kafka={…})`."""
+    address = PulsarAddress(secured.service_url, secured.admin_url)
+    with ExitStack() as started:
+
+        def start(**sections: Any) -> BridgeThread:
+            running = BridgeThread(settings_for(address, tenant_namespace, sections))
+            running.start()
+            started.callback(running.stop)
+            return running
+
+        yield start

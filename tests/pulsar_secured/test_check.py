@@ -1,0 +1,24 @@
+"""`bridge check` as a role that may work in some tenants' namespaces only."""
+
+from __future__ import annotations
+
+from bridge.check.findings import Severity
+from bridge.check.table import examine
+from tests.pulsar_secured.conftest import ROLE
+from tests.support.bridges import settings_for
+from tests.support.pulsar import PulsarAddress
+from tests.support.secured_pulsar import SecuredPulsar
+
+
+async def test_a_namespace_where_the_role_may_not_work_is_told(secured: SecuredPulsar, tenant_namespace: str) -> None:
+    allowed, denied = secured.create_tenant(ROLE), secured.create_tenant("another")
+    address = PulsarAddress(secured.service_url, secured.admin_url)
+    rules = f"principal User:a -> {allowed}\nprincipal User:b -> {denied}"
+    settings = settings_for(
+        address, tenant_namespace, {"pulsar": {"token": secured.token(ROLE)}, "tenants": {"rules": rules}}
+    )
+    found = {finding.name: finding for finding in await examine(settings)}
+    assert found[f"tenant {allowed}"].severity is Severity.FIT
+    told = found[f"tenant {denied}"]
+    assert told.severity is Severity.UNFIT
+    assert f"grant-permission {denied}" in told.remedy

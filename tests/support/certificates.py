@@ -1,0 +1,73 @@
+"""Certificates for the tests: an authority, and what it signs, as PEM files."""
+
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+from typing import NamedTuple
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+_DAY = timedelta(days=1)
+COMMON_NAME = NameOID.COMMON_NAME
+
+
+class CertificateFiles(NamedTuple):
+    """A certificate and its key."""
+
+    certificate: str
+    key: str
+
+
+class Authority:
+    """Signs certificates; its own is in `file`."""
+
+    def __init__(self, directory: Path, name: str = "authority") -> None:
+        self._directory = directory
+        self._name = _name({COMMON_NAME: name})
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        builder = builder_of(self._name, self._name, self._key, _DAY).add_extension(
+            x509.BasicConstraints(ca=True, path_length=None), critical=True
+        )
+        self.file = str(directory / f"{name}.pem")
+        Path(self.file).write_bytes(builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+
+    def sign(
+        self, file: str, subject: dict[x509.ObjectIdentifier, str] | None = None, lasts: timedelta = _DAY
+    ) -> CertificateFiles:
+        """A certificate for localhost and 127.0.0.1, with its key, in files of this name; again: over them."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        name = _name(subject or {COMMON_NAME: "localhost"})
+        hosts = [x509.DNSName("localhost"), x509.IPAddress(ip_address("127.0.0.1"))]
+        builder = builder_of(name, self._name, key, lasts).add_extension(x509.SubjectAlternativeName(hosts), False)
+        files = CertificateFiles(*(str(self._directory / f"{file}.{kind}.pem") for kind in ("cert", "key")))
+        Path(files.key).write_bytes(
+            key.private_bytes(
+                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+            )
+        )
+        signed = builder.sign(self._key, hashes.SHA256())
+        Path(files.certificate).write_bytes(signed.public_bytes(serialization.Encoding.PEM))
+        return files
+
+
+def _name(parts: dict[x509.ObjectIdentifier, str]) -> x509.Name:
+    return x509.Name([x509.NameAttribute(oid, value) for oid, value in parts.items()])
+
+
+def builder_of(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, lasts: timedelta = _DAY
+) -> x509.CertificateBuilder:
+    """A certificate to be signed."""
+    now = datetime.now(UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - 2 * _DAY)
+        .not_valid_after(now + lasts)
+    )

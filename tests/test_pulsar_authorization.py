@@ -1,0 +1,130 @@
+"""Permissions in Pulsar as clients' sessions meet them, at a scripted broker; `pulsar_secured/` has a real one."""
+
+from collections.abc import AsyncIterator, Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from bridge.api import Session
+from bridge.config import Settings
+from bridge.errors import KafkaError, SettingsError
+from bridge.kafka.error_codes import ErrorCode
+from bridge.metrics import Metrics
+from bridge.pulsar import Access, Admin
+from bridge.pulsar.pb import PulsarApi_pb2 as pb
+from bridge.pulsar_authorization import PulsarAuthorization
+from bridge.security.acls import CLUSTER_NAME, Operation, Resource, ResourceType
+from bridge.security.principal import ANONYMOUS, Principal, user
+from tests.pulsar.fake_broker import FakeBroker, Peer, Type
+
+Make = Callable[..., PulsarAuthorization]
+TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
+
+
+@pytest.fixture
+async def broker() -> AsyncIterator[FakeBroker]:
+    async with FakeBroker() as broker:
+        yield broker
+
+
+@pytest.fixture
+async def make(broker: FakeBroker) -> AsyncIterator[Make]:
+    made: list[PulsarAuthorization] = []
+
+    def make(metrics: Metrics) -> PulsarAuthorization:
+        values = {"service_url": broker.url, "admin_url": "http://127.0.0.1:1"}  # nothing listens there
+        kafka = {"authorizer": "pulsar", "super_users": "User:root"}
+        settings = Settings().with_values(kafka=kafka, pulsar=values)
+        access = Access.by(settings.pulsar, metrics.pulsar)
+        made.append(PulsarAuthorization(settings, access, Admin(settings.pulsar, access), metrics))
+        return made[-1]
+
+    yield make
+    for one in made:
+        await one.close()
+
+
+def session(principal: Principal, token: str | None = "a token") -> Session:  # noqa: S107
+    login = cast(Any, SimpleNamespace(token=token))
+    return Session(id=1, peer="127.0.0.1:1", listener="L", principal=principal, login=login)
+
+
+def refuse(broker: FakeBroker, code: int, text: str) -> None:
+    """Answer so to every question."""
+
+    def error(peer: Peer, command: pb.BaseCommand, _: memoryview) -> None:
+        fields: dict[int, str] = {Type.PARTITIONED_METADATA: "partition_metadata", Type.LOOKUP: "lookup_topic"}
+        field = fields.get(command.type, "get_topics_of_namespace")
+        peer.error(getattr(command, field).request_id, code, text)
+
+    for kind in (Type.PARTITIONED_METADATA, Type.LOOKUP, Type.GET_TOPICS_OF_NAMESPACE):
+        broker.on(kind, error)
+
+
+async def test_a_super_user_is_not_asked_about(broker: FakeBroker, make: Make) -> None:
+    authorization = make(Metrics())
+    root = session(user("root"))
+    assert set(await authorization.allowed(root, Operation.ALTER, CLUSTER, [CLUSTER_NAME])) == {CLUSTER_NAME}
+    assert set(await authorization.allowed(root, Operation.READ, TOPIC, ["a", "b"])) == {"a", "b"}
+    assert await authorization.operations(root, Resource(TOPIC, "a")) > 0
+    assert not broker.peers
+
+
+@pytest.mark.parametrize("principal", [ANONYMOUS, user("alice"), Principal("Group", "root")])
+async def test_of_whom_pulsar_cannot_be_asked_nothing_is_allowed(
+    broker: FakeBroker, make: Make, principal: Principal
+) -> None:
+    authorization = make(Metrics())
+    assert not await authorization.allowed(session(principal, None), Operation.READ, TOPIC, ["a"])
+    assert not broker.peers
+
+
+async def test_a_refusal_is_a_denial(broker: FakeBroker, make: Make) -> None:
+    refuse(broker, pb.AuthorizationError, "Client is not authorized to Produce")
+    metrics = Metrics()
+    authorization = make(metrics)
+    for operation in (Operation.READ, Operation.WRITE, Operation.DESCRIBE):
+        assert not await authorization.allowed(session(user("alice")), operation, TOPIC, ["a"])
+    assert metrics.permissions.questions["unknown"].value == 0
+    assert {command.connect.auth_data for command in broker.all(Type.CONNECT)} == {b"a token"}
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        (pb.ServiceNotReady, "not now"), (pb.TooManyRequests, "too many"), (pb.MetadataError, "no metadata"),
+        (pb.AuthorizationError, "the metadata store does not answer"),
+    ],
+)  # fmt: skip
+async def test_while_pulsar_does_not_say_clients_try_again(
+    broker: FakeBroker, make: Make, code: int, text: str
+) -> None:
+    refuse(broker, code, text)
+    authorization, alice = make(Metrics()), session(user("alice"))
+    with pytest.raises(KafkaError) as topic:
+        await authorization.allowed(alice, Operation.WRITE, TOPIC, ["a"])
+    assert topic.value.code == ErrorCode.LEADER_NOT_AVAILABLE
+    with pytest.raises(KafkaError) as group:
+        await authorization.allowed(alice, Operation.READ, GROUP, ["g"])
+    assert group.value.code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    with pytest.raises(KafkaError) as cluster:
+        await authorization.allowed(alice, Operation.CREATE, CLUSTER, [CLUSTER_NAME])
+    assert cluster.value.code == ErrorCode.REQUEST_TIMED_OUT
+
+
+async def test_another_namespace_has_rights_of_its_own(broker: FakeBroker, make: Make) -> None:
+    refuse(broker, pb.AuthorizationError, "Client is not authorized to Lookup")
+    authorization, alice = make(Metrics()), session(user("alice"))
+    await authorization.allowed(alice, Operation.WRITE, TOPIC, ["a"])
+    await authorization.of("acme/orders").allowed(alice, Operation.WRITE, TOPIC, ["a"])
+    asked = [command.partition_metadata.topic for command in broker.all(Type.PARTITIONED_METADATA)]
+    assert asked == ["persistent://public/default/a", "persistent://acme/orders/a"]
+
+
+def test_behind_one_address_tokens_do_not_reach_other_nodes() -> None:
+    cluster = {"addressing": "single", "internal_listen": "127.0.0.1:9094"}
+    kafka = {"authorizer": "pulsar", "advertised": "kafka.example:9092"}
+    with pytest.raises(SettingsError, match=r"pulsar\.proxy_token_file"):
+        Settings().with_values(kafka=kafka, cluster=cluster)
+    Settings().with_values(kafka=kafka, cluster=cluster, pulsar={"proxy_token_file": __file__})
