@@ -68,7 +68,7 @@ COVERED_BY = {
     },
     "pulsar/producer/test_producer.py": {"pulsar/connection/reconnecting", "pulsar/producer/send"},
     "pulsar_secured/test_role_probe.py": {"pulsar/role_probe"},
-    "pulsar_secured/test_permissions.py": {"pulsar_permissions/permissions", "pulsar_permissions/token_login"},
+    "pulsar_secured/test_permissions.py": {"pulsar_permissions/token_login"},
     "pulsar/test_client.py": {"pulsar/auth/access", "pulsar/connection/pool", "pulsar/topic_watch"},
     "standalone/test_children.py": {"standalone/child", "standalone/guard"},
     "standalone/test_command.py": {"standalone/bridge_process", "standalone/demo", "standalone/probe"},

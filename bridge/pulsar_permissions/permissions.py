@@ -2,11 +2,11 @@
 
 from collections.abc import Collection, Mapping
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final
 
 from bridge import log
 from bridge.config import PulsarSettings
-from bridge.futures import loop_time
+from bridge.futures import Cached, loop_time
 from bridge.metrics import PermissionMetrics, PulsarMetrics
 from bridge.pulsar import Access, Admin, AdminError
 from bridge.pulsar.auth.credentials import NoCredentials, StaticToken, TokenFile
@@ -23,11 +23,37 @@ _MAX_TOPICS: Final = 16
 _GRANTS_SECONDS: Final = 5.0
 
 
-class _Grants(NamedTuple):
-    """Permissions on single topics: by topic and role."""
+class _Grants:
+    """Which roles have permissions on single topics of a namespace: the bridge's own role may see that."""
 
-    read_at: float
-    of_topics: Mapping[str, Mapping[str, Collection[str]]]
+    def __init__(self, admin: Admin, namespace: str) -> None:
+        self._admin = admin
+        self._namespace = namespace
+        self._of_topics: Mapping[str, Mapping[str, Collection[str]]] = {}
+        self._cached = Cached(self._ask, _GRANTS_SECONDS)
+        self._current_until = float("-inf")
+
+    @property
+    def are_current(self) -> bool:
+        """Whether what they do not name is refused without another look."""
+        return loop_time() < self._current_until
+
+    def topics_of(self, role: Role) -> list[str]:
+        """Full names of topics that the role may consume from by name, as they were read last."""
+        found = (topic for topic, roles in self._of_topics.items() if "consume" in (roles.get(role.name) or ()))
+        return list(islice(found, _MAX_TOPICS))
+
+    async def read(self) -> None:
+        """Read them, if they are not current; one read for all who wait. Without an answer the last ones stay."""
+        await self._cached.get()
+
+    async def _ask(self) -> None:
+        try:
+            policies = await self._admin.namespace_policies(self._namespace)
+            self._of_topics = (policies.get("auth_policies") or {}).get("destination_auth") or {}
+        except AdminError as error:
+            _log.warning("! pulsar permissions not read", extra={"reason": str(error)})
+        self._current_until = loop_time() + _GRANTS_SECONDS
 
 
 class PulsarPermissions:
@@ -63,9 +89,13 @@ class PulsarPermissions:
 
     def known(self, role: Role, operation: Operation, resource: Resource, namespace: str) -> bool | None:
         """Whether the role may, if that needs no waiting."""
-        is_group = resource.type is ResourceType.GROUP
-        topics = self._topics_of(role, namespace) if is_group else ()
-        return self._known(role, self._place(namespace).needs(operation, resource, topics))
+        place = self._place(namespace)
+        if resource.type is not ResourceType.GROUP:
+            return self._known(role, place.needs(operation, resource))
+        grants = self._grants_in(namespace)
+        answer = self._known(role, place.needs(operation, resource, grants.topics_of(role)))
+        # the namespace's answer comes first: until the topics' grants are read too, it is not the whole answer
+        return None if answer is False and not grants.are_current else answer
 
     async def allows(self, role: Role, operation: Operation, resource: Resource, namespace: str) -> bool:
         """Whether the role may; NoAnswer if Pulsar does not say."""
@@ -76,13 +106,20 @@ class PulsarPermissions:
             return True
         if resource.type is not ResourceType.GROUP:
             return False
-        await self._read_grants(namespace)
-        return await self._met(role, place.needs(operation, resource, self._topics_of(role, namespace)))
+        grants = self._grants_in(namespace)
+        await grants.read()
+        return await self._met(role, place.needs(operation, resource, grants.topics_of(role)))
 
     def _place(self, namespace: str) -> Place:
         found = self._places.get(namespace)
         if found is None:
             found = self._places[namespace] = Place(namespace, self._existing)
+        return found
+
+    def _grants_in(self, namespace: str) -> _Grants:
+        found = self._grants.get(namespace)
+        if found is None:
+            found = self._grants[namespace] = _Grants(self._admin, namespace)
         return found
 
     def _known(self, role: Role, need: Need) -> bool | None:
@@ -117,23 +154,3 @@ class PulsarPermissions:
         if role.token is not None:
             return RoleProbe(self._settings, self._access.of(StaticToken(role.token)))
         return RoleProbe(self._settings, self._access.of(self._proxy or NoCredentials(), role.name))
-
-    async def _read_grants(self, namespace: str) -> None:
-        """Which roles have permissions on single topics: the bridge's own role may see that."""
-        found, now = self._grants.get(namespace), loop_time()
-        if found is not None and now - found.read_at < _GRANTS_SECONDS:
-            return
-        try:
-            policies = await self._admin.namespace_policies(namespace)
-        except AdminError as error:
-            _log.warning("! pulsar permissions not read", extra={"reason": str(error)})
-            self._grants[namespace] = _Grants(now, {} if found is None else found.of_topics)
-            return
-        self._grants[namespace] = _Grants(now, (policies.get("auth_policies") or {}).get("destination_auth") or {})
-
-    def _topics_of(self, role: Role, namespace: str) -> list[str]:
-        grants = self._grants.get(namespace)
-        if grants is None:
-            return []
-        found = (topic for topic, roles in grants.of_topics.items() if "consume" in (roles.get(role.name) or ()))
-        return list(islice(found, _MAX_TOPICS))

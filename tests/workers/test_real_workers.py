@@ -15,6 +15,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaAdminClient
+from kafka.errors import KafkaConnectionError
 
 from bridge.standalone.guard import Guard
 from bridge.workers.http_get import get
@@ -50,10 +51,15 @@ def brokers(bootstrap: str) -> dict[int, int]:
 
 
 def members(bootstrap: str) -> set[int]:
-    """The nodes of the cluster, as clients are told that are not librdkafka: it has those that left for a minute."""
+    """The nodes of the cluster, as clients are told that are not librdkafka: it has those that left for a minute.
+
+    None at all when the client has gone to one that is listed and does not answer: it is a moment too early to ask.
+    """
     client = KafkaAdminClient(bootstrap_servers=bootstrap)
     try:
         return {broker["broker_id"] for broker in client.describe_cluster()["brokers"]}
+    except KafkaConnectionError:
+        return set()
     finally:
         client.close()
 
