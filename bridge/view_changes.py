@@ -39,7 +39,7 @@ class ViewFollower:
     def __init__(
         self, cluster: Cluster, topics: LedTopics, assign_groups: AssignGroups, nodes: Cluster | None = None
     ) -> None:
-        """`nodes`: the cluster whose views give out group slots, where `cluster` is all nodes as one (`OneBroker`)."""
+        """`nodes`: the cluster whose views tell nodes apart, where `cluster` is all nodes as one (`OneBroker`)."""
         self._cluster = cluster
         self._nodes = nodes or cluster
         self._topics: list[LedTopics] = []
@@ -49,6 +49,7 @@ class ViewFollower:
         self._moved: dict[int, float] = {}
         """When a slot came from another node, by the loop's time."""
         self._add(topics, assign_groups)
+        self._nodes.on_change.append(self._note_moves)
         cluster.on_change.append(self._changed)
 
     def add(self, topics: LedTopics, assign_groups: AssignGroups) -> None:
@@ -91,13 +92,17 @@ class ViewFollower:
         return is_lost
 
     def _has_moved(self, topic: str, partition: int) -> bool:
-        """Whether another node led it within the last minute: a client may wait for answers of that one."""
-        moved_at = self._moved.get(self._cluster.snapshot.slot(topic, partition))
+        """Whether another node leads it or did within the last minute: a client may wait for answers of that one."""
+        nodes = self._nodes
+        if not nodes.snapshot.leads(nodes.node_id, topic, partition):
+            return True  # with one address for all nodes, each serves what comes to it
+        moved_at = self._moved.get(nodes.snapshot.slot(topic, partition))
         return moved_at is not None and loop_time() - moved_at < _MOVED_SECONDS
 
+    def _note_moves(self, before: ClusterSnapshot, after: ClusterSnapshot) -> None:
+        self._moved.update(dict.fromkeys(after.moved_to(self._nodes.node_id, before), loop_time()))
+
     def _changed(self, before: ClusterSnapshot, after: ClusterSnapshot) -> None:
-        cluster = self._cluster
-        self._moved.update(dict.fromkeys(after.moved_to(cluster.node_id, before), loop_time()))
         for topics in self._topics:
             self._follow(topics, before, after)
         if before.version != after.version:

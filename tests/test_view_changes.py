@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from bridge import view_changes
 from bridge.cluster import Cluster
 from bridge.cluster.effects import Serving
+from bridge.cluster.one_broker import OneBroker
 from bridge.cluster.view import ClusterView, Endpoint, NodeRegistration
 from bridge.view_changes import TurningAway, ViewFollower
 from tests.support.bridges import BridgeThread, settings_for
@@ -55,6 +56,10 @@ def view(version: int, owners: tuple[int, ...], *ids: int) -> ClusterView:
 ALL, HALF = (1,) * SLOTS, (1, 2) * (SLOTS // 2)
 
 
+def moved(recorder: Recorder) -> int:
+    return sum(recorder.has_moved("t", partition) for partition in range(SLOTS))
+
+
 @pytest.fixture
 async def node() -> tuple[Cluster, Recorder]:
     cluster, recorder = Cluster("c"), Recorder()
@@ -71,10 +76,10 @@ async def test_what_others_lead_is_handed_over_and_what_comes_back_is_led_again(
     assert sum(recorder.leads("t", partition) for partition in range(SLOTS)) == 4
     cluster.update(view(3, HALF, 1, 2), 1, Serving.SERVE)
     assert recorder.take() == ["proceed", "groups [0]"]
-    assert not any(recorder.has_moved("t", partition) for partition in range(SLOTS))
+    assert not any(recorder.has_moved("t", one) for one in range(SLOTS) if recorder.leads("t", one))
     cluster.update(view(4, ALL, 1), 1, Serving.SERVE)
     assert recorder.take() == ["hand over 0 after their receipts", "proceed", "groups [0, 1]"]
-    assert sum(recorder.has_moved("t", partition) for partition in range(SLOTS)) == 4
+    assert moved(recorder) == 4
 
 
 async def test_after_a_pause_nothing_is_sent_before_it_is_known_what_is_lost(
@@ -97,6 +102,19 @@ async def test_a_node_that_is_cut_off_gives_up_everything(node: tuple[Cluster, R
     assert recorder.take() == ["proceed"]
 
 
+async def test_behind_one_address_a_node_serves_all_and_knows_what_others_lead_or_just_led() -> None:
+    cluster, recorder = Cluster("c"), Recorder()
+    ViewFollower(OneBroker(cluster, Endpoint("PLAINTEXT", "h", 1)), recorder, recorder.assign, cluster)
+    cluster.update(view(1, HALF, 1, 2), 1, Serving.SERVE)
+    assert all(recorder.leads("t", partition) for partition in range(SLOTS))
+    assert moved(recorder) == 4  # what comes here may be under way to the other, too
+    cluster.update(view(2, ALL, 1), 1, Serving.SERVE)
+    assert moved(recorder) == 4
+    recorder.take()
+    cluster.update(view(3, ALL, 1), 1, Serving.SERVE)
+    assert recorder.take() == ["proceed", "groups [0, 1]"]
+
+
 async def test_another_namespace_that_comes_later_is_given_what_is_led_and_held_now() -> None:
     cluster, own = Cluster("c"), Recorder()
     follower = ViewFollower(cluster, own, own.assign)
@@ -111,7 +129,7 @@ async def test_another_namespace_that_comes_later_is_given_what_is_led_and_held_
     own.take()
     cluster.update(view(3, ALL, 1), 1, Serving.SERVE)
     assert own.take() == other.take() == ["hand over 0 after their receipts", "proceed", "groups [0, 1]"]
-    assert sum(other.has_moved("t", partition) for partition in range(SLOTS)) == 4
+    assert moved(other) == 4
     third = Recorder()
     follower.add(third, third.assign)
     assert third.take() == ["groups [0, 1]"]

@@ -22,7 +22,7 @@ _STEP = 0.1
 _AT_REST = 0.15
 """Of a core: what a bridge that only serves the well-behaved client takes, with room."""
 REST_SECONDS = 10.0
-"""Work that outlives its client for so long does not end by itself. How long it takes otherwise, `make hostile` tells."""
+"""Work that outlives its client for so long does not end by itself. How long it takes, `make hostile` tells."""
 
 
 @dataclass
