@@ -100,9 +100,10 @@ class PulsarMetrics:
     __slots__ = (
         "auth_challenges", "bytes_read", "bytes_sent", "certificate_expires_seconds", "certificate_reload_errors",
         "connections", "connections_lost",
-        "connections_opened", "corrupt_entries", "entries_read", "entries_sent", "hosts_refused", "lookup_errors",
-        "lookups", "producers", "readers", "receipt_seconds", "reconnects", "resumed_readers", "send_errors",
-        "stalled_seconds", "token_expires_seconds", "token_fetch_errors", "token_fetches", "unknown_commands",
+        "connections_opened", "corrupt_entries", "entries_read", "entries_sent", "forgotten_readers", "hosts_refused",
+        "lookup_errors", "lookups", "producers", "readers", "receipt_seconds", "reconnects", "resumed_readers",
+        "send_errors", "stalled_seconds", "token_expires_seconds", "token_fetch_errors", "token_fetches",
+        "unknown_commands",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -111,6 +112,7 @@ class PulsarMetrics:
         self.connections_lost = Counter()
         self.reconnects = Counter()  # of a producer or consumer, whatever made it necessary
         self.resumed_readers = Counter()
+        self.forgotten_readers = Counter()  # by a broker that closed their topic
         self.lookups = Counter()
         self.lookup_errors = Counter()
         self.producers = Gauge()

@@ -24,6 +24,7 @@ class Peer:
         self.commands: list[pb.BaseCommand] = []
         self.closed = False
         self._closed_producers: set[int] = set()
+        self._sessions: dict[int, tuple[str, str]] = {}
         self._writer = writer
 
     def send(self, **fields: object) -> None:
@@ -58,11 +59,33 @@ class Peer:
         close = pb.CommandCloseProducer(producer_id=producer_id, request_id=2**64 - 1)
         self.send(type=Type.CLOSE_PRODUCER, close_producer=close)
 
+    def subscribe(self, asked: pb.CommandSubscribe) -> bool:
+        """Let a consumer in, or say that another one has the subscription."""
+        key = asked.topic, asked.subscription
+        if key in self._sessions.values():
+            self.error(asked.request_id, pb.ConsumerBusy, "Exclusive consumer is already connected")
+            return False
+        self._sessions[asked.consumer_id] = key
+        self.send(type=Type.SUCCESS, success=pb.CommandSuccess(request_id=asked.request_id))
+        return True
+
+    def close_consumer(self, consumer_id: int) -> None:
+        """As on an unload."""
+        self.forget_consumer(consumer_id)
+        close = pb.CommandCloseConsumer(consumer_id=consumer_id, request_id=2**64 - 1)
+        self.send(type=Type.CLOSE_CONSUMER, close_consumer=close)
+
+    def forget_consumer(self, consumer_id: int) -> None:
+        """As on an unload in the midst of which it has come: nobody tells it."""
+        self._sessions.pop(consumer_id, None)
+
     def hears(self, command: pb.BaseCommand) -> bool:
         """Whether this command is acted on."""
         self.commands.append(command)
         if command.type == Type.PRODUCER:
             self._closed_producers.discard(command.producer.producer_id)
+        if command.type == Type.CLOSE_CONSUMER:
+            self.forget_consumer(command.close_consumer.consumer_id)
         return command.type != Type.SEND or command.send.producer_id not in self._closed_producers
 
     def of_type(self, kind: int) -> list[pb.BaseCommand]:
@@ -204,6 +227,10 @@ def _producer(peer: Peer, command: pb.BaseCommand, _: memoryview) -> None:
     peer.send(type=Type.PRODUCER_SUCCESS, producer_success=success)
 
 
+def _subscribe(peer: Peer, command: pb.BaseCommand, _: memoryview) -> None:
+    peer.subscribe(command.subscribe)
+
+
 def store(peer: Peer, command: pb.BaseCommand, body: memoryview) -> None:
     peer.broker.stored.append(bytes(body))
     peer.receipt(command.send, 1, len(peer.broker.stored) - 1)
@@ -222,7 +249,7 @@ _DEFAULTS: dict[int, Handler] = {
     Type.PRODUCER: _producer,
     Type.SEND: store,
     Type.CLOSE_PRODUCER: _success("close_producer"),
-    Type.SUBSCRIBE: _success("subscribe"),
+    Type.SUBSCRIBE: _subscribe,
     Type.CLOSE_CONSUMER: _success("close_consumer"),
     Type.PING: lambda peer, command, body: peer.send(type=Type.PONG, pong=pb.CommandPong()),
 }

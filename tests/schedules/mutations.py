@@ -209,6 +209,11 @@ MUTATIONS = (
         "test_offsets_asked", "test_an_answer_begins_where_it_was_asked",
     ),
     Mutation(
+        "a reader waits for a broker that has forgotten it", "pulsar/consumer/reader.py",
+        "        if refusal is None:\n            self._metrics", "        if False:\n            self._metrics",
+        "test_membership", "test_topics_of_the_cluster_that_are_deleted_come_back",
+    ),
+    Mutation(
         "idle readers stay open", "storage/read/catch_up.py",
         "        before = asyncio.get_running_loop().time() - self._idle\n", "        before = 0.0\n",
         "test_topics_come_and_go", "test_idle_partitions_keep_nothing_but_their_producers",

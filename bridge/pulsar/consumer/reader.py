@@ -1,20 +1,29 @@
 """A reader: it keeps its own position in a topic."""
 
+import asyncio
+import random
 from typing import Final
 
 from bridge.pulsar import commands
 from bridge.pulsar.connection.broker_connection import BrokerConnection
 from bridge.pulsar.connection.context import ClientContext
 from bridge.pulsar.consumer.subscription import Subscription, SubscriptionOptions, entry_messages, parse_entry
+from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import EARLIEST, LATEST, Entry, Position, PulsarError
 
 _ENDS: Final = (EARLIEST, LATEST)
+_CHECK_SECONDS: Final = 1.0
+"""After a session was opened, with jitter."""
 
 
 class Reader(Subscription[Entry]):
     """Made by `PulsarClient.reader`: an exclusive, non-durable subscription.
 
     The place is kept here: after any reconnect it goes on behind the last entry received, never twice, never skipping.
+
+    A broker that closes a topic may forget a session that is being opened at that moment: it says that the session is
+    open, nothing ever comes, and nothing tells. So each session is checked once: it is asked for again under its name,
+    which only a topic that has it refuses.
     """
 
     def __init__(
@@ -25,6 +34,8 @@ class Reader(Subscription[Entry]):
         """The position behind which it began; LATEST is a place once the reader is open."""
         self._last_consumed: Position | None = None  # by the user, not yet acknowledged
         self._seek_time: int | None = None
+        self._check_timer: asyncio.TimerHandle | None = None
+        self._check: asyncio.Task[None] | None = None
         super().__init__("reader", topic, context, options)
 
     async def seek(self, position: Position | None = None, *, timestamp: int | None = None) -> None:
@@ -87,6 +98,46 @@ class Reader(Subscription[Entry]):
         if self._last_consumed is not None or self._queue:
             self._metrics.resumed_readers.inc()
         super()._attached(connection)
+        self._check_later(self._id)
+
+    def _failed(self, error: PulsarError) -> None:
+        if self._check_timer is not None:
+            self._check_timer.cancel()
+        if self._check is not None:
+            self._check.cancel()
+        super()._failed(error)
+
+    def _check_later(self, session: int) -> None:
+        if self._check_timer is not None:
+            self._check_timer.cancel()
+        delay = _CHECK_SECONDS * random.uniform(1, 2)  # noqa: S311 - no secret
+        self._check_timer = self._loop.call_later(delay, self._begin_check, session)
+
+    def _begin_check(self, session: int) -> None:
+        connection = self._connection
+        if connection is not None and session == self._id:
+            self._check = self._loop.create_task(self._check_session(connection, session), name=f"check {self.topic}")
+
+    async def _check_session(self, connection: BrokerConnection, session: int) -> None:
+        """Open another session if the broker has forgotten this one."""
+        other = next(self._context.ids)
+        refusal: PulsarError | None = None
+        try:
+            await connection.request(lambda request_id: self._open_command(request_id, other))
+        except PulsarError as error:
+            refusal = error
+        finally:
+            if refusal is None or refusal.code != pb.ConsumerBusy:  # it was opened, or may be yet
+                connection.notify(lambda request_id: commands.close_consumer(request_id, other))
+        if connection is not self._connection or session != self._id:
+            return
+        if refusal is None:
+            self._metrics.forgotten_readers.inc()
+            self._log.warning("! pulsar has forgotten a reader", extra={"position": str(self._last_received)})
+            self._close_session(connection)
+            self._detach(at_once=True)
+        elif refusal.code != pb.ConsumerBusy:  # the topic is being closed or opened, or the broker is slow
+            self._check_later(session)
 
     def _consumed(self, entry: Entry) -> None:
         self._last_consumed = entry.position

@@ -172,7 +172,7 @@ class Subscription(ReconnectingHandler, Generic[_E]):
         self._id = next(self._context.ids)
         connection.consumers[self._id] = self
         try:
-            await connection.request(self._open_command)
+            await connection.request(lambda request_id: self._open_command(request_id, self._id))
             await self._subscribed(connection)
         except (PulsarError, asyncio.CancelledError):
             self._close_session(connection)
@@ -184,11 +184,11 @@ class Subscription(ReconnectingHandler, Generic[_E]):
         if connection.consumers.pop(session, None) is not None:
             connection.notify(lambda request_id: commands.close_consumer(request_id, session))
 
-    def _open_command(self, request_id: int) -> bytes:
+    def _open_command(self, request_id: int, session: int) -> bytes:
         options = self._options
         return commands.subscribe(
             request_id,
-            self._id,
+            session,
             self.topic,
             options.subscription,
             durable=options.durable,

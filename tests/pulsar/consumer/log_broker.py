@@ -35,9 +35,9 @@ class Log(FakeBroker):
     def _subscribe(self, peer: Peer, command: pb.BaseCommand, _: memoryview) -> None:
         asked = command.subscribe
         start = Position.of(asked.start_message_id)
-        self.next[asked.consumer_id] = max(start.entry, 0) if start != LATEST else len(self.entries)
-        self.permits[asked.consumer_id] = 0
-        peer.send(type=Type.SUCCESS, success=pb.CommandSuccess(request_id=asked.request_id))
+        if peer.subscribe(asked):
+            self.next[asked.consumer_id] = max(start.entry, 0) if start != LATEST else len(self.entries)
+            self.permits[asked.consumer_id] = 0
 
     def _flow(self, peer: Peer, command: pb.BaseCommand, _: memoryview) -> None:
         consumer = command.flow.consumer_id
@@ -59,8 +59,7 @@ class Log(FakeBroker):
         peer.send(type=Type.GET_LAST_MESSAGE_ID_RESPONSE, get_last_message_id_response=answer)
 
     def close_consumer(self, consumer: int) -> None:
-        close = pb.CommandCloseConsumer(consumer_id=consumer, request_id=2**64 - 1)
-        self.peers[-1].send(type=Type.CLOSE_CONSUMER, close_consumer=close)
+        self.peers[-1].close_consumer(consumer)
 
     @property
     def consumer(self) -> int:
