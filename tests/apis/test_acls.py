@@ -20,7 +20,7 @@ from bridge.security.acls import Operation
 from bridge.security.acls import Resource as Wanted
 from bridge.security.acls import ResourceType as Kind
 from tests.apis.wire import ask
-from tests.support.bridges import BridgeThread, settings_for
+from tests.support.bridges import BridgeThread, settings_for, started_nodes
 from tests.support.pulsar import PulsarAddress
 
 READ, WRITE = AclOperation.READ, AclOperation.WRITE
@@ -33,15 +33,8 @@ def nodes(pulsar: PulsarAddress) -> Iterator[list[BridgeThread]]:
     """Any client administers them, for none logs in."""
     kafka = {"authorizer": "kafka", "super_users": "User:root;User:ANONYMOUS"}
     settings = settings_for(pulsar, pulsar.create_namespace(), {"kafka": kafka})
-    started: list[BridgeThread] = []
-    try:
-        for _ in range(2):
-            started.append(BridgeThread(settings))
-            started[-1].start()
+    with started_nodes(settings) as started:
         yield started
-    finally:
-        for one in started:
-            one.stop()
 
 
 def binding(name: str, principal: str, operation: Any = READ, permission: Any = ALLOW) -> Any:

@@ -11,7 +11,7 @@ import pytest
 from bridge.apis import alter_client_quotas, create_topics, describe_client_quotas, metadata
 from bridge.kafka.error_codes import ErrorCode
 from tests.apis.wire import ask, unique
-from tests.support.bridges import BridgeThread, settings_for
+from tests.support.bridges import BridgeThread, settings_for, started_nodes
 from tests.support.java import run_tool
 from tests.support.pulsar import PulsarAddress
 from tests.support.waiting import until
@@ -24,15 +24,8 @@ Named = dict[str, str | None]
 @pytest.fixture(scope="module")
 def nodes(pulsar: PulsarAddress) -> Iterator[list[BridgeThread]]:
     settings = settings_for(pulsar, pulsar.create_namespace())
-    started: list[BridgeThread] = []
-    try:
-        for _ in range(2):
-            started.append(BridgeThread(settings))
-            started[-1].start()
+    with started_nodes(settings) as started:
         yield started
-    finally:
-        for one in started:
-            one.stop()
 
 
 @pytest.fixture(autouse=True)

@@ -18,7 +18,7 @@ from confluent_kafka.admin import (
 from bridge import users
 from bridge.apis import alter_user_scram_credentials as alter
 from bridge.apis.describe_user_scram_credentials import Credential
-from tests.support.bridges import BridgeThread, settings_for
+from tests.support.bridges import BridgeThread, settings_for, started_nodes
 from tests.support.java import run_tool
 from tests.support.pulsar import PulsarAddress
 
@@ -36,15 +36,8 @@ def nodes(pulsar: PulsarAddress) -> Iterator[list[BridgeThread]]:
     """Two nodes, and the first user `admin`."""
     settings = settings_for(pulsar, pulsar.create_namespace(), {"kafka": _KAFKA})
     asyncio.run(users.add(settings, "admin", "first", (), 4096))
-    started = []
-    try:
-        for _ in range(2):
-            started.append(BridgeThread(settings))
-            started[-1].start()
+    with started_nodes(settings) as started:
         yield started
-    finally:
-        for one in started:
-            one.stop()
 
 
 def client(node: BridgeThread, name: str = "admin", password: str = "first", mechanism: str = "SCRAM-SHA-512") -> Any:  # noqa: S107

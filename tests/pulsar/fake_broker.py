@@ -76,7 +76,7 @@ class Peer:
         self.send(type=Type.CLOSE_CONSUMER, close_consumer=close)
 
     def forget_consumer(self, consumer_id: int) -> None:
-        """As on an unload in the midst of which it has come: nobody tells it."""
+        """As on an unload in the midst of which it has come: it is not told."""
         self._sessions.pop(consumer_id, None)
 
     def hears(self, command: pb.BaseCommand) -> bool:

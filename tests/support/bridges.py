@@ -141,6 +141,18 @@ class BridgeChild:
         self.process.kill()
 
 
+@contextlib.contextmanager
+def started_nodes(settings: Settings, count: int = 2) -> Iterator[list[BridgeThread]]:
+    """So many nodes of one cluster in this process, stopped at the end."""
+    with contextlib.ExitStack() as stack:
+        nodes = []
+        for _ in range(count):
+            nodes.append(node := BridgeThread(settings))
+            stack.callback(node.stop)
+            node.start()
+        yield nodes
+
+
 def started_children(
     pulsar: PulsarAddress, namespace: str, guard: Guard, directory: Path
 ) -> Iterator[Callable[..., BridgeChild]]:

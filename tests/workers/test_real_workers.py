@@ -14,12 +14,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from kafka import KafkaAdminClient
-from kafka.errors import KafkaConnectionError
 
 from bridge.standalone.guard import Guard
 from bridge.workers.http_get import get
 from bridge.workers.supervisor import Supervisor
+from tests.faults.nodes.answers import cluster_at
 from tests.support.bridges import BridgeChild, BridgeThread, settings_for
 from tests.support.foreign import gone
 from tests.support.foreign import until as waited_until
@@ -51,17 +50,8 @@ def brokers(bootstrap: str) -> dict[int, int]:
 
 
 def members(bootstrap: str) -> set[int]:
-    """The nodes of the cluster, as clients are told that are not librdkafka: it has those that left for a minute.
-
-    None at all when the client has gone to one that is listed and does not answer: it is a moment too early to ask.
-    """
-    client = KafkaAdminClient(bootstrap_servers=bootstrap)
-    try:
-        return {broker["broker_id"] for broker in client.describe_cluster()["brokers"]}
-    except KafkaConnectionError:
-        return set()
-    finally:
-        client.close()
+    """The nodes of the cluster, as clients are told that are not librdkafka: it has those that left for a minute."""
+    return {node_id for node_id, _ in cluster_at(bootstrap, ()).brokers}
 
 
 async def test_clients_are_told_the_workers_own_ports(supervisor: Supervisor) -> None:

@@ -59,6 +59,8 @@ class GroupCommit:
 
     def add(self, pending: PendingAppend, producer: Producer) -> None:
         """Send an append, now or with others; it takes its place among those of its producer before this returns."""
+        if not self._max_bytes:
+            return self._send(pending, producer)
         group = self._groups.get(producer)
         limit = self._limit(producer)
         may_join = 2 * len(pending.entry.data) <= limit and _is_plain(pending.entry)

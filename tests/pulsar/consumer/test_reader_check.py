@@ -1,4 +1,4 @@
-"""Readers that a broker has forgotten: it closed their topic just as they came, and nobody told them."""
+"""Readers that a broker has forgotten: it closed their topic just as they came, and they are not told."""
 
 import asyncio
 from collections.abc import AsyncIterator
