@@ -35,7 +35,7 @@ class Reader(Subscription[Entry]):
         self._last_consumed: Position | None = None  # by the user, not yet acknowledged
         self._seek_time: int | None = None
         self._check_timer: asyncio.TimerHandle | None = None
-        self._check: asyncio.Task[None] | None = None
+        self._checks: set[asyncio.Task[None]] = set()
         super().__init__("reader", topic, context, options)
 
     async def seek(self, position: Position | None = None, *, timestamp: int | None = None) -> None:
@@ -55,6 +55,11 @@ class Reader(Subscription[Entry]):
             self._last_received = _before(position)
         self._detach(at_once=True)
         await self._ready()
+
+    async def close(self) -> None:
+        """As every subscription's; no check of the session is left."""
+        await super().close()
+        await asyncio.gather(*self._checks, return_exceptions=True)
 
     _parse = staticmethod(parse_entry)
     _message_count = staticmethod(entry_messages)
@@ -103,8 +108,8 @@ class Reader(Subscription[Entry]):
     def _failed(self, error: PulsarError) -> None:
         if self._check_timer is not None:
             self._check_timer.cancel()
-        if self._check is not None:
-            self._check.cancel()
+        for check in self._checks:
+            check.cancel()
         super()._failed(error)
 
     def _check_later(self, session: int) -> None:
@@ -116,7 +121,9 @@ class Reader(Subscription[Entry]):
     def _begin_check(self, session: int) -> None:
         connection = self._connection
         if connection is not None and session == self._id:
-            self._check = self._loop.create_task(self._check_session(connection, session), name=f"check {self.topic}")
+            check = self._loop.create_task(self._check_session(connection, session), name=f"check {self.topic}")
+            self._checks.add(check)
+            check.add_done_callback(self._checks.discard)
 
     async def _check_session(self, connection: BrokerConnection, session: int) -> None:
         """Open another session if the broker has forgotten this one."""

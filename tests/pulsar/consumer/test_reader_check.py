@@ -97,6 +97,7 @@ async def test_a_reader_that_is_closed_meanwhile_leaves_nothing_open(broker: Log
     broker.once(Type.SUBSCRIBE, lambda peer, command, body: None)  # no answer
     await broker.until(lambda: len(sessions(broker)) == 2)
     await reader.close()
+    assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("check ")]
     await broker.until(lambda: len(closed(broker)) == 2)
     assert sorted(closed(broker)) == sorted(sessions(broker))
 
