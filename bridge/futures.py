@@ -161,12 +161,17 @@ class Cached(Generic[_R]):
         self._answer: asyncio.Task[_R] | None = None
         self._until = float("-inf")
 
+    @property
+    def is_current(self) -> bool:
+        """Whether there is a result that is valid now."""
+        answer = self._answer
+        return answer is not None and answer.done() and not failed(answer) and loop_time() <= self._until
+
     async def get(self) -> _R:
         """The result; raises what the query raised, which is not cached."""
-        loop = asyncio.get_running_loop()
         answer = self._answer
-        if answer is None or (answer.done() and (loop.time() > self._until or failed(answer))):
-            answer = self._answer = loop.create_task(self._fetch())
+        if answer is None or (answer.done() and not self.is_current):
+            answer = self._answer = asyncio.get_running_loop().create_task(self._fetch())
             answer.add_done_callback(retrieve_exception)
         return await asyncio.shield(answer)
 

@@ -1,12 +1,11 @@
 """Whether a client may do something, decided by the permissions of its principal in Pulsar."""
 
-from collections.abc import Collection, Mapping
-from itertools import islice
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from bridge import log
 from bridge.config import PulsarSettings
-from bridge.futures import Cached, loop_time
+from bridge.futures import Cached
 from bridge.metrics import PermissionMetrics, PulsarMetrics
 from bridge.pulsar import Access, Admin, AdminError
 from bridge.pulsar.auth.credentials import NoCredentials, StaticToken, TokenFile
@@ -29,19 +28,17 @@ class _Grants:
     def __init__(self, admin: Admin, namespace: str) -> None:
         self._admin = admin
         self._namespace = namespace
-        self._of_topics: Mapping[str, Mapping[str, Collection[str]]] = {}
+        self._of_roles: Mapping[str, list[str]] = {}
         self._cached = Cached(self._ask, _GRANTS_SECONDS)
-        self._current_until = float("-inf")
 
     @property
     def are_current(self) -> bool:
         """Whether what they do not name is refused without another look."""
-        return loop_time() < self._current_until
+        return self._cached.is_current
 
-    def topics_of(self, role: Role) -> list[str]:
+    def topics_of(self, role: Role) -> Sequence[str]:
         """Full names of topics that the role may consume from by name, as they were read last."""
-        found = (topic for topic, roles in self._of_topics.items() if "consume" in (roles.get(role.name) or ()))
-        return list(islice(found, _MAX_TOPICS))
+        return self._of_roles.get(role.name, ())
 
     async def read(self) -> None:
         """Read them, if they are not current; one read for all who wait. Without an answer the last ones stay."""
@@ -50,10 +47,10 @@ class _Grants:
     async def _ask(self) -> None:
         try:
             policies = await self._admin.namespace_policies(self._namespace)
-            self._of_topics = (policies.get("auth_policies") or {}).get("destination_auth") or {}
         except AdminError as error:
             _log.warning("! pulsar permissions not read", extra={"reason": str(error)})
-        self._current_until = loop_time() + _GRANTS_SECONDS
+            return
+        self._of_roles = _consumers((policies.get("auth_policies") or {}).get("destination_auth") or {})
 
 
 class PulsarPermissions:
@@ -154,3 +151,13 @@ class PulsarPermissions:
         if role.token is not None:
             return RoleProbe(self._settings, self._access.of(StaticToken(role.token)))
         return RoleProbe(self._settings, self._access.of(self._proxy or NoCredentials(), role.name))
+
+
+def _consumers(grants: Mapping[str, Mapping[str, Collection[str]]]) -> dict[str, list[str]]:
+    """For each role the first topics that it may consume from; `grants`: actions by topic and role."""
+    found: dict[str, list[str]] = {}
+    for topic, roles in grants.items():
+        for role, actions in roles.items():
+            if "consume" in (actions or ()) and len(topics := found.setdefault(role, [])) < _MAX_TOPICS:
+                topics.append(topic)
+    return found

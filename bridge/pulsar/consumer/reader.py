@@ -103,7 +103,7 @@ class Reader(Subscription[Entry]):
         if self._last_consumed is not None or self._queue:
             self._metrics.resumed_readers.inc()
         super()._attached(connection)
-        self._check_later(self._id)
+        self._check_later()
 
     def _failed(self, error: PulsarError) -> None:
         if self._check_timer is not None:
@@ -112,16 +112,16 @@ class Reader(Subscription[Entry]):
             check.cancel()
         super()._failed(error)
 
-    def _check_later(self, session: int) -> None:
+    def _check_later(self) -> None:
         if self._check_timer is not None:
             self._check_timer.cancel()
         delay = _CHECK_SECONDS * random.uniform(1, 2)  # noqa: S311 - no secret
-        self._check_timer = self._loop.call_later(delay, self._begin_check, session)
+        self._check_timer = self._loop.call_later(delay, self._begin_check)
 
-    def _begin_check(self, session: int) -> None:
+    def _begin_check(self) -> None:
         connection = self._connection
-        if connection is not None and session == self._id:
-            check = self._loop.create_task(self._check_session(connection, session), name=f"check {self.topic}")
+        if connection is not None:
+            check = self._loop.create_task(self._check_session(connection, self._id), name=f"check {self.topic}")
             self._checks.add(check)
             check.add_done_callback(self._checks.discard)
 
@@ -144,7 +144,7 @@ class Reader(Subscription[Entry]):
             self._close_session(connection)
             self._detach(at_once=True)
         elif refusal.code != pb.ConsumerBusy:  # the topic is being closed or opened, or the broker is slow
-            self._check_later(session)
+            self._check_later()
 
     def _consumed(self, entry: Entry) -> None:
         self._last_consumed = entry.position
