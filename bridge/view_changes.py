@@ -7,6 +7,7 @@ from typing import Final, Protocol
 from bridge.cluster import Cluster, ClusterSnapshot
 from bridge.cluster.effects import Serving
 from bridge.cluster.group_slots import GroupAssignment, GroupSlots
+from bridge.cluster.view import NO_NODE
 from bridge.futures import loop_time
 
 _MOVED_SECONDS: Final = 60.0
@@ -47,7 +48,9 @@ class ViewFollower:
         self._group_slots = GroupSlots()
         self._assigned = GroupAssignment(frozenset(), frozenset())
         self._moved: dict[int, float] = {}
-        """When a slot came from another node, by the loop's time."""
+        """When a slot came from another process, by the loop's time."""
+        self._is_member = False
+        """Whether this process ever was: until then, what this node leads its former life does."""
         self._add(topics, assign_groups)
         self._nodes.on_change.append(self._note_moves)
         cluster.on_change.append(self._changed)
@@ -92,7 +95,7 @@ class ViewFollower:
         return is_lost
 
     def _has_moved(self, topic: str, partition: int) -> bool:
-        """Whether another node leads it or did within the last minute: a client may wait for answers of that one."""
+        """Whether another process leads it or did within the last minute: a client may wait for answers of that one."""
         nodes = self._nodes
         if not nodes.snapshot.leads(nodes.node_id, topic, partition):
             return True  # with one address for all nodes, each serves what comes to it
@@ -100,7 +103,12 @@ class ViewFollower:
         return moved_at is not None and loop_time() - moved_at < _MOVED_SECONDS
 
     def _note_moves(self, before: ClusterSnapshot, after: ClusterSnapshot) -> None:
-        self._moved.update(dict.fromkeys(after.moved_to(self._nodes.node_id, before), loop_time()))
+        nodes = self._nodes
+        if nodes.node_id == NO_NODE:
+            return
+        moved = after.moved_to(nodes.node_id, before, is_new=not self._is_member)
+        self._moved.update(dict.fromkeys(moved, loop_time()))
+        self._is_member = True
 
     def _changed(self, before: ClusterSnapshot, after: ClusterSnapshot) -> None:
         for topics in self._topics:

@@ -13,7 +13,7 @@ from bridge import view_changes
 from bridge.cluster import Cluster
 from bridge.cluster.effects import Serving
 from bridge.cluster.one_broker import OneBroker
-from bridge.cluster.view import ClusterView, Endpoint, NodeRegistration
+from bridge.cluster.view import NO_NODE, ClusterView, Endpoint, NodeRegistration
 from bridge.view_changes import TurningAway, ViewFollower
 from tests.support.bridges import BridgeThread, settings_for
 from tests.support.pulsar import PulsarAddress
@@ -100,6 +100,26 @@ async def test_a_node_that_is_cut_off_gives_up_everything(node: tuple[Cluster, R
     assert recorder.take() == ["hold", "hand over 8"]
     cluster.update(view(1, ALL, 1), 1, Serving.SERVE)
     assert recorder.take() == ["proceed"]
+
+
+@pytest.mark.parametrize("serving", [Serving.SERVE, Serving.HOLD, Serving.REFUSE])
+async def test_what_the_former_life_of_a_node_led_has_moved(serving: Serving) -> None:
+    """Batches may be on their way to a node that is killed and is back under its name before it is removed."""
+    cluster, recorder = Cluster("c"), Recorder()
+    ViewFollower(cluster, recorder, recorder.assign)
+    cluster.update(view(1, HALF, 1, 2), NO_NODE, Serving.REFUSE)  # the log is read
+    cluster.update(view(2, HALF, 1, 2), 1, serving)  # it is admitted
+    cluster.update(view(2, HALF, 1, 2), 1, Serving.SERVE)
+    assert moved(recorder) == SLOTS
+
+
+async def test_nothing_has_moved_to_the_first_node_of_a_namespace() -> None:
+    cluster, recorder = Cluster("c"), Recorder()
+    ViewFollower(cluster, recorder, recorder.assign)
+    cluster.update(ClusterView(), NO_NODE, Serving.REFUSE)
+    cluster.update(view(1, ALL, 1), 1, Serving.REFUSE)
+    cluster.update(view(1, ALL, 1), 1, Serving.SERVE)
+    assert moved(recorder) == 0
 
 
 async def test_behind_one_address_a_node_serves_all_and_knows_what_others_lead_or_just_led() -> None:

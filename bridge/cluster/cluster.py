@@ -171,12 +171,16 @@ class ClusterSnapshot:
         """The leadership slot of a partition."""
         return slot_of(topic, partition, self._slots)
 
-    def moved_to(self, node_id: int, before: "ClusterSnapshot") -> list[int]:
-        """The slots that the node leads here, and another one led in the view `before`."""
-        if self._slots != before._slots or self._owners == before._owners:
+    def moved_to(self, node_id: int, before: "ClusterSnapshot", *, is_new: bool = False) -> list[int]:
+        """The slots that the node leads here, and another process led in the view `before`.
+
+        `is_new`: this process was no member in that view, so what the node led there its former life led.
+        """
+        if self._slots != before._slots or (self._owners == before._owners and not is_new):
             return []
+        no_others = {UNOWNED} if is_new else {UNOWNED, node_id}
         pairs = enumerate(zip(before._owners, self._owners, strict=True))
-        return [slot for slot, (old, new) in pairs if new == node_id and old not in (node_id, UNOWNED)]
+        return [slot for slot, (old, new) in pairs if new == node_id and old not in no_others]
 
     def has_servers_of(self, other: "ClusterSnapshot") -> bool:
         """Whether every partition has the leader, and the followers, that it has there."""
