@@ -94,7 +94,9 @@ async def test_clients_share_one_reader(world: World) -> None:
     async def follow(offset: int) -> None:
         async def make() -> CatchUpReader:
             place = places[min(offset, len(places) - 1)]  # what is read may not be acknowledged yet
-            return CatchUpReader(await client.reader(full("t"), place), offset, BatchMaker(1 << 20))
+            return CatchUpReader(
+                await client.reader(full("t"), place), offset, BatchMaker(1 << 20), lambda batch: batch
+            )
 
         while offset < 6:
             first, *_ = await readers.read("t", offset, 1, 60.0, make)

@@ -83,18 +83,24 @@ class OlderBatches:
     def __bool__(self) -> bool:
         return bool(self._bases)
 
+    def keep(self, batch: Batch) -> Batch:
+        """Add a batch that a reader has read; the one of this place that is in memory already, if there is one."""
+        known = self._batches.get(batch.base)
+        if known is not None:
+            return known[1]
+        insort(self._bases, batch.base)
+        self._batches[batch.base] = batch.base, batch
+        self._share.add(self, batch)
+        return batch
+
     def add(self, offset: int, batches: list[Batch]) -> None:
         """Add what a reader has read from `offset` on, with nothing left out."""
         for batch in batches:
-            after = min(offset, batch.base)
-            offset = batch.next
+            self.keep(batch)
             known = self._batches.get(batch.base)
-            if known is not None:
-                self._batches[batch.base] = min(after, known[0]), known[1]
-                continue
-            insort(self._bases, batch.base)
-            self._batches[batch.base] = after, batch
-            self._share.add(self, batch)
+            if known is not None:  # else there is no memory for it
+                self._batches[batch.base] = min(offset, known[0]), known[1]
+            offset = batch.next
 
     def slice(self, offset: int, max_bytes: int) -> list[Batch]:
         """The batches from the one with `offset`, or the next one, up to the first gap.

@@ -4,6 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 
+from bridge.futures import retrieve_exception
 from bridge.metrics import StorageMetrics
 from bridge.pulsar.consumer import Reader
 from bridge.storage.read.batches import Batch, BatchMaker
@@ -15,13 +16,17 @@ class CatchUpReader:
     The batches of the last read stay until the next one: a client may ask again for what it did not get.
     """
 
-    def __init__(self, reader: Reader, start: int, maker: BatchMaker) -> None:
+    def __init__(self, reader: Reader, start: int, maker: BatchMaker, keep: Callable[[Batch], Batch]) -> None:
+        """`keep`: adds a batch to the partition's memory; the one of its place that was there before, if there was."""
         self._reader = reader
         self._maker = maker
+        self._keep = keep
         self._batches: deque[Batch] = deque()
         self._from = start  # everything from this offset on is in the deque or still to be received
         self._lock = asyncio.Lock()
         self._closed = False
+        self.is_interrupted = False
+        """Whether a read was ended in its midst: what it had taken is lost with it."""
         self.used = 0.0  # loop time
 
     def covers(self, offset: int) -> bool:
@@ -43,22 +48,29 @@ class CatchUpReader:
             if self._closed or not self.covers(offset):
                 return None
             self._drop_before(offset)
-            size = sum(batch.size for batch in self._batches)
-            while size < max_bytes:
-                entry = self._reader.receive_nowait()
-                if entry is None:
-                    if any(batch.next > offset for batch in self._batches):
-                        break
-                    try:
-                        async with asyncio.timeout(first_timeout):
-                            entry = await self._reader.receive()
-                    except TimeoutError:
-                        break
-                batch = self._maker.make(entry)
-                if batch is not None and batch.next > offset:
-                    self._batches.append(batch)
-                    size += batch.size
+            try:
+                await self._fill(offset, max_bytes, first_timeout)
+            except BaseException:
+                self.is_interrupted = True
+                raise
             return _up_to(self._batches, max_bytes)
+
+    async def _fill(self, offset: int, max_bytes: int, first_timeout: float) -> None:
+        size = sum(batch.size for batch in self._batches)
+        while size < max_bytes:
+            entry = self._reader.receive_nowait()
+            if entry is None:
+                if any(batch.next > offset for batch in self._batches):
+                    break
+                try:
+                    async with asyncio.timeout(first_timeout):
+                        entry = await self._reader.receive()
+                except TimeoutError:
+                    break
+            batch = self._maker.make(entry)
+            if batch is not None and batch.next > offset:
+                self._batches.append(self._keep(batch))
+                size += batch.size
 
     def _drop_before(self, offset: int) -> None:
         while self._batches and self._batches[0].next <= offset:
@@ -90,6 +102,8 @@ class CatchUpReaders:
         self._idle = idle_seconds
         self._metrics = metrics
         self._readers: dict[CatchUpReader, object] = {}
+        self._opening: dict[tuple[object, int], asyncio.Future[CatchUpReader | None]] = {}
+        """By owner and offset: who asks for the same meanwhile waits for the same reader."""
         self._closing: set[asyncio.Task[None]] = set()
 
     async def read(
@@ -114,19 +128,41 @@ class CatchUpReaders:
         first_timeout: float,
         make: Callable[[], Awaitable[CatchUpReader]],
     ) -> list[Batch] | None:
-        reader = self._find(owner, offset)
+        reader = self._find(owner, offset) or await self._opened(owner, offset, make)
         if reader is None:
-            await self._close_oldest_if_full()
-            reader = await make()
-            self._readers[reader] = owner
-            self._metrics.catchup_readers.set(len(self._readers))
+            return None
         reader.used = asyncio.get_running_loop().time()
         try:
             return await reader.read(offset, max_bytes, first_timeout)
-        except BaseException:
-            # what an interrupted read took from the reader is lost with it
-            await self._close([reader])
+        finally:
+            if reader.is_interrupted:
+                await self._close([reader])
+
+    async def _opened(
+        self, owner: object, offset: int, make: Callable[[], Awaitable[CatchUpReader]]
+    ) -> CatchUpReader | None:
+        """A new reader, the same for all who ask meanwhile; None where who opened it for all was cancelled."""
+        place = owner, offset
+        under_way = self._opening.get(place)
+        if under_way is not None:
+            return await asyncio.shield(under_way)
+        opening = self._opening[place] = asyncio.get_running_loop().create_future()
+        opening.add_done_callback(retrieve_exception)
+        try:
+            await self._close_oldest_if_full()
+            reader = await make()
+        except Exception as error:
+            opening.set_exception(error)
             raise
+        else:
+            self._readers[reader] = owner
+            self._metrics.catchup_readers.set(len(self._readers))
+            opening.set_result(reader)
+            return reader
+        finally:
+            del self._opening[place]
+            if not opening.done():
+                opening.set_result(None)
 
     def covers(self, owner: object, offset: int) -> bool:
         """Whether a reader of `owner` is at `offset`."""

@@ -164,4 +164,9 @@ class LogReader:
             position = batch.position
             if batch.is_chunk:
                 position = await self._search.first_chunk(position)
-        return CatchUpReader(await self._open_reader(position), offset, self._make_maker())
+        return CatchUpReader(await self._open_reader(position), offset, self._make_maker(), self._keep)
+
+    def _keep(self, batch: Batch) -> Batch:
+        """Let readers that read the same hold it once, and convert it once."""
+        tail = self._tails.running
+        return batch if tail is None else tail.older.keep(batch)

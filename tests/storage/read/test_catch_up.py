@@ -1,0 +1,149 @@
+"""Consumers that are behind: who asks for the same at the same time shares one reader, and what it has read."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+import pytest
+
+from bridge.metrics import Metrics
+from bridge.pulsar.consumer import Reader
+from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
+from bridge.pulsar.types import Entry, OperationTimeout, Position
+from bridge.storage import entries
+from bridge.storage.read.batches import Batch, BatchMaker
+from bridge.storage.read.catch_up import CatchUpReader, CatchUpReaders
+from bridge.storage.read.log_reader import LogReader
+from tests.storage.conftest import Bench, prepared
+
+
+class Scripted:
+    """A reader of Pulsar's whose entries come when the test says so."""
+
+    def __init__(self) -> None:
+        self.entries: asyncio.Queue[Entry] = asyncio.Queue()
+        self.is_closed = False
+
+    def bring(self, *offsets: int) -> None:
+        """These entries have come, of one record each."""
+        for offset in offsets:
+            metadata = MessageMetadata(producer_name="p", sequence_id=0, publish_time=1)
+            self.entries.put_nowait(Entry(Position(1, offset), offset, None, metadata, memoryview(b"v"), 100))
+
+    async def receive(self) -> Entry:
+        return await self.entries.get()
+
+    def receive_nowait(self) -> Entry | None:
+        return None if self.entries.empty() else self.entries.get_nowait()
+
+    async def close(self) -> None:
+        self.is_closed = True
+
+
+class Opener:
+    """Opens readers, each when the test lets it."""
+
+    def __init__(self) -> None:
+        self.readers = CatchUpReaders(4, 30, Metrics().storage)
+        self.may_open = asyncio.Event()
+        self.error: Exception | None = None
+        self.opened: list[Scripted] = []
+        self.asked = 0
+
+    async def make(self) -> CatchUpReader:
+        self.asked += 1
+        await self.may_open.wait()
+        if self.error is not None:
+            raise self.error
+        self.opened.append(Scripted())
+        return CatchUpReader(cast(Reader, self.opened[-1]), 0, BatchMaker(1 << 20), lambda batch: batch)
+
+    def read(self, offset: int = 0) -> asyncio.Task[list[Batch]]:
+        return asyncio.create_task(self.readers.read("p", offset, 1, 10.0, self.make))
+
+
+@pytest.fixture
+def opener() -> Opener:
+    return Opener()
+
+
+async def turns() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def test_those_who_ask_while_a_reader_is_opened_wait_for_the_same(opener: Opener) -> None:
+    reads = [opener.read() for _ in range(5)]
+    await turns()
+    opener.may_open.set()
+    await turns()
+    (reader,) = opener.opened
+    reader.bring(0)
+    found = await asyncio.gather(*reads)
+    assert all(one == found[0] for one in found)
+    assert [batch.base for batch in found[0]] == [0]
+
+
+async def test_where_the_one_that_opens_is_gone_another_opens(opener: Opener) -> None:
+    first, second = opener.read(), opener.read()
+    await turns()
+    first.cancel()
+    await turns()
+    assert opener.asked == 2
+    opener.may_open.set()
+    await turns()
+    opener.opened[0].bring(0)
+    assert [batch.base for batch in await second] == [0]
+
+
+async def test_all_who_wait_for_a_reader_are_told_why_there_is_none(opener: Opener) -> None:
+    reads = [opener.read() for _ in range(3)]
+    await turns()
+    opener.error = OperationTimeout("too late")
+    opener.may_open.set()
+    assert [type(one) for one in await asyncio.gather(*reads, return_exceptions=True)] == [OperationTimeout] * 3
+    assert opener.asked == 1
+
+
+async def test_one_that_waits_for_its_turn_and_goes_disturbs_no_other(opener: Opener) -> None:
+    opener.may_open.set()
+    first, second = opener.read(), opener.read()
+    await turns()
+    (reader,) = opener.opened
+    second.cancel()
+    await turns()
+    assert not reader.is_closed
+    reader.bring(0)
+    assert [batch.base for batch in await first] == [0]
+
+
+async def test_a_read_that_is_cancelled_in_its_midst_closes_its_reader(opener: Opener) -> None:
+    opener.may_open.set()
+    read = opener.read()
+    await turns()
+    read.cancel()
+    await turns()
+    assert opener.opened[0].is_closed
+
+
+async def test_readers_that_meet_hold_what_they_read_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their clients ask from different offsets at the same time: each entry is kept, and converted, once."""
+    topic = await bench.topic()
+    await bench.append(bench.log(topic), *[prepared(5, value=b"x" * 1000) for _ in range(40)])
+    log = bench.log(topic, cache_bytes=1 << 20)
+    await log.latest()
+    kept: list[Batch] = []
+    keep = LogReader._keep
+
+    def noted(reader: LogReader, batch: Batch) -> Batch:
+        kept.append(keep(reader, batch))
+        return kept[-1]
+
+    monkeypatch.setattr(LogReader, "_keep", noted)
+    offsets = (0, 5, 10, 15)
+    found = await asyncio.gather(*(log.read(offset, 1 << 20, 10) for offset in offsets))
+    assert [entries.records_of(data[0])[0].offset for data in found] == list(offsets)
+    places = [batch.base for batch in kept]
+    assert len(set(places)) < len(places), "the readers did not meet"
+    assert len(set(map(id, kept))) == len(set(places))
