@@ -170,6 +170,7 @@ def _pulsar_families(pulsar: PulsarMetrics) -> Iterator[Metric]:
     yield _counter("bridge_pulsar_reconnects", "Producers and consumers opened again.", pulsar.reconnects)
     yield _counter("bridge_pulsar_resumed_readers", "Readers that went on after a reconnect.", pulsar.resumed_readers)
     yield _counter("bridge_pulsar_forgotten_readers", "Readers that brokers forgot.", pulsar.forgotten_readers)
+    yield _counter("bridge_pulsar_overfull_readers", "Readers that held too much.", pulsar.overfull_readers)
     yield _counter("bridge_pulsar_lookups", "Topic lookups.", pulsar.lookups)
     yield _counter("bridge_pulsar_lookup_errors", "Topic lookups that failed.", pulsar.lookup_errors)
     yield _gauge("bridge_pulsar_producers", "Producers held.", pulsar.producers)

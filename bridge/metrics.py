@@ -101,9 +101,9 @@ class PulsarMetrics:
         "auth_challenges", "bytes_read", "bytes_sent", "certificate_expires_seconds", "certificate_reload_errors",
         "connections", "connections_lost",
         "connections_opened", "corrupt_entries", "entries_read", "entries_sent", "forgotten_readers", "hosts_refused",
-        "lookup_errors", "lookups", "producers", "readers", "receipt_seconds", "reconnects", "resumed_readers",
-        "send_errors", "stalled_seconds", "token_expires_seconds", "token_fetch_errors", "token_fetches",
-        "unknown_commands",
+        "lookup_errors", "lookups", "overfull_readers", "producers", "readers", "receipt_seconds", "reconnects",
+        "resumed_readers", "send_errors", "stalled_seconds", "token_expires_seconds", "token_fetch_errors",
+        "token_fetches", "unknown_commands",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -113,6 +113,7 @@ class PulsarMetrics:
         self.reconnects = Counter()  # of a producer or consumer, whatever made it necessary
         self.resumed_readers = Counter()
         self.forgotten_readers = Counter()  # by a broker that closed their topic
+        self.overfull_readers = Counter()  # opened again, as brokers sent more than there was room for
         self.lookups = Counter()
         self.lookup_errors = Counter()
         self.producers = Gauge()

@@ -84,8 +84,7 @@ COVERED_BY = {
     },
     "storage/test_partition.py": {
         "storage/append/append_listener", "storage/append/appender", "storage/append/holes",
-        "storage/append/pending_append", "storage/read/catch_up", "storage/read/chunks", "storage/read/search",
-        "storage/services",
+        "storage/append/pending_append", "storage/read/chunks", "storage/read/search", "storage/services",
     },
     "storage/read/test_log_reader.py": {"storage/read/tail_owner"},
     "storage/read/test_tail.py": {"storage/read/log_end"},

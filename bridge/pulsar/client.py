@@ -12,7 +12,7 @@ from bridge.config import PulsarSettings
 from bridge.metrics import PulsarMetrics
 from bridge.pulsar import commands, protocol
 from bridge.pulsar.auth import Access
-from bridge.pulsar.connection.context import ClientContext
+from bridge.pulsar.connection.context import ClientContext, QueueMemory
 from bridge.pulsar.connection.lookup import Lookup
 from bridge.pulsar.connection.pool import ConnectionPool
 from bridge.pulsar.consumer.consumer import Consumer
@@ -40,7 +40,7 @@ class PulsarClient:
         self._access = access or Access.by(settings, metrics)
         self._pool = ConnectionPool(settings, metrics, self._access)
         self._lookup = Lookup(settings, metrics, self._pool)
-        self._context = ClientContext(self._pool, self._lookup, settings, metrics, itertools.count(1))
+        self._context = ClientContext(self._pool, self._lookup, settings, metrics, itertools.count(1), QueueMemory())
         self._fetch = EntryFetch(self._context)
         self.max_message_size = protocol.DEFAULT_MAX_MESSAGE_SIZE  # the broker's, once started
         self.server_version = ""  # as the broker says it, "Pulsar Server4.0.7"; once started

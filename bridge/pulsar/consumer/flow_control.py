@@ -2,20 +2,27 @@
 
 from typing import Final
 
+from bridge.pulsar.connection.context import QueueMemory
+
 # Permits before the first message has told how large messages are here.
 _FIRST_PERMITS: Final = 8
+_MOST_OVERSHOT: Final = 4
+"""Times its buffer that one subscription may hold, where all together hold little."""
 
 
 class FlowControl:
     """How many messages the broker may still send: bounded by count and, as far as it can be known, by bytes.
 
     Permits count messages and not bytes, so their number follows the size of the messages seen. A batch is delivered
-    whole: the broker may overshoot, and what is outstanding then goes below zero.
+    whole: the broker may overshoot, and what is outstanding then goes below zero. Permits cannot be taken back: where
+    large messages follow many small ones, `is_overfull` says that the session has to end.
     """
 
-    def __init__(self, permits: int, max_buffer: int) -> None:
+    def __init__(self, permits: int, max_buffer: int, memory: QueueMemory | None = None) -> None:
+        """`memory`: what others hold, too."""
         self._permits = permits
         self._max_buffer = max_buffer
+        self._memory = memory or QueueMemory()
         self._message_bytes = max_buffer / _FIRST_PERMITS
         self._measured = False
         self.outstanding = 0
@@ -27,6 +34,7 @@ class FlowControl:
         self.outstanding -= messages
         self.queued += messages
         self.queued_bytes += size
+        self._memory.held += size
         each = size / max(messages, 1)  # a broker may say that all of a batch is acknowledged, and send it
         # Quick to believe in large messages, slow to forget them.
         known, self._measured = self._measured, True
@@ -36,6 +44,18 @@ class FlowControl:
         """The user has taken an entry, or it was thrown away."""
         self.queued -= messages
         self.queued_bytes -= size
+        self._memory.held -= size
+
+    def cleared(self) -> None:
+        """All that was queued was thrown away."""
+        self._memory.held -= self.queued_bytes
+        self.queued = self.queued_bytes = 0
+
+    @property
+    def is_overfull(self) -> bool:
+        """Whether more is held than was meant to be, and more may come."""
+        allowed = self._max_buffer if self._memory.is_full else _MOST_OVERSHOT * self._max_buffer
+        return self.outstanding > 0 and self.queued_bytes > allowed
 
     def refill(self) -> int:
         """The permits to give now: none until half of the window is free."""

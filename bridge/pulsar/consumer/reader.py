@@ -150,6 +150,12 @@ class Reader(Subscription[Entry]):
         self._last_consumed = entry.position
         super()._consumed(entry)
 
+    def _overfilled(self) -> None:
+        if self._connection is not None:  # a new session has no permits, and gets none before there is room
+            self._metrics.overfull_readers.inc()
+            self._close_session(self._connection)
+            self._detach(at_once=True)
+
     def _flowing(self, connection: BrokerConnection) -> None:
         # Nothing depends on a reader's acknowledgements but what the broker's statistics show as its backlog.
         if self._last_consumed is not None:

@@ -65,7 +65,7 @@ class Subscription(ReconnectingHandler, Generic[_E]):
         self.ended = False  # the topic is terminated and everything was received
         self._id = 0  # a new one for each session: what is under way to an old one cannot be taken for the new one's
         self._options = options
-        self._flow = FlowControl(options.permits, options.max_buffer)
+        self._flow = FlowControl(options.permits, options.max_buffer, context.queued)
         self._queue: deque[_E | CorruptEntry] = deque()
         self._receiver: asyncio.Future[None] | None = None
         context.metrics.readers.inc()
@@ -113,6 +113,7 @@ class Subscription(ReconnectingHandler, Generic[_E]):
             return
         connection = await self._stop(f"the {type(self).__name__.lower()}")
         self._metrics.readers.dec()
+        self._clear_queue()
         if connection is not None:
             self._close_session(connection)
 
@@ -138,6 +139,9 @@ class Subscription(ReconnectingHandler, Generic[_E]):
 
     async def _subscribed(self, connection: BrokerConnection) -> None:
         """The broker has accepted us; nothing flows yet."""
+
+    def _overfilled(self) -> None:
+        """More has come than was meant to be held, and more is allowed to come."""
 
     def _flowing(self, connection: BrokerConnection) -> None:
         """Permits are about to be given: what else goes with them."""
@@ -226,6 +230,8 @@ class Subscription(ReconnectingHandler, Generic[_E]):
             self._metrics.entries_read.inc()
             self._metrics.bytes_read.inc(len(body))
             self._queue.append(entry)
+            if self._flow.is_overfull:
+                self._overfilled()
         if isinstance(entry, CorruptEntry):
             self._discard(entry, position)
         if not accepted or isinstance(entry, CorruptEntry):
@@ -260,7 +266,7 @@ class Subscription(ReconnectingHandler, Generic[_E]):
 
     def _clear_queue(self) -> None:
         self._queue.clear()
-        self._flow.queued = self._flow.queued_bytes = 0
+        self._flow.cleared()
 
     def reached_end(self) -> None:
         """The topic is terminated and everything was delivered."""

@@ -17,7 +17,7 @@ from bridge.pulsar import commands, protocol
 from bridge.pulsar.admin import Admin, AdminError, rest
 from bridge.pulsar.auth.session_login import SessionLogin
 from bridge.pulsar.connection.broker_connection import Address, BrokerConnection
-from bridge.pulsar.connection.context import ClientContext
+from bridge.pulsar.connection.context import ClientContext, QueueMemory
 from bridge.pulsar.consumer.consumer import Consumer
 from bridge.pulsar.consumer.reader import Reader
 from bridge.pulsar.consumer.subscription import SubscriptionOptions
@@ -95,7 +95,7 @@ class _Client:
     def __init__(self) -> None:
         settings = PulsarSettings()
         unused = cast(Any, None)
-        context = ClientContext(unused, unused, settings, _metrics(), count(_PRODUCER))
+        context = ClientContext(unused, unused, settings, _metrics(), count(_PRODUCER), QueueMemory())
         address = Address("broker", 6650, tls=False)
         self.connection = BrokerConnection(address, settings, _metrics(), cast(SessionLogin, _Login()))
         self.connection.connection_made(_Transport())
