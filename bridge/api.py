@@ -105,6 +105,11 @@ class Session:
         for action in actions.values():
             action()
 
+    @property
+    def is_librdkafka(self) -> bool:
+        """Whether the client is built on librdkafka, as far as it tells."""
+        return any("rdkafka" in one or "confluent-kafka" in one for one in self.client_software)
+
     def count_mutations(self, partitions: int, *, strict_from: int) -> None:
         """So many partitions are created or deleted by the request; THROTTLING_QUOTA_EXCEEDED where a quota refuses it.
 

@@ -27,6 +27,10 @@ class KafkaError(BridgeError):
         return KafkaError(self.code, self.message)
 
 
+class Unanswered(KafkaError):
+    """An error that a client takes for final, though it is not: its connection is closed instead."""
+
+
 class CorruptBatch(BridgeError):
     """A record batch breaks its own framing, checksum or compression: CORRUPT_MESSAGE (2)."""
 

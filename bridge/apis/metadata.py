@@ -122,7 +122,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     nodes = cluster.nodes_at(session.listener)
     told = _Told(cluster, frozenset(node.id for node in nodes), session.api_version)
     topics = [_describe(one, told) if isinstance(one, Topic) else one async for one in in_turns(found)]
-    if _is_librdkafka(session):
+    if session.is_librdkafka:  # `cluster.departed` has why
         nodes = sorted(nodes + broker.cluster.departed_at(session.listener), key=lambda node: node.id)
     return Response(
         brokers=[ResponseBroker(node_id=node.id, host=node.host, port=node.port, rack=node.rack) for node in nodes],
@@ -130,11 +130,6 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         controller_id=cluster.controller_at(session.listener),
         topics=topics,
     )
-
-
-def _is_librdkafka(session: Session) -> bool:
-    """Whether the client is built on librdkafka; `cluster.departed` has why it is told of more brokers."""
-    return any("rdkafka" in one or "confluent-kafka" in one for one in session.client_software)
 
 
 async def _find(wanted: RequestTopic, version: int, creator: Session | None, broker: Broker) -> Topic | ResponseTopic:

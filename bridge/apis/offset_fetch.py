@@ -4,6 +4,9 @@ v2 takes null for all topics, and adds an error_code; v3 adds throttle_time_ms; 
 (KIP-320); v6 is flexible; v7 adds require_stable (KIP-447: without transactions every offset is stable); v8 takes and
 answers several groups (KIP-709); v9 lets members of the new consumer protocol name their epoch (KIP-848); v10 names
 topics by their ids.
+
+librdkafka, up to 2.16 at least, never asks again after NOT_COORDINATOR or COORDINATOR_NOT_AVAILABLE: its consumer stays
+a member and reads nothing (confluentinc/librdkafka#5586). When its connection breaks it looks the coordinator up again.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +15,7 @@ from typing import Annotated
 
 from bridge.api import Api, Broker, ServedBy, Session
 from bridge.apis.offset_commit import BY_ID, name_topics
-from bridge.errors import KafkaError
+from bridge.errors import KafkaError, Unanswered
 from bridge.futures import gathered, in_turns
 from bridge.groups.offsets import TopicPartition
 from bridge.groups.store.records import StoredOffset
@@ -20,6 +23,7 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int16, Int32, Int64, Uuid, message, nullable_since, since, until
 
 TOP_LEVEL_ERROR = 2
+_ELSEWHERE = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 _NONE = StoredOffset(-1)
 
 
@@ -95,11 +99,21 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     """Answer from memory, which holds what Pulsar has acknowledged."""
     if request.groups:
         by_id = session.api_version >= BY_ID
-        return Response(groups=await gathered(_group(one, by_id, broker) for one in request.groups))
+        groups = await gathered(_group(one, by_id, broker) for one in request.groups)
+        _check_answerable(groups, session)
+        return Response(groups=groups)
     one = await _group(RequestGroup(group_id=request.group_id, topics=request.topics), False, broker)
+    _check_answerable([one], session)
     if one.error_code and session.api_version < TOP_LEVEL_ERROR:  # the partitions are the only place for it
         one.topics = await _named(request.topics or (), {}, ErrorCode(one.error_code))
     return Response(topics=one.topics, error_code=one.error_code)
+
+
+def _check_answerable(groups: Sequence[ResponseGroup], session: Session) -> None:
+    """Raise Unanswered for errors that the client would take for final."""
+    for one in groups:
+        if one.error_code in _ELSEWHERE and session.is_librdkafka:
+            raise Unanswered(one.error_code, f"group {one.group_id} is coordinated elsewhere")
 
 
 async def _group(group: RequestGroup, by_id: bool, broker: Broker) -> ResponseGroup:

@@ -23,7 +23,7 @@ from bridge.connection.requests import LargeRequestThreads, identify, perform
 from bridge.connection.responses import EncodedResponse, InFlightRequest, ResponseWriter, encode, is_long
 from bridge.connection.state import ConnectionState, State
 from bridge.connection.throttling import Throttle
-from bridge.errors import KafkaError
+from bridge.errors import KafkaError, Unanswered
 from bridge.fairness import REQUESTER
 from bridge.kafka import message
 from bridge.loop_scheduler import LOOP_SHARE, LoopScheduler, LoopShare, Metered
@@ -298,14 +298,14 @@ class RequestRunner:
 
     def _fail(self, request: InFlightRequest, error: BaseException) -> None:
         """Answer with the error if the API has a place for it, else close."""
-        if isinstance(error, KafkaError):
+        if isinstance(error, KafkaError) and not isinstance(error, Unanswered):
             response = request.api.failure(error.code, error.message, request.version)
             if response is not None:
                 return self._finish(request, response)
         fields = self._connection.log_fields(
             api=request.api.name, version=request.version, correlation_id=request.correlation_id
         )
-        if isinstance(error, KafkaError):  # foreseen, but this version has no place for it
+        if isinstance(error, KafkaError):  # foreseen, but this version, or this client, has no place for it
             self._metrics.api(request.api.key).error(error.code)
             _log.warning("! request failed", extra={**fields, "code": error.code, "error": error.message})
         else:

@@ -46,6 +46,7 @@ HELPERS = {"apis/test_groups.py": ("apis/group_bench.py",)}
 ACROSS_APIS = {
     "test_bytes.py": "all APIs: the bytes of their messages",
     "test_committed_offsets_by_topic_id.py": "OffsetCommit and OffsetFetch by topic id, on a real Pulsar",
+    "test_coordinator_moves.py": "OffsetFetch, of clients on a real Pulsar as their coordinator moves",
     "test_definitions.py": "all APIs: the fields of their messages",
     "test_departed_brokers.py": "Metadata: brokers that have left, of several views of the cluster",
     "test_internal_topics.py": "Metadata, CreateTopics, Produce and Fetch of Kafka's internal topics",

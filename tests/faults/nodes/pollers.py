@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
-import threading
 import time
-from collections.abc import Sequence
 from typing import Any
 
 from bridge.api import Api
@@ -14,12 +12,12 @@ from bridge.apis import describe_cluster, find_coordinator, list_groups, metadat
 from bridge.kafka.error_codes import ErrorCode
 from tests.apis.wire import Connection
 from tests.faults.nodes.answers import NO_NODE, cluster_told
+from tests.faults.nodes.node_threads import NodeThreads
 from tests.faults.nodes.topic_watch import KNOWN_WITHIN, Covers, TopicWatch, by_id, by_name, of_all
 from tests.faults.nodes.watch import Watch
 from tests.support.nodes import Node
 
 _EVERY_SECONDS = 0.15
-_JOIN_SECONDS = 60.0
 _GROUPS = 8
 Brokers = tuple[tuple[int, str], ...]
 
@@ -38,21 +36,8 @@ class Pollers:
         self._wrong: list[str] = []
         self._seed = seed
         self._clusters: set[str] = set()
-        self._ended = threading.Event()
-        self._threads: list[threading.Thread] = []
-
-    def start(self, nodes: Sequence[Node]) -> None:
-        """Ask from now on, also nodes that are down: they may come."""
-        for node in nodes:
-            thread = threading.Thread(target=self._run, args=(node,), name=f"poll {node.name}", daemon=True)
-            self._threads.append(thread)
-            thread.start()
-
-    def finish(self) -> None:
-        """Ask no more."""
-        self._ended.set()
-        for thread in self._threads:
-            thread.join(_JOIN_SECONDS)
+        self._threads = NodeThreads("poll", self._run)
+        self.start, self.finish = self._threads.start, self._threads.finish
 
     def check(self) -> None:
         """Fail where an answer could not be."""
@@ -67,7 +52,7 @@ class Pollers:
 
     def _run(self, node: Node) -> None:
         choices = random.Random(f"{self._seed} {node.name}")
-        while not self._ended.wait(_EVERY_SECONDS):
+        while not self._threads.pause(_EVERY_SECONDS):
             try:
                 with Connection(node.kafka) as connection:
                     self._poll(node.name, connection, choices)
@@ -79,7 +64,7 @@ class Pollers:
 
     def _poll(self, name: str, connection: Connection, choices: random.Random) -> None:
         before = self._metadata(name, connection, choices)
-        while not self._ended.wait(_EVERY_SECONDS):
+        while not self._threads.pause(_EVERY_SECONDS):
             named = self._coordinators(name, connection, choices)
             described = self._described(name, connection)
             self._groups(name, connection)

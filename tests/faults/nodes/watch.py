@@ -14,10 +14,10 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 from tests.faults.nodes.answers import NO_NODE, ClusterAnswer, Partition, cluster_at, latest_at
+from tests.faults.nodes.node_threads import NodeThreads
 from tests.support.nodes import Node
 
 _EVERY_SECONDS = 0.2
-_JOIN_SECONDS = 60.0
 Floor = Callable[[], dict[int, int]]
 """For each partition the highest offset acknowledged so far."""
 
@@ -33,25 +33,12 @@ class Watch:
         self._partitions = partitions
         self._floor = floor
         self._lock = threading.Lock()
-        self._ended = threading.Event()
         self._epochs: dict[tuple[str, Partition], int] = {}
         self._leaders: dict[tuple[Partition, int], int] = {}
         self._views: set[tuple[tuple[Partition, int], ...]] = set()
         self._told_ends: dict[int, int] = defaultdict(int)
-        self._threads: list[threading.Thread] = []
-
-    def start(self, nodes: Sequence[Node]) -> None:
-        """Ask each of them from a thread of its own: one that is frozen holds up no other."""
-        for node in nodes:
-            thread = threading.Thread(target=self._run, args=(node,), name=f"watch {node.name}", daemon=True)
-            self._threads.append(thread)
-            thread.start()
-
-    def finish(self) -> None:
-        """Ask no more."""
-        self._ended.set()
-        for thread in self._threads:
-            thread.join(_JOIN_SECONDS)
+        self._threads = NodeThreads("watch", self._run)
+        self.start, self.finish = self._threads.start, self._threads.finish
 
     def check(self) -> None:
         """Fail where an answer could not be."""
@@ -99,7 +86,7 @@ class Watch:
                 self._told_ends[partition] = max(self._told_ends[partition], end)
 
     def _run(self, node: Node) -> None:
-        while not self._ended.wait(_EVERY_SECONDS):
+        while not self._threads.pause(_EVERY_SECONDS):
             try:
                 self.told(node.name, cluster_at(node.kafka))
                 if self._topic:
