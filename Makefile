@@ -7,7 +7,7 @@ ARGS ?=
 PROCESSES ?= 2
 
 .DEFAULT_GOAL := setup
-.PHONY: setup pipeline-setup run jars unit test test-clients test-pulsar soak nodes hostile fuzz check bench bench-pipeline proto clean
+.PHONY: setup pipeline-setup run jars unit test test-clients test-pulsar soak nodes hostile fuzz audit check bench bench-pipeline proto clean
 
 # Set-up for developing: every tool that `make check` and `make test` need, from the lock files with their hashes.
 # PySpark is among them, for the pipeline's types and tests: a large download, built once.
@@ -67,6 +67,12 @@ nodes: jars
 hostile: jars
 	$(BIN)/python -m tests.hostile $(ARGS)
 
+# What the public advisories know of the packages that users get; it needs the network, and fails where it cannot ask.
+audit: $(VENV)/audit/.made
+	for lock in run build pipeline; do \
+		$(VENV)/audit/bin/pip-audit --strict --disable-pip --require-hashes -r requirements/$$lock.lock || exit 1; \
+	done
+
 # Every decoder under coverage-guided fuzzing, ten seconds each, some 3 minutes in all; docs/contributing.md has the rest.
 # `make fuzz ARGS="entries tokens --seconds 600"` runs parts.
 fuzz: $(VENV)/.fuzz
@@ -99,6 +105,11 @@ proto: $(VENV)/proto/.made
 $(VENV)/proto/.made: requirements/proto.lock | $(BIN)/python
 	$(BIN)/python -m venv $(VENV)/proto
 	$(VENV)/proto/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes -r requirements/proto.lock
+	@touch $@
+
+$(VENV)/audit/.made: requirements/audit.lock | $(BIN)/python
+	$(BIN)/python -m venv $(VENV)/audit
+	$(VENV)/audit/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes -r requirements/audit.lock
 	@touch $@
 
 clean:
