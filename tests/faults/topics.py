@@ -12,12 +12,13 @@ from tests.faults.processes import let_pass
 WAIT = 30.0
 
 
-def consumer(bootstrap: str, reset: str = "error", *, group: str = "none") -> Consumer:
+def consumer(bootstrap: str, reset: str = "error", *, group: str = "none", session_ms: int = 45_000) -> Consumer:
     return Consumer(
         {
             "bootstrap.servers": bootstrap,
             "group.id": group,
             "enable.auto.commit": False,
+            "session.timeout.ms": session_ms,
             "auto.offset.reset": reset,
             "fetch.wait.max.ms": 10,  # what is asked next waits behind a long poll
             "log_level": 0,

@@ -19,6 +19,9 @@ from tests.faults.nodes.changes import RETRIED, UNTIL_SECONDS, Stage
 from tests.faults.processes import let_pass
 from tests.faults.topics import consumer
 
+_SESSION_MS = 6_000
+"""Of one whose last words are lost with its coordinator: each node that gets the group waits for so long anew."""
+
 
 class Groups:
     """Groups read a topic, commit, and are deleted or kept."""
@@ -80,7 +83,7 @@ class Groups:
         return "\n".join(told)
 
     def _read_and_commit(self, choices: random.Random, group: str) -> dict[int, int]:
-        member = consumer(self._stage.bootstrap(choices), "earliest", group=group)
+        member = consumer(self._stage.bootstrap(choices), "earliest", group=group, session_ms=_SESSION_MS)
         try:
             member.subscribe([self._topic])
             wanted = self._read(member, group, choices.randint(1, 20))
