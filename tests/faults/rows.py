@@ -48,7 +48,9 @@ FAULTS: Final = (
         "faults/test_ledgers.py::test_below_the_log_start_is_out_of_range_and_reset_works",
         "faults/test_ledgers.py::test_an_all_trimmed_log_keeps_its_next_offset",
     )),
-    Fault("R10", "connections are reset, on either side", "a pause"),
+    Fault("R10", "connections are reset, on either side", "a pause", (
+        "faults/network/test_resets.py::test_resets_are_a_pause",
+    )),
     Fault("R11", "silence, on either side of a node", "a pause", (
         "faults/nodes/test_cut_off.py::test_a_node_is_cut_off_from_pulsar",
         "faults/nodes/test_cut_off.py::test_a_node_is_cut_off_from_clients",
@@ -56,7 +58,10 @@ FAULTS: Final = (
     Fault("R12", "requests in single bytes, cut at any byte", "answered, or nothing of them done", (
         "fuzz/test_hostile.py::test_slow_clients_and_resets_cost_no_descriptors",
     )),
-    Fault("R13", "packets lost, 200 ms of delay", "pipelined: not one batch a round trip"),
+    Fault("R13", "200 ms of delay, on either side (loss of packets takes netem: not shown)",
+          "pipelined: not one batch a round trip", (
+        "faults/network/test_delay.py::test_batches_in_flight_together_share_a_round_trip",
+    )),
     Fault("R14", "the answer to an append is lost", "the repetition is recognised", (
         "storage/append/test_idempotence.py::test_a_repetition_has_its_original_offset_and_is_not_stored",
         "storage/append/test_idempotence.py::test_the_past_outlives_the_bridge",

@@ -63,6 +63,12 @@ class Node:
         self.pulsar: Relay | None = None
         """The relay between it and Pulsar, if there is one."""
 
+    def relay(self, side: str) -> Relay:
+        """The one between it and its "clients", or between it and "pulsar"."""
+        found = {"clients": self.clients, "pulsar": self.pulsar}[side]
+        assert found is not None, "this cluster has no relays"
+        return found
+
     @property
     def is_running(self) -> bool:
         """Whether the process is there."""
@@ -92,15 +98,13 @@ class Node:
     @contextmanager
     def without_pulsar(self, *, half_open: bool = True) -> Iterator[None]:
         """Cut off from Pulsar: silence, or every connection reset."""
-        assert self.pulsar is not None, "this cluster has no relays"
-        with _cut(self.pulsar, half_open):
+        with _cut(self.relay("pulsar"), half_open):
             yield
 
     @contextmanager
     def without_clients(self, *, half_open: bool = True) -> Iterator[None]:
         """Cut off from clients: silence, or every connection reset."""
-        assert self.clients is not None, "this cluster has no relays"
-        with _cut(self.clients, half_open):
+        with _cut(self.relay("clients"), half_open):
             yield
 
     def logged(self, event: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""A TCP relay before a server: it can hold the bytes, as a network that drops packets does, or reset everything."""
+"""A TCP relay before a server: it can hold the bytes, as a network that drops packets does, delay or reset them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import contextlib
 import socket
 import struct
 import threading
+from collections import deque
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -21,12 +22,16 @@ class Relay:
 
     Held: connections stay open and no byte passes, in either direction; what was sent meanwhile arrives after `heal`,
     late. New connections are accepted by the kernel and meet silence. Cut: every connection is reset, new ones too.
+
+    Delayed: what arrives from now on passes `delay_seconds` later, in each direction, at any rate and in order. What is
+    on its way when the bytes are held still arrives.
     """
 
     def __init__(self, target: int, port: int = 0) -> None:
         self._target = target
         self._listener = socket.create_server((HOST, port))
         self.port = int(self._listener.getsockname()[1])
+        self.delay_seconds = 0.0
         self._ends: set[_End] = set()
         self._is_held = False
         self._is_cut = False
@@ -42,6 +47,12 @@ class Relay:
     def cut(self) -> None:
         """Reset every connection, and those to come."""
         self._call(self._cut)
+
+    def reset(self) -> int:
+        """Reset the connections that are open, and let new ones pass; how many pairs there were."""
+        open_now = len(self._ends)
+        self._call(self._reset)
+        return open_now // 2
 
     def heal(self) -> None:
         """Pass everything again."""
@@ -67,6 +78,9 @@ class Relay:
 
     def _cut(self) -> None:
         self._is_cut = True
+        self._reset()
+
+    def _reset(self) -> None:
         for end in list(self._ends):
             end.reset()
 
@@ -103,6 +117,10 @@ class Relay:
     def gone(self, end: _End) -> None:
         self._ends.discard(end)
 
+    def later(self, seconds: float, what: Callable[[], None]) -> None:
+        """Call it then."""
+        self._loop.call_later(seconds, what)
+
     async def reach(self, client: _Client) -> None:
         """Connect a client to the server; the server refusing is what the client meets."""
         try:
@@ -132,6 +150,7 @@ class _End(asyncio.Protocol):
         self.task: asyncio.Task[None] | None = None
         self._relay = relay
         self._is_full = False  # the peer's buffer
+        self._on_its_way: deque[bytes | None] = deque()  # delayed; None: the end
         self.transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -140,13 +159,28 @@ class _End(asyncio.Protocol):
         self._relay.made(self)
 
     def data_received(self, data: bytes) -> None:
-        assert self.peer is not None
-        self.peer.transport.write(data)
+        self._pass(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._relay.gone(self)
         if self.peer is not None:
+            self._pass(None)
+
+    def _pass(self, data: bytes | None) -> None:
+        delay = self._relay.delay_seconds
+        self._on_its_way.append(data)
+        if delay or len(self._on_its_way) > 1:
+            self._relay.later(delay, self._arrive)
+        else:
+            self._arrive()
+
+    def _arrive(self) -> None:
+        assert self.peer is not None
+        data = self._on_its_way.popleft()
+        if data is None:
             self.peer.transport.close()
+        else:
+            self.peer.transport.write(data)
 
     def pause_writing(self) -> None:
         if self.peer is not None:

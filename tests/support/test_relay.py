@@ -1,9 +1,10 @@
-"""The relay of the fault tests: bytes pass, are held and arrive late, or every connection is reset."""
+"""The relay of the fault tests: bytes pass, are held, delayed and arrive late, or every connection is reset."""
 
 from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -106,6 +107,30 @@ def test_a_cut_resets_what_is_open_and_what_comes(relay: Relay) -> None:
     relay.heal()
     with connect(relay) as connection:
         assert exchange(connection, b"again") == b"again"
+
+
+def test_a_reset_ends_what_is_open_and_not_what_comes(relay: Relay) -> None:
+    with connect(relay) as connection:
+        exchange(connection, b"open")
+        assert relay.reset() == 1
+        with pytest.raises(ConnectionResetError):
+            connection.recv(1)
+    with connect(relay) as connection:
+        assert exchange(connection, b"again") == b"again"
+
+
+def test_delayed_bytes_arrive_late_and_in_order(relay: Relay) -> None:
+    relay.delay_seconds = 0.1
+    with connect(relay) as connection:
+        began = time.monotonic()
+        for number in range(100):
+            connection.sendall(b"%02d" % number)
+        connection.settimeout(0.02)
+        with pytest.raises(TimeoutError):
+            connection.recv(1)
+        connection.settimeout(10)
+        assert receive(connection, 200) == b"".join(b"%02d" % number for number in range(100))
+        assert time.monotonic() - began >= 0.2
 
 
 def test_an_end_on_one_side_ends_the_other(relay: Relay) -> None:

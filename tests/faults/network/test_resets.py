@@ -1,0 +1,29 @@
+"""Connections are reset under load, between clients and the bridge or between it and Pulsar: a pause, nothing else."""
+
+from __future__ import annotations
+
+from tests.faults.checker import KAFKA_PYTHON_LEAKS, load
+from tests.faults.figures import report
+from tests.faults.ledgers import ledger_starts
+from tests.support.nodes import Node
+from tests.support.pulsar import PrivatePulsar
+
+pytestmark = KAFKA_PYTHON_LEAKS
+
+PARTITIONS = 3
+RESETS = 5
+
+
+def test_resets_are_a_pause(relayed: Node, broker: PrivatePulsar, broker_namespace: str, topic: str, side: str) -> None:
+    relay, gaps = relayed.relay(side), []
+    with load(relayed.kafka, topic, PARTITIONS) as running:
+        for _ in range(RESETS):
+            running.more(40)
+            assert relay.reset(), "no connection passes through the relay"
+            gaps.append(round(running.recovery(), 2))
+        running.more(40)
+        verdict = running.stop()
+    report(side=side, verdict=verdict, recovery=gaps)
+    # a writer without idempotence sends again what was stored and whose answer was lost
+    verdict.check(duplicates=True, gap_ends=ledger_starts(broker, broker_namespace, topic, PARTITIONS))
+    assert verdict.duplicates_idempotent == []
