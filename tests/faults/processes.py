@@ -34,3 +34,9 @@ def resident_bytes(pid: int) -> int:
 def open_files(pid: int) -> int:
     """A process's open descriptors."""
     return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def cpu_seconds(pid: int) -> float:
+    """The processor time that a process has taken."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -70,12 +70,16 @@ FAULTS: Final = (
         "faults/test_full_disk.py::test_a_bookie_that_takes_no_more_is_a_pause",
     )),
     Fault("R22", "the clock jumps by two days", "no session ends, no token is taken early"),
-    Fault("R23", "no descriptors are left", "who is connected is served; others come in later"),
+    Fault("R23", "no descriptors are left", "who is connected is served; others come in later", (
+        "faults/resources/test_descriptors.py::test_who_is_connected_is_served_and_others_come_in_later",
+    )),
     Fault("R24", "512 MiB of memory and full load", "clients wait"),
     Fault("R25", "a topic is deleted and made again under load", "no record of the old one in the new one", (
         "faults/test_recreated.py::test_a_topic_deleted_and_recreated_under_load_is_another_topic",
     )),
-    Fault("R26", "partitions are added under load", "nothing lost"),
+    Fault("R26", "partitions are added under load", "nothing lost", (
+        "faults/test_added_partitions.py::test_partitions_are_added_under_load",
+    )),
     Fault("R27", "more than the bridge can take", "clients wait; memory stays", (
         "hostile/test_costs.py::test_attacks_of_many_requests",
     )),
