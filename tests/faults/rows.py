@@ -69,7 +69,10 @@ FAULTS: Final = (
     Fault("R21", "the disk of Pulsar is full", "refused, and taken when there is space", (
         "faults/test_full_disk.py::test_a_bookie_that_takes_no_more_is_a_pause",
     )),
-    Fault("R22", "the clock jumps by two days", "no session ends, no token is taken early"),
+    Fault("R22", "the clock jumps by two days", "no session ends, no token is taken early", (
+        "faults/test_clock.py",
+        "security/test_tokens.py::test_a_clock_that_jumps_by_two_days_takes_no_token_before_its_time_and_none_after_it",
+    )),
     Fault("R23", "no descriptors are left", "who is connected is served; others come in later", (
         "faults/resources/test_descriptors.py::test_who_is_connected_is_served_and_others_come_in_later",
     )),

@@ -166,6 +166,17 @@ async def test_clocks_may_differ_by_the_skew_and_a_log_in_always_ends_in_the_fut
     assert "expired" in await refused(text, strict, now=NOW + 60)
 
 
+async def test_a_clock_that_jumps_by_two_days_takes_no_token_before_its_time_and_none_after_it() -> None:
+    two_days = 2 * 24 * 3600
+    current, later = token({**CLAIMS, "nbf": NOW}), token({**CLAIMS, "nbf": NOW + 31})
+    for _ in range(2):
+        assert await verify(current) == ALICE
+        assert "not valid yet" in await refused(later)
+        for text in (current, later):
+            assert "not valid yet" in await refused(text, now=NOW - two_days)
+            assert "expired" in await refused(text, now=NOW + two_days)
+
+
 async def test_issuer_and_audience_are_checked_where_they_are_told() -> None:
     bare = {"sub": "alice", "exp": NOW + 60}
     assert await verify(token(bare), TokenRules()) == ALICE
