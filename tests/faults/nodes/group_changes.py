@@ -20,7 +20,7 @@ from tests.faults.processes import let_pass
 from tests.faults.topics import consumer
 
 _SESSION_MS = 6_000
-"""Of one whose last words are lost with its coordinator: each node that gets the group waits for so long anew."""
+"""Of one whose last words are lost with its coordinator: each node that gets the group waits for so long again."""
 
 
 class Groups:
