@@ -31,7 +31,7 @@ def words(server: Server) -> dict[str, Any]:
 
 
 class Writer(threading.Thread, ABC):
-    """Writes `name:0`, `name:1`, … round the partitions, with at most `_IN_FLIGHT` of them open."""
+    """Writes `name:0`, `name:1`, … round the partitions, with at most `most_open` of them open."""
 
     def __init__(self, name: str, partitions: int, changed: threading.Condition, idempotent: bool) -> None:
         super().__init__(name=name, daemon=True)
@@ -44,6 +44,7 @@ class Writer(threading.Thread, ABC):
         self.fatal = ""
         self.slowest = 0.0
         self.per_turn = _PER_TURN
+        self.most_open = _IN_FLIGHT
         self.stopped = False
         self._given_up = False
         self._paced = threading.Event()
@@ -53,7 +54,7 @@ class Writer(threading.Thread, ABC):
         try:
             while not self.stopped:
                 for _ in range(self.per_turn):
-                    if self.sent - len(self.acks) - len(self.errors) >= _IN_FLIGHT:
+                    if self.sent - len(self.acks) - len(self.errors) >= self.most_open:
                         break
                     value = f"{self.name}:{self.sent}".encode()
                     where = self.sent % self.partitions
@@ -141,6 +142,8 @@ class ConfluentWriter(Writer):
         self, name: str, server: Server, topic: str, partitions: int, changed: threading.Condition, *, idempotent: bool
     ) -> None:
         super().__init__(name, partitions, changed, idempotent)
+        self.key: bytes | None = None
+        """Of every record: as large as the records are to be."""
         self._topic = topic
         settings: dict[str, Any] = {
             "linger.ms": 5,
@@ -167,7 +170,7 @@ class ConfluentWriter(Writer):
                 assert offset is not None, f"{value!r} is acknowledged without an offset"
                 self.acked(where, offset, value, now)
 
-        self._producer.produce(self._topic, value, partition=where, on_delivery=done)
+        self._producer.produce(self._topic, value, self.key, partition=where, on_delivery=done)
 
     def serve(self, seconds: float) -> None:
         # poll returns at the first report: its own wait is what paces the writer while there are none

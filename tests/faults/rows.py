@@ -76,7 +76,9 @@ FAULTS: Final = (
     Fault("R23", "no descriptors are left", "who is connected is served; others come in later", (
         "faults/resources/test_descriptors.py::test_who_is_connected_is_served_and_others_come_in_later",
     )),
-    Fault("R24", "512 MiB of memory and full load", "clients wait"),
+    Fault("R24", "512 MiB of memory and full load", "clients wait", (
+        "faults/resources/test_memory.py::test_clients_wait_where_memory_is_short",
+    )),
     Fault("R25", "a topic is deleted and made again under load", "no record of the old one in the new one", (
         "faults/test_recreated.py::test_a_topic_deleted_and_recreated_under_load_is_another_topic",
     )),
