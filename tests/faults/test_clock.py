@@ -31,14 +31,15 @@ LIMIT = "message.timestamp.after.max.ms"
 
 
 class Member(threading.Thread):
-    """A member that reads and commits, and counts how often its partitions change."""
+    """A member that reads and commits, or only sends heartbeats, and tells when its partitions change."""
 
-    def __init__(self, bootstrap: str, group: str, topic: str) -> None:
+    def __init__(self, bootstrap: str, group: str, topic: str, *, idle: bool = False) -> None:
         super().__init__(daemon=True)
         self.changes: list[str] = []
         self.errors: list[str] = []
         self.committed: dict[int, int] = {}
         self.commits = 0
+        self._idle = idle
         self._ended = threading.Event()
         self._consumer = Consumer(
             {
@@ -47,16 +48,22 @@ class Member(threading.Thread):
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
                 "session.timeout.ms": SESSION_MS,
-                "heartbeat.interval.ms": 300,
+                "heartbeat.interval.ms": SESSION_MS // 3,
                 "log_level": 0,
             }
         )
         self._consumer.subscribe(
             [topic],
-            on_assign=lambda _, found: self.changes.append(f"assigned {len(found)}"),
+            on_assign=self._assigned,
             on_revoke=lambda _, found: self.changes.append(f"revoked {len(found)}"),
             on_lost=lambda _, found: self.changes.append(f"lost {len(found)}"),
         )
+
+    def _assigned(self, consumer: Any, found: list[TopicPartition]) -> None:
+        consumer.assign(found)
+        if self._idle:
+            consumer.pause(found)
+        self.changes.append(f"assigned {len(found)}")
 
     def run(self) -> None:
         try:
@@ -110,15 +117,17 @@ def commit(bootstrap: str, group: str, topic: str) -> dict[int, int]:
 
 
 @contextmanager
-def member_of(bootstrap: str, group: str, topic: str) -> Iterator[Member]:
-    """A member that has its partitions and commits."""
-    member = Member(bootstrap, group, topic)
-    member.start()
+def members(bootstrap: str, topic: str) -> Iterator[tuple[Member, Member]]:
+    """A member that has its partitions and commits, and one of another group that has its partitions."""
+    busy, idle = Member(bootstrap, topic, topic), Member(bootstrap, f"{topic}-idle", topic, idle=True)
+    busy.start()
+    idle.start()
     try:
-        wait_for(lambda: len(member.committed) == PARTITIONS, "the member does not commit")
-        yield member
+        wait_for(lambda: len(busy.committed) == PARTITIONS and bool(idle.changes), "the members do not join")
+        yield busy, idle
     finally:
-        member.finish()
+        busy.finish()
+        idle.finish()
 
 
 @pytest.fixture
@@ -166,18 +175,20 @@ def test_no_session_ends_and_no_offset_is_lost_when_the_clock_jumps(
     days: int,
 ) -> None:
     bridge = start_bridge()
-    with load(bridge.kafka, topic, PARTITIONS) as running, member_of(bridge.kafka, topic, topic) as member:
+    with load(bridge.kafka, topic, PARTITIONS) as running, members(bridge.kafka, topic) as (busy, idle):
         take_any_time(bridge.kafka, topic)
         alone = commit(bridge.kafka, f"{topic}-alone", topic)
         for jump in (days, 0):
             clock.move(jump * DAY)
-            pass_a_session(running, member)
+            pass_a_session(running, busy)
             assert committed(bridge.kafka, f"{topic}-alone", topic) == alone
         verdict = running.stop()
-    report(days=days, verdict=verdict, commits=member.commits, changes=member.changes)
-    assert member.errors == []
-    assert member.changes == [f"assigned {PARTITIONS}", f"revoked {PARTITIONS}"]  # it came, and left at the end
-    assert committed(bridge.kafka, topic, topic) == member.committed
+    report(days=days, verdict=verdict, commits=busy.commits, changes=busy.changes)
+    assert busy.errors + idle.errors == []
+    assert (
+        busy.changes == idle.changes == [f"assigned {PARTITIONS}", f"revoked {PARTITIONS}"]
+    )  # they came, and left at the end
+    assert committed(bridge.kafka, topic, topic) == busy.committed
     verdict.check(gap_ends=ledger_starts(broker, broker_namespace, topic, PARTITIONS))
 
 
