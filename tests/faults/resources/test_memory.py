@@ -95,18 +95,16 @@ def writers(bootstrap: str) -> MakeWriters:
 
 
 @contextmanager
-def full_load(bootstrap: str, topic: str) -> Iterator[tuple[Load, list[Rereader]]]:
-    """Large records, and those who read them all again and again."""
-    with under_way(Load(bootstrap, topic, PARTITIONS, writers(bootstrap))) as running:
-        running.look_ups = 3
-        readers = [Rereader(bootstrap, topic) for _ in range(READERS)]
+def read_again(bootstrap: str, topic: str) -> Iterator[list[Rereader]]:
+    """Consumers that read all there is again and again."""
+    readers = [Rereader(bootstrap, topic) for _ in range(READERS)]
+    for reader in readers:
+        reader.start()
+    try:
+        yield readers
+    finally:
         for reader in readers:
-            reader.start()
-        try:
-            yield running, readers
-        finally:
-            for reader in readers:
-                reader.finish()
+            reader.finish()
 
 
 def metric(bridge: BridgeChild, name: str) -> float:
@@ -138,17 +136,17 @@ def test_clients_wait_where_memory_is_short(
     bridge = start_bridge(**SMALL)
     pid = bridge.pid
     resource.prlimit(pid, resource.RLIMIT_DATA, (LIMIT, LIMIT))
-    with full_load(bridge.kafka, topic) as (running, readers):
-        running.more(20)
-        with never_read(bridge, topic):
+    with under_way(Load(bridge.kafka, topic, PARTITIONS, writers(bridge.kafka))) as running:
+        running.look_ups = 3
+        with read_again(bridge.kafka, topic) as readers, never_read(bridge, topic):
+            running.more(20)
             with stopped(broker.pid):
                 wait_for(lambda: metric(bridge, "bridge_kafka_paused_connections") > 0, "no client waits")
             running.more(20)
-        read = [reader.count for reader in readers]
         verdict = running.stop()
     taken = {name: status(pid, name) // MIB for name in ("VmData", "VmHWM")}
-    report(verdict=verdict, read_again=read, **taken)
+    report(verdict=verdict, read_again=[reader.count for reader in readers], **taken)
     verdict.check(gap_ends=ledger_starts(broker, broker_namespace, topic, PARTITIONS))
-    assert all(read)
+    assert all(reader.count for reader in readers)
     assert bridge.process.child.running
     assert "MemoryError" not in Path(bridge.process.child.output).read_text(errors="replace")
