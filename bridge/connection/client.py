@@ -68,10 +68,14 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._state = ConnectionState(authenticating=self._login is not None)
         self._limit = self._state.most_in_flight(kafka.max_in_flight_requests)
         if self._login is None:
-            self._intake = Intake(kafka.max_request_bytes, listener.budget, listener.scratch, self._memory_granted)
+            self._intake = Intake(
+                kafka.max_request_bytes, listener.budget, listener.scratch, self._memory_granted, self._memory_denied
+            )
         else:
             budget = listener.shared.login_budget
-            self._intake = Intake(MAX_BYTES, budget, listener.scratch, self._memory_granted, least_bytes=0)
+            self._intake = Intake(
+                MAX_BYTES, budget, listener.scratch, self._memory_granted, self._memory_denied, least_bytes=0
+            )
         self._number = number
         self._connected_at = self._loop.time()
         self._session_timer: asyncio.TimerHandle | None = None
@@ -313,6 +317,9 @@ class ClientConnection(asyncio.BufferedProtocol):
         """The client has waited for its quota: its silence was the bridge's doing."""
         self._intake.received_at = self._loop.time()
         self.wake()
+
+    def _memory_denied(self) -> None:
+        self._loop.call_soon(self.refuse, Refused("no_memory"))  # another connection's work goes on first
 
     def _memory_granted(self) -> None:
         self._intake.received_at = self._loop.time()

@@ -15,10 +15,12 @@ class Intake:
 
     __slots__ = (
         "_budget",
+        "_denied",
         "_granted",
         "_lease",
         "_receiver",
         "_scratch",
+        "_unused",
         "begun_at",
         "frames",
         "reads",
@@ -32,9 +34,11 @@ class Intake:
         budget: Budget,
         scratch: memoryview,
         granted: Callable[[], None],
+        denied: Callable[[], None],
         least_bytes: int = MIN_FRAME,
     ) -> None:
-        """`granted` is called when there is memory that was not granted when it was requested."""
+        """`granted` is called when there is memory that was not granted when it was requested, `denied` when the
+        process cannot have what the budget has granted. Either may be in the midst of another connection's work."""
         self.frames: deque[tuple[memoryview, float]] = deque()
         """Whole requests, each with the time of its last byte."""
         self.waiting = 0
@@ -48,8 +52,10 @@ class Intake:
         self._receiver = FrameReceiver(most_bytes, least_bytes)
         self._scratch = scratch
         self._budget = budget
-        self._granted = granted
+        self._granted, self._denied = granted, denied
         self._lease = Lease(self._on_granted)
+        self._unused = 0
+        """Of its bytes: granted, and not to be had."""
 
     @property
     def midway(self) -> bool:
@@ -130,9 +136,15 @@ class Intake:
     def drop_partial(self) -> None:
         """Forget the partly received request, and wait for no memory."""
         self._budget.withdraw(self._lease)
-        self._budget.release(self._lease, self._receiver.capacity)
+        self._budget.release(self._lease, self._receiver.capacity + self._unused)
+        self._unused = 0
         self._receiver.forget()
 
     def _on_granted(self) -> None:
-        self._receiver.grow(self._lease.wanted)
-        self._granted()
+        try:
+            self._receiver.grow(self._lease.wanted)
+        except MemoryError:
+            self._unused = self._lease.wanted
+            self._denied()
+        else:
+            self._granted()

@@ -95,14 +95,13 @@ class FrameReceiver:
         return min(self._size, _GROWTH * self._filled) - self._capacity
 
     def grow(self, count: int) -> None:
-        """Let the frame take so many more bytes."""
+        """Let the frame take so many more bytes; MemoryError leaves it as it is."""
         if self._frame is None or not count:
             return
         # A new buffer, since the event loop may still hold a view of the old one, which pins its size.
-        self._capacity += count
-        frame = bytearray(self._capacity)
+        frame = bytearray(self._capacity + count)
         frame[: self._filled] = memoryview(self._frame)[: self._filled]
-        self._frame = frame
+        self._frame, self._capacity = frame, len(frame)
 
     def forget(self) -> None:
         """Drop the begun frame."""

@@ -1,6 +1,10 @@
 """The memory budget: which connection may take more, which waits, and that none waits forever."""
 
+import pytest
+
 from bridge.connection.budget import SMALL, Budget, Lease
+from bridge.connection.intake import Intake
+from bridge.kafka.frames import FrameReceiver
 from bridge.metrics import Gauge
 
 LIMIT = 8 * 1024 * 1024
@@ -89,3 +93,30 @@ def test_who_leaves_is_not_called() -> None:
     budget.withdraw(gone)
     budget.release(full, LIMIT)
     assert gone.calls == 0
+
+
+def test_memory_that_is_granted_and_cannot_be_had_costs_who_waited_for_it_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The grant comes in the midst of the work of another, who gives memory back."""
+    budget, _ = make()
+    first, favoured = Waiter(), Waiter()
+    budget.take(first, LIMIT)
+    assert budget.request(favoured, BIG, LIMIT)
+    told: list[str] = []
+    scratch = memoryview(bytearray(BIG))
+    waiting = Intake(LIMIT, budget, scratch, lambda: told.append("granted"), lambda: told.append("denied"))
+    scratch[:4] = (LIMIT - 1).to_bytes(4, "big")
+    waiting.received(BIG, 0.0)
+    while waiting.has_memory():
+        waiting.received(len(waiting.buffer()), 0.0)
+
+    def none(receiver: FrameReceiver, count: int) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(FrameReceiver, "grow", none)
+    budget.release(favoured, BIG)
+    budget.release(first, LIMIT)
+    assert told == ["denied"]
+    waiting.drop()
+    assert budget.held == 0
