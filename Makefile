@@ -56,11 +56,13 @@ soak: jars
 	$(BIN)/python -m pytest -n $(PROCESSES) --example-factor 2 -m "not (pulsar or kafka or spark or soak)" $(ARGS)
 	$(BIN)/python -m pytest -m soak $(ARGS)
 
-# Real clients over three nodes and more: nodes killed, restarted, frozen, cut off; the figures go to build/nodes.md.
+# Real clients over three nodes and more: nodes killed, restarted, frozen, cut off; the figures go to build/nodes.md. franz-go
+# is among them where Go is.
 # An otherwise idle machine, about an hour. `make nodes ARGS="-k rolling"` runs a part.
 nodes: jars
 	@mkdir -p build
-	$(BIN)/python -m pytest tests/faults/nodes -m "soak or not soak" --figures build/nodes.md $(ARGS)
+	$(BIN)/python -m pytest tests/faults/nodes -m "soak or not soak" --figures build/nodes.md \
+		$(if $(shell command -v go),--go) $(ARGS)
 
 # Bad input of every kind, and what attacks cost, each beside a well-behaved client: a quarter of an hour on an idle machine.
 # docs/hostile.md and docs/limits.md have the results; `make hostile ARGS="--part rows"` is the first of them.

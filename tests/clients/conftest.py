@@ -19,9 +19,6 @@ from tests.support.nodes import Nodes
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--control", action="store_true", help="run the client tests against a real Apache Kafka too")
     parser.addoption("--nodes", type=int, default=1, help="of how many bridges the cluster under test is")
-    parser.addoption(
-        "--go", action="store_true", help="log in by franz-go as well: needs Go, which fetches its modules"
-    )
     told = "write a table of what each client was seen to do into this file, between its marks"
     parser.addoption("--matrix", type=Path, help=told)
     parser.addoption("--logins", type=Path, help="write what each client said at each log-in into this file likewise")

@@ -13,6 +13,12 @@ from tests.support.pulsar import PrivatePulsar
 
 
 @pytest.fixture
+def go(request: pytest.FixtureRequest) -> bool:
+    """Whether franz-go is one of the clients."""
+    return bool(request.config.getoption("--go"))
+
+
+@pytest.fixture
 def start_nodes(
     broker: PrivatePulsar, broker_namespace: str, relay_ports: list[int], guard: Guard, tmp_path: Path
 ) -> Iterator[Callable[..., Nodes]]:

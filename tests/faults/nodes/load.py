@@ -13,7 +13,7 @@ from tests.faults.checker import Load, Verdict, usual_writers
 from tests.faults.clients import Follower
 from tests.faults.nodes.answers import cluster_at, controller_at
 from tests.faults.nodes.watch import Watch
-from tests.faults.nodes.writers import AioKafkaWriter, JavaWriter, longest_pause
+from tests.faults.nodes.writers import AioKafkaWriter, GoWriter, JavaWriter, longest_pause
 from tests.faults.processes import let_pass
 from tests.faults.stored import entries_at
 from tests.support.nodes import Node, Nodes
@@ -29,8 +29,9 @@ _SETTLED_SECONDS = 30.0
 class NodesLoad(Load):
     """Writers that bootstrap at random nodes, the first of them behind an address where no server listens."""
 
-    def __init__(self, nodes: Nodes, topic: str, work: Path | None, *, partitions: int = PARTITIONS) -> None:
-        """`work`: where Java's producer is compiled and logs; without one there is no such client."""
+    def __init__(self, nodes: Nodes, topic: str, work: Path | None, *, go: bool, partitions: int = PARTITIONS) -> None:
+        """`work`: where Java's producer is compiled and logs; without one there is no such client. `go`: franz-go's,
+        too."""
         bootstrap = nodes.bootstrap(dead=1)
         super().__init__(bootstrap, topic, partitions, usual_writers(bootstrap, idempotent=False))
         self.nodes = nodes
@@ -38,6 +39,8 @@ class NodesLoad(Load):
         self.writers.append(AioKafkaWriter("a", nodes.bootstrap(), topic, partitions, self.changed))
         if work is not None:
             self.writers.append(JavaWriter("j", nodes.bootstrap(), topic, partitions, self.changed, work))
+        if work is not None and go:
+            self.writers.append(GoWriter("g", nodes.bootstrap(), topic, partitions, self.changed, work))
         for writer in self.writers:
             writer.per_turn = _PER_TURN
         self._highest: dict[int, int] = {}
@@ -154,10 +157,10 @@ def members_named(nodes: Sequence[Node]) -> dict[str, int]:
 
 @contextmanager
 def nodes_load(
-    nodes: Nodes, topic: str, work: Path | None = None, *, partitions: int = PARTITIONS
+    nodes: Nodes, topic: str, work: Path | None = None, *, go: bool = False, partitions: int = PARTITIONS
 ) -> Iterator[NodesLoad]:
     """A load that is under way: each writer has acknowledgements, and they are read."""
-    running = NodesLoad(nodes, topic, work, partitions=partitions)
+    running = NodesLoad(nodes, topic, work, go=go, partitions=partitions)
     try:
         running.start()
         running.more(30)

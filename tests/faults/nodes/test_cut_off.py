@@ -42,9 +42,9 @@ def through(running: NodesLoad, victim: Node, fault: AbstractContextManager[None
 @pytest.mark.parametrize("seconds", [6, 40])
 @pytest.mark.parametrize("who", ["controller", "other"])
 def test_a_node_is_frozen(
-    start_nodes: Callable[..., Nodes], topic: str, tmp_path: Path, who: str, seconds: int
+    start_nodes: Callable[..., Nodes], topic: str, tmp_path: Path, go: bool, who: str, seconds: int
 ) -> None:
-    with nodes_load(start_nodes(3), topic, tmp_path) as running:
+    with nodes_load(start_nodes(3), topic, tmp_path, go=go) as running:
         victim = running.pick(who)
         through(running, victim, victim.frozen(), seconds)
 
@@ -52,18 +52,18 @@ def test_a_node_is_frozen(
 @pytest.mark.parametrize("half_open", [True, False])
 @pytest.mark.parametrize("who", ["controller", "other"])
 def test_a_node_is_cut_off_from_pulsar(
-    start_nodes: Callable[..., Nodes], topic: str, tmp_path: Path, who: str, half_open: bool
+    start_nodes: Callable[..., Nodes], topic: str, tmp_path: Path, go: bool, who: str, half_open: bool
 ) -> None:
-    with nodes_load(start_nodes(3, relayed=True), topic, tmp_path) as running:
+    with nodes_load(start_nodes(3, relayed=True), topic, tmp_path, go=go) as running:
         victim = running.pick(who)
         through(running, victim, victim.without_pulsar(half_open=half_open), 20)
 
 
 @pytest.mark.parametrize("half_open", [True, False])
 def test_a_node_is_cut_off_from_clients(
-    start_nodes: Callable[..., Nodes], topic: str, tmp_path: Path, half_open: bool
+    start_nodes: Callable[..., Nodes], topic: str, tmp_path: Path, go: bool, half_open: bool
 ) -> None:
-    with nodes_load(start_nodes(3, relayed=True), topic, tmp_path) as running:
+    with nodes_load(start_nodes(3, relayed=True), topic, tmp_path, go=go) as running:
         victim = running.pick("other")
         through(running, victim, victim.without_clients(half_open=half_open), 10)
 
@@ -75,10 +75,11 @@ def test_no_node_is_removed_when_pulsar_is_killed(
     broker_namespace: str,
     topic: str,
     tmp_path: Path,
+    go: bool,
     seconds: int,
 ) -> None:
     """`seconds`: that it is away at least. After 30 s aiokafka gives up what has no leader, and its sequences."""
-    with nodes_load(start_nodes(3), topic, tmp_path) as running:
+    with nodes_load(start_nodes(3), topic, tmp_path, go=go) as running:
         removed = {node.name: len(node.logged('reason="dead')) for node in running.nodes.all}
         broker.kill()
         let_pass(seconds)

@@ -56,14 +56,16 @@ def test_nothing_is_lost_when_nodes_are_killed(start_nodes: Callable[..., Nodes]
 
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
-def test_twenty_kills_of_each_kind(start_nodes: Callable[..., Nodes], topic: str, tmp_path: Path) -> None:
-    with nodes_load(start_nodes(3), topic, tmp_path) as running:
+def test_twenty_kills_of_each_kind(start_nodes: Callable[..., Nodes], topic: str, tmp_path: Path, go: bool) -> None:
+    with nodes_load(start_nodes(3), topic, tmp_path, go=go) as running:
         kills(running, 20)
 
 
 @pytest.mark.soak
-def test_a_third_of_six_nodes_is_killed_at_once(start_nodes: Callable[..., Nodes], topic: str, tmp_path: Path) -> None:
-    with nodes_load(start_nodes(6), topic, tmp_path, partitions=12) as running:
+def test_a_third_of_six_nodes_is_killed_at_once(
+    start_nodes: Callable[..., Nodes], topic: str, tmp_path: Path, go: bool
+) -> None:
+    with nodes_load(start_nodes(6), topic, tmp_path, go=go, partitions=12) as running:
         victims = [running.controller()]
         victims.append(running.nodes.random.choice(running.nodes.others(*victims)))
         led = set[int]().union(*(running.led_by(node) for node in victims))

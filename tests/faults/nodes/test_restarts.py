@@ -39,6 +39,8 @@ def test_no_client_notices_a_rolling_restart(start_nodes: Callable[..., Nodes], 
 
 @pytest.mark.soak
 @pytest.mark.timeout(1200)
-def test_no_client_notices_five_rolling_restarts(start_nodes: Callable[..., Nodes], topic: str, tmp_path: Path) -> None:
-    with nodes_load(start_nodes(3), topic, tmp_path) as running:
+def test_no_client_notices_five_rolling_restarts(
+    start_nodes: Callable[..., Nodes], topic: str, tmp_path: Path, go: bool
+) -> None:
+    with nodes_load(start_nodes(3), topic, tmp_path, go=go) as running:
         rolls(running, 5)

@@ -1,4 +1,4 @@
-"""More clients of the log checker: aiokafka, and Java's producer in a process of its own."""
+"""More clients of the log checker: aiokafka, and Java's and franz-go's producers in processes of their own."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from aiokafka.structs import RecordMetadata
 
 from tests.faults.clients import Writer
 from tests.support.driver import Driver
+from tests.support.go import built
 from tests.support.java import KAFKA, QUICK_START, java_driver
 
-_JAVA = Path(__file__).parents[1] / "java"
+_JAVA, _GO = Path(__file__).parents[1] / "java", Path(__file__).parents[1] / "go"
 _RATE = 150
 _CALL_SECONDS = 150.0
 
@@ -85,34 +86,21 @@ class AioKafkaWriter(Writer):
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(_CALL_SECONDS)
 
 
-class JavaWriter(Writer):
-    """Kafka's own producer with its defaults: idempotent, five requests at a time."""
+class DriverWriter(Writer):
+    """A producer in a process of its own that paces itself."""
 
     def __init__(
-        self,
-        name: str,
-        bootstrap: str,
-        topic: str,
-        partitions: int,
-        changed: threading.Condition,
-        work: Path,
-        *,
-        repeats: bool = True,
-        settings: Mapping[str, str] | None = None,
-        options: Sequence[str] = QUICK_START,
+        self, name: str, topic: str, partitions: int, changed: threading.Condition, driver: Driver, *, idempotent: bool
     ) -> None:
-        """`repeats`: otherwise it never repeats and is not idempotent. `settings`: more of the producer's. `options`:
-        of the JVM."""
-        super().__init__(name, partitions, changed, idempotent=repeats)
-        self._topic = topic
-        self._how = {"repeats": repeats, "settings": dict(settings or {})}
-        self._driver: Driver = java_driver(_JAVA, KAFKA, bootstrap, work / f"java-{name}", options)
+        super().__init__(name, partitions, changed, idempotent)
+        self.how: dict[str, Any] = {"topic": topic, "partitions": partitions, "rate": _RATE}
+        """What it is told at its start."""
+        self._driver = driver
         self._driver.listen(name, self._told)
 
     def run(self) -> None:
         try:
-            how = {"topic": self._topic, "partitions": self.partitions, "rate": _RATE, **self._how}
-            self._driver.call("start", name=self.name, **how)
+            self._driver.call("start", name=self.name, **self.how)
             self._paced.wait()
             if not self._given_up:
                 self.sent = self._driver.call("end", name=self.name)
@@ -137,6 +125,39 @@ class JavaWriter(Writer):
 
     def close(self) -> None:
         self._driver.close()
+
+
+class JavaWriter(DriverWriter):
+    """Kafka's own producer with its defaults: idempotent, five requests at a time."""
+
+    def __init__(
+        self,
+        name: str,
+        bootstrap: str,
+        topic: str,
+        partitions: int,
+        changed: threading.Condition,
+        work: Path,
+        *,
+        repeats: bool = True,
+        settings: Mapping[str, str] | None = None,
+        options: Sequence[str] = QUICK_START,
+    ) -> None:
+        """`repeats`: otherwise it never repeats and is not idempotent. `settings`: more of the producer's. `options`:
+        of the JVM."""
+        driver: Driver = java_driver(_JAVA, KAFKA, bootstrap, work / f"java-{name}", options)
+        super().__init__(name, topic, partitions, changed, driver, idempotent=repeats)
+        self.how |= {"repeats": repeats, "settings": dict(settings or {})}
+
+
+class GoWriter(DriverWriter):
+    """franz-go with its defaults: idempotent, five requests at a time."""
+
+    def __init__(
+        self, name: str, bootstrap: str, topic: str, partitions: int, changed: threading.Condition, work: Path
+    ) -> None:
+        driver = Driver([str(built(_GO, work / "writer")), bootstrap], work / f"go-{name}.log")
+        super().__init__(name, topic, partitions, changed, driver, idempotent=True)
 
 
 def longest_pause(writers: list[Writer], since: float) -> float:
