@@ -141,8 +141,7 @@ class Reader(Subscription[Entry]):
         if refusal is None:
             self._metrics.forgotten_readers.inc()
             self._log.warning("! pulsar has forgotten a reader", extra={"position": str(self._last_received)})
-            self._close_session(connection)
-            self._detach(at_once=True)
+            self._reopen(connection)
         elif refusal.code != pb.ConsumerBusy:  # the topic is being closed or opened, or the broker is slow
             self._check_later()
 
@@ -153,8 +152,12 @@ class Reader(Subscription[Entry]):
     def _overfilled(self) -> None:
         if self._connection is not None:  # a new session has no permits, and gets none before there is room
             self._metrics.overfull_readers.inc()
-            self._close_session(self._connection)
-            self._detach(at_once=True)
+            self._reopen(self._connection)
+
+    def _reopen(self, connection: BrokerConnection) -> None:
+        """Begin another session at once, behind what was received."""
+        self._close_session(connection)
+        self._detach(at_once=True)
 
     def _flowing(self, connection: BrokerConnection) -> None:
         # Nothing depends on a reader's acknowledgements but what the broker's statistics show as its backlog.
