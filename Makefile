@@ -104,14 +104,10 @@ proto: $(VENV)/proto/.made
 	PATH="$(VENV)/proto/bin:$$PATH" $(VENV)/proto/bin/python -m grpc_tools.protoc --proto_path=proto \
 		--python_out=bridge/pulsar/pb --mypy_out=bridge/pulsar/pb proto/PulsarApi.proto
 
-$(VENV)/proto/.made: requirements/proto.lock | $(BIN)/python
-	$(BIN)/python -m venv $(VENV)/proto
-	$(VENV)/proto/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes -r requirements/proto.lock
-	@touch $@
-
-$(VENV)/audit/.made: requirements/audit.lock | $(BIN)/python
-	$(BIN)/python -m venv $(VENV)/audit
-	$(VENV)/audit/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes -r requirements/audit.lock
+# Environments of their own.
+$(VENV)/proto/.made $(VENV)/audit/.made: $(VENV)/%/.made: requirements/%.lock | $(BIN)/python
+	$(BIN)/python -m venv $(VENV)/$*
+	$(VENV)/$*/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes -r requirements/$*.lock
 	@touch $@
 
 clean:
