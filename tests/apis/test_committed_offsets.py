@@ -9,7 +9,7 @@ import pytest
 
 from bridge.api import Broker, DeferredResponse, Session
 from bridge.apis import offset_commit, offset_delete, offset_fetch
-from bridge.errors import KafkaError
+from bridge.errors import KafkaError, Unanswered
 from bridge.groups.offsets import Committer, TopicPartition
 from bridge.groups.store.records import StoredOffset
 from bridge.kafka.error_codes import ErrorCode
@@ -17,6 +17,8 @@ from bridge.worker_threads import WorkerThreads
 from tests.apis.wire import answer_of
 
 SESSION = Session(1, "peer", "listener")
+ELSEWHERE = [ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE]
+LIBRDKAFKA = ("librdkafka", "2.16.0")
 HELD = {("t", 1): StoredOffset(5, 2, "m"), ("t", 0): StoredOffset(4), ("a", 3): StoredOffset(9)}
 
 
@@ -115,6 +117,35 @@ def commit(**fields: Any) -> offset_commit.Request:
         for name in ("t", "u")
     ]
     return offset_commit.Request(group_id="g", topics=topics, **fields)
+
+
+async def fetched(code: ErrorCode, software: tuple[str, str], version: int) -> offset_fetch.Response:
+    """An OffsetFetch that is refused."""
+    session = Session(1, "peer", "listener", client_software=software, api_version=version)
+    if version < 8:
+        return await offset_fetch.handle(offset_fetch.Request(group_id="g", topics=[]), broker(code), session)
+    groups = [offset_fetch.RequestGroup(group_id="g", topics=[])]
+    return await offset_fetch.handle(offset_fetch.Request(groups=groups), broker(code), session)
+
+
+@pytest.mark.parametrize("version", [1, 7, 9])
+@pytest.mark.parametrize("code", ELSEWHERE)
+async def test_librdkafka_is_told_by_its_connection_alone_that_the_coordinator_is_elsewhere(
+    code: ErrorCode, version: int
+) -> None:
+    with pytest.raises(Unanswered) as caught:
+        await fetched(code, LIBRDKAFKA, version)
+    assert caught.value.code == code
+
+
+@pytest.mark.parametrize("version", [7, 9])
+async def test_all_other_clients_and_errors_are_answered(version: int) -> None:
+    for code, software in [(one, ("apache-kafka-java", "4.1.0")) for one in ELSEWHERE] + [
+        (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, LIBRDKAFKA),
+        (ErrorCode.UNKNOWN_MEMBER_ID, LIBRDKAFKA),
+    ]:
+        answer = await fetched(code, software, version)
+        assert (answer.groups[0] if answer.groups else answer).error_code == code
 
 
 async def test_a_commit_is_answered_later_for_each_partition() -> None:

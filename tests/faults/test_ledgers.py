@@ -6,28 +6,15 @@ import random
 from collections.abc import Callable
 from functools import partial
 
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import KafkaError, TopicPartition
 
 from tests.faults.checker import KAFKA_PYTHON_LEAKS, load
 from tests.faults.conftest import ENTRIES_PER_LEDGER
-from tests.faults.topics import WAIT, consumer, create, produce, value_of, wait_for
+from tests.faults.topics import WAIT, consumer, create, produce, read, value_of, wait_for
 from tests.support.bridges import BridgeChild
 from tests.support.pulsar import PrivatePulsar
 
 pytestmark = KAFKA_PYTHON_LEAKS
-
-
-def read(reader: Consumer, topic: str, partition: int, offset: int, count: int) -> list[Message]:
-    """So many records from an offset on, or the error that comes instead."""
-    reader.assign([TopicPartition(topic, partition, offset)])
-    found: list[Message] = []
-    while len(found) < count:
-        messages = reader.consume(count - len(found), WAIT)
-        assert messages, f"nothing more after {len(found)} of {count} records from {partition}/{offset} on"
-        found += messages
-        if messages[-1].error() is not None:
-            break
-    return found
 
 
 def ledgers(broker: PrivatePulsar, full: str) -> list[dict[str, int]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from confluent_kafka import Consumer, KafkaError, Message, Producer
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.faults.processes import let_pass
@@ -53,6 +53,28 @@ def value_of(message: Message) -> bytes:
     value = message.value()
     assert isinstance(value, bytes)
     return value
+
+
+def read(reader: Consumer, topic: str, partition: int, offset: int, count: int) -> list[Message]:
+    """So many records from an offset on, or the error that comes instead."""
+    reader.assign([TopicPartition(topic, partition, offset)])
+    found: list[Message] = []
+    while len(found) < count:
+        messages = reader.consume(count - len(found), WAIT)
+        assert messages, f"nothing more after {len(found)} of {count} records from {partition}/{offset} on"
+        found += messages
+        if messages[-1].error() is not None:
+            break
+    return found
+
+
+def read_values(bootstrap: str, topic: str, offset: int, count: int) -> list[bytes]:
+    """So many values of the first partition from an offset on, read by a new consumer."""
+    reader = consumer(bootstrap)
+    try:
+        return [value_of(message) for message in read(reader, topic, 0, offset, count)]
+    finally:
+        reader.close()
 
 
 def wait_for(condition: Callable[[], bool], otherwise: str, tries: int = 150) -> None:

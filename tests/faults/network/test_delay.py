@@ -9,10 +9,10 @@ from __future__ import annotations
 import time
 from functools import partial
 
-from confluent_kafka import KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import KafkaError, Message, Producer
 
 from tests.faults.figures import report
-from tests.faults.topics import WAIT, consumer, create, value_of
+from tests.faults.topics import WAIT, create, read_values
 from tests.support.nodes import Node
 
 ROUND_TRIP_SECONDS = 0.2
@@ -50,21 +50,6 @@ class Batches:
         self.offsets[value] = message.offset()
 
 
-def read(bootstrap: str, topic: str, count: int) -> list[bytes]:
-    """The first records."""
-    reader = consumer(bootstrap)
-    try:
-        reader.assign([TopicPartition(topic, 0, 0)])
-        found: list[bytes] = []
-        while len(found) < count:
-            messages = reader.consume(count, WAIT)
-            assert messages, f"{len(found)} of {count} records"
-            found += map(value_of, messages)
-        return found
-    finally:
-        reader.close()
-
-
 def test_batches_in_flight_together_share_a_round_trip(relayed: Node, topic: str, side: str) -> None:
     """Five in flight may save four fifths of the round trips. Half is asked for."""
     create(relayed.kafka, topic)
@@ -80,4 +65,4 @@ def test_batches_in_flight_together_share_a_round_trip(relayed: Node, topic: str
     assert one >= ROUND_TRIP_SECONDS, "the delay is not in force"
     assert round_trips < BATCHES / 2
     assert batches.offsets == {value: offset for offset, value in enumerate([b"connected", b"one", *values])}
-    assert read(relayed.kafka, topic, BATCHES + 2) == [b"connected", b"one", *values]
+    assert read_values(relayed.kafka, topic, 0, BATCHES + 2) == [b"connected", b"one", *values]

@@ -10,13 +10,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from confluent_kafka import TopicPartition
 
 from bridge.config import Address
 from tests.faults.checker import KAFKA_PYTHON_LEAKS, Load, load
 from tests.faults.figures import report
 from tests.faults.processes import cpu_seconds, let_pass, open_files
-from tests.faults.topics import consumer, produce, value_of, wait_for
+from tests.faults.topics import produce, read_values, wait_for
 from tests.support.bridges import BridgeChild
 
 pytestmark = KAFKA_PYTHON_LEAKS
@@ -70,17 +69,6 @@ def strangers(child: BridgeChild) -> Iterator[None]:
         yield
 
 
-def read_one(bootstrap: str, topic: str, offset: int) -> bytes:
-    reader = consumer(bootstrap)
-    try:
-        reader.assign([TopicPartition(topic, 0, offset)])
-        message = reader.poll(30)
-        assert message is not None, "a new client is not served"
-        return value_of(message)
-    finally:
-        reader.close()
-
-
 @pytest.mark.timeout(120)
 def test_who_is_connected_is_served_and_others_come_in_later(bridge_child: BridgeChild, topic: str) -> None:
     pid = bridge_child.pid
@@ -97,7 +85,7 @@ def test_who_is_connected_is_served_and_others_come_in_later(bridge_child: Bridg
                 held, refused = open_files(pid), refusals(bridge_child)
             with quiet(running):
                 (offset,) = produce(bridge_child.kafka, topic, [b"n:0"])
-                assert read_one(bridge_child.kafka, topic, offset) == b"n:0"
+                assert read_values(bridge_child.kafka, topic, offset, 1) == [b"n:0"]
         verdict = running.stop()
     report(verdict=verdict, held=held, limit=limit, refused=refused, spun=round(spun, 2))
     verdict.check()

@@ -7,27 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.config import PulsarSettings
 from bridge.errors import CorruptEntry
-from bridge.metrics import PulsarMetrics
 from bridge.pulsar import EARLIEST, LATEST, ClientClosed, Position, PulsarClient, PulsarError
 from bridge.pulsar.consumer.flow_control import FlowControl
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from tests.pulsar.consumer.log_broker import LEDGER, TOPIC, Log, body
-from tests.pulsar.fake_broker import FakeBroker, Type
+from tests.pulsar.fake_broker import Type
 
 
 @pytest.fixture
 async def broker() -> AsyncIterator[Log]:
     async with Log([body(b"%d" % number, index=number) for number in range(50)]) as broker:
         yield broker
-
-
-@pytest.fixture
-async def client(broker: FakeBroker) -> AsyncIterator[PulsarClient]:
-    client = PulsarClient(PulsarSettings(service_url=broker.url, operation_timeout_seconds=5), PulsarMetrics())
-    yield client
-    await client.close()
 
 
 async def test_a_reader_starts_where_it_is_told(client: PulsarClient) -> None:

@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from bridge.config import PulsarSettings
 from bridge.metrics import PulsarMetrics
 from bridge.pulsar import EARLIEST, PulsarClient
 from bridge.pulsar.connection import context
@@ -22,18 +21,6 @@ async def broker() -> AsyncIterator[Log]:
     small, large = [body(b"%d" % number) for number in range(SMALL)], [body(bytes(ENTRY)) for _ in range(LARGE)]
     async with Log([*small, *large]) as broker:
         yield broker
-
-
-@pytest.fixture
-def metrics() -> PulsarMetrics:
-    return PulsarMetrics()
-
-
-@pytest.fixture
-async def client(broker: Log, metrics: PulsarMetrics) -> AsyncIterator[PulsarClient]:
-    client = PulsarClient(PulsarSettings(service_url=broker.url, operation_timeout_seconds=5), metrics)
-    yield client
-    await client.close()
 
 
 async def opened(broker: Log, client: PulsarClient) -> Reader:

@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from bridge.config import PulsarSettings
 from bridge.metrics import PulsarMetrics
 from bridge.pulsar import LATEST, PulsarClient
 from bridge.pulsar.consumer import reader as module
@@ -25,18 +24,6 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 async def broker() -> AsyncIterator[Log]:
     async with Log([body(b"%d" % number) for number in range(3)]) as broker:
         yield broker
-
-
-@pytest.fixture
-def metrics() -> PulsarMetrics:
-    return PulsarMetrics()
-
-
-@pytest.fixture
-async def client(broker: Log, metrics: PulsarMetrics) -> AsyncIterator[PulsarClient]:
-    client = PulsarClient(PulsarSettings(service_url=broker.url, operation_timeout_seconds=5), metrics)
-    yield client
-    await client.close()
 
 
 def sessions(broker: Log) -> list[int]:
