@@ -14,7 +14,7 @@ from heapq import heappop, heappush
 from typing import Any, Generic, TypeVar, cast
 from weakref import WeakKeyDictionary
 
-SLICE_SECONDS = 0.004
+SLICE_SECONDS = 0.001
 """How long work that never awaits may hold the event loop before it iterates: of all connections together."""
 _AT_ONCE = 16
 """How many are woken for one slice; one that is too late for it keeps its place."""

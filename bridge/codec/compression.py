@@ -11,8 +11,10 @@ writes two); an lz4 frame stands alone, as in Kafka's `Lz4BlockInputStream`. Byt
 
 import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import IntEnum
+from functools import partial
+from itertools import chain
 from typing import Protocol, overload
 
 import cramjam
@@ -24,6 +26,7 @@ if sys.version_info >= (3, 14):  # pragma: no cover — one of the two on any Py
 else:
     from backports import zstd
 
+from bridge.allocator import mapped
 from bridge.errors import BatchTooLarge, CorruptBatch, CorruptEntry
 
 _XERIAL = b"\x82SNAPPY\x00"
@@ -31,6 +34,8 @@ _XERIAL_HEADER = 16
 _XERIAL_START = _XERIAL + b"\0\0\0\1\0\0\0\1"  # its version, and the oldest that reads it
 CODEC_MASK = 0x07
 _MAX_PARTS = 16
+_PIECE = 1024 * 1024
+"""What is made at a time: the libraries copy what they have made with the GIL held, 8 ms for 20 MB."""
 _LZ4_RATIO = 255  # the most bytes that one byte can stand for
 _SNAPPY_RATIO = 22
 # Level 6 of deflate, which clients use, takes three times as long as 1 for a tenth less; level 3 of zstd gains nothing.
@@ -139,78 +144,112 @@ def _check(size: int, limit: int) -> None:
         raise _TooLarge(f"more than {limit} bytes uncompressed")
 
 
-class _Part(Protocol):
-    """One gzip member or zstd frame, as zlib's and zstd's objects have it."""
+class _Stream(Protocol):
+    """One gzip member, or frame of zstd or lz4, as the libraries' objects have it (`bz2.BZ2Decompressor`'s methods)."""
 
+    def decompress(self, data: bytes, max_length: int) -> bytes: ...
     @property
     def eof(self) -> bool: ...
     @property
-    def unused_data(self) -> bytes: ...
+    def needs_input(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes | None: ...
 
 
-def _parts(data: bytes, limit: int, start: Callable[[bytes, int], tuple[bytes, _Part]]) -> bytes:
-    plain: list[bytes] = []
+class _Inflater:
+    """zlib's object, as the others are."""
+
+    def __init__(self, wbits: int) -> None:
+        self._stream = zlib.decompressobj(wbits)
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        return self._stream.decompress(data or self._stream.unconsumed_tail, max_length)
+
+    @property
+    def eof(self) -> bool:
+        return self._stream.eof
+
+    @property
+    def needs_input(self) -> bool:
+        return not self._stream.unconsumed_tail
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._stream.unused_data
+
+
+def _pieces(start: Callable[[], _Stream], data: bytes, limit: int, most: int) -> Iterator[bytes]:
+    """What `most` streams at most, one after another, are together, some of it at a time."""
     left = limit
-    for _ in range(_MAX_PARTS):
-        out, part = start(data, left + 1)  # one byte more than allowed tells; 0 would mean no bound
-        _check(len(out), left)
-        if not part.eof:
-            raise EOFError("the stream ends in the middle")
-        plain.append(out)
-        left -= len(out)
-        data = part.unused_data
+    for _ in range(most):
+        stream = start()
+        fed = data
+        while not stream.eof:
+            out = stream.decompress(fed, min(left + 1, _PIECE))  # one byte more than allowed tells
+            if len(out) > left:
+                raise _TooLarge(f"more than {limit} bytes uncompressed")
+            if not (out or stream.eof) and stream.needs_input:
+                raise EOFError("the stream ends in the middle")
+            left -= len(out)
+            fed = b""
+            yield out
+        data = stream.unused_data or b""
         if not data:
-            return b"".join(plain)
-    raise ValueError(f"more than {_MAX_PARTS} streams one after another")
+            return
+    raise ValueError(f"more than {most} streams one after another")
 
 
-def _gzip_member(data: bytes, most: int) -> tuple[bytes, _Part]:
-    member = zlib.decompressobj(wbits=31)
-    return member.decompress(data, most), member
+def _joined(pieces: Iterator[bytes | memoryview], limit: int) -> bytes | memoryview:
+    """All of them, without one copy so long that the event loop waits for the GIL."""
+    kept, size = [], 0
+    for piece in pieces:
+        kept.append(piece)
+        size += len(piece)
+        if size > _PIECE:
+            break
+    else:
+        return kept[0] if len(kept) == 1 else b"".join(kept)
+    room = mapped(limit + 1)  # never of no bytes
+    end = 0
+    for piece in chain(kept, pieces):
+        room[end : end + len(piece)] = piece
+        end += len(piece)
+    return memoryview(room).toreadonly()[:end]
 
 
-def _zstd_frame(data: bytes, most: int) -> tuple[bytes, _Part]:
-    frame = zstd.ZstdDecompressor()
-    return frame.decompress(data, max_length=most), frame
+def _gzip(data: bytes, limit: int) -> bytes | memoryview:
+    return _joined(_pieces(partial(_Inflater, 31), data, limit, _MAX_PARTS), limit)
 
 
-def _gzip(data: bytes, limit: int) -> bytes:
-    return _parts(data, limit, _gzip_member)
+def _zstd(data: bytes, limit: int) -> bytes | memoryview:
+    return _joined(_pieces(zstd.ZstdDecompressor, data, limit, _MAX_PARTS), limit)
 
 
-def _zstd(data: bytes, limit: int) -> bytes:
-    return _parts(data, limit, _zstd_frame)
+def _zlib(data: bytes, limit: int) -> bytes | memoryview:
+    return _joined(_pieces(partial(_Inflater, zlib.MAX_WBITS), data, limit, 1), limit)
 
 
-def _zlib(data: bytes, limit: int) -> bytes:
-    stream = zlib.decompressobj()
-    out = stream.decompress(data, limit + 1)
-    _check(len(out), limit)
-    if not stream.eof or stream.unused_data:
-        raise EOFError("the stream does not end with its bytes")
-    return out
+def _lz4_frame(data: bytes, limit: int) -> bytes | memoryview:
+    limit = min(limit, _LZ4_RATIO * len(data))  # the library allocates all that it may make at once
+    return _joined(_pieces(lz4.frame.LZ4FrameDecompressor, data, limit, 1), limit)
 
 
-def _lz4_frame(data: bytes, limit: int) -> bytes:
-    frame = lz4.frame.LZ4FrameDecompressor()
-    # the library allocates all of max_length at once
-    out: bytes = frame.decompress(data, max_length=min(limit, _LZ4_RATIO * len(data)) + 1)
-    _check(len(out), limit)
-    if not frame.eof or frame.unused_data:
-        raise EOFError("the frame does not end with its bytes")
-    return out
-
-
-def _snappy_block(data: bytes, limit: int) -> bytes:
+def _snappy_block(data: bytes, limit: int) -> bytes | memoryview:
     size = cramjam.snappy.decompress_raw_len(data)
     _check(size, min(limit, _SNAPPY_RATIO * len(data)))
-    return bytes(cramjam.snappy.decompress_raw(data))
+    if size <= _PIECE:
+        return bytes(cramjam.snappy.decompress_raw(data))
+    room = memoryview(mapped(size))
+    return room.toreadonly()[: cramjam.snappy.decompress_raw_into(data, room)]
 
 
-def _snappy_kafka(data: bytes, limit: int) -> bytes:
+def _snappy_kafka(data: bytes, limit: int) -> bytes | memoryview:
     if not data.startswith(_XERIAL):
         return _snappy_block(data, limit)
-    plain: list[bytes] = []
+    return _joined(_xerial_chunks(data, limit), limit)
+
+
+def _xerial_chunks(data: bytes, limit: int) -> Iterator[bytes | memoryview]:
     left = limit
     pos = _XERIAL_HEADER
     while pos != len(data):
@@ -218,10 +257,10 @@ def _snappy_kafka(data: bytes, limit: int) -> bytes:
         pos += 4
         if not 0 < size <= len(data) - pos:  # CVE-2023-34455: the chunk length comes from outside
             raise ValueError("a chunk is empty or goes beyond its stream")
-        plain.append(_snappy_block(data[pos : pos + size], left))
-        left -= len(plain[-1])
+        plain = _snappy_block(data[pos : pos + size], left)
+        left -= len(plain)
         pos += size
-    return b"".join(plain)
+        yield plain
 
 
 def _lz4_block(data: bytes, size: int) -> bytes:
@@ -231,14 +270,14 @@ def _lz4_block(data: bytes, size: int) -> bytes:
     return plain
 
 
-_KAFKA: dict[int, Callable[[bytes, int], bytes]] = {
+_KAFKA: dict[int, Callable[[bytes, int], bytes | memoryview]] = {
     KafkaCodec.GZIP: _gzip,
     KafkaCodec.SNAPPY: _snappy_kafka,
     KafkaCodec.LZ4: _lz4_frame,
     KafkaCodec.ZSTD: _zstd,
 }
 
-_PULSAR: dict[int, Callable[[bytes, int], bytes]] = {
+_PULSAR: dict[int, Callable[[bytes, int], bytes | memoryview]] = {
     PulsarCodec.LZ4: _lz4_block,
     PulsarCodec.ZLIB: _zlib,
     PulsarCodec.ZSTD: _zstd,

@@ -4,10 +4,12 @@ A frame is an int32 length and so many bytes: a request header (v1, or v2 with t
 Kafka protocol guide, "Protocol"; headers: KIP-482; ApiVersions' answer: KIP-511.
 """
 
+import mmap
 import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from bridge.allocator import mapped
 from bridge.errors import BridgeError
 from bridge.kafka.primitives import Buffer, DecodeError, ElementLimit, read_text, skip_tags
 
@@ -19,6 +21,10 @@ MIN_FRAME = 10
 
 _FIRST_CAPACITY = 4096
 _GROWTH = 4  # times what has been received: each step is a copy of it
+_MAPPED = 1024 * 1024
+"""A frame that takes more is mapped: no further step is a copy, and nothing is zeroed first, 25 ms for 45 MB."""
+_READ_BYTES = 128 * 1024
+"""What one read brings at most into a begun frame: libuv reads up to 32 times before it lets others run."""
 _API_VERSIONS = 18
 
 _int32 = struct.Struct(">i")
@@ -40,7 +46,8 @@ class FrameReceiver:
 
     Between frames bytes go into a scratch buffer, which all connections may share since nothing stays in it. A frame
     that does not end there gets memory of its own, a few times what is there already, and again each time it is full,
-    but only after `grow`: so the owner decides when (`wanted`) a frame may take more.
+    but only after `grow`: so the owner decides when (`wanted`) a frame may take more. What others wait for is short: no
+    read brings more than some milliseconds of copying, however large the frame.
     """
 
     __slots__ = ("_capacity", "_filled", "_frame", "_head", "_limit", "_minimum", "_size")
@@ -48,7 +55,7 @@ class FrameReceiver:
     def __init__(self, limit: int, minimum: int = MIN_FRAME) -> None:
         self.allow(limit, minimum)
         self._head = b""
-        self._frame: bytearray | None = None
+        self._frame: bytearray | mmap.mmap | None = None
         self._size = self._filled = self._capacity = 0
 
     @property
@@ -75,7 +82,7 @@ class FrameReceiver:
         if self._frame is None:
             scratch[: len(self._head)] = self._head
             return scratch[len(self._head) :]
-        return memoryview(self._frame)[self._filled :]
+        return memoryview(self._frame)[self._filled : min(self._filled + _READ_BYTES, self._capacity)]
 
     def received(self, count: int, scratch: memoryview) -> list[memoryview]:
         """The frames complete now that `count` bytes went where `buffer` said."""
@@ -98,10 +105,13 @@ class FrameReceiver:
         """Let the frame take so many more bytes; MemoryError leaves it as it is."""
         if self._frame is None or not count:
             return
-        # A new buffer, since the event loop may still hold a view of the old one, which pins its size.
-        frame = bytearray(self._capacity + count)
-        frame[: self._filled] = memoryview(self._frame)[: self._filled]
-        self._frame, self._capacity = frame, len(frame)
+        capacity = self._capacity + count
+        if not isinstance(self._frame, mmap.mmap):
+            # A new buffer, since the event loop may still hold a view of the old one, which pins its size.
+            frame = bytearray(capacity) if capacity <= _MAPPED else mapped(self._size)
+            frame[: self._filled] = memoryview(self._frame)[: self._filled]
+            self._frame = frame
+        self._capacity = capacity
 
     def forget(self) -> None:
         """Drop the begun frame."""

@@ -51,16 +51,21 @@ impl<'a, 'py> Input<'a, 'py> {
         match self {
             Input::Bytes(bytes) => bytes.as_bytes(),
             Input::Buffer(buffer) if buffer.len_bytes() == 0 => &[],
-            // SAFETY: the buffer is held, contiguous and of u8. Python code cannot change it while the GIL is held,
-            // and `released` keeps it held for all but bytes objects.
+            // SAFETY: the buffer is held, contiguous and of u8. Python code cannot change it while the GIL is held, and
+            // `released` keeps it held unless the bytes cannot change, see `is_immutable`.
             Input::Buffer(buffer) => unsafe {
                 std::slice::from_raw_parts(buffer.buf_ptr().cast::<u8>(), buffer.len_bytes())
             },
         }
     }
 
+    /// Whether the bytes stay as they are without the GIL. Of a read-only view its maker promises that: a request's
+    /// view is handed out when the request is whole, and nothing writes below it after that.
     pub fn is_immutable(&self) -> bool {
-        matches!(self, Input::Bytes(_))
+        match self {
+            Input::Bytes(_) => true,
+            Input::Buffer(buffer) => buffer.readonly(),
+        }
     }
 }
 

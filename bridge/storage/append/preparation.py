@@ -36,6 +36,7 @@ _SEQUENCES = 1 << 31
 MAX_ENTRIES = 4
 """A batch may decompress to so many times the largest entry."""
 _KAFKA_FORMAT_DIVISOR = 4  # a record as Kafka writes it is less than 4 times its message, which has 6 bytes at least
+_RECORD_FRAMING = 64  # bytes of a record's lengths, offset and timestamp deltas, at most
 _USUAL_EXPANSION = 2  # times the bytes received: other levels, base64, and Pulsar's metadata of each record
 # What may be prepared on the event loop. The worst are headers, by the hundred thousand in a record: 17 ns a byte.
 _MAX_LOOP_RECORDS = 20_000 if codec.TWIN == "native" else 1000
@@ -206,8 +207,21 @@ def prepare_entries(batch: memoryview, plan: Plan, now: int, max_expanded: int |
         prepared.append(one)
     largest = max(one.uncompressed_size for one in prepared)
     if largest > plan.largest_entry:
-        raise BatchTooLarge(f"a record takes {largest} bytes, {plan.largest_entry} are the most in an entry of Pulsar")
+        raise _too_large(f"{largest}", plan.largest_entry)
     return prepared
+
+
+def _check_average(size: int, largest_entry: int) -> None:
+    """Refuse records that are too large on average before anything is made of them, which takes tens of milliseconds.
+
+    A message of Pulsar has all that the record has but for the record's own framing.
+    """
+    if size - _RECORD_FRAMING > largest_entry:
+        raise _too_large(f"some {size}", largest_entry)
+
+
+def _too_large(size: str, largest_entry: int) -> BatchTooLarge:
+    return BatchTooLarge(f"a record takes {size} bytes, {largest_entry} are the most in an entry of Pulsar")
 
 
 def excess_bytes(prepared: list[PreparedEntry], received: int) -> int:
@@ -305,7 +319,8 @@ def _parts(
     if plan.requires_keys and not codec.check_records(plain, header.record_count, header.base_timestamp).keyed:
         raise InvalidRecord("a record has no key, and the topic's cleanup.policy is to compact")
     if needs_thread(batch):
-        plain = bytes(plain)  # the codec lets other threads run only if the bytes cannot change
+        plain = memoryview(plain)  # cut without a copy
+        _check_average(len(plain) // header.record_count, plan.largest_entry)
     limit = plan.largest_entry // size_divisor
     first = 0
     while first < header.record_count:
