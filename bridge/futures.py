@@ -93,6 +93,8 @@ async def gathered(works: Iterable[Coroutine[Any, Any, _R]]) -> list[_R]:
     """As `asyncio.gather`, of any number: a limited number runs concurrently, and other requests run in between."""
     rest = iter(works)
     first = list(islice(rest, _FEW))
+    if len(first) == 1:  # without a task, each of which costs three iterations of the event loop
+        return [await first[0]]
     if len(first) < _FEW:
         return list(await asyncio.gather(*first))
     first += islice(rest, _AT_ONCE - _FEW)

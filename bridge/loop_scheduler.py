@@ -10,12 +10,15 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import ContextVar
+from functools import partial
 from heapq import heappop, heappush
 from typing import Any, Generic, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 SLICE_SECONDS = 0.001
 """How long work that never awaits may hold the event loop before it iterates: of all connections together."""
+_ITERATIONS = 3
+"""Of the loop between two slices: what takes several, as all that asks Pulsar, waits for no slice before each."""
 _AT_ONCE = 16
 """How many are woken for one slice; one that is too late for it keeps its place."""
 
@@ -49,7 +52,7 @@ class LoopScheduler:
         self._now = 0.0  # the clock of the last one served
         self._until = 0.0
         self._slicing = False
-        self._waiting: list[tuple[float, int, asyncio.Future[None]]] = []
+        self._waiting: list[tuple[float, int, Callable[[], object]]] = []
         self._came = 0
 
     def may_run(self, share: LoopShare) -> bool:
@@ -65,14 +68,21 @@ class LoopScheduler:
         """Wait until it is the connection's turn."""
         share.used = max(share.used, self._now)
         while True:
-            self._came += 1
             woken = self._loop.create_future()
-            heappush(self._waiting, (share.used, self._came, woken))
-            if not self._slicing:
-                self._begin()
+            self._push(share, partial(_wake, woken))
             await woken
             if _clock() <= self._until:
                 return self._serve(share)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether others wait for their turn, or this one's time is over."""
+        return self._slicing and (bool(self._waiting) or _clock() > self._until)
+
+    def call_in_turn(self, share: LoopShare, call: Callable[[], object]) -> None:
+        """Call it when it is the connection's turn: that costs less meanwhile than a task that waits for it."""
+        share.used = max(share.used, self._now)
+        self._push(share, call)
 
     async def yield_turn(self, share: LoopShare) -> None:
         """Wait only if others should run first."""
@@ -81,6 +91,12 @@ class LoopScheduler:
 
     def _serve(self, share: LoopShare) -> None:
         self._now = share.used = max(share.used, self._now)
+
+    def _push(self, share: LoopShare, call: Callable[[], object]) -> None:
+        self._came += 1
+        heappush(self._waiting, (share.used, self._came, call))
+        if not self._slicing:
+            self._begin()
 
     def _begin(self) -> None:
         self._slicing = True
@@ -94,10 +110,19 @@ class LoopScheduler:
             return
         self._until = _clock() + SLICE_SECONDS
         for _ in range(min(_AT_ONCE, len(self._waiting))):
-            _, _, woken = heappop(self._waiting)
-            if not woken.done():  # cancelled, with its connection
-                woken.set_result(None)
-        self._loop.call_soon(self._loop.call_soon, self._next_slice)  # those woken run in the next turn of the loop
+            heappop(self._waiting)[2]()
+        self._rest(_ITERATIONS)  # those woken run in the next one
+
+    def _rest(self, iterations: int) -> None:
+        if iterations:
+            self._loop.call_soon(self._rest, iterations - 1)
+        else:
+            self._next_slice()
+
+
+def _wake(waiting: "asyncio.Future[None]") -> None:
+    if not waiting.done():  # cancelled, with its connection
+        waiting.set_result(None)
 
 
 _of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, LoopScheduler] = WeakKeyDictionary()

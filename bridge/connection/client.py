@@ -252,13 +252,16 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def wake(self) -> None:
         """Do whatever has become possible: start requests, go on to the end, read or stop reading."""
+        if self._state.finished:
+            return
         if self._intake.frames:
             self._runner.start()
         if self._state.draining:
             self._go_on_draining(cast(Drain, self._drain))
         if self._state.ends_when_idle and self._runner.idle and not (self._intake.frames or self._writer):
             self._end()
-        self._steer_reading()
+        if not self._state.finished:
+            self._steer_reading()
 
     def _go_on_draining(self, drain: Drain) -> None:
         intake, draining = self._intake, self._state.state is not State.FLUSHING
@@ -282,12 +285,19 @@ class ClientConnection(asyncio.BufferedProtocol):
         state = self._state.on(Event.IDLE)
         if state is State.FINISHED:
             self._listener.forget(self)
+            self._let_go()
         elif state is State.CLOSING:
             self._close_transport()
         else:  # tells the client that nothing more comes, and closes when it has understood
             self._linger_timer = self._loop.call_later(LINGER_SECONDS, self.close)
             with suppress(OSError):  # the client has reset the connection: `connection_lost` comes
                 self._transport.write_eof()
+
+    def _let_go(self) -> None:
+        """Leave no cycle: what a connection has goes with it, and is no garbage that has to be found."""
+        self._session.mutations = self._session.login = self._login = None
+        self._intake.let_go()
+        del self._intake, self._runner, self._transport, self._writer
 
     def _steer_reading(self) -> None:
         """Read exactly when there is room for what may come."""
@@ -339,7 +349,7 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def close(self) -> None:
         """Close after what is written has gone out."""
-        if self._state.state is not State.CLOSING:
+        if self._state.state is not State.CLOSING and not self._state.lost:
             self._state.on(Event.CLOSE)
             self._close_transport()
 

@@ -10,6 +10,10 @@ READ_AHEAD_BYTES = 1024 * 1024
 _SLOWEST_BYTES_A_SECOND = 16 * 1024
 
 
+def _nothing() -> None:
+    pass
+
+
 class Intake:
     """The frames of one socket, counted in the budget of all."""
 
@@ -139,6 +143,10 @@ class Intake:
         self._budget.release(self._lease, self._receiver.capacity + self._unused)
         self._unused = 0
         self._receiver.forget()
+
+    def let_go(self) -> None:
+        """The connection is gone, and nothing is to be called any more."""
+        self._granted = self._denied = self._lease.granted = _nothing
 
     def _on_granted(self) -> None:
         try:

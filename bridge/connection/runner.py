@@ -84,6 +84,7 @@ class RequestRunner:
         "_limit",
         "_loop",
         "_metrics",
+        "_queued",
         "_quotas",
         "_running",
         "_session",
@@ -128,6 +129,7 @@ class RequestRunner:
         )
         session.mutations = self.throttle
         self._running: InFlightRequest | None = None
+        self._queued = False  # for its turn, without a worker
         self._cut_short = False  # the long poll that runs is to be answered now
 
     @property
@@ -156,8 +158,13 @@ class RequestRunner:
 
     def start(self) -> None:
         """Run what is received, if it may be."""
-        if self.worker is None and self._may_start():
-            self.worker = self._loop.create_task(self._work())
+        if self.worker is None and not self._queued and self._may_start():
+            scheduler = self._environment.scheduler
+            if scheduler.is_busy:
+                self._queued = True
+                scheduler.call_in_turn(self._turns, self._start_in_turn)
+            else:
+                self.worker = self._loop.create_task(self._work())
 
     def cut_poll_short(self) -> None:
         """Answer the long poll that runs, if one does: others wait behind it, or the end."""
@@ -192,6 +199,13 @@ class RequestRunner:
                     _log.debug("> response", extra={"conn": self._session.id, "correlation_id": request.correlation_id})
             self._intake.release(request.size)
         self._writer.write()
+
+    def _start_in_turn(self) -> None:
+        self._queued = False
+        if self._may_start():
+            self.worker = self._loop.create_task(self._work())
+        else:
+            self._connection.wake()
 
     # ---- one request after another -----------------------------------------------------------------------------------
 

@@ -155,7 +155,10 @@ class UnexpectedEvent(RuntimeError):
 class ConnectionState:
     """Where one connection is. What may be done there is worked out once for each transition, for it is asked often."""
 
-    __slots__ = ("discards", "draining", "ends_when_idle", "half_closed", "holds", "lost", "reads", "starts", "state")
+    __slots__ = (
+        "discards", "draining", "ends_when_idle", "finished", "half_closed", "holds", "lost", "reads", "starts",
+        "state",
+    )  # fmt: skip
 
     def __init__(self, *, authenticating: bool = False) -> None:
         self.half_closed = False
@@ -195,5 +198,6 @@ class ConnectionState:
         self.discards = state is State.LINGERING
         self.draining = state in DRAINING
         self.holds = state is State.HOLDING
-        self.lost = state in (State.LOST, State.FINISHED)
+        self.finished = state is State.FINISHED
+        self.lost = self.finished or state is State.LOST
         self.ends_when_idle = (state, self.half_closed) in IDLE_TRANSITIONS
