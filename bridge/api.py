@@ -20,6 +20,7 @@ from bridge.security.login import Login
 from bridge.security.principal import ANONYMOUS, Principal
 from bridge.security.quotas.creations import TopicCreations
 from bridge.storage.read.pending_reads import PendingReads
+from bridge.traffic import Traffic, TrafficTable, software_label
 from bridge.worker_threads import WorkerThreads
 
 if TYPE_CHECKING:
@@ -69,6 +70,11 @@ class Session:
     reserve_response_bytes: Callable[[int], None] = lambda count: None
     """Take so many of those bytes, for a response that takes time to make; negative, return them."""
 
+    traffic: Traffic = field(default_factory=Traffic, repr=False)
+    """Where its requests are counted, by its client's software."""
+    clients: TrafficTable[tuple[str, str]] | None = field(default=None, repr=False)
+    """The counts of all clients; None: they are not told apart."""
+
     principal: Principal = ANONYMOUS
     """Whom the connection acts for."""
     login: Login | None = field(default=None, repr=False)
@@ -91,6 +97,13 @@ class Session:
 
     close_actions: dict[object, Callable[[], None]] | None = field(default_factory=dict)
 
+    def told_software(self, name: str, version: str) -> None:
+        """The client has said what it is. What it says first is what it is counted as."""
+        is_first, self.client_software = not any(self.client_software), (name, version)
+        if self.clients is not None and is_first and self.close_actions is not None:
+            self.clients.leave(self.traffic)
+            self.traffic = self.clients.enter((software_label(name), software_label(version)))
+
     def on_close(self, key: object, action: Callable[[], None]) -> bool:
         """Call `action` when the connection is lost, once for each key; False if it is lost, or has too many
         actions."""
@@ -102,6 +115,8 @@ class Session:
     def closed(self) -> None:
         """The connection is lost."""
         actions, self.close_actions = self.close_actions or {}, None
+        if self.clients is not None:
+            self.clients.leave(self.traffic)
         for action in actions.values():
             action()
 

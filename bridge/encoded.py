@@ -4,18 +4,20 @@ from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 
 from bridge.kafka.primitives import Buffer
+from bridge.record_counts import NOTHING, Sent
 
 _MAX_RESPONSES = 64
 _MAX_BYTES = 64 * 1024
 
 
 class EncodedBody:
-    """The body of a response without errors."""
+    """The body of a response without errors, and what of the partition is in it."""
 
-    __slots__ = ("body",)
+    __slots__ = ("body", "sent")
 
-    def __init__(self, body: Sequence[Buffer]) -> None:
+    def __init__(self, body: Sequence[Buffer], sent: Sent = NOTHING) -> None:
         self.body: Sequence[Buffer] = (b"".join(body),)
+        self.sent = sent
 
 
 class SharedResponses:
@@ -30,9 +32,9 @@ class SharedResponses:
         size, answer = self._answers.get(key, (-1, None))
         return answer if size >= least else None
 
-    def put(self, key: Hashable, size: int, body: Sequence[Buffer]) -> EncodedBody:
-        """Keep a response with so many bytes of records, if it is small enough."""
-        answer = EncodedBody(body)
+    def put(self, key: Hashable, size: int, body: Sequence[Buffer], sent: Sent = NOTHING) -> EncodedBody:
+        """Keep a response with so many bytes of records, if it is small enough; `sent`: what of them is in it."""
+        answer = EncodedBody(body, sent)
         if len(answer.body[0]) <= _MAX_BYTES:
             self._answers[key] = size, answer
             if len(self._answers) > _MAX_RESPONSES:

@@ -19,6 +19,11 @@ class Quota:
     def __init__(self, most: int) -> None:
         self._left = most
 
+    @property
+    def left(self) -> int:
+        """How much of it nobody has."""
+        return self._left
+
     def acquire(self, count: int) -> bool:
         """Take so many, if they are left."""
         if count > self._left:

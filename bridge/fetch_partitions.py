@@ -12,6 +12,7 @@ from bridge.futures import gathered, gathered_for, in_chunks, in_turns
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.fetch_messages import BY_ID, RACKS, Request, RequestPartition, RequestTopic
 from bridge.kafka.message import ZERO_UUID
+from bridge.record_counts import NOTHING, Sent
 from bridge.security.acls import Operation, ResourceType
 from bridge.storage.partition import PartitionLog
 from bridge.storage.read.pending_reads import ReadRequest
@@ -35,6 +36,8 @@ class FetchPartition:
     read: bool = False
     """Whether it was read by `PendingReads`; later records come to memory as long as the log is followed."""
 
+    sent: Sent = NOTHING
+    """What of it is in the answer."""
     preferred: "PreferredReplica | None" = None
     """Where it is to be read instead."""
 

@@ -1,79 +1,23 @@
 """The metrics, counted in plain numbers on the hot path; `exposition` shows them to Prometheus.
 
-A prometheus-client child costs 0.35 to 1.2 µs an update, a plain addition 0.06: hence the small classes here. Every
-label value comes from a table of ours, never from a client, so the number of series is bounded.
+A prometheus-client child costs 0.35 to 1.2 µs an update, a plain addition 0.06: hence the small classes of
+`instruments`. A label's value comes from a table of ours, or is one of a number that a setting bounds (`traffic`,
+`Lag`): so the number of series is bounded, whatever clients send.
 """
 
-from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import chain, islice
 from typing import NamedTuple
 
-SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+from bridge.instruments import Counter, Gauge, Histogram, Level
+from bridge.traffic import TrafficTable
+
 REJECTION_REASONS = (
     "too_large", "negative_size", "bad_header", "bad_body", "unknown_api", "unsupported_version",
     "too_many_connections", "idle", "tls_on_plaintext", "not_logged_in", "no_principal",
     "login_timeout", "session_expired", "no_namespace", "namespace_unavailable",
     "too_many_failed_logins", "no_memory", "other",
 )  # fmt: skip
-
-
-class Counter:
-    """A number that only grows."""
-
-    __slots__ = ("value",)
-
-    def __init__(self) -> None:
-        self.value = 0
-
-    def inc(self, amount: int = 1) -> None:
-        """Add to it."""
-        self.value += amount
-
-
-class Gauge:
-    """A number that goes up and down."""
-
-    __slots__ = ("value",)
-
-    def __init__(self) -> None:
-        self.value = 0
-
-    def inc(self, amount: int = 1) -> None:
-        """Add to it."""
-        self.value += amount
-
-    def dec(self, amount: int = 1) -> None:
-        """Take from it."""
-        self.value -= amount
-
-    def set(self, value: int) -> None:
-        """Replace it."""
-        self.value = value
-
-
-class Histogram:
-    """Durations in seconds, counted by bucket."""
-
-    __slots__ = ("counts", "total")
-
-    def __init__(self) -> None:
-        self.counts = [0] * (len(SECONDS) + 1)
-        self.total = 0.0
-
-    def observe(self, seconds: float) -> None:
-        """Count one duration."""
-        self.counts[bisect_left(SECONDS, seconds)] += 1
-        self.total += seconds
-
-    def buckets(self) -> list[tuple[str, float]]:
-        """The cumulative buckets as Prometheus wants them."""
-        seen = 0
-        result: list[tuple[str, float]] = []
-        for bound, count in zip((*map(str, SECONDS), "+Inf"), self.counts, strict=True):
-            seen += count
-            result.append((bound, seen))
-        return result
 
 
 class ApiMetrics:
@@ -94,12 +38,38 @@ class ApiMetrics:
         self.errors[code] = self.errors.get(code, 0) + 1
 
 
+class BrokerMetrics:
+    """One broker of Pulsar; its connections add to it."""
+
+    __slots__ = ("connections", "receipt_at", "receipts", "seconds", "sent_at")
+
+    def __init__(self) -> None:
+        self.connections = 0
+        self.receipts = 0
+        self.seconds = 0.0
+        """From send to receipt, of all together."""
+        self.sent_at = 0.0
+        """When something was last sent (monotonic clock); 0: nothing was."""
+        self.receipt_at = 0.0
+
+    def acknowledged(self, sent_at: float, now: float) -> float:
+        """It has stored what was sent then: the seconds between."""
+        seconds = now - sent_at
+        self.receipt_at = now
+        self.receipts += 1
+        self.seconds += seconds
+        return seconds
+
+
+_MAX_BROKERS = 200
+
+
 class PulsarMetrics:
     """What the Pulsar client sees."""
 
     __slots__ = (
-        "auth_challenges", "bytes_read", "bytes_sent", "certificate_expires_seconds", "certificate_reload_errors",
-        "connections", "connections_lost",
+        "auth_challenges", "brokers", "bytes_read", "bytes_sent", "certificate_expires_seconds",
+        "certificate_reload_errors", "connections", "connections_lost",
         "connections_opened", "corrupt_entries", "entries_read", "entries_sent", "forgotten_readers", "hosts_refused",
         "lookup_errors", "lookups", "overfull_readers", "producers", "readers", "receipt_seconds", "reconnects",
         "resumed_readers", "send_errors", "stalled_seconds", "token_expires_seconds", "token_fetch_errors",
@@ -135,13 +105,36 @@ class PulsarMetrics:
         self.certificate_reload_errors = Counter()
         self.certificate_expires_seconds: dict[str, float] = {}
         """In Unix seconds, by setting."""
+        self.brokers: dict[str, BrokerMetrics] = {}
+
+    def broker(self, address: str) -> BrokerMetrics:
+        """The numbers of a broker, by its host and port. Pulsar names them: more than there can be are not shown."""
+        if len(self.brokers) >= _MAX_BROKERS:
+            return self.brokers.get(address) or BrokerMetrics()
+        return self.brokers.setdefault(address, BrokerMetrics())
+
+
+class PartitionEnd(NamedTuple):
+    """The offset after the last record of a partition, as far as this node knows."""
+
+    topic: str
+    partition: int
+    end: int
+
+
+class LedPartitions(NamedTuple):
+    """The partitions of one namespace that are open here and that this node leads."""
+
+    number: int
+    ends: list[PartitionEnd]
+    """Of some of them."""
 
 
 class StorageMetrics:
     """What the partition logs see."""
 
     __slots__ = (
-        "cache_bytes", "cache_hits", "cache_misses", "catchup_readers", "cold_lookups", "grouped_batches",
+        "cache_bytes", "cache_hits", "cache_misses", "catchup_readers", "cold_lookups", "grouped_batches", "led",
         "open_partitions", "reanchors", "searches_given_up",
     )  # fmt: skip
 
@@ -155,6 +148,8 @@ class StorageMetrics:
         self.cache_bytes = Gauge()
         self.cold_lookups = Counter()
         self.catchup_readers = Gauge()
+        self.led: dict[str, LedPartitions] = {}
+        """By namespace; replaced as a whole."""
 
 
 class Lag(NamedTuple):
@@ -168,19 +163,30 @@ class Lag(NamedTuple):
     seconds: float | None
 
 
-class GroupMetrics:
-    """What keeps the groups.
+class Lags(NamedTuple):
+    """Those of one namespace, and what is not among them."""
 
-    `lags` is the exception to the rule that no label comes from a client: its length is bounded by a setting.
-    """
+    lags: list[Lag]
+    groups: int
+    """How many groups this node coordinates."""
+    groups_left_out: int
+    """How many of them are not shown for `groups.max_groups_in_metrics`."""
+    partitions_left_out: int
+    """How many partitions of groups that are shown are not."""
+
+
+class GroupMetrics:
+    """What keeps the groups."""
 
     __slots__ = (
-        "_lags", "commits", "compaction_errors", "compactions", "entries_written", "expired_offsets", "lags", "loaded",
-        "metadata_bytes", "mirror_errors", "mirrored", "rebalances", "records_read", "records_unreadable",
-        "records_written", "slots_held", "slots_held_by_older", "slots_lost", "write_seconds",
+        "_lags", "commits", "compaction_errors", "compactions", "coordinated", "entries_written", "expired_offsets",
+        "groups_left_out", "lags", "loaded", "metadata_bytes", "mirror_errors", "mirrored", "partitions_left_out",
+        "rebalances", "records_read", "records_unreadable", "records_written", "slots_held", "slots_held_by_older",
+        "slots_lost", "write_seconds",
     )  # fmt: skip
 
     def __init__(self) -> None:
+        self.coordinated = Gauge()
         self.loaded = Gauge()
         self.metadata_bytes = Gauge()
         self.rebalances = Counter()
@@ -199,12 +205,18 @@ class GroupMetrics:
         self.mirrored = Counter()
         self.mirror_errors = Counter()
         self.lags: list[Lag] = []  # replaced as a whole: the thread that renders may be reading it
-        self._lags: dict[str, list[Lag]] = {}
+        self.groups_left_out = self.partitions_left_out = 0
+        self._lags: dict[str, Lags] = {}
 
-    def show_lags(self, namespace: str, lags: list[Lag], most: int) -> None:
-        """The groups of a namespace stand like this now; of all namespaces so many are shown."""
+    def show_lags(self, namespace: str, lags: Lags, most: int) -> None:
+        """The groups of a namespace stand like this now; of all namespaces so many partitions are shown."""
         self._lags[namespace] = lags
-        self.lags = lags if len(self._lags) == 1 else list(islice(chain.from_iterable(self._lags.values()), most))
+        every = list(self._lags.values())
+        self.lags = lags.lags if len(every) == 1 else list(islice(chain.from_iterable(one.lags for one in every), most))
+        self.coordinated.set(sum(one.groups for one in every))
+        self.groups_left_out = sum(one.groups_left_out for one in every)
+        cut = sum(len(one.lags) for one in every) - len(self.lags)
+        self.partitions_left_out = cut + sum(one.partitions_left_out for one in every)
 
 
 class ClusterMetrics:
@@ -212,6 +224,8 @@ class ClusterMetrics:
 
     def __init__(self) -> None:
         self.members = Gauge()
+        self.node: Callable[[], tuple[str, str, str]] | None = None
+        """This node's id, name and rack, once it is to be a member."""
         self.view_version = Gauge()
         self.is_controller = Gauge()
         self.slots_led = Gauge()
@@ -312,6 +326,22 @@ class Metrics:
         self.http_unauthorized = Counter()
         self.preferred_replicas = Counter()
         self._logins: dict[tuple[str, str], Counter] = {}
+        self.topics: TrafficTable[str] = TrafficTable(100_000)
+        self.clients: TrafficTable[tuple[str, str]] = TrafficTable()
+        """By the name and the version of their software."""
+        self.memory: dict[str, Level] = {}
+        """How many bytes are held of what has a limit, by what they are held for."""
+        self.places: dict[str, Level] = {}
+        """The same of other things that are counted."""
+        self.ready: dict[str, bool] = {}
+        """Whether each check of readiness held when it was last tried; replaced as a whole."""
+        self.left_out: Mapping[str, Callable[[], int]] = {
+            "topics": lambda: self.topics.left_out,
+            "clients": lambda: self.clients.left_out,
+            "groups": lambda: self.groups.groups_left_out,
+            "group_partitions": lambda: self.groups.partitions_left_out,
+        }
+        """How many there are of what a limit keeps out of the metrics, by kind."""
         self._unknown = ApiMetrics("unknown")
         self._apis: dict[int, ApiMetrics] = {}
         self._rejected = {reason: Counter() for reason in REJECTION_REASONS}

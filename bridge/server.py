@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from bridge import __version__, apis, check, codec, log
+from bridge import __version__, apis, check, codec, levels, log
 from bridge.allocator import freeze_startup_objects
 from bridge.api import Authorization, Broker
 from bridge.authorization import AclAuthorization
@@ -88,6 +88,7 @@ class Server:
             deduplication=Deduplication(self.admin, settings.pulsar.full_namespace),
             # a name of its own for each process: two that write to one topic are two producers
             writer=f"bridge-{secrets.token_hex(8)}",
+            traffic=self.metrics.topics,
         )
         self._own = NamespaceServices(storage, self.metrics)
         self._namespaces: Namespaces | None = None
@@ -158,6 +159,7 @@ class Server:
         self._stall.start()
         self._watchdog.start()
         broker = self._make_broker(cluster)
+        levels.show(self.metrics, settings, self._storage, broker)
         await self._http.start()
         self.listeners.serve(broker, self._namespaces)
         first = settings.listeners[0]
@@ -227,6 +229,7 @@ class Server:
             software=__version__,
             settings=fingerprint(settings),
         )
+        self.metrics.cluster.node = lambda: (str(cluster.node_id), node.name, node.rack)
         # connections of its own, and time limits that fit to heartbeats
         pulsar = replace(settings.pulsar, keepalive_seconds=2.0, connect_timeout_seconds=5.0)
         return ClusterMember(

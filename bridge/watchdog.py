@@ -13,7 +13,7 @@ from types import FrameType
 from typing import NamedTuple
 
 from bridge import log
-from bridge.metrics import Histogram
+from bridge.instruments import Histogram
 
 _TICK_SECONDS = 0.02
 LOGGED_SECONDS = 0.05

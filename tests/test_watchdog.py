@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import bridge
-from bridge.metrics import Histogram
+from bridge.instruments import Histogram
 from bridge.watchdog import Watchdog
 
 

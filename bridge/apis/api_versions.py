@@ -42,8 +42,8 @@ class Response:
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
-    """Answer with the whole table; the software's name is only logged, and any name is accepted."""
-    session.client_software = (request.client_software_name, request.client_software_version)
+    """Answer with the whole table; the software's name is only logged and shown, and any name is accepted."""
+    session.told_software(request.client_software_name, request.client_software_version)
     return table(broker.apis, ErrorCode.NONE)
 
 

@@ -10,7 +10,7 @@ v12 is flexible, and names leaders to clients that ask the wrong node (KIP-951);
 import asyncio
 import time
 import uuid
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 
 from bridge import codec, leadership, preferred_replicas
 from bridge.api import MAX_WAITING_PARTITIONS, Api, Broker, RequestLimit, ServedBy, Session
@@ -24,6 +24,7 @@ from bridge.futures import TURN, gathered, in_chunks, in_turns
 from bridge.kafka import fetch_wire
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.fetch_wire import Request, Response, ResponsePartition, ResponseTopic
+from bridge.record_counts import sent
 from bridge.storage import entries
 from bridge.storage.error_mapping import translated
 from bridge.storage.read.pending_reads import PendingReads
@@ -151,7 +152,7 @@ class _PendingFetch:
         key = _key(request, parts, max_bytes, self._version) if self._waited else None
         shared = None if key is None else self._shared.get(key, max(request.min_bytes, 1))
         if shared is not None:
-            return shared
+            return _counted(parts[0], shared)
         self._waited = True
         began, under_way = time.perf_counter(), False
         async for chunk in in_chunks(parts):
@@ -171,7 +172,7 @@ class _PendingFetch:
             request, parts, max_bytes, leadership.LeaderHints(self._cluster, self._session.listener)
         )
         if key is not None and 0 < found <= _MAX_SHARED_BYTES and parts[0].error is None:
-            return self._shared.put(key, found, fetch_wire.write(response, self._version))
+            return self._shared.put(key, found, fetch_wire.write(response, self._version), parts[0].sent)
         return response
 
 
@@ -295,8 +296,14 @@ async def _response(
     return Response(responses=topics, node_endpoints=hints.endpoints)
 
 
+def _counted(part: FetchPartition, shared: EncodedBody) -> EncodedBody:
+    if part.log is not None:
+        shared.sent.count(part.log.traffic)
+    return shared
+
+
 def _answer(
-    part: FetchPartition, records: Iterable[bytes], isolation_level: int, hints: leadership.LeaderHints
+    part: FetchPartition, records: list[bytes], isolation_level: int, hints: leadership.LeaderHints
 ) -> ResponsePartition:
     index = part.wanted.partition
     if part.preferred is not None:
@@ -306,6 +313,9 @@ def _answer(
         leader = hints.leader(part.topic, index, code)
         return ResponsePartition(partition_index=index, error_code=code, high_watermark=-1, current_leader=leader)
     high_watermark = part.log.end.offset
+    if records:
+        part.sent = sent(records)
+        part.sent.count(part.log.traffic)
     return ResponsePartition(
         partition_index=index,
         error_code=ErrorCode.NONE,
@@ -313,7 +323,7 @@ def _answer(
         last_stable_offset=high_watermark,
         log_start_offset=part.log.known_start,
         aborted_transactions=[] if isolation_level == _READ_COMMITTED else None,
-        records=list(records),
+        records=records,
     )
 
 

@@ -269,6 +269,7 @@ def _partition_response(append: PartitionAppend, hints: leadership.LeaderHints) 
             error_message=error.message or None,
             current_leader=hints.leader(append.topic, append.index, error.code),
         )
+    append.count()
     start = -1 if append.log is None else append.log.known_start
     return ResponsePartition(
         index=append.index, error_code=ErrorCode.NONE, base_offset=append.offsets[0].result(), log_start_offset=start

@@ -25,6 +25,8 @@ class HttpSettings:
     token_file: str = readable_file()
     max_connections: int = integer(64, 1)
     max_connections_per_ip: int = integer(16, 1)
+    max_topics_in_metrics: int = integer(200, 0)
+    max_clients_in_metrics: int = integer(50, 0)
 
     def __post_init__(self) -> None:
         check_rules("http", self)

@@ -198,7 +198,7 @@ class GroupSettings:
     offsets_retention_minutes: int = integer(10_080, 1, INT32_MAX)
     max_offset_metadata_bytes: int = integer(4096, 0, INT32_MAX)
     compact_after_writes: int = integer(100_000, 1)
-    max_groups_in_metrics: int = integer(200, 0)
+    max_groups_in_metrics: int = integer(500, 0)
     mirror_pattern: str = text("", "a regular expression (Python's)", _is_pattern)
 
     def __post_init__(self) -> None:

@@ -23,6 +23,7 @@ from bridge.kafka.frames import FrameError
 from bridge.security.login import GRACE_SECONDS, MAX_BYTES, Login
 from bridge.security.mapping import NoMatchingRule
 from bridge.security.principal import ANONYMOUS, Principal
+from bridge.traffic import UNKNOWN
 
 _log = log.get(__name__)
 
@@ -106,6 +107,8 @@ class ClientConnection(asyncio.BufferedProtocol):
             principal=principal or ANONYMOUS,
             remaining_response_bytes=pending.remaining,
             reserve_response_bytes=pending.add,
+            traffic=self._listener.shared.clients.enter((UNKNOWN, UNKNOWN)),
+            clients=self._listener.shared.clients,
         )
         self._runner = self._listener.runner(
             self, self._listener, self._session, self._state, self._intake, self._writer

@@ -62,6 +62,8 @@ def identify(request: InFlightRequest, broker: Broker, session: Session) -> None
     metrics = broker.metrics.api(key)
     metrics.requests.inc()
     metrics.bytes_in.inc(len(frame) + 4)
+    session.traffic.requests += 1
+    session.traffic.bytes_in += len(frame) + 4
     if _log.isEnabledFor(DEBUG):
         _log.debug("< request", extra={**fields, "conn": session.id, "size": len(frame)})
     try:

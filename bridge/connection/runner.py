@@ -193,7 +193,9 @@ class RequestRunner:
             if request.response:
                 if self.drain is not None:
                     self.drain.asked()
-                metrics.bytes_out.inc(sum(map(len, request.response)))
+                size = sum(map(len, request.response))
+                metrics.bytes_out.inc(size)
+                self._session.traffic.bytes_out += size
                 self._writer.put(request.response)
                 if _log.isEnabledFor(DEBUG):
                     _log.debug("> response", extra={"conn": self._session.id, "correlation_id": request.correlation_id})
@@ -321,6 +323,7 @@ class RequestRunner:
         )
         if isinstance(error, KafkaError):  # foreseen, but this version, or this client, has no place for it
             self._metrics.api(request.api.key).error(error.code)
+            self._session.traffic.errors += 1
             _log.warning("! request failed", extra={**fields, "code": error.code, "error": error.message})
         else:
             _log.error("! request failed", extra=fields, exc_info=error)
@@ -338,6 +341,7 @@ class RequestRunner:
             request.response = response.buffers
             for code in response.codes:
                 self._metrics.api(request.api.key).error(code)
+                self._session.traffic.errors += 1
         self.flush()
 
     def _throttled(self, request: InFlightRequest, response: Any) -> Any:

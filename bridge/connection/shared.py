@@ -10,9 +10,10 @@ from bridge.connection.budget import Budget
 from bridge.connection.handshakes import Handshakes
 from bridge.connection.requests import LargeRequestThreads
 from bridge.connection.responses import PendingResponseBytes
+from bridge.instruments import Gauge, Level
 from bridge.kafka.frames import SCRATCH_BYTES
 from bridge.loop_scheduler import LoopShare, loop_scheduler
-from bridge.metrics import Gauge, Metrics
+from bridge.metrics import Metrics
 from bridge.security.failures import network_of
 from bridge.security.quotas.usage import ClientQuotas
 
@@ -30,6 +31,8 @@ class SharedResources:
         self.pending_bytes = PendingResponseBytes(settings.memory_budget_bytes, metrics.waiting_answer_bytes)
         self.login_budget = Budget(_LOGIN_BYTES, Gauge())
         """Of requests before the log-in: they keep none from those who are logged in."""
+        metrics.memory["logins"] = Level(lambda: self.login_budget.held, _LOGIN_BYTES)
+        self.clients = metrics.clients
         self.scheduler = loop_scheduler()
         self.large = LargeRequestThreads()
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))

@@ -9,19 +9,24 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
+from bridge.futures import in_turns, yield_turn
 from bridge.groups.offsets import TopicPartition
 from bridge.groups.store.records import Key, StoredOffset
-from bridge.metrics import GroupMetrics, Lag
+from bridge.metrics import GroupMetrics, Lag, Lags
 from bridge.storage.topics.topics import Topics
 
 _REFRESH_SECONDS: Final = 5.0
-_MAX_PARTITIONS: Final = 20_000  # series in all, however many partitions the groups read
+_MAX_PARTITIONS: Final = 4_000
+"""Of all groups together, however many they read: three series each, of some 90 bytes."""
 
 
 class CommittedOffsets(Protocol):
     """What is asked of the store."""
 
     on_stored: list[Callable[[Key, StoredOffset | None], None]]
+
+    def group_count(self) -> int:
+        """The groups that this node coordinates."""
 
     def stored(self, group_id: str) -> Mapping[TopicPartition, StoredOffset]:
         """The committed offsets of a group in memory."""
@@ -63,19 +68,23 @@ class LagTable:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    def refresh(self) -> None:
-        """Make the numbers now."""
+    async def refresh(self) -> None:
+        """Make the numbers now, in turns of the event loop."""
         lags: list[Lag] = []
-        now = self._wall()
+        now, left_out = self._wall(), 0
         for group_id in reversed(list(self._recent)):
-            offsets = self._store.stored(group_id)
+            offsets = list(self._store.stored(group_id).items())
             if not offsets:
-                self._recent.pop(group_id)
-            for (topic, partition), stored in offsets.items():
-                if len(lags) >= _MAX_PARTITIONS:
-                    break
+                self._recent.pop(group_id, None)
+            shown = offsets[: _MAX_PARTITIONS - len(lags)]
+            left_out += len(offsets) - len(shown)
+            async for (topic, partition), stored in in_turns(shown):
                 lags.append(self._lag(group_id, topic, partition, stored.offset, now))
-        self._metrics.show_lags(self._namespace, lags, _MAX_PARTITIONS)
+            await yield_turn()
+        groups = self._store.group_count()
+        self._metrics.show_lags(
+            self._namespace, Lags(lags, groups, max(0, groups - len(self._recent)), left_out), _MAX_PARTITIONS
+        )
 
     def _lag(self, group_id: str, topic: str, partition: int, offset: int, now: float) -> Lag:
         log = self._topics.opened(topic, partition)
@@ -102,4 +111,4 @@ class LagTable:
     async def _keep_refreshing(self) -> None:
         while True:
             await asyncio.sleep(_REFRESH_SECONDS)
-            self.refresh()
+            await self.refresh()

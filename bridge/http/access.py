@@ -12,7 +12,7 @@ import h11
 from bridge import log
 from bridge.config import HttpSettings
 from bridge.config.http import is_bearer_token
-from bridge.metrics import Counter
+from bridge.instruments import Counter
 from bridge.security.files import ReloadedFile
 
 OPEN_PATHS: Final = frozenset({"/healthz", "/readyz"})

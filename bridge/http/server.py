@@ -40,6 +40,8 @@ Render = Callable[[bool], Awaitable[tuple[bytes, str]]]
 CHECK_SECONDS = 5.0
 # Probes come from every load balancer at once: one round of checks answers all that ask within this time.
 _CHECKS_CACHED_SECONDS = 1.0
+# The metrics show what was found, whoever asked.
+_CHECKS_SHOWN_SECONDS = 5.0
 # Thousands of series take 100 ms of CPU time. One rendering is for all scrapes within this time.
 _RENDERING_CACHED_SECONDS = 0.5
 _HEAD_TIMEOUT_SECONDS = 10.0
@@ -89,6 +91,7 @@ class HttpServer:
             for open_metrics in (False, True)
         }
         self._checks = dict(checks)
+        metrics.topics.most, metrics.clients.most = settings.max_topics_in_metrics, settings.max_clients_in_metrics
         self._server: asyncio.Server | None = None
         self._exchanges: set[asyncio.Task[None]] = set()
         self._connections_by_host: Counter[str] = Counter()
@@ -230,6 +233,9 @@ class HttpServer:
         return _Response(200, "OK", content_type, body)
 
     async def _render_own(self, open_metrics: bool) -> tuple[bytes, str]:
+        self._look_again()
+        for table in (self._metrics.topics, self._metrics.clients):
+            await table.roll()
         return await asyncio.to_thread(self._render, open_metrics)
 
     def _render(self, open_metrics: bool) -> tuple[bytes, str]:
@@ -253,19 +259,24 @@ class HttpServer:
         answer = {"ready": not failed, "checks": {name: reason or "ok" for name, reason in reasons.items()}}
         return _json(503, "Service Unavailable", answer) if failed else _json(200, "OK", answer)
 
-    async def _reasons(self) -> dict[str, str | None]:
+    async def _reasons(self, cached_seconds: float = _CHECKS_CACHED_SECONDS) -> dict[str, str | None]:
+        # shielded: one probe that hangs up must not cancel the others' round
+        return await asyncio.shield(self._look_again(cached_seconds))
+
+    def _look_again(self, cached_seconds: float = _CHECKS_SHOWN_SECONDS) -> "asyncio.Task[dict[str, str | None]]":
+        """The round of checks that is under way, or was not long ago. A scrape does not wait for it, but has what it
+        found."""
         now = asyncio.get_running_loop().time()
-        if self._check_round is None or (
-            self._check_round.done() and now - self._check_round_at > _CHECKS_CACHED_SECONDS
-        ):
+        if self._check_round is None or (self._check_round.done() and now - self._check_round_at > cached_seconds):
             self._check_round = asyncio.create_task(self._run_checks())
             self._check_round_at = now
-        # shielded: one probe that hangs up must not cancel the others' round
-        return await asyncio.shield(self._check_round)
+        return self._check_round
 
     async def _run_checks(self) -> dict[str, str | None]:
         reasons = await asyncio.gather(*(_reason(check) for check in self._checks.values()))
-        return dict(zip(self._checks, reasons, strict=True))
+        found = dict(zip(self._checks, reasons, strict=True))
+        self._metrics.ready = {name: reason is None for name, reason in found.items()}
+        return found
 
 
 async def _get_document(document: Callable[[], object], request: h11.Request) -> _Response:

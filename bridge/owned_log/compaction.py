@@ -4,7 +4,7 @@ import asyncio
 from typing import Final, Protocol
 
 from bridge import log
-from bridge.metrics import Counter
+from bridge.instruments import Counter
 from bridge.pulsar.admin import Admin, AdminError, Conflict
 
 _log = log.get(__name__)

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from bridge.metrics import Counter, Gauge, Histogram
+from bridge.instruments import Counter, Gauge, Histogram
 from bridge.owned_log.errors import OwnedLogError
 from bridge.pulsar.admin import Admin
 from bridge.pulsar.client import PulsarClient

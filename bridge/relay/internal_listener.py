@@ -21,11 +21,12 @@ from bridge.connection.responses import EncodedResponse, InFlightRequest, Pendin
 from bridge.connection.runner import RequestRunner
 from bridge.connection.tenant_runner import Namespaces, NamespaceUnavailable
 from bridge.errors import KafkaError
+from bridge.instruments import Gauge
 from bridge.kafka import envelope
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import DecodeError
 from bridge.loop_scheduler import Metered
-from bridge.metrics import Gauge, Metrics
+from bridge.metrics import Metrics
 from bridge.relay.node_login import NodeSecret
 from bridge.relay.routes import ROUTES
 from bridge.security.login import Stage

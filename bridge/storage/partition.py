@@ -26,6 +26,7 @@ from bridge.storage.read.tail import TopicRecreated
 from bridge.storage.read.tail_owner import TailOwner
 from bridge.storage.read.time_lookup import TimeLookup, TimeOffset
 from bridge.storage.services import Storage
+from bridge.traffic import Traffic
 
 _BOUNDS_FRESH_SECONDS = 1.0
 _HAND_OVER_SECONDS = 2.0
@@ -61,6 +62,8 @@ class PartitionLog:
         self.topic = topic
         self._is_led = is_led
         self.end = LogEnd()
+        self.traffic = Traffic()
+        """Where the topic's records are counted."""
         self._storage = storage
         self._on_gone = on_gone
         self._index = OffsetIndex()
@@ -177,6 +180,11 @@ class PartitionLog:
         return self._appender.producers()
 
     # --- reading ---
+
+    @property
+    def is_led(self) -> bool:
+        """Whether this node leads it."""
+        return self._is_led()
 
     @property
     def known_start(self) -> int:

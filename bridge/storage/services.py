@@ -15,6 +15,7 @@ from bridge.storage.append.repetitions import RepetitionLimit
 from bridge.storage.read.batches import BatchMaker
 from bridge.storage.read.cache import Cache
 from bridge.storage.read.catch_up import CatchUpReaders
+from bridge.traffic import TrafficTable
 from bridge.worker_threads import WorkerThreads
 
 
@@ -38,6 +39,10 @@ class Storage:
     deduplication: Deduplication
     writer: str  # the name of this process's own producers
     missing: MissingBatches = field(default_factory=MissingBatches)
+    traffic: TrafficTable[str] = field(default_factory=TrafficTable)
+    """What goes by each topic."""
+    label_prefix: str = ""
+    """Before the names of topics in metrics: the namespace, of one that is not the bridge's own."""
     threads: WorkerThreads = field(default_factory=WorkerThreads)
     conversion_memory: ConversionMemory = field(default_factory=ConversionMemory)
     may_send: asyncio.Event = field(default_factory=set_event)

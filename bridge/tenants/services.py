@@ -125,4 +125,5 @@ def storage_of(namespace: str, own: Storage) -> Storage:
     tenant, _, name = namespace.partition("/")
     settings = own.settings.with_values(pulsar={"tenant": tenant, "namespace": name}, tenants={"rules": ""})
     deduplication = Deduplication(own.admin, namespace)
-    return replace(own, settings=settings, deduplication=deduplication, may_send=set_event())
+    prefix = namespace + "/"
+    return replace(own, settings=settings, deduplication=deduplication, may_send=set_event(), label_prefix=prefix)

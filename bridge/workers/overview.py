@@ -7,7 +7,8 @@ from functools import partial
 
 from bridge.errors import BridgeError
 from bridge.http import Check
-from bridge.metrics import Counter, Metrics
+from bridge.instruments import Counter
+from bridge.metrics import Metrics
 from bridge.workers.http_get import Answer, get
 from bridge.workers.merged_exposition import merge
 from bridge.workers.worker_process import WorkerProcess

@@ -16,10 +16,10 @@ from bridge.api import Broker, Session
 from bridge.apis import fetch
 from bridge.connection.responses import PendingResponseBytes
 from bridge.encoded import EncodedBody
+from bridge.instruments import Gauge
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.fetch_messages import BY_ID
 from bridge.kafka.fetch_wire import Request, RequestPartition, RequestTopic, Response
-from bridge.metrics import Gauge
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from bridge.storage.partition import PartitionLog
 from bridge.storage.topics.topic import digest_in, name_digest, new_id

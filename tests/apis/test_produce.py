@@ -20,6 +20,7 @@ from bridge.kafka.produce_wire import Request, RequestPartition, RequestTopic, R
 from bridge.storage.append import partition_append, preparation
 from bridge.storage.append.conversion_memory import ConversionMemory
 from bridge.storage.append.preparation import Plan, PreparedEntry
+from bridge.traffic import Traffic
 from bridge.worker_threads import WorkerThreads
 
 MIB = 1 << 20
@@ -33,6 +34,7 @@ class Log:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
+        self.traffic = Traffic()
         self.prepared: list[PreparedEntry] = []
         self.offsets: list[asyncio.Future[int]] = []
 

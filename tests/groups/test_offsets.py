@@ -14,7 +14,7 @@ from bridge.groups.lag import LagTable
 from bridge.groups.offsets import Committer, OffsetRetention, Offsets
 from bridge.groups.store.records import Key, StoredGroup, StoredOffset, decode_offset, encode_offset, offset_key
 from bridge.kafka.error_codes import ErrorCode
-from bridge.metrics import GroupMetrics, Lag
+from bridge.metrics import GroupMetrics, Lag, Lags
 from bridge.storage.topics.topic import NO_ID
 
 MINUTE = 60.0
@@ -38,6 +38,9 @@ class MemoryStore:
 
     def groups(self) -> list[str]:
         return list(self.held)
+
+    def group_count(self) -> int:
+        return len(self.held)
 
     def stored(self, group_id: str) -> Mapping[tuple[str, int], StoredOffset]:
         return (self.held.get(group_id) or StoredGroup()).offsets
@@ -358,21 +361,21 @@ async def test_expiry_does_not_overtake_a_commit(bench: Bench) -> None:
 
 async def test_lag_is_shown_as_far_as_it_is_known(bench: Bench) -> None:
     await bench.commit("g", ("t", 0), ("t", 1))
-    bench.lag.refresh()
+    await bench.lag.refresh()
     assert sorted(bench.metrics.lags) == [Lag("g", "t", 0, 7, 3, None), Lag("g", "t", 1, 7, None, None)]
     for offset, records, seconds in ((4, 6, 4.0), (10, 0, 0.0), (12, 0, 0.0)):
         await (await bench.offsets.commit("g", Committer(), {("t", 0): StoredOffset(offset)}))
-        bench.lag.refresh()
+        await bench.lag.refresh()
         assert Lag("g", "t", 0, offset, records, seconds) in bench.metrics.lags
 
 
 async def test_the_groups_that_committed_last_are_shown(bench: Bench) -> None:
     for group in ("a", "b", "a", "c"):
         await bench.commit(group, ("t", 0))
-    bench.lag.refresh()
+    await bench.lag.refresh()
     assert [lag.group for lag in bench.metrics.lags] == ["c", "a"]
     await bench.offsets.delete("a", [("t", 0)])
-    bench.lag.refresh()
+    await bench.lag.refresh()
     assert [lag.group for lag in bench.metrics.lags] == ["c"]
 
 
@@ -381,10 +384,11 @@ async def test_the_groups_of_several_namespaces_are_shown_side_by_side(bench: Be
     topics = bench.lag._topics
     other = LagTable(bench.store, topics, bench.metrics, 2, wall=lambda: 1_004.0, namespace="acme/orders")
     await bench.commit("g", ("t", 0))
-    bench.lag.refresh()
-    other.refresh()
+    await bench.lag.refresh()
+    await other.refresh()
     assert [(lag.group, lag.topic) for lag in bench.metrics.lags] == [("g", "t"), ("g", "acme/orders/t")]
-    bench.lag.refresh()
+    await bench.lag.refresh()
     assert len(bench.metrics.lags) == 2
-    bench.metrics.show_lags("acme/orders", [Lag("g", "acme/orders/t", 0, 0, None, None)] * 5, 3)
+    bench.metrics.show_lags("acme/orders", Lags([Lag("g", "acme/orders/t", 0, 0, None, None)] * 5, 1, 0, 0), 3)
     assert len(bench.metrics.lags) == 3
+    assert bench.metrics.partitions_left_out == 3

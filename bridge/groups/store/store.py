@@ -75,6 +75,10 @@ class GroupStore:
         """The slots whose groups this process coordinates."""
         return [slot.index for slot in self._log.slots if slot.is_owned]
 
+    def group_count(self) -> int:
+        """The groups with members or offsets that this process coordinates."""
+        return sum(map(self._groups.count, self.owned_slots()))
+
     def coordinates(self, group_id: str) -> bool:
         """Whether this process coordinates the group."""
         return self._log.slots[self._log.slot_of(group_id)].is_owned

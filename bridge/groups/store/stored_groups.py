@@ -37,6 +37,10 @@ class StoredGroups:
         """What is stored of a group of this slot."""
         return self._slots[slot].get(group_id)
 
+    def count(self, slot: int) -> int:
+        """How many groups are stored in a slot."""
+        return len(self._slots[slot])
+
     # ---- for the log (owned_log.OwnedState) --------------------------------------------------------------------------
 
     def reset(self, slot: int) -> None:

@@ -79,6 +79,8 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self.features = pb.FeatureFlags()
         self.server_version = ""
         self.closed = False
+        self.broker = metrics.broker(address.proxied_broker or f"{address.host}:{address.port}")
+        """What is counted of the broker."""
         self.producers: dict[int, ProducerHandler[BrokerConnection]] = {}
         self.consumers: dict[int, ConsumerHandler[BrokerConnection]] = {}
         self.watches: dict[int, TopicWatchHandler[BrokerConnection]] = {}
@@ -137,6 +139,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self._writer.attach(transport)
         self._metrics.connections_opened.inc()
         self._metrics.connections.inc()
+        self.broker.connections += 1
         if self.closed:  # given up while the TCP connection was being made
             transport.abort()
             return
@@ -145,6 +148,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Fail what is under way and detach the handlers."""
         self._metrics.connections.dec()
+        self.broker.connections -= 1
         if not self.closed:
             self._metrics.connections_lost.inc()
         self.abort(ConnectionLost(f"{self.address}: {exc or 'closed by the broker'}"))

@@ -315,7 +315,7 @@ class Producer(ReconnectingHandler):
             if size > limit:
                 send.fail(MessageTooLarge(size, limit))
                 return False
-        send.sent_at = self._loop.time()
+        connection.broker.sent_at = send.sent_at = self._loop.time()
         send.connection = connection
         command = commands.send(self._id, send.sequence_id, send.highest, send.num_messages)
         connection.write([entry_frame_head(command, send.head, send.size), *send.payload], self, send)
@@ -332,23 +332,23 @@ class Producer(ReconnectingHandler):
         if send is None or send.sequence_id != sequence_id:
             self._odd_receipt(connection, receipt)
             return
-        self._resolve(send, receipt)
+        self._resolve(connection, send, receipt)
 
     def _odd_receipt(self, connection: BrokerConnection, receipt: pb.CommandSendReceipt) -> None:
         """A duplicate is answered at once, so before earlier sends; a late receipt is for what was sent again."""
         duplicate = signed(receipt.message_id.ledger_id) == -1
         for send in self._pending:
             if duplicate and send.sequence_id == receipt.sequence_id:
-                self._resolve(send, receipt)
+                self._resolve(connection, send, receipt)
                 return
         first = self._pending.first
         if first is not None and receipt.sequence_id > first.sequence_id and not duplicate:
             self._log.warning("! pulsar receipt out of order", extra={"sequence_id": receipt.sequence_id})
             self._reopen(connection)
 
-    def _resolve(self, send: Send, receipt: pb.CommandSendReceipt) -> None:
+    def _resolve(self, connection: BrokerConnection, send: Send, receipt: pb.CommandSendReceipt) -> None:
         self._pending.remove(send)
-        self._metrics.receipt_seconds.observe(self._loop.time() - send.sent_at)
+        self._metrics.receipt_seconds.observe(connection.broker.acknowledged(send.sent_at, self._loop.time()))
         if not send.future.done():
             position = Position.of(receipt.message_id)
             highest = receipt.highest_sequence_id or receipt.sequence_id

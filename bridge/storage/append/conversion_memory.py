@@ -19,14 +19,14 @@ class ConversionMemory:
 
     def __init__(self, limit: int = MAX_BYTES) -> None:
         self.held = 0
-        self._limit = limit
+        self.limit = limit
         self._head = FairSemaphore(1)  # held by the caller that waits for memory; the others behind it take turns
         self._waiting = 0
         self._released = asyncio.Event()
 
     def try_acquire(self, count: int) -> bool:
         """Take so many bytes if they are free, and no caller waits for any."""
-        if count and (self._waiting or self.held + count > self._limit):
+        if count and (self._waiting or self.held + count > self.limit):
             return False
         self.held += count
         return True
@@ -36,7 +36,7 @@ class ConversionMemory:
         self._waiting += 1
         try:
             async with self._head:
-                while self.held + count > self._limit:
+                while self.held + count > self.limit:
                     self._released.clear()
                     await self._released.wait()
                 self.held += count

@@ -26,11 +26,15 @@ from bridge.storage.append.preparation import (
     with_reservations,
 )
 from bridge.storage.append.writers import ClientSession, ProducerSequence
+from bridge.traffic import Traffic
 from bridge.worker_threads import WorkerThreads
 
 
 class AppendLog(Protocol):
     """A partition's log, as far as appends use it."""
+
+    traffic: Traffic
+    """Where its topic's records are counted."""
 
     @property
     def plan(self) -> Plan:
@@ -66,6 +70,9 @@ class PartitionAppend:
     excess_bytes: int = 0
     """The conversion memory that the entries need, whether it is reserved yet or not."""
     offsets: list[asyncio.Future[int]] = field(default_factory=list)
+    record_count: int = 0
+    size: int = 0
+    """Of what was sent: its records, and the bytes received for them."""
 
     def first_sequences(self) -> Collection[ProducerSequence]:
         """Where the batches of each producer begin."""
@@ -79,11 +86,20 @@ class PartitionAppend:
         if self.error is None and self.log is not None:
             try:
                 self.offsets = self.log.append_all(self.entries)
+                self.record_count = sum([entry.record_count for entry in self.entries])
+                self.size = len(self.records or b"")
                 self.entries = []
             except KafkaError as error:
                 self.error = error.bare()
         if self.error is not None:
             self.release()
+
+    def count(self) -> None:
+        """It is stored: count it for its topic."""
+        if self.log is not None:
+            traffic = self.log.traffic
+            traffic.records_in += self.record_count
+            traffic.bytes_in += self.size
 
     def failure(self) -> KafkaError | None:
         """Why the records have no offsets, if they have none; what has no outcome yet has none in time."""

@@ -10,6 +10,7 @@ from bridge import log
 from bridge.errors import KafkaError
 from bridge.futures import in_turns, loop_time
 from bridge.kafka.error_codes import ErrorCode
+from bridge.metrics import LedPartitions, PartitionEnd
 from bridge.storage.error_mapping import translated
 from bridge.storage.names import Names
 from bridge.storage.partition import PartitionLog
@@ -17,6 +18,9 @@ from bridge.storage.services import Storage
 from bridge.storage.topics.topic import Topic
 
 _log = log.get(__name__)
+
+_MOST_ENDS = 2000
+"""Partitions of one namespace whose ends the metrics have; of topics that are shown at all."""
 
 
 class PartitionLogs:
@@ -55,6 +59,7 @@ class PartitionLogs:
             partial(self._leads, topic.name, partition),
             partial(self._has_moved, topic.name, partition),
         )
+        opened.traffic = self._storage.traffic.enter(self._storage.label_prefix + topic.name)
         self._storage.metrics.open_partitions.inc()
         topic.configure(partition, opened)
         return opened
@@ -68,7 +73,7 @@ class PartitionLogs:
 
     def close(self, topic: Topic, *, flush: bool) -> "list[asyncio.Task[None]]":
         """The tasks that close a topic's logs; `flush`: appends under way have their outcome first."""
-        closing = [self._close(opened.close(flush=flush)) for opened in topic.logs.values()]
+        closing = [self._close(opened, opened.close(flush=flush)) for opened in topic.logs.values()]
         topic.logs.clear()
         return closing
 
@@ -88,7 +93,7 @@ class PartitionLogs:
         async for topic, partition, log_ in in_turns(opened):
             if is_lost(topic.name, partition) and topic.logs.get(partition) is log_:
                 del topic.logs[partition]
-                self._close(log_.hand_over(flush=flush))
+                self._close(log_, log_.hand_over(flush=flush))
 
     async def load(self, topic: Topic, partition: int) -> None:
         """Wait until a produce to a partition would work at the node that leads it."""
@@ -117,8 +122,9 @@ class PartitionLogs:
         if self._may_proceed and not self._handing_over:
             self._storage.may_send.set()
 
-    def _close(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+    def _close(self, closed: PartitionLog, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         self._storage.metrics.open_partitions.dec()
+        self._storage.traffic.leave(closed.traffic)
         task = asyncio.get_running_loop().create_task(work)
         self._closing.add(task)
         task.add_done_callback(self._closed)
@@ -130,12 +136,20 @@ class PartitionLogs:
             await asyncio.wait(self._closing | self._handing_over)
 
     async def sweep(self, topics: Iterable[Topic]) -> None:
-        """Close the readers and writers that are no longer used."""
+        """Close the readers and writers that are no longer used, and show where the logs end."""
         with suppress(KafkaError):
             await self._storage.catch_up_readers.sweep()
-        for topic in topics:
-            for opened in list(topic.logs.values()):
-                await opened.sweep(loop_time())
+        led, ends, prefix = 0, list[PartitionEnd](), self._storage.label_prefix
+        every = [(topic, *one) for topic in topics for one in topic.logs.items()]
+        async for topic, partition, opened in in_turns(every):
+            await opened.sweep(loop_time())
+            if not opened.is_led:
+                continue
+            led += 1
+            end = opened.known_end if opened.traffic.shown and len(ends) < _MOST_ENDS else None
+            if end is not None:
+                ends.append(PartitionEnd(prefix + topic.name, partition, end))
+        self._storage.metrics.led[prefix] = LedPartitions(led, ends)
 
     def _closed(self, task: "asyncio.Task[None]") -> None:
         self._closing.discard(task)

@@ -13,6 +13,7 @@ from bridge.storage.append.conversion_memory import ConversionMemory
 from bridge.storage.append.partition_append import PartitionAppend, RequestPreparation, for_each
 from bridge.storage.append.preparation import Plan, PreparedEntry
 from bridge.storage.append.writers import ClientSession, ProducerSequence
+from bridge.traffic import Traffic
 from bridge.worker_threads import WorkerThreads
 
 NOW = 1_700_000_000_000
@@ -26,6 +27,7 @@ class Log:
 
     def __init__(self, plan: Plan, refusal: KafkaError | None = None) -> None:
         self.plan = plan
+        self.traffic = Traffic()
         self._refusal = refusal
 
     async def make_ready(
