@@ -21,7 +21,7 @@ class Quota:
 
     @property
     def left(self) -> int:
-        """How much of it nobody has."""
+        """How much of it is left."""
         return self._left
 
     def acquire(self, count: int) -> bool:

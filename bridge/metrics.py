@@ -335,16 +335,19 @@ class Metrics:
         """The same of other things that are counted."""
         self.ready: dict[str, bool] = {}
         """Whether each check of readiness held when it was last tried; replaced as a whole."""
-        self.left_out: Mapping[str, Callable[[], int]] = {
-            "topics": lambda: self.topics.left_out,
-            "clients": lambda: self.clients.left_out,
-            "groups": lambda: self.groups.groups_left_out,
-            "group_partitions": lambda: self.groups.partitions_left_out,
-        }
-        """How many there are of what a limit keeps out of the metrics, by kind."""
         self._unknown = ApiMetrics("unknown")
         self._apis: dict[int, ApiMetrics] = {}
         self._rejected = {reason: Counter() for reason in REJECTION_REASONS}
+
+    def left_out(self) -> dict[str, int]:
+        """How many there are of what a limit keeps out of the metrics, by kind."""
+        groups = self.groups
+        return {
+            "topics": self.topics.left_out,
+            "clients": self.clients.left_out,
+            "groups": groups.groups_left_out,
+            "group_partitions": groups.partitions_left_out,
+        }
 
     def name_apis(self, names: Mapping[int, str]) -> None:
         """Give every served API its own series; requests for others are counted together as `unknown`."""

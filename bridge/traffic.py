@@ -2,7 +2,7 @@
 
 On the hot path there are plain additions to a `Traffic`, which is looked up once for a session or an open partition.
 `TrafficTable.roll` decides now and then, in short turns of the event loop, which are shown. What was counted of one
-that is not shown is in the sum for ever, and what is counted while it is shown is its own: so all series only grow, and
+that is not shown stays in the sum, and what is counted while it is shown is its own: so all series only grow, and
 sums over them have true rates. Names come from clients: how many are kept is bounded, whether they are shown or not.
 """
 
@@ -39,8 +39,8 @@ class Traffic:
     """What goes by one topic or one client's software: plain numbers, to be added to."""
 
     __slots__ = (
-        "active_at", "base", "bytes_in", "bytes_out", "errors", "records_in", "records_out", "requests", "score",
-        "seen", "shown", "users",
+        "active_at", "base", "bytes_in", "bytes_out", "errors", "last", "records_in", "records_out", "requests",
+        "score", "shown", "users",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -49,9 +49,10 @@ class Traffic:
         self.requests = self.errors = 0
         self.users = 0
         """The connections or open partitions that count here."""
+        self.last = _NOTHING
+        """As it was at the last roll."""
         self.base = _NOTHING
-        """What has gone into the sum of the others, or was shown before it went there."""
-        self.seen = 0
+        """As it was at the last roll before it was shown: what its series do not have."""
         self.score = 0.0
         self.active_at = 0.0
         self.shown = False
@@ -108,7 +109,7 @@ class TrafficTable(Generic[_K]):
         return len(self._entries)
 
     def enter(self, name: _K) -> Traffic:
-        """Where the traffic of this name is counted; whoever counts there calls `leave` in the end."""
+        """Where the traffic of this name is counted; every caller calls `leave` in the end."""
         traffic = self._entries.get(name)
         if traffic is None:
             if len(self._entries) >= self._tracked:
@@ -133,8 +134,7 @@ class TrafficTable(Generic[_K]):
                 if count % _CHUNK == _CHUNK - 1:
                     await asyncio.sleep(0)
                 if name in chosen:
-                    traffic.shown = True
-                    rows.append(Row(name, _less(traffic.amounts(), traffic.base), traffic.users))
+                    rows.append(Row(name, _own(traffic), traffic.users))
                     continue
                 others = _collected(traffic, others)
                 if not traffic.users and traffic.active_at < self._rolled_at:
@@ -154,10 +154,10 @@ class TrafficTable(Generic[_K]):
         for chunk in _chunks(list(self._entries.items())):
             ranked: list[tuple[float, bool, _K]] = []
             for name, traffic in chunk:
-                seen = traffic.bytes_in + traffic.bytes_out
-                traffic.score = traffic.score * keep + seen - traffic.seen
-                if seen != traffic.seen:
-                    traffic.seen, traffic.active_at = seen, now
+                new = traffic.bytes_in + traffic.bytes_out - traffic.last.bytes_in - traffic.last.bytes_out
+                traffic.score = traffic.score * keep + new
+                if new:
+                    traffic.active_at = now
                 elif not traffic.users and now - traffic.active_at > _FORGOTTEN_AFTER_SECONDS:
                     continue
                 ranked.append((traffic.score * _STICKY if traffic.shown else traffic.score, traffic.shown, name))
@@ -166,19 +166,19 @@ class TrafficTable(Generic[_K]):
         return {name for _, _, name in best}
 
 
+def _own(traffic: Traffic) -> Amounts:
+    """What the series of one that is shown have."""
+    if not traffic.shown:
+        traffic.shown, traffic.base = True, traffic.last
+    traffic.last = traffic.amounts()
+    return traffic.last if traffic.base is _NOTHING else Amounts(*map(sub, traffic.last, traffic.base))
+
+
 def _collected(traffic: Traffic, others: Amounts) -> Amounts:
     """The sum of the others with what is new of one of them."""
-    amounts = traffic.amounts()
-    if traffic.shown:  # that much was its own
-        traffic.shown = False
-    else:
-        others = Amounts(*map(add, others, _less(amounts, traffic.base)))
-    traffic.base = amounts
-    return others
-
-
-def _less(amounts: Amounts, base: Amounts) -> Amounts:
-    return amounts if base is _NOTHING else Amounts(*map(sub, amounts, base))
+    before, traffic.last = traffic.last, traffic.amounts()
+    traffic.shown = False
+    return others if traffic.last == before else Amounts(*map(add, others, map(sub, traffic.last, before)))
 
 
 def _rank(one: tuple[float, bool, object]) -> tuple[float, bool]:

@@ -1,12 +1,22 @@
 """Metrics: plain numbers in, bounded Prometheus families out (`bridge.metrics` and `bridge.exposition`)."""
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from bridge import __version__
+from bridge import __version__, levels
+from bridge.config import Settings
+from bridge.connection.shared import SharedResources
 from bridge.exposition import Exposition
 from bridge.instruments import Counter, Gauge, Histogram
 from bridge.metrics import REJECTION_REASONS, Lag, Metrics
+from bridge.storage.append.conversion_memory import ConversionMemory
+from bridge.traffic import software_label
+from tests.support.metrics_page import BEGIN, END, PAGE, families, filled, page, rolled
+from tests.support.pages import between
+from tests.support.promtool import check_metrics
 
 
 def render(metrics: Metrics, *, open_metrics: bool = False) -> tuple[bytes, str]:
@@ -57,6 +67,52 @@ def test_clients_cannot_make_series() -> None:
     assert render(metrics)[0].count(b"\n") == before
     assert sample(metrics, "bridge_kafka_requests_total", api="unknown") == 1000
     assert sample(metrics, "bridge_kafka_rejected_total", reason="other") == 1000
+
+
+async def test_clients_cannot_make_series_by_what_they_call_themselves() -> None:
+    metrics = Metrics()
+    metrics.topics.most = metrics.clients.most = 5
+    for number in range(1000):
+        for hostile in (f"made-up-{number}", f'x"}} {number}\nbridge_up{{a="', f"{number}" * 1000):
+            metrics.clients.enter((software_label(hostile), software_label(str(number)))).requests += 1
+    await rolled(metrics)
+    text = render(metrics)[0].decode()
+    names = {name for name in text.splitlines() if name.startswith("bridge_client_requests_total{")}
+    assert len(names) == 6
+    assert max(map(len, text.splitlines())) < 500
+    assert check_metrics(text) == ""
+    others = {"client_software_name": "(other)", "client_software_version": "(other)"}
+    shown = sum(row.amounts.requests for row in metrics.clients.rows)
+    assert sample(metrics, "bridge_client_requests_total", **others) == 3000 - shown
+    assert sample(metrics, "bridge_metrics_left_out", kind="clients") > 0
+
+
+async def test_names_are_escaped() -> None:
+    metrics = Metrics()
+    metrics.topics.most = 1
+    name = 'a"}\n\\'
+    metrics.topics.enter(name).bytes_in += 7
+    await rolled(metrics)
+    assert sample(metrics, "bridge_topic_produced_bytes_total", topic=name) == 7
+    assert check_metrics(render(metrics)[0]) == ""
+
+
+async def test_every_metric_has_a_value_here_and_promtool_has_nothing_to_say() -> None:
+    metrics = await rolled(filled())
+    assert [family.name for family in families(metrics) if not family.samples] == []
+    assert check_metrics(render(metrics)[0]) == ""
+
+
+async def test_the_page_is_the_codes() -> None:
+    assert between(PAGE, BEGIN, END) == await page(), "write it again: python -m tests.support.metrics_page"
+
+
+async def test_every_kind_is_on_the_page() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    shared = SharedResources(Settings().kafka, metrics := Metrics())
+    levels.show(metrics, Settings(), cast(Any, SimpleNamespace(conversion_memory=ConversionMemory())), cast(Any, None))
+    assert shared.login_budget.held == metrics.memory["logins"].used() == 0
+    assert {kind for kind in (*metrics.memory, *metrics.places) if f"`{kind}`" not in text} == set()
 
 
 @pytest.mark.parametrize("reason", REJECTION_REASONS)

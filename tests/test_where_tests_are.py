@@ -22,7 +22,10 @@ COVERED_BY = {
     "http/test_access.py": {"config/http"},
     "http/test_server.py": {"http1"},
     "test_nodes.py": {"cluster/description"},
-    "test_metrics.py": {"exposition", "groups/lag"},
+    "test_metrics.py": {
+        "exposition/exposition", "exposition/of_clients", "exposition/of_pulsar", "exposition/of_server",
+        "exposition/simple", "exposition/texts", "groups/lag", "instruments", "levels",
+    },
     "test_startup.py": {"server"},
     "workers/test_supervisor.py": {
         "workers/http_get", "workers/overview", "workers/worker", "workers/worker_process",

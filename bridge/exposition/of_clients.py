@@ -29,7 +29,7 @@ def families(metrics: Metrics) -> Iterator[Metric]:
 
 def _api_families(apis: list[ApiMetrics]) -> Iterator[Metric]:
     requests = CounterMetricFamily("bridge_kafka_requests", "Requests received, by API.", labels=["api"])
-    text = "Error codes answered, by API and Kafka's number of the error. If it grows, docs/errors.md has their causes."
+    text = "Error codes answered, by API and Kafka's number of the error. If it grows, see the clients' logs."
     errors = CounterMetricFamily("bridge_kafka_errors", text, labels=["api", "code"])
     bytes_in = CounterMetricFamily("bridge_kafka_request_bytes", "Bytes of requests, by API.", labels=["api"])
     bytes_out = CounterMetricFamily("bridge_kafka_response_bytes", "Bytes of answers, by API.", labels=["api"])

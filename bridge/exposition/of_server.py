@@ -39,9 +39,9 @@ def _limit_families(metrics: Metrics) -> Iterator[Metric]:
     used, most = _levels(metrics.places)
     text = "How many there are of what has a limit in number (bridge_places_limit). Near it, more are refused or wait."
     yield gauges("bridge_places_used", text, ["kind"], used)
-    text = "The most that bridge_places_used may be; docs/limits.md names the settings."
+    text = "The most that bridge_places_used may be; docs/metrics.md names the settings."
     yield gauges("bridge_places_limit", text, ["kind"], most)
-    left_out = [((kind,), count()) for kind, count in dict(metrics.left_out).items()]
+    left_out = [((kind,), count) for kind, count in metrics.left_out().items()]
     yield gauges("bridge_metrics_left_out", texts.LEFT_OUT, ["kind"], left_out)
 
 
@@ -55,14 +55,9 @@ def _levels(levels: Mapping[str, Level]) -> tuple[_Values, _Values]:
 
 
 def _tls_families(tls: TlsMetrics) -> Iterator[Metric]:
-    text = (
-        "TLS handshakes of clients. Many that are not 'established': clients have the wrong port, or do not trust the "
-        "certificate; the log line '! no TLS handshake' says why."
-    )
-    yield counters("bridge_tls_handshakes", text, ["outcome"], by_one(tls.handshakes))
-    text = "When a listener's certificate ends, Unix time. Some weeks away: put a new one in its place."
+    yield counters("bridge_tls_handshakes", texts.HANDSHAKES, ["outcome"], by_one(tls.handshakes))
     expires = [((listener,), at) for listener, at in dict(tls.certificate_expires).items()]
-    yield gauges("bridge_tls_certificate_expires_seconds", text, ["listener"], expires)
+    yield gauges("bridge_tls_certificate_expires_seconds", texts.CERTIFICATE, ["listener"], expires)
     yield from unlabelled(tls, texts.TLS)
 
 

@@ -195,3 +195,28 @@ LEFT_OUT: Final = (
     "How many a limit keeps out of the metrics now, by kind; topics and clients are in the series '(other)'. Above 0: "
     "raise http.max_topics_in_metrics, http.max_clients_in_metrics or groups.max_groups_in_metrics if they are missed."
 )
+
+HANDSHAKES: Final = (
+    "TLS handshakes of clients. Many that are not 'established': clients have the wrong port, or do not trust the "
+    "certificate; the log line '! no TLS handshake' says why."
+)
+CERTIFICATE: Final = "When a listener's certificate ends, Unix time. Some weeks away: put a new one in its place."
+
+WORKERS: Final[Mapping[str, tuple[str, str, str]]] = {
+    "up": (
+        "bridge_worker_up",
+        "gauge",
+        "Whether the worker serves. 0 for more than some seconds: the log line '! worker died' says how.",
+    ),
+    "restarts": (
+        "bridge_worker_restarts",
+        "counter",
+        "Starts of a worker after its deaths. If it grows, its own last lines in the log say why.",
+    ),
+    "left_out": (
+        "bridge_worker_scrapes_failed",
+        "counter",
+        "Scrapes that a worker is left out of: it did not answer within three seconds. If it grows, it is overloaded.",
+    ),
+}
+"""What the supervisor of several workers has itself: name, type and text. All else has the label `worker` there."""

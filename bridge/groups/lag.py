@@ -59,8 +59,7 @@ class LagTable:
 
     async def start(self) -> None:
         """Make the numbers from now on."""
-        if self._max_groups:
-            self._task = asyncio.get_running_loop().create_task(self._keep_refreshing(), name="group lag")
+        self._task = asyncio.get_running_loop().create_task(self._keep_refreshing(), name="group lag")
 
     async def close(self) -> None:
         """Make no more."""

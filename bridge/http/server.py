@@ -40,7 +40,7 @@ Render = Callable[[bool], Awaitable[tuple[bytes, str]]]
 CHECK_SECONDS = 5.0
 # Probes come from every load balancer at once: one round of checks answers all that ask within this time.
 _CHECKS_CACHED_SECONDS = 1.0
-# The metrics show what was found, whoever asked.
+# The metrics show what was found last.
 _CHECKS_SHOWN_SECONDS = 5.0
 # Thousands of series take 100 ms of CPU time. One rendering is for all scrapes within this time.
 _RENDERING_CACHED_SECONDS = 0.5

@@ -78,18 +78,18 @@ class Overview:
             return None
 
     def _own(self, open_metrics: bool) -> bytes:
+        from bridge.exposition.texts import SERVER, WORKERS  # what comes with it takes time, so at the first scrape
+
         up = {worker.index: int(worker.ready is not None) for worker in self._workers}
         restarts = {worker.index: worker.restarts.count for worker in self._workers}
         left_out = {index: counter.value for index, counter in self._left_out.items()}
         lines = [
-            *_family("bridge_worker_up", "gauge", "Whether the worker serves.", up, open_metrics),
-            *_family("bridge_worker_restarts", "counter", "Starts after its deaths.", restarts, open_metrics),
-            *_family(
-                "bridge_worker_scrapes_failed", "counter", "Scrapes that it is left out of.", left_out, open_metrics
-            ),
-            *_header("bridge_http_rejected", "counter", "Connections refused on this side.", open_metrics),
+            *_family(*WORKERS["up"], up, open_metrics),
+            *_family(*WORKERS["restarts"], restarts, open_metrics),
+            *_family(*WORKERS["left_out"], left_out, open_metrics),
+            *_header(SERVER["http_rejected"][0], "counter", SERVER["http_rejected"][1], open_metrics),
             f'bridge_http_rejected_total{{worker="supervisor"}} {self._metrics.http_rejected.value}',
-            *_header("bridge_http_unauthorized", "counter", "Requests refused without the token.", open_metrics),
+            *_header(SERVER["http_unauthorized"][0], "counter", SERVER["http_unauthorized"][1], open_metrics),
             f'bridge_http_unauthorized_total{{worker="supervisor"}} {self._metrics.http_unauthorized.value}',
             *self._own_tls(open_metrics),
         ]
@@ -97,17 +97,19 @@ class Overview:
 
     def _own_tls(self, open_metrics: bool) -> list[str]:
         """Of the port that is the supervisor's."""
+        from bridge.exposition.texts import CERTIFICATE, HANDSHAKES
+
         tls = self._metrics.tls
         if not tls.certificate_expires:
             return []
         name, handshakes = "bridge_tls_certificate_expires_seconds", "bridge_tls_handshakes"
         return [
-            *_header(name, "gauge", "When a listener's certificate ends, Unix time.", open_metrics),
+            *_header(name, "gauge", CERTIFICATE, open_metrics),
             *(
                 f'{name}{{worker="supervisor",listener="{listener}"}} {at}'
                 for listener, at in tls.certificate_expires.items()
             ),
-            *_header(handshakes, "counter", "TLS handshakes of clients.", open_metrics),
+            *_header(handshakes, "counter", HANDSHAKES, open_metrics),
             *(
                 f'{handshakes}_total{{worker="supervisor",outcome="{outcome}"}} {count.value}'
                 for outcome, count in tls.handshakes.items()

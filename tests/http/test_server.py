@@ -13,6 +13,7 @@ from bridge.config import HttpSettings
 from bridge.errors import BridgeError, StartupError
 from bridge.http import Check, HttpServer
 from bridge.metrics import ApiMetrics, Lag, Metrics
+from tests.support.waiting import until
 
 Get = Callable[[str], Awaitable[tuple[int, str]]]
 
@@ -80,6 +81,20 @@ async def test_metrics_are_served_as_prometheus_wants_them(serve: Serve) -> None
     status, text = await get("/metrics")
     assert status == 200
     assert "bridge_kafka_connections 0.0" in text
+
+
+async def test_the_metrics_have_what_the_checks_found_last(serve: Serve) -> None:
+    _, get = await serve({"pulsar": well, "retention": unwell})
+    await get("/readyz")
+    _, text = await get("/metrics")
+    assert 'bridge_ready_check{check="pulsar"} 1.0' in text
+    assert 'bridge_ready_check{check="retention"} 0.0' in text
+
+
+async def test_the_checks_are_made_for_scrapes_alone_too(serve: Serve) -> None:
+    server, get = await serve({"pulsar": well})
+    await get("/metrics")
+    await until(lambda: server._metrics.ready == {"pulsar": True})
 
 
 async def test_ready_when_every_check_holds(serve: Serve) -> None:

@@ -25,6 +25,7 @@ from bridge.standalone.guard import Guard
 from bridge.workers.http_get import get
 from bridge.workers.supervisor import Supervisor
 from tests.support.certificates import Authority
+from tests.support.promtool import check_metrics
 from tests.support.waiting import until
 from tests.workers.stubs import COMMAND, stub_settings
 
@@ -147,6 +148,7 @@ async def test_metrics_of_all_workers_come_with_their_label() -> None:
             "# TYPE bridge_kafka_connections gauge",
         ):
             assert lines.count(line) == 1, line
+        assert check_metrics(text) == ""
 
 
 async def test_workers_show_their_metrics_to_the_supervisor_alone() -> None:
