@@ -10,8 +10,9 @@ from bridge import __version__, levels
 from bridge.config import Settings
 from bridge.connection.shared import SharedResources
 from bridge.exposition import Exposition
+from bridge.groups import lag
 from bridge.instruments import Counter, Gauge, Histogram
-from bridge.metrics import REJECTION_REASONS, Lag, Metrics
+from bridge.metrics import REJECTION_REASONS, Lag, Lags, LedPartitions, Metrics, PartitionEnd
 from bridge.storage.append.conversion_memory import ConversionMemory
 from bridge.traffic import software_label
 from tests.support.metrics_page import BEGIN, END, PAGE, families, filled, page, rolled
@@ -101,6 +102,29 @@ async def test_every_metric_has_a_value_here_and_promtool_has_nothing_to_say() -
     metrics = await rolled(filled())
     assert [family.name for family in families(metrics) if not family.samples] == []
     assert check_metrics(render(metrics)[0]) == ""
+
+
+async def test_what_the_limits_let_in_is_a_scrape_of_two_megabytes_at_most() -> None:
+    metrics = filled()
+    settings = Settings().http
+    metrics.topics.most, metrics.clients.most = settings.max_topics_in_metrics, settings.max_clients_in_metrics
+    topics = [f"department.service.events-{number:04}" for number in range(2000)]
+    for topic in topics:
+        metrics.topics.enter(topic).bytes_in += 10**9
+        metrics.clients.enter(("apache-kafka-java", topic))
+    lags = [
+        Lag(f"reader-group-{number // 16:03}", topics[number % 2000], 3, 10**9, 10**6, 1234.5)
+        for number in range(lag.MAX_PARTITIONS)
+    ]
+    metrics.groups.show_lags("", Lags(lags, 500, 0, 4000), lag.MAX_PARTITIONS)
+    ends = [PartitionEnd(topic, 3, 10**9) for topic in topics]
+    metrics.storage.led[""] = LedPartitions(8000, ends)
+    await rolled(metrics)
+    text = render(metrics)[0]
+    assert len(text) < 2_000_000
+    assert text.count(b"\nbridge_topic_produced_bytes_total{") == 201
+    assert sample(metrics, "bridge_metrics_left_out", kind="topics") == 1801
+    assert sample(metrics, "bridge_metrics_left_out", kind="group_partitions") == 4000
 
 
 async def test_the_page_is_the_codes() -> None:

@@ -16,7 +16,7 @@ from bridge.metrics import GroupMetrics, Lag, Lags
 from bridge.storage.topics.topics import Topics
 
 _REFRESH_SECONDS: Final = 5.0
-_MAX_PARTITIONS: Final = 4_000
+MAX_PARTITIONS: Final = 4_000
 """Of all groups together, however many they read: three series each, of some 90 bytes."""
 
 
@@ -75,14 +75,14 @@ class LagTable:
             offsets = list(self._store.stored(group_id).items())
             if not offsets:
                 self._recent.pop(group_id, None)
-            shown = offsets[: _MAX_PARTITIONS - len(lags)]
+            shown = offsets[: MAX_PARTITIONS - len(lags)]
             left_out += len(offsets) - len(shown)
             async for (topic, partition), stored in in_turns(shown):
                 lags.append(self._lag(group_id, topic, partition, stored.offset, now))
             await yield_turn()
         groups = self._store.group_count()
         self._metrics.show_lags(
-            self._namespace, Lags(lags, groups, max(0, groups - len(self._recent)), left_out), _MAX_PARTITIONS
+            self._namespace, Lags(lags, groups, max(0, groups - len(self._recent)), left_out), MAX_PARTITIONS
         )
 
     def _lag(self, group_id: str, topic: str, partition: int, offset: int, now: float) -> Lag:

@@ -379,6 +379,16 @@ async def test_the_groups_that_committed_last_are_shown(bench: Bench) -> None:
     assert [lag.group for lag in bench.metrics.lags] == ["c"]
 
 
+async def test_what_a_limit_leaves_out_is_counted(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bridge.groups.lag.MAX_PARTITIONS", 3)
+    for group in ("a", "b", "c"):
+        await bench.commit(group, ("t", 0), ("t", 1))
+    await bench.lag.refresh()
+    assert [(lag.group, lag.partition) for lag in bench.metrics.lags] == [("c", 0), ("c", 1), ("b", 0)]
+    assert bench.metrics.coordinated.value == 3
+    assert (bench.metrics.groups_left_out, bench.metrics.partitions_left_out) == (1, 1)
+
+
 async def test_the_groups_of_several_namespaces_are_shown_side_by_side(bench: Bench) -> None:
     await bench.commit("g", ("t", 0))
     topics = bench.lag._topics
