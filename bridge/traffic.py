@@ -18,7 +18,7 @@ _HALF_LIFE_SECONDS: Final = 300.0
 _STICKY: Final = 2.0
 """Who is shown stays so until another one has so many times its bytes: series that come and go are of no use."""
 _FORGOTTEN_AFTER_SECONDS: Final = 600.0
-_CHUNK: Final = 500
+_CHUNK: Final = 200
 """Looked at in one turn of the event loop: a millisecond."""
 
 _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._+-]{0,63}", re.ASCII)

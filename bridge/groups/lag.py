@@ -24,6 +24,10 @@ class CommittedOffsets(Protocol):
     """What is asked of the store."""
 
     on_stored: list[Callable[[Key, StoredOffset | None], None]]
+    on_owned: list[Callable[[list[str]], None]]
+
+    def coordinates(self, group_id: str) -> bool:
+        """Whether this node has the group."""
 
     def group_count(self) -> int:
         """The groups that this node coordinates."""
@@ -56,6 +60,7 @@ class LagTable:
         self._task: asyncio.Task[None] | None = None
         if max_groups:
             store.on_stored.append(self._stored)
+            store.on_owned.append(self._owned)
 
     async def start(self) -> None:
         """Make the numbers from now on."""
@@ -72,7 +77,7 @@ class LagTable:
         lags: list[Lag] = []
         now, left_out = self._wall(), 0
         for group_id in reversed(list(self._recent)):
-            offsets = list(self._store.stored(group_id).items())
+            offsets = list(self._store.stored(group_id).items()) if self._store.coordinates(group_id) else []
             if not offsets:
                 self._recent.pop(group_id, None)
             shown = offsets[: MAX_PARTITIONS - len(lags)]
@@ -106,6 +111,12 @@ class LagTable:
             self._recent[key[1]] = None
             if len(self._recent) > self._max_groups:
                 self._recent.pop(next(iter(self._recent)))
+
+    def _owned(self, group_ids: list[str]) -> None:
+        """What was committed before this node had these groups: one that is stuck commits nothing any more."""
+        room = self._max_groups - len(self._recent)
+        older = [group_id for group_id in group_ids if group_id not in self._recent][: max(room, 0)]
+        self._recent = dict.fromkeys(older) | self._recent
 
     async def _keep_refreshing(self) -> None:
         while True:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 from bridge.errors import BridgeError
@@ -41,8 +41,8 @@ class Overview:
             for worker, answer in zip(self._workers, found, strict=True)
             if answer is not None
         }
-        # in a thread: thousands of lines of each worker
-        text = await asyncio.to_thread(merge, texts, self._own(open_metrics))
+        # in a thread: thousands of lines of each worker, and an import at the first scrape
+        text = await asyncio.to_thread(self._merged, texts, open_metrics)
         return text, _OPEN_METRICS_TYPE if open_metrics else _TEXT_TYPE
 
     async def cluster(self) -> object:
@@ -77,8 +77,11 @@ class Overview:
         except OSError:
             return None
 
+    def _merged(self, texts: Mapping[str, bytes], open_metrics: bool) -> bytes:
+        return merge(texts, self._own(open_metrics))
+
     def _own(self, open_metrics: bool) -> bytes:
-        from bridge.exposition.texts import SERVER, WORKERS  # what comes with it takes time, so at the first scrape
+        from bridge.exposition.texts import SERVER, WORKERS
 
         up = {worker.index: int(worker.ready is not None) for worker in self._workers}
         restarts = {worker.index: worker.restarts.count for worker in self._workers}

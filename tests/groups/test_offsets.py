@@ -29,6 +29,7 @@ class MemoryStore:
         self.held: dict[str, StoredGroup] = {}
         self.gate: asyncio.Future[None] | None = None
         self.on_stored: list[Any] = []
+        self.on_owned: list[Any] = []
 
     async def load(self, group_id: str, *, confirmed: bool = True) -> StoredGroup:
         return self.held.get(group_id) or StoredGroup()
@@ -41,6 +42,9 @@ class MemoryStore:
 
     def group_count(self) -> int:
         return len(self.held)
+
+    def coordinates(self, group_id: str) -> bool:
+        return group_id in self.held
 
     def stored(self, group_id: str) -> Mapping[tuple[str, int], StoredOffset]:
         return (self.held.get(group_id) or StoredGroup()).offsets
@@ -377,6 +381,27 @@ async def test_the_groups_that_committed_last_are_shown(bench: Bench) -> None:
     await bench.offsets.delete("a", [("t", 0)])
     await bench.lag.refresh()
     assert [lag.group for lag in bench.metrics.lags] == ["c"]
+
+
+async def test_groups_of_another_node_that_is_gone_are_shown_though_they_commit_no_more(bench: Bench) -> None:
+    for group in ("stuck", "stuck too"):
+        await bench.commit(group, ("t", 0))
+    topics = bench.lag._topics
+    after = LagTable(bench.store, topics, bench.metrics, 2, wall=lambda: 1_004.0)
+    bench.store.on_owned[-1](["stuck", "stuck too", "beyond the limit"])
+    await after.refresh()
+    assert sorted(lag.group for lag in bench.metrics.lags) == ["stuck", "stuck too"]
+    await bench.commit("busy", ("t", 0))
+    await after.refresh()
+    assert len(bench.metrics.lags) == 2
+    assert "busy" in {lag.group for lag in bench.metrics.lags}
+
+
+async def test_groups_that_another_node_has_now_are_not_shown(bench: Bench) -> None:
+    await bench.commit("g", ("t", 0))
+    bench.store.coordinates = lambda group_id: False  # type: ignore[method-assign]
+    await bench.lag.refresh()
+    assert bench.metrics.lags == []
 
 
 async def test_what_a_limit_leaves_out_is_counted(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
