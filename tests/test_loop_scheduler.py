@@ -81,6 +81,46 @@ async def test_one_that_gives_up_keeps_no_other_waiting() -> None:
     assert [one.cancelled() for one in waiting] == [True] * 39 + [False]
 
 
+async def test_who_is_called_in_turn_takes_the_turn_of_one_that_waits() -> None:
+    mine = loop_scheduler()
+    order: list[str] = []
+    greedy, quiet = LoopShare(), LoopShare()
+    greedy.used = 3.0
+    assert not mine.is_busy
+    mine.may_run(LoopShare())
+    use_up_the_slice()
+    assert mine.is_busy
+    mine.call_in_turn(greedy, lambda: order.append("greedy"))
+    mine.call_in_turn(quiet, lambda: order.append("quiet"))
+    assert order == []
+    await mine.wait_turn(LoopShare())
+    await asyncio.sleep(0)
+    assert order == ["quiet", "greedy"]
+
+
+async def test_what_takes_several_iterations_waits_for_one_slice_at_most() -> None:
+    mine = loop_scheduler()
+    slices = 0
+
+    async def greedy() -> None:
+        nonlocal slices
+        share = LoopShare()
+        while slices < 100:
+            await mine.wait_turn(share)
+            slices += 1
+            use_up_the_slice()
+
+    others = [asyncio.ensure_future(greedy()) for _ in range(3)]
+    await asyncio.sleep(0)
+    began = slices
+    for _ in range(12):
+        await asyncio.sleep(0)
+    assert slices - began <= 5
+    for one in others:
+        one.cancel()
+    await asyncio.wait(others)
+
+
 async def test_only_the_time_on_the_loop_counts() -> None:
     share = LoopShare()
     others = asyncio.Event()

@@ -84,6 +84,20 @@ def test_kafka_codecs_to_the_very_limit(kind: str, plain: bytes) -> None:
 
 
 @pytest.mark.parametrize("kind", KAFKA)
+@pytest.mark.parametrize("size", [(1 << 20) - 1, 1 << 20, (1 << 20) + 1, 5 << 20])
+def test_what_is_large_is_made_in_parts(kind: str, size: int) -> None:
+    codec, compress = KAFKA[kind]
+    plain = (PLAIN * (1 + size // len(PLAIN)))[:size]
+    made = decompress_kafka(codec, compress(plain), size)
+    assert made == plain
+    assert isinstance(made, bytes) or made.readonly
+    with pytest.raises(BatchTooLarge, match="more than"):
+        decompress_kafka(codec, compress(plain), size - 1)
+    with pytest.raises(CorruptBatch):
+        decompress_kafka(codec, compress(plain)[:-9], size)
+
+
+@pytest.mark.parametrize("kind", KAFKA)
 @pytest.mark.parametrize(
     "damage", [lambda d: d[:-1], lambda d: d[: len(d) // 2], lambda d: d[:3], lambda d: b"noise" + d]
 )

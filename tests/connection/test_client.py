@@ -1,6 +1,7 @@
 """A connection over real sockets: order, refusals, limits, and every way to end."""
 
 import asyncio
+import gc
 import logging
 import socket
 import struct
@@ -9,6 +10,7 @@ import tracemalloc
 import pytest
 
 from bridge.api import MAX_CONTROL_BYTES
+from bridge.connection.client import ClientConnection
 from bridge.connection.intake import READ_AHEAD_BYTES
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
@@ -353,3 +355,25 @@ async def test_little_is_read_ahead_of_what_runs() -> None:
         assert READ_AHEAD_BYTES <= bench.budget.held < 2 * READ_AHEAD_BYTES
         bench.release.set()
         assert [(await client.receive()).number for _ in range(30)] == list(range(30))
+
+
+async def test_what_is_gone_leaves_no_garbage_to_be_found() -> None:
+    def connections() -> int:
+        return sum(isinstance(one, ClientConnection) for one in gc.get_objects())
+
+    gc.collect()
+    before = connections()
+    gc.disable()
+    try:
+        async with serving() as bench:
+            async with connected(bench) as asking, connected(bench) as silent:
+                asking.send(request(ECHO, 1), request(LATER, 2))
+                await bench.begun(2)
+                bench.answer(2)
+                assert [(await asking.receive()).number for _ in range(2)] == [1, 2]
+                silent.reset()
+            await until(lambda: not bench.listener._connections)
+            await asyncio.sleep(0.01)  # what the loop still does about them
+            assert connections() == before
+    finally:
+        gc.enable()

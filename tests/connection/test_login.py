@@ -1,12 +1,14 @@
 """Log-in over real sockets: what is refused before it, how long failure takes, sessions that end, and bytes of v0."""
 
 import asyncio
+import gc
 import logging
 import struct
 
 import pytest
 
 from bridge.apis import api_versions, sasl_authenticate
+from bridge.connection.client import ClientConnection
 from bridge.kafka.error_codes import ErrorCode
 from bridge.security import failures
 from bridge.security import login as login_module
@@ -336,3 +338,22 @@ async def test_without_log_in_there_is_none() -> None:
         assert (await choose(client, "PLAIN")).error_code == ErrorCode.ILLEGAL_SASL_STATE
         assert (await prove(client, b"")).error_code == ErrorCode.ILLEGAL_SASL_STATE
         assert await echoes(client)
+
+
+async def test_what_has_logged_in_and_is_gone_leaves_no_garbage_to_be_found() -> None:
+    def connections() -> int:
+        return sum(isinstance(one, ClientConnection) for one in gc.get_objects())
+
+    gc.collect()
+    before = connections()
+    gc.disable()
+    try:
+        async with serving(logins=logins()) as bench:
+            async with connected(bench) as client:
+                await log_in(client)
+                assert await echoes(client)
+            await until(lambda: not bench.listener._connections)
+            await asyncio.sleep(0.01)
+            assert connections() == before
+    finally:
+        gc.enable()

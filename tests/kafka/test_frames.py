@@ -1,11 +1,14 @@
 """Frames: the same ones whatever the pieces they come in, and memory that follows what was received."""
 
+import random
 import struct
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bridge.allocator import mapped
+from bridge.kafka import frames
 from bridge.kafka.frames import (
     SCRATCH_BYTES,
     FrameError,
@@ -77,6 +80,35 @@ def test_a_full_frame_takes_nothing_before_it_may_grow() -> None:
     receiver.received(room, scratch)
     assert receiver.wanted() > 0
     assert len(receiver.buffer(scratch)) == 0
+
+
+@pytest.mark.parametrize("size", [(1 << 20) - 1, (1 << 20) + 1, 9_000_000])
+def test_large_frames_come_in_short_reads_and_whole(size: int) -> None:
+    body = random.Random(size).randbytes(size)
+    receiver = FrameReceiver(10_000_000)
+    scratch = memoryview(bytearray(SCRATCH_BYTES))
+    assert feed(receiver, framed(body[:1_000]), [SCRATCH_BYTES]) == [body[:1_000]]
+    (whole,) = feed(receiver, framed(body), [1 << 30])
+    assert whole == body
+    start = framed(body)[: 3 << 18]
+    assert feed(receiver, start, [1 << 30]) == []
+    receiver.grow(receiver.wanted())
+    assert 0 < len(receiver.buffer(scratch)) <= 1 << 17
+
+
+def test_what_is_received_stays_when_there_is_no_memory_for_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    body = bytes(range(256)) * 20_000
+    receiver = FrameReceiver(10_000_000)
+    half = framed(body)[: 4 + 16 * (SCRATCH_BYTES - 4)]  # as much as it may take without more
+    assert feed(receiver, half, [1 << 30]) == []
+    wanted, capacity = receiver.wanted(), receiver.capacity
+
+    with monkeypatch.context() as patched:
+        patched.setattr(frames, "mapped", lambda size: mapped(1 << 60))
+        with pytest.raises(MemoryError):
+            receiver.grow(wanted)
+    assert receiver.capacity == capacity
+    assert feed(receiver, framed(body)[len(half) :], [1 << 30]) == [body]
 
 
 @pytest.mark.parametrize(

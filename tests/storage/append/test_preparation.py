@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bridge import codec
-from bridge.codec import NO_PRODUCER, Rebuild, Record, Twin
+from bridge.codec import NO_PRODUCER, Payload, Rebuild, Record, Twin
 from bridge.codec.compression import KafkaCodec, PulsarCodec
 from bridge.codec.packing import pack
 from bridge.errors import BatchTooLarge, CorruptBatch, InvalidRecord, KafkaError
@@ -145,6 +145,26 @@ def test_a_record_that_no_entry_holds_is_refused(entry_format: str) -> None:
     assert records_in(fetched(prepare_entries(batch_of(fitting), plan, NOW))) == fitting
     with pytest.raises(BatchTooLarge, match="10000 are the most"):
         prepare_entries(batch_of([*numbered(20), Record(20, NOW, None, b"v" * 10_000, [])]), plan, NOW)
+
+
+@pytest.mark.parametrize("entry_format", FORMATS)
+def test_records_too_large_on_average_are_refused_before_anything_is_made(
+    entry_format: str, twin: Twin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[int] = []
+
+    def encode_payload(records: memoryview, *words: int) -> Payload:
+        made.append(len(records))
+        return twin.encode_payload(records, *words)
+
+    monkeypatch.setattr(codec, "encode_payload", encode_payload)
+    plan = Plan(300_000, entry_format)
+    fitting = [Record(at, NOW, None, b"v" * 299_000, []) for at in range(3)]
+    assert records_in(fetched(prepare_entries(batch_of(fitting), plan, NOW))) == fitting
+    made.clear()
+    with pytest.raises(BatchTooLarge, match="300000 are the most"):
+        prepare_entries(batch_of([Record(at, NOW, None, b"v" * 301_000, []) for at in range(3)]), plan, NOW)
+    assert made == []
 
 
 # --- format kafka
