@@ -148,12 +148,21 @@ class Metered(Generic[_R]):
 
     def __await__(self) -> Generator[Any, Any, _R]:
         work, share = self._work, self._share
-        step: Callable[[Any], Any] = work.send
         argument: Any = None
+        error: BaseException | None = None
         while True:
             began = share.began = _clock()
             try:
-                waited_for = step(argument)
+                # What fails has this frame in its traceback, and then all that is named here: it must not be among that.
+                if error is None:
+                    sent, argument = argument, None
+                    waited_for = work.send(sent)
+                else:
+                    thrown, error = error, None
+                    try:
+                        waited_for = work.throw(thrown)
+                    finally:
+                        del thrown
             except StopIteration as end:
                 return cast(_R, end.value)
             finally:
@@ -163,7 +172,7 @@ class Metered(Generic[_R]):
                 share.began = 0.0
             try:
                 argument = yield waited_for
-            except BaseException as error:  # noqa: BLE001 - handed on to the coroutine
-                step, argument = work.throw, error
-            else:
-                step = work.send
+            except BaseException as failure:  # noqa: BLE001 - handed on to the coroutine
+                error = failure
+            finally:
+                del waited_for

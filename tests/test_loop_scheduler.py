@@ -1,7 +1,9 @@
 """Whose turn it is: by what each has used, with the event loop turning in between."""
 
 import asyncio
+import gc
 import time
+import weakref
 
 import pytest
 
@@ -180,3 +182,32 @@ async def test_each_loop_has_its_own() -> None:
 
 async def _mine() -> LoopScheduler:
     return loop_scheduler()
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+async def test_what_fails_leaves_no_garbage_to_be_found(cancelled: bool) -> None:
+    """What it has in memory would stay until it is found."""
+    held: list[weakref.ref[asyncio.Event]] = []
+
+    async def fail(source: "asyncio.Future[None]") -> None:
+        large = asyncio.Event()
+        held.append(weakref.ref(large))
+        await source
+
+    gc.collect()
+    gc.disable()
+    try:
+        source: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        doing = asyncio.ensure_future(_awaited(Metered(fail(source), LoopShare())))
+        await asyncio.sleep(0)
+        if cancelled:
+            doing.cancel()
+        else:
+            source.set_exception(ValueError("no"))
+        await asyncio.wait((doing,))
+        assert doing.cancelled() or doing.exception() is not None
+        del doing, source
+        await asyncio.sleep(0)
+        assert held[0]() is None
+    finally:
+        gc.enable()
