@@ -205,7 +205,8 @@ async def test_what_fails_leaves_no_garbage_to_be_found(cancelled: bool) -> None
         else:
             source.set_exception(ValueError("no"))
         await asyncio.wait((doing,))
-        assert doing.cancelled() or doing.exception() is not None
+        if not cancelled:
+            doing.exception()  # retrieved; an assertion would keep it
         del doing, source
         await asyncio.sleep(0)
         assert held[0]() is None
