@@ -194,6 +194,31 @@ def test_a_batch_that_is_converted_in_a_thread_is_sent_to_a_waiting_fetch_at_onc
     assert sum(map(len, bridge.call(wait_for_it()).responses[0].partitions[0].records or ())) > 1 << 20
 
 
+def test_each_consumer_of_a_shared_answer_is_counted(bridge: BridgeThread) -> None:
+    topic, consumers = created(bridge), 5
+
+    async def read_together() -> tuple[list[Any], int, int]:
+        broker = broker_of(bridge)
+        partition = RequestPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+        wanted = [RequestTopic(topic=topic, partitions=[partition])]
+        request = Request(max_wait_ms=20_000, min_bytes=1, max_bytes=1 << 22, topics=wanted)
+        sessions = [Session(number, "", "", api_version=12) for number in range(consumers)]
+        waiting = [asyncio.ensure_future(fetch.handle(request, broker, session)) for session in sessions]
+        log = await broker.topics.partition(topic, 0)
+        await until(lambda: log.is_followed and len(log.end._waiters) == consumers)
+        producer = bridge.server.client.producer(f"persistent://{bridge.namespace}/{topic}-partition-0")
+        await producer.send(MessageMetadata(), b"value", 1)
+        await producer.close()
+        answers = await asyncio.gather(*waiting)
+        return answers, log.traffic.records_out, log.traffic.bytes_out
+
+    answers, records, size = bridge.call(read_together())
+    assert len({id(answer) for answer in answers}) == 1, "it was not shared"
+    log_ = bridge.call(broker_of(bridge).topics.partition(topic, 0))
+    stored = sum(map(len, bridge.call(log_.read(0, 1 << 20, 5.0))))
+    assert (records, size) == (consumers, consumers * stored)
+
+
 def session_with(waiting: PendingResponseBytes) -> Session:
     """A connection whose answers take their memory from `waiting`."""
     session = Session(1, "", "", api_version=12)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from http.client import HTTPConnection
 
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
@@ -13,7 +14,6 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from bridge.config import Address
-from bridge.standalone import probe
 from tests.faults.figures import report
 from tests.faults.processes import let_pass
 from tests.faults.topics import wait_for
@@ -55,10 +55,12 @@ def fill(bridge: BridgeChild) -> None:
 
 
 def scrape(bridge: BridgeChild) -> tuple[float, str]:
+    address = Address.parse(bridge.settings.http.listen)
     began = time.perf_counter()
-    status, text = probe.get(Address.parse(bridge.settings.http.listen).port, "/metrics")
-    assert status == 200
-    return time.perf_counter() - began, text
+    connection = HTTPConnection(address.host, address.port, timeout=SECONDS)
+    connection.request("GET", "/metrics")
+    body = connection.getresponse().read()
+    return time.perf_counter() - began, body.decode()
 
 
 def samples(text: str, name: str) -> dict[tuple[str, ...], float]:
