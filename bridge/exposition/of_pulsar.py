@@ -10,6 +10,15 @@ from bridge.exposition.of_clients import OTHER
 from bridge.exposition.simple import counters, gauges, prefixed, unlabelled
 from bridge.metrics import GroupMetrics, Lag, Metrics, PulsarMetrics
 
+_LAG = {
+    "committed_offset": "The offset a group has committed, at the node that coordinates it. Not moving while its topic "
+    "grows: it is stuck.",
+    "lag_records": "Records after it, where this node knows the end. If it grows, consumers are too slow, too "
+    "few or stuck.",
+    "lag_seconds": "Age of the first record after it, where that is in memory; 0: there is none.",
+}
+"""By name; the values are attributes of `Lag`."""
+
 
 def pulsar_families(pulsar: PulsarMetrics) -> Iterator[Metric]:
     """Those of the Pulsar client."""
@@ -78,24 +87,12 @@ def group_families(groups: GroupMetrics) -> Iterator[Metric]:
 
 
 def _lag_families(lags: list[Lag]) -> Iterator[Metric]:
-    labels = ["group", "topic", "partition"]
-    text = (
-        "The offset a group has committed, at the node that coordinates it. Not moving while its topic grows: it is "
-        "stuck."
-    )
-    offset = GaugeMetricFamily("bridge_group_committed_offset", text, labels=labels)
-    text = (
-        "Records after it, where this node knows the partition's end. If it grows, consumers are too slow, too few or "
-        "stuck."
-    )
-    records = GaugeMetricFamily("bridge_group_lag_records", text, labels=labels)
-    text = "Age of the first record after it, where that is in memory; 0: there is none."
-    seconds = GaugeMetricFamily("bridge_group_lag_seconds", text, labels=labels)
-    for lag in lags:
-        where = [lag.group, lag.topic, str(lag.partition)]
-        offset.add_metric(where, lag.committed)
-        if lag.records is not None:
-            records.add_metric(where, lag.records)
-        if lag.seconds is not None:
-            seconds.add_metric(where, lag.seconds)
-    yield from (offset, records, seconds)
+    # one after another: the garbage collector would hold the event loop for what all of them have at once
+    for name, text in _LAG.items():
+        family = GaugeMetricFamily(f"bridge_group_{name}", text, labels=["group", "topic", "partition"])
+        attribute = name.removeprefix("lag_").removesuffix("_offset")
+        for lag in lags:
+            value = getattr(lag, attribute)
+            if value is not None:
+                family.add_metric([lag.group, lag.topic, str(lag.partition)], value)
+        yield family

@@ -207,6 +207,7 @@ class HttpServer:
         for at in range(0, len(body), _CHUNK):  # all who read slowly share one body, but for this much of it
             writer.write(protocol.send(h11.Data(body[at : at + _CHUNK])) or b"")
             await writer.drain()
+            await asyncio.sleep(0)  # a reader that keeps up would hold the loop for the whole of it
         writer.write(protocol.send(h11.EndOfMessage()) or b"")
 
     async def _answer(self, request: h11.Request, writer: asyncio.StreamWriter) -> _Response:
