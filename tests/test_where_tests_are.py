@@ -24,7 +24,7 @@ COVERED_BY = {
     "test_nodes.py": {"cluster/description"},
     "test_metrics.py": {
         "exposition/exposition", "exposition/of_clients", "exposition/of_pulsar", "exposition/of_server",
-        "exposition/simple", "exposition/texts", "groups/lag", "instruments", "levels",
+        "exposition/simple", "exposition/texts", "instruments", "levels",
     },
     "test_startup.py": {"server"},
     "workers/test_supervisor.py": {

@@ -1,0 +1,126 @@
+"""Committed offsets and lag on a store and a coordinator that are stand-ins."""
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Mapping
+from types import SimpleNamespace
+from typing import Any, cast
+
+from bridge.config import GroupSettings
+from bridge.errors import KafkaError
+from bridge.groups.lag import LagTable
+from bridge.groups.offsets import Committer, OffsetRetention, Offsets
+from bridge.groups.store.records import Key, StoredGroup, StoredOffset, decode_offset
+from bridge.kafka.error_codes import ErrorCode
+from bridge.metrics import GroupMetrics
+from bridge.storage.topics.topic import NO_ID
+
+MINUTE = 60.0
+WEEK = 10_080 * MINUTE
+NO_CLIENT = OffsetRetention(exists=False, members=0, consumer=False, subscribed=None, empty_since_ms=0)
+
+
+class MemoryStore:
+    """Stores in memory; `gate` holds writes back."""
+
+    def __init__(self) -> None:
+        self.held: dict[str, StoredGroup] = {}
+        self.gate: asyncio.Future[None] | None = None
+        self.on_stored: list[Any] = []
+        self.on_owned: list[Any] = []
+
+    async def load(self, group_id: str, *, confirmed: bool = True) -> StoredGroup:
+        return self.held.get(group_id) or StoredGroup()
+
+    async def ready(self) -> None:
+        pass
+
+    def groups(self) -> list[str]:
+        return list(self.held)
+
+    def group_count(self) -> int:
+        return len(self.held)
+
+    def coordinates(self, group_id: str) -> bool:
+        return group_id in self.held
+
+    def stored(self, group_id: str) -> Mapping[tuple[str, int], StoredOffset]:
+        return (self.held.get(group_id) or StoredGroup()).offsets
+
+    def submit(self, group_id: str, records: Mapping[Key, bytes | None]) -> Awaitable[None]:
+        return self._submit(records)
+
+    async def _submit(self, records: Mapping[Key, bytes | None]) -> None:
+        if self.gate is not None:
+            await self.gate
+        for key, value in records.items():
+            assert key[0] == "offset"
+            group = self.held.setdefault(key[1], StoredGroup())
+            offset = None if value is None else decode_offset(value)
+            if offset is None:
+                group.offsets.pop(key[2:], None)
+            else:
+                group.offsets[key[2:]] = offset
+            for callback in self.on_stored:
+                callback(key, offset)
+            if not group:
+                del self.held[key[1]]
+
+
+class Members:
+    """Says of each group what the test wants."""
+
+    def __init__(self) -> None:
+        self.holds: dict[str, OffsetRetention] = {}
+        self.refusal: ErrorCode | None = None
+        self.forgotten: list[str] = []
+
+    async def check_commit(
+        self, group_id: str, member_id: str, group_instance_id: str | None, generation: int, version: int
+    ) -> None:
+        if self.refusal is not None:
+            raise KafkaError(self.refusal)
+
+    async def retention(self, group_id: str) -> OffsetRetention:
+        return self.holds.get(group_id, NO_CLIENT)
+
+    async def forget(self, group_id: str) -> None:
+        self.forgotten.append(group_id)
+
+
+class FewTopics:
+    """`t` and `u` with two partitions; of `t` 0 the end and a record's time are known."""
+
+    def __init__(self) -> None:
+        self.on_removed: list[Any] = []
+        self.ids = {"t": uuid.UUID(int=7), "u": NO_ID}
+
+    def cached(self, name: str) -> Any:
+        return SimpleNamespace(partitions=2, id=self.ids[name]) if name in self.ids else None
+
+    async def get(self, name: str) -> Any:
+        if name == "down":
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+        if name == "/":
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
+        return self.cached(name)
+
+    def opened(self, name: str, partition: int) -> Any:
+        if (name, partition) != ("t", 0):
+            return None
+        return SimpleNamespace(known_end=10, published_at=lambda offset: 1_000_000 if offset == 4 else None)
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.store, self.members, self.metrics, self.now = MemoryStore(), Members(), GroupMetrics(), 1_000_000.0
+        self.topics = FewTopics()
+        topics = cast(Any, self.topics)
+        self.offsets = Offsets(self.store, self.members, topics, GroupSettings(), self.metrics, wall=lambda: self.now)
+        self.lag = LagTable(self.store, topics, self.metrics, 2, wall=lambda: 1_004.0)
+
+    async def commit(self, group: str, *where: tuple[str, int], **fields: Any) -> dict[tuple[str, int], ErrorCode]:
+        return await (await self.offsets.commit(group, Committer(), {one: StoredOffset(7, **fields) for one in where}))
+
+    async def seen(self, group: str) -> dict[tuple[str, int], int]:
+        return {where: stored.offset for where, stored in (await self.offsets.fetch(group)).items()}
