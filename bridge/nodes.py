@@ -1,6 +1,7 @@
 """`bridge nodes`: shows the nodes of a cluster, removes and drains them; by the view log in Pulsar, asking no node."""
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -28,10 +29,14 @@ _READ_SECONDS: Final = 15.0
 _HEAD: Final = ("id", "name", "address", "state", "rack", "weight", "partition slots", "group slots", "version", "role")
 
 
-async def show(settings: Settings, out: TextIO) -> int:
+async def show(settings: Settings, out: TextIO, *, as_json: bool = False) -> int:
     """Print the nodes; the exit code: 0, or 1 where there is no cluster."""
     async with _opened(settings) as log:
         view = log.view
+    if as_json:
+        told = {"namespace": settings.pulsar.full_namespace, "version": view.version, "nodes": _with_plain_names(_rows(view))}
+        print(json.dumps(told, indent=1), file=out)
+        return 0 if view.version else 1
     if not view.version:
         print(f"no node has ever run on {settings.pulsar.full_namespace}", file=out)
         return 1
@@ -41,11 +46,11 @@ async def show(settings: Settings, out: TextIO) -> int:
     return 0
 
 
-async def order(settings: Settings, what: Order, name: str, out: TextIO) -> int:
+async def order(settings: Settings, what: Order, name: str, out: TextIO, *, as_json: bool = False) -> int:
     """Carry an order out and print the nodes after it; raises OrderRefused, StartupError."""
     async with _opened(settings) as log:
         await log.carry_out(what, name)
-    return await show(settings, out)
+    return await show(settings, out, as_json=as_json)
 
 
 async def read_view(settings: Settings) -> ClusterView:
@@ -129,15 +134,32 @@ class _ViewLogFile:
                 return counts
 
 
+def _rows(view: ClusterView) -> list[dict[str, object]]:
+    """The view's members, by the names of `_HEAD`."""
+    led, groups = Counter(view.owners), Counter(view.groups)
+    return [
+        {
+            "id": id_,
+            "name": node.name,
+            "address": ", ".join(f"{host}:{port}" for _, host, port in node.endpoints),
+            "state": "drained" if node.name in view.drained else node.state,
+            "rack": node.rack,
+            "weight": node.weight,
+            "partition slots": led[id_],
+            "group slots": groups[id_],
+            "version": node.software,
+            "role": "controller" if id_ == view.controller else "",
+        }
+        for id_, node in sorted(view.members.items())
+    ]
+
+
+def _with_plain_names(rows: list[dict[str, object]]) -> list[dict[str, object]]:
+    return [{name.replace(" ", "_"): value for name, value in row.items()} for row in rows]
+
+
 def table(view: ClusterView) -> list[str]:
     """The view's members as lines of a table."""
-    led, groups = Counter(view.owners), Counter(view.groups)
-    rows: list[Sequence[str]] = [_HEAD]
-    for id_, node in sorted(view.members.items()):
-        address = ", ".join(f"{host}:{port}" for _, host, port in node.endpoints)
-        state = "drained" if node.name in view.drained else node.state
-        what = (node.name, address, state, node.rack, str(node.weight))
-        role = "controller" if id_ == view.controller else ""
-        rows.append((str(id_), *what, str(led[id_]), str(groups[id_]), node.software, role))
+    rows: list[Sequence[str]] = [_HEAD, *([str(row[name]) for name in _HEAD] for row in _rows(view))]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEAD))]
     return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) for row in rows]

@@ -12,10 +12,13 @@ _MOST_BYTES: Final = 65_536
 _HERE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - where to connect for it
 
 
-def show(settings: HttpSettings, out: TextIO) -> int:
+def show(settings: HttpSettings, out: TextIO, *, as_json: bool = False) -> int:
     """Print what does not hold; the exit code: 0 where the node is ready, else 1."""
     problem = ask(settings)
-    print("ready" if problem is None else f"not ready: {problem}", file=out)
+    if as_json:
+        print(json.dumps({"ready": problem is None, "problem": problem}), file=out)
+    else:
+        print("ready" if problem is None else f"not ready: {problem}", file=out)
     return 0 if problem is None else 1
 
 

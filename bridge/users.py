@@ -1,5 +1,6 @@
 """`bridge user`: shows, adds and removes the users that are kept in Pulsar; by their topic, asking no node."""
 
+import json
 import secrets
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -18,11 +19,18 @@ from bridge.security_store.store import SecurityStore
 ITERATIONS: Final = 4096
 
 
-async def show(settings: Settings, out: TextIO) -> int:
-    """Print the users."""
+async def show(settings: Settings, out: TextIO, *, as_json: bool = False) -> int:
+    """Print the users, and the mechanisms and iterations of each."""
     async with _opened(settings) as store:
-        for name, credentials in store.users().items():
-            print(name, *(f"{one.mechanism}={one.iterations}" for one in credentials), sep="  ", file=out)
+        users = {
+            name: {one.mechanism: one.iterations for one in credentials} for name, credentials in store.users().items()
+        }
+    if as_json:
+        rows = [{"name": name, "mechanisms": mechanisms} for name, mechanisms in users.items()]
+        print(json.dumps({"users": rows}, indent=1), file=out)
+        return 0
+    for name, mechanisms in users.items():
+        print(name, *(f"{mechanism}={iterations}" for mechanism, iterations in mechanisms.items()), sep="  ", file=out)
     return 0
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipeline.errors import DataLoss, Usage
-from pipeline.files import Files
+from pipeline.files import Files, ReadableFiles
 from pipeline.plan import Bounds
 from pipeline.ranges import Partition, TopicRange
 
@@ -45,10 +45,10 @@ class Manifest:
         )
 
 
-class Archive:
+class ArchiveToRead:
     """The description of one archive."""
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, files: ReadableFiles) -> None:
         self.files = files
 
     def about(self) -> dict[str, Any] | None:
@@ -69,10 +69,6 @@ class Archive:
             raise Usage(f"{self.files} is no archive")
         return about
 
-    def begin(self, about: dict[str, Any]) -> None:
-        """Make an empty directory an archive."""
-        self.files.write(f"{STATE}/archive.json", {"format": FORMAT, **about})
-
     def manifests(self) -> list[Manifest]:
         """Every complete batch, in order; DataLoss if one between others has no manifest."""
         names = [name for name in self.files.names(STATE) if name.startswith("manifest-")]
@@ -86,11 +82,6 @@ class Archive:
         plan = self.files.read(_name("plan", batch))
         return None if plan is None else list(_ranges_of(plan["ranges"]))
 
-    def plan(self, batch: int, ranges: list[TopicRange], partitions: dict[str, int]) -> None:
-        """Write what a batch will hold, before any of its files, and how many partitions each topic has."""
-        content = {"batch": batch, "ranges": _ranges_json(ranges), "partitions": partitions}
-        self.files.write(_name("plan", batch), content)
-
     def partitions(self, batch: int) -> dict[str, int]:
         """How many partitions each topic had when a batch was planned; those without records count too."""
         plan = self.files.read(_name("plan", batch))
@@ -98,6 +89,24 @@ class Archive:
             raise DataLoss(f"{self.files}: the plan of batch {batch} is missing")
         counts: dict[str, int] = plan["partitions"]
         return counts
+
+
+class Archive(ArchiveToRead):
+    """The same, of an archive that is written."""
+
+    files: Files
+
+    def __init__(self, files: Files) -> None:
+        super().__init__(files)
+
+    def begin(self, about: dict[str, Any]) -> None:
+        """Make an empty directory an archive."""
+        self.files.write(f"{STATE}/archive.json", {"format": FORMAT, **about})
+
+    def plan(self, batch: int, ranges: list[TopicRange], partitions: dict[str, int]) -> None:
+        """Write what a batch will hold, before any of its files, and how many partitions each topic has."""
+        content = {"batch": batch, "ranges": _ranges_json(ranges), "partitions": partitions}
+        self.files.write(_name("plan", batch), content)
 
     def finish(self, manifest: Manifest) -> None:
         """Write that a batch is complete."""

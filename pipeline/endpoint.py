@@ -2,6 +2,7 @@
 
 import logging
 import re
+import socket
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
@@ -13,6 +14,9 @@ from pipeline.plan import Bounds, resolve
 from pipeline.ranges import Partition, TopicRange
 
 _EARLIEST, _LATEST = -2, -1
+_SOON_MS = 500
+"""In which a server that is there usually answers; after that it is asked whether there is one."""
+_CONNECT_SECONDS = 3.0
 
 
 class Committed(NamedTuple):
@@ -27,16 +31,21 @@ class KafkaEndpoint:
 
     def __init__(self, options: EndpointOptions) -> None:
         from kafka.admin import KafkaAdminClient
+        from kafka.errors import KafkaError
 
         self.options = options
         settings = client_settings(options.properties)
         self._isolation = 1 if options.isolation == "read_committed" else 0
         # its traces repeat the one line that the user gets, at length
         logging.getLogger("kafka").setLevel(logging.CRITICAL + 1)
-        with self._one_line():
-            self._admin = KafkaAdminClient(
-                bootstrap_servers=options.bootstrap.split(","), bootstrap_timeout_ms=5_000, **settings
-            )
+        servers = options.bootstrap.split(",")
+        try:
+            self._admin = KafkaAdminClient(bootstrap_servers=servers, bootstrap_timeout_ms=_SOON_MS, **settings)
+        except (KafkaError, OSError):
+            # only now, for a connection without a request would be a failure in the log of a listener with TLS
+            _refuse_unreachable(options.bootstrap)
+            with self._one_line():
+                self._admin = KafkaAdminClient(bootstrap_servers=servers, bootstrap_timeout_ms=5_000, **settings)
 
     def __enter__(self) -> "KafkaEndpoint":
         return self
@@ -143,6 +152,20 @@ class KafkaEndpoint:
         except (KafkaError, OSError) as error:
             told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             raise Endpoint(f"{self.options.bootstrap}: {told}") from None
+
+
+def _refuse_unreachable(bootstrap: str) -> None:
+    """Raise Endpoint where not one of the servers takes a connection."""
+    failures = []
+    for server in bootstrap.split(","):
+        host, _, port = server.strip().rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS).close()
+        except (OSError, OverflowError) as error:
+            failures.append(getattr(error, "strerror", None) or str(error) or type(error).__name__)
+        else:
+            return
+    raise Endpoint(f"{bootstrap} cannot be reached: {'; '.join(dict.fromkeys(failures))}")
 
 
 # Properties of the connection, as kafka-python calls them; those that tune a Java client are Spark's alone.

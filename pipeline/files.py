@@ -1,11 +1,13 @@
 """Small files beside the data, written whole or not at all, wherever Spark can write: a disk, HDFS, an object store."""
 
 import json
+import os
+import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pipeline.errors import Usage
 
@@ -14,6 +16,69 @@ if TYPE_CHECKING:
 
 _DYING_JVM = 15.0
 """Seconds in which the JVM of a process that was killed is certainly gone."""
+
+
+_ELSEWHERE = ("PYSPARK_GATEWAY_PORT", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_CONF_DIR")
+"""With one of these in the environment a path without a scheme may be on HDFS or in an object store."""
+
+
+class ReadableFiles(Protocol):
+    """A directory of small files, as jobs read it."""
+
+    def __str__(self) -> str:
+        """Its address, with the scheme."""
+
+    def names(self, directory: str = "") -> list[str]:
+        """The names in a directory, none where it is not there."""
+
+    def read(self, name: str) -> Any:
+        """The JSON of a file; None where it is not there."""
+
+
+def files_to_read(path: str, spark: "Callable[[], SparkSession]") -> ReadableFiles:
+    """The directory; Spark, whose start takes seconds, is asked only for those that this process cannot read itself."""
+    local = local_directory(path)
+    return Files(spark(), path) if local is None else LocalFiles(local)
+
+
+def local_directory(path: str) -> Path | None:
+    """The path on this machine's disk; None where it is, or may be, anywhere else."""
+    if path.startswith("file:"):
+        return Path(re.sub("^/{2,}", "/", path.removeprefix("file:")))
+    scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", path)
+    return None if scheme or any(name in os.environ for name in _ELSEWHERE) else Path(path)
+
+
+class LocalFiles:
+    """A directory on this machine's disk, read without Spark."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root.absolute()
+        if root.exists() and not root.is_dir():
+            raise Usage(f"{self} is no directory")
+
+    def __str__(self) -> str:
+        return f"file:{self._root}"
+
+    def names(self, directory: str = "") -> list[str]:
+        """The names in a directory, none where it is not there."""
+        path = self._root / directory
+        try:
+            return sorted(entry.name for entry in path.iterdir()) if path.is_dir() else []
+        except OSError as error:
+            raise Usage(f"cannot read {path}: {error.strerror}") from None
+
+    def read(self, name: str) -> Any:
+        """The JSON of a file; None where it is not there."""
+        path = self._root / name
+        try:
+            return json.loads(path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise Usage(f"cannot read {path}: {error.strerror}") from None
+        except ValueError:
+            raise Usage(f"file:{path} is damaged") from None
 
 
 class Files:

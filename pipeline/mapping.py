@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from pipeline.appending import source_columns
 from pipeline.endpoint import KafkaEndpoint
 from pipeline.errors import DataLoss, Usage
-from pipeline.files import Files
+from pipeline.files import Files, LocalFiles, ReadableFiles, local_directory
 from pipeline.frames import kafka_frame, small_frame
 from pipeline.offset_map import SCHEMA, OffsetMap, Segment, rows
 from pipeline.options import EndpointOptions
@@ -17,6 +17,24 @@ if TYPE_CHECKING:
 
 _ABOUT = "offset-map.json"
 _OFFSETS = "offsets"
+
+
+def refuse_other(files: ReadableFiles, about: Mapping[str, Any]) -> None:
+    """Refuse a directory that holds anything but the map of this copy."""
+    if not files.names():
+        return
+    kept = files.read(_ABOUT)
+    if kept is None:
+        raise Usage(f"{files} holds files that are no offset map of ours")
+    if kept != about:
+        raise Usage(f"{files} is the offset map of another copy: {kept}")
+
+
+def refuse_other_directory(directory: str | None, about: Mapping[str, Any]) -> None:
+    """The same before Spark has started, of a directory on this machine's disk; others are looked at later."""
+    local = None if directory is None else local_directory(directory)
+    if local is not None:
+        refuse_other(LocalFiles(local), about)
 
 
 class KeptMap:
@@ -32,11 +50,7 @@ class KeptMap:
         """Read what is kept; refuse the directory of another copy. Writes nothing."""
         if self._files is None or not self._files.names():
             return
-        kept = self._files.read(_ABOUT)
-        if kept is None:
-            raise Usage(f"{self._files} holds files that are no offset map of ours")
-        if kept != about:
-            raise Usage(f"{self._files} is the offset map of another copy: {kept}")
+        refuse_other(self._files, about)
         if "_SUCCESS" not in self._files.names(_OFFSETS):
             return  # it was interrupted: the headers have all of it
         path = f"{self._files}/{_OFFSETS}"

@@ -89,6 +89,23 @@ def add_endpoint_conf(parser: argparse.ArgumentParser, name: str = "bootstrap") 
     )
 
 
+def check_topic_name(name: str, where: str) -> None:
+    """Raise Usage unless Kafka would take the name (`org.apache.kafka.common.internals.Topic`)."""
+    if not re.fullmatch(r"[a-zA-Z0-9._-]{1,249}", name) or name in (".", ".."):
+        raise Usage(f"{where}: {name!r} is no name of a topic: 1 to 249 letters, digits and . _ -")
+
+
+def positive_seconds(text: str) -> float:
+    """A number of seconds, for argparse."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0")
+    return seconds
+
+
 def endpoint_options(arguments: argparse.Namespace, name: str = "bootstrap") -> EndpointOptions:
     """What `add_endpoint` was given on the command line."""
     bootstrap: str = getattr(arguments, name)
@@ -119,6 +136,8 @@ def selection(arguments: argparse.Namespace) -> Selection:
     topics = tuple(name.strip() for name in (arguments.topics or "").split(",") if name.strip())
     if arguments.topics is not None and not topics:
         raise Usage("--topics is empty")
+    for topic in topics:
+        check_topic_name(topic, "--topics")
     if arguments.pattern is not None:
         try:
             re.compile(arguments.pattern)
@@ -184,6 +203,7 @@ def topic_names(arguments: argparse.Namespace, topics: Iterable[str]) -> dict[st
         old, equals, new = pair.partition("=")
         if not equals or not new or old not in names:
             raise Usage(f"--map {pair}: OLD=NEW is wanted, and OLD among the topics chosen")
+        check_topic_name(new, "--map")
         names[old] = new
     if len(set(names.values())) < len(names):
         raise Usage("two topics would be written to one, and no job could continue from its order")

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,6 +62,7 @@ def create_session(options: SessionOptions) -> "SparkSession":
         settings["spark.master"] = master
         settings["spark.driver.memory"] = options.driver_memory
         settings["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"
+        _require_java()
         settings["spark.jars"] = ",".join(str(jar) for jar in connector_jars(options.jars))
         if master.startswith("local"):
             settings.update(_LOCAL)
@@ -72,6 +74,14 @@ def create_session(options: SessionOptions) -> "SparkSession":
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     return spark
+
+
+def _require_java() -> None:
+    """Without one PySpark says only that its gateway has exited."""
+    home = os.environ.get("JAVA_HOME")
+    if shutil.which(os.path.join(home, "bin", "java") if home else "java") is None:
+        where = f"in JAVA_HOME, {home}" if home else "on the PATH"
+        raise Usage(f"Spark needs Java 17 or later, and there is no java {where}")
 
 
 # What the connector raises when offsets that were promised are not there.

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from pipeline import archives, options
-from pipeline.archives import Archive
+from pipeline.archives import ArchiveToRead
 from pipeline.context import Context
 from pipeline.digest import PARTITION
 from pipeline.endpoint import KafkaEndpoint
 from pipeline.errors import Usage
-from pipeline.files import Files
+from pipeline.files import files_to_read
 from pipeline.frames import archive_frame, kafka_frame
 from pipeline.native import native_frame, native_ranges
 from pipeline.options import EndpointOptions, Position
@@ -117,7 +117,7 @@ class _ArchiveSide:
         return archive_frame(self._context.spark, self._path, ranges)
 
     def _bounds(self) -> dict[Partition, Bounds]:
-        archive = Archive(Files(self._context.spark, self._path))
+        archive = ArchiveToRead(files_to_read(self._path, lambda: self._context.spark))
         archive.existing()
         return archives.bounds(archive.manifests())
 

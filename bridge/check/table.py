@@ -1,6 +1,8 @@
 """What `bridge check` tells: one finding a line, and what fixes it."""
 
+import json
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict
 from typing import Any, TextIO
 
 from bridge.check.facts import (
@@ -31,16 +33,21 @@ _ADMIN_URL_REMEDY = "set pulsar.admin_url to a broker's web address"
 _LOGIN_REMEDY = "set pulsar.token or pulsar.token_file to a valid token"
 
 
-async def report(settings: Settings, out: TextIO) -> int:
-    """Print the table; 0 when the Pulsar is fit, 1 when not."""
+async def report(settings: Settings, out: TextIO, *, as_json: bool = False) -> int:
+    """Print the table, or one object of JSON; 0 when the Pulsar is fit, 1 when not."""
     findings = await examine(settings)
+    unfit = sum(finding.severity is Severity.UNFIT for finding in findings)
+    if as_json:
+        rows = [{**asdict(finding), "severity": finding.severity.name.lower()} for finding in findings]
+        where = {"service_url": settings.pulsar.service_url, "namespace": settings.pulsar.full_namespace}
+        print(json.dumps({**where, "fit": not unfit, "findings": rows}, indent=1), file=out)
+        return 1 if unfit else 0
     width = max(len(finding.name) for finding in findings)
     print(f"{settings.pulsar.service_url}, namespace {settings.pulsar.full_namespace}", file=out)
     for finding in findings:
         print(f"  {finding.name:<{width}}  {finding.severity:<8} {finding.detail}", file=out)
         if finding.remedy:
             print(f"  {'':<{width}}  {'':<8} → {finding.remedy}", file=out)
-    unfit = sum(finding.severity is Severity.UNFIT for finding in findings)
     print("not fit: fix what is marked NOT FIT" if unfit else "fit for the bridge", file=out)
     return 1 if unfit else 0
 

@@ -18,6 +18,8 @@ class Job(Protocol):
     """The sub-command."""
     HELP: str
     """One line for `--help`."""
+    EXAMPLES: tuple[tuple[str, str], ...]
+    """For `--help`: what for, and the words behind the job's name."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the job's own options; `cli.py` adds those that all jobs share."""

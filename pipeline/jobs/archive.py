@@ -11,11 +11,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pipeline import archives, options
-from pipeline.archives import Archive, Manifest
+from pipeline.archives import Archive, ArchiveToRead, Manifest
 from pipeline.context import Context
 from pipeline.endpoint import KafkaEndpoint
 from pipeline.errors import OK, DataLoss, Usage
-from pipeline.files import Files
+from pipeline.files import Files, files_to_read
 from pipeline.frames import kafka_frame
 from pipeline.plan import Bounds, chunks, continued, describe
 from pipeline.ranges import Partition, TopicRange, partition_counts, total
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
 NAME = "archive"
 HELP = "topics to Parquet files, once or continuously"
+EXAMPLES = (
+    ("what there is now; the same command goes on later", "--bootstrap kafka:9092 --topics orders --out /data/orders"),
+    ("until stopped, by the hour", "--bootstrap kafka:9092 --pattern 'shop-.*' --out s3a://lake/shop --every 60"),
+)  # fmt: skip
 _DAYS, _HOURS = ["date"], ["date", "hour"]
 
 
@@ -39,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--partition-by", choices=["date", "hour"], default="date", help="(default: %(default)s)")
     parser.add_argument("--batch", metavar="N", type=int, default=1_000_000, help="records a batch, about")
     parser.add_argument("--compression", default="zstd", choices=["zstd", "snappy", "gzip", "none"])
-    parser.add_argument("--every", metavar="SECONDS", type=float, help="continue until stopped: look for more so often")
+    parser.add_argument("--every", metavar="SECONDS", type=options.positive_seconds, help="continue until stopped: look for more so often")
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
@@ -87,14 +91,15 @@ class _Job:
         """See that the place is empty, or an archive that was begun with the same words; nothing is written, no lock
         either.
         """
-        about = self.archive.about()
+        archive = ArchiveToRead(files_to_read(self._arguments.out, lambda: self._context.spark))
+        about = archive.about()
         if about is None:
             if self._empty:
                 raise Usage("there is nothing between --from and --to")
             return
         for name, value in self._about().items():
             if about.get(name) != value:
-                raise Usage(f"{self.archive.files} was begun with {name} {about.get(name)}, not {value}")
+                raise Usage(f"{archive.files} was begun with {name} {about.get(name)}, not {value}")
 
     def open(self) -> None:
         """Make the archive where there is none."""

@@ -15,7 +15,7 @@ from pipeline.context import Context
 from pipeline.endpoint import Committed, KafkaEndpoint
 from pipeline.errors import OK, Usage
 from pipeline.frames import kafka_frame
-from pipeline.mapping import KeptMap
+from pipeline.mapping import KeptMap, refuse_other_directory
 from pipeline.plan import Bounds, continued, describe
 from pipeline.ranges import Partition, TopicRange, partition_counts
 
@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 
 NAME = "copy"
 HELP = "topics of one Kafka endpoint to another, either of them the bridge"
+EXAMPLES = (
+    ("what would be done", "--source kafka:9092 --target bridge:9092 --topics orders --dry-run"),
+    ("under live writes, with groups' offsets",
+     "--source kafka:9092 --target bridge:9092 --topics orders --follow 5 --groups billing --offset-map /data/map"),
+)  # fmt: skip
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_endpoint(parser, "target", "the Kafka endpoint to write to")
     options.add_selection(parser)
     options.add_appending(parser)
-    parser.add_argument("--follow", metavar="SECONDS", type=float, help="go on until stopped: look for more so often")
+    parser.add_argument("--follow", metavar="SECONDS", type=options.positive_seconds, help="go on until stopped: look for more so often")
     parser.add_argument("--offset-map", metavar="DIR", help="write where each source range is in the target")
     parser.add_argument("--groups", metavar="A,B", help="commit at the target where these groups are at the source")
 
@@ -72,6 +77,7 @@ class _Copy:
         asked, self._bounds = self._look()
         self._names = options.topic_names(arguments, {key.topic for key in self._bounds})
         self._about = self._identity()
+        refuse_other_directory(arguments.offset_map, self._about)
         self.missing = prepare_targets(self._target, self._names, list(self._bounds))
         if not asked and arguments.follow is None and not self._groups:
             raise Usage("there is nothing between --from and --to")

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 NAME = "reconcile"
 HELP = "compare two sides record by record: Kafka, a bridge, an archive, or Pulsar itself"
+EXAMPLES = (
+    ("two endpoints", "--a kafka:9092 --b bridge:9092 --topics orders --report findings.json"),
+    ("past the bridge", "--a kafka:9092 --b-native pulsar://broker:6650/public/default --topics orders"),
+)  # fmt: skip
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 NAME = "repair"
 HELP = "write what reconcile found missing on side b, behind what is there"
+EXAMPLES = (
+    ("after `reconcile --report findings.json`", "--findings findings.json --a kafka:9092 --b bridge:9092"),
+)  # fmt: skip
 _WRITING = {"kafka.acks": "all", "kafka.enable.idempotence": "true"}
 _ORDER = "order is not restored: missing records are written behind all others"
 

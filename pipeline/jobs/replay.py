@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from pipeline import archives, options
 from pipeline.appending import Appender, create_targets, move, prepare_targets
-from pipeline.archives import Archive
+from pipeline.archives import ArchiveToRead
 from pipeline.context import Context
 from pipeline.errors import OK, Usage
-from pipeline.files import Files
+from pipeline.files import files_to_read
 from pipeline.frames import archive_frame
 from pipeline.options import Position
 from pipeline.plan import Bounds, continued, describe, resolve
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
 NAME = "replay"
 HELP = "an archive back into topics"
+EXAMPLES = (
+    ("all of an archive", "--archive /data/orders --bootstrap bridge:9092"),
+    ("a day of it, under another name",
+     "--archive /data/orders --bootstrap bridge:9092 --from 2026-01-01 --to 2026-01-02 --map orders=orders-2026-01-01"),
+)  # fmt: skip
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,10 +40,11 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     endpoint, chunk = options.endpoint_options(arguments), options.chunk_size(arguments)
     bounds, counts = _contents(arguments, context)
     names = options.topic_names(arguments, {key.topic for key in bounds})
+    # asked before a time is looked up, which takes Spark
+    missing = prepare_targets(endpoint, names, list(bounds))
     asked = _asked(arguments, context, bounds)
     if not asked:
         raise Usage("there is nothing between --from and --to")
-    missing = prepare_targets(endpoint, names, list(bounds))
     context.progress.note(describe(asked))
     if arguments.dry_run:
         context.progress.note(f"topics to create: {', '.join(missing) or 'none'}")
@@ -65,7 +71,7 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
 
 def _contents(arguments: argparse.Namespace, context: Context) -> tuple[dict[Partition, Bounds], dict[str, int]]:
     """What the archive holds of the topics chosen, and how many partitions they had."""
-    archive = Archive(Files(context.spark, arguments.archive))
+    archive = ArchiveToRead(files_to_read(arguments.archive, lambda: context.spark))
     archive.existing()
     manifests = archive.manifests()
     bounds = archives.bounds(manifests)

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 NAME = "traffic"
 HELP = "measure what goes through topics: a report with plots, and Parquet"
+EXAMPLES = (
+    ("a report with plots", "--bootstrap kafka:9092 --topics orders --groups billing --out traffic"),
+)  # fmt: skip
 _PARTITIONS = (
     "topic string, partition int, `from` long, `to` long, records long, bytes long, largest long, null_keys long, "
     "tombstones long, late long, latest_by long, gaps long, sizes struct<p50: long, p90: long, p99: long>, first long, "
@@ -46,6 +49,8 @@ def run(arguments: argparse.Namespace, context: Context) -> int:
     groups = [name.strip() for name in arguments.groups.split(",") if name.strip()]
     if arguments.top < 1:
         raise Usage("--top must be positive")
+    if arguments.out.exists() and not arguments.out.is_dir():
+        raise Usage(f"{arguments.out} is no directory")
     with KafkaEndpoint(endpoint) as asked:
         topics = chosen.chosen(asked.topics())
         bounds = asked.bounds(topics)

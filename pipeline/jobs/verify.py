@@ -4,10 +4,10 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from pipeline import archives
-from pipeline.archives import Archive, Manifest, batch_name
+from pipeline.archives import ArchiveToRead, Manifest, batch_name
 from pipeline.context import Context
 from pipeline.errors import OK, DataLoss
-from pipeline.files import Files
+from pipeline.files import files_to_read
 from pipeline.frames import SCHEMA
 from pipeline.ranges import total
 from pipeline.sums import batch_digest, batch_sums
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 NAME = "verify"
 HELP = "hold an archive's files to its manifests"
+EXAMPLES = (
+    ("an archive", "--archive /data/orders"),
+    ("by a script", "--archive /data/orders --progress quiet --json | jq .records"),
+)  # fmt: skip
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, context: Context) -> int:
     """Do the job."""
-    archive = Archive(Files(context.spark, arguments.archive))
+    archive = ArchiveToRead(files_to_read(arguments.archive, lambda: context.spark))
     archive.existing()
     manifests = archive.manifests()
     archives.bounds(manifests)
