@@ -19,8 +19,10 @@ from pathlib import Path
 
 from bench import codec, report, results
 from bench.parts import FULL, PARTS, QUICK, Plan
+from bench.progress import PartsProgress
 from bench.results import Part
 from bench.stack import Stack, running
+from maven_jars import ProgressLine
 
 _ROOT = Path(__file__).parent.parent
 _RESULTS = _ROOT / "bench" / "results"
@@ -40,11 +42,12 @@ def main() -> int:
     _raise_file_limit()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # in order, as Ctrl-C does
     failed = []
+    progress = PartsProgress(wanted, _usual(wanted, directory))
     if _CODEC in wanted:
-        failed += _run(_CODEC, lambda: codec.part(0.02 if options.quick else 0.1), directory)
+        failed += _run(_CODEC, lambda: codec.part(0.02 if options.quick else 0.1), directory, progress)
     servers = [name for name in PARTS if name in wanted]
     if servers:
-        failed += _with_servers(servers, plan, directory)
+        failed += _with_servers(servers, plan, directory, progress)
     if not options.quick:
         report.render(_ROOT, _RESULTS)
     print(f"results are in {directory}", flush=True)
@@ -53,7 +56,14 @@ def main() -> int:
     return 1 if failed else 0
 
 
-def _with_servers(names: Sequence[str], plan: Plan, directory: Path) -> list[str]:
+def _usual(names: Sequence[str], directory: Path) -> dict[str, float]:
+    """How long the parts took the last time."""
+    kept = {name: directory / f"{name}.json" for name in names}
+    seconds = {name: results.read(path).seconds for name, path in kept.items() if path.exists()}
+    return {name: took for name, took in seconds.items() if took}
+
+
+def _with_servers(names: Sequence[str], plan: Plan, directory: Path, progress: PartsProgress) -> list[str]:
     """Run the parts; the names of those that failed."""
     left = list(names)
     failed: list[str] = []
@@ -63,7 +73,7 @@ def _with_servers(names: Sequence[str], plan: Plan, directory: Path) -> list[str
             started = time.monotonic()
             with running(work) as stack:
                 print(f"Pulsar, the bridge and Kafka are up after {time.monotonic() - started:.0f} s\n", flush=True)
-                failed += _until_one_fails(left, stack, plan, directory)
+                failed += _until_one_fails(left, stack, plan, directory, progress)
         except Exception:  # noqa: BLE001 - told, and the exit code says it
             traceback.print_exc()
             return [*failed, *left]
@@ -72,11 +82,13 @@ def _with_servers(names: Sequence[str], plan: Plan, directory: Path) -> list[str
     return failed
 
 
-def _until_one_fails(left: list[str], stack: Stack, plan: Plan, directory: Path) -> list[str]:
+def _until_one_fails(
+    left: list[str], stack: Stack, plan: Plan, directory: Path, progress: PartsProgress
+) -> list[str]:
     """Take parts from the list; what a failed one has left under way would disturb the next, so it is the last here."""
     while left:
         name = left.pop(0)
-        failed = _run(name, _bound(stack, plan, name), directory)
+        failed = _run(name, _bound(stack, plan, name), directory, progress)
         if failed:
             return failed
     return []
@@ -86,16 +98,20 @@ def _bound(stack: Stack, plan: Plan, name: str) -> Callable[[], Part]:
     return lambda: PARTS[name](stack, plan)
 
 
-def _run(name: str, part: Callable[[], Part], directory: Path) -> list[str]:
+def _run(name: str, part: Callable[[], Part], directory: Path, progress: PartsProgress) -> list[str]:
     """Run a part, show and keep its tables; its name again if it failed."""
     started = time.monotonic()
+    progress.begin(name)
     try:
-        found = part()
+        with ProgressLine().kept(progress.text):
+            found = part()
     except Exception:  # noqa: BLE001 - told, and the exit code says it
         print(f"{name} failed after {time.monotonic() - started:.0f} s", flush=True)
         traceback.print_exc()
         return [name]
-    found.machine = _machine()
+    finally:
+        progress.end()
+    found.machine, found.seconds = _machine(), round(time.monotonic() - started, 1)
     found.write(directory)
     for table in found.tables:
         print(results.plain(table), end="\n\n")

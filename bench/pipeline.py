@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.measure import Cpu, paired_ratio, percentile
+from bench.progress import PartsProgress
 from bench.results import Cell, Part, Table, plain
 from bench.stack import Stack, running
+from maven_jars import ProgressLine
 from pipeline.cli import make_parser, run
 from pipeline.context import Context
 from pipeline.frames import kafka_frame
@@ -267,10 +269,14 @@ def main() -> int:
     with _bench(records) as bench:
         for system in SYSTEMS:
             bench.fill(system)
-        for name, work in works(bench).items():
-            if name in arguments.only:
+        wanted = {name: work for name, work in works(bench).items() if name in arguments.only}
+        progress = PartsProgress([*wanted], {})
+        for name, work in wanted.items():
+            progress.begin(name)
+            with ProgressLine().kept(progress.text):
                 table.rows.append(row(name, rounds(bench, work, arguments.rounds), records))
-                print("  ".join(str(cell) for cell in table.rows[-1]), flush=True)
+            progress.end()
+            print("  ".join(str(cell) for cell in table.rows[-1]), flush=True)
         asked = asking(bench, arguments.rounds)
     part = Part("pipeline", "Spark jobs", (__doc__ or "").partition("\n\n")[2].strip(), [table, asked])
     part.write(arguments.out)

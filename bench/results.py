@@ -38,6 +38,8 @@ class Part:
     series: dict[str, list[list[float]]] = field(default_factory=dict)
     percentiles: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     machine: str = ""
+    seconds: float = 0.0
+    """How long it took; 0 where that was not kept."""
 
     def write(self, directory: Path) -> None:
         """Save it as `<name>.json`."""

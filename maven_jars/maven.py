@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape
 
+from maven_jars.progress_line import ProgressLine, bar, duration
+
 _GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 _ATTEMPTS = 3
 # Maven's own default is to wait 30 minutes for a silent server: the wagon of 3.8, then the resolver of 3.9 and 4.
@@ -21,7 +23,7 @@ _TIMEOUT_OPTIONS = (
     "-Daether.connector.requestTimeout=60000",
     "-Daether.connector.http.retryHandler.count=3",
 )
-_DOWNLOADED = re.compile(r"Downloaded from \S+ \S+ \(([\d.]+) ([kMG]?)B")
+_DOWNLOADED = re.compile(r"Downloaded from \S+ (\S+) \(([\d.]+) ([kMG]?)B")
 _UNITS = {"": 1e-6, "k": 1e-3, "M": 1.0, "G": 1e3}  # in MB
 _COLOURS = re.compile(r"\x1b\[[\d;]*m")
 
@@ -68,15 +70,16 @@ class MavenFetch:
             failure: list[str] | None = []
             for attempt in range(1, _ATTEMPTS + 1):
                 # -U: without it Maven remembers that a download failed and does not try again for a day
-                failure = self._run_once([*command, "-U"] if attempt > 1 else command)
+                jars = 0 if transitive else len(coordinates)
+                failure = self._run_once([*command, "-U"] if attempt > 1 else command, jars)
                 if failure is None:
                     return
                 self._say(f"Maven failed, attempt {attempt} of {_ATTEMPTS}")
         raise JarsError(f"Maven cannot fetch the jars of {self._product}; it said:\n" + "\n".join(failure or []))
 
-    def _run_once(self, command: list[str]) -> list[str] | None:
+    def _run_once(self, command: list[str], jars: int) -> list[str] | None:
         """None when Maven succeeded, else its last words."""
-        progress = _Progress(self._say)
+        progress = Downloads(jars, ProgressLine())
         last_lines: deque[str] = deque(maxlen=8)
         environment = {**os.environ, "MAVEN_OPTS": os.environ.get("MAVEN_OPTS", "") + " -Xmx512m"}
         with subprocess.Popen(  # noqa: S603 - the command is ours, found on the user's PATH
@@ -85,12 +88,14 @@ class MavenFetch:
         ) as maven:  # fmt: skip
             try:
                 for line in maven.stdout or ():
-                    progress.line(line)
+                    progress.read(line)
                     if "[ERROR]" in line:
                         last_lines.append(_COLOURS.sub("", line).rstrip())
             except BaseException:
                 maven.terminate()
                 raise
+            finally:
+                progress.line.clear()
         return None if maven.returncode == 0 else list(last_lines) or ["(nothing)"]
 
 
@@ -101,26 +106,38 @@ def _command(maven: Path, work: str, target: Path, repository: Path | None) -> l
     return command
 
 
-class _Progress:
-    """Counts Maven's downloads and tells them every few seconds."""
+class Downloads:
+    """Counts what Maven says it has downloaded, and shows it on a terminal."""
 
-    EVERY_SECONDS = 5.0
-
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self._say = say
-        self._files = 0
+    def __init__(self, jars: int, line: ProgressLine, clock: Callable[[], float] = time.monotonic) -> None:
+        """`jars`: how many there will be at most; 0 where that is not known."""
+        self.line = line
+        self._jars = jars
+        self._clock = clock
+        self._began = clock()
+        self._done = 0
         self._megabytes = 0.0
-        self._told = time.monotonic()
 
-    def line(self, line: str) -> None:
+    def read(self, line: str) -> None:
+        """Take a line that Maven printed."""
         match = _DOWNLOADED.search(line)
         if match is None:
             return
-        self._files += 1
-        self._megabytes += float(match.group(1)) * _UNITS[match.group(2)]
-        if time.monotonic() - self._told >= self.EVERY_SECONDS:
-            self._told = time.monotonic()
-            self._say(f"  {self._files} files, {self._megabytes:.0f} MB")
+        self._done += match[1].endswith(".jar")
+        self._megabytes += float(match[2]) * _UNITS[match[3]]
+        self.line.show(self.text())
+
+    def text(self) -> str:
+        """How many jars, how many MB, how fast; how long it still takes where all are fetched and none is there."""
+        seconds = self._clock() - self._began
+        parts = [f"{self._done} jars", f"{self._megabytes:.0f} MB"]
+        if self._jars:
+            parts[0] = f"{bar(self._done, self._jars)}  {self._done} of {self._jars} jars"
+        if seconds > 0:
+            parts.append(f"{self._megabytes / seconds:.1f} MB/s")
+            if self._jars and self._done:
+                parts.append(f"{duration((self._jars - self._done) * seconds / self._done)} left")
+        return "  ".join(parts)
 
 
 def make_pom(coordinates: Sequence[str], *, transitive: bool = False, versions_of: str = "") -> str:

@@ -5,6 +5,7 @@ from functools import cached_property
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from pipeline.live import LiveProgress
 from pipeline.progress import Progress
 from pipeline.report import Report
 from pipeline.session import SessionOptions, create_session
@@ -25,6 +26,7 @@ class Context:
         self.report = report
         self.interrupted = False
         self._catching = False
+        self._live: LiveProgress | None = None
 
     def catch_signals(self) -> None:
         """Let SIGTERM end the job as Ctrl-C does, and remember that it was one of them."""
@@ -46,11 +48,15 @@ class Context:
         session = create_session(self._options)
         if self._catching:  # PySpark has put a handler of its own in its place
             self.catch_signals()
+        self._live = LiveProgress(session, self.progress)
+        self._live.start()
         return session
 
     def close(self) -> None:
         """Stop the session if it was started here."""
         if self._given is None and "spark" in self.__dict__:
+            if self._live is not None:
+                self._live.stop()
             # the interruption was already reported in one line
             self.spark.sparkContext.setLogLevel("OFF")
             self.spark.stop()

@@ -32,7 +32,12 @@ _SETTINGS = {
     "spark.stage.maxConsecutiveAttempts": "1",
 }
 _LOGGING = Path(__file__).with_name("log4j2.properties")
-_LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+_LOCAL = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    # with it come the counts of tasks that run, which a terminal shows
+    "spark.executor.heartbeatInterval": "2s",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,9 +29,9 @@ from bridge.standalone.ports import HOST, PortOption, choose
 from bridge.standalone.process import PulsarPlan, PulsarProcess
 from bridge.standalone.restarts import Health, RestartBackoff, full_disk
 from bridge.standalone.tools import find_java
+from bridge.standalone.waiting import Waiting
 
 _LOOK_SECONDS = 0.5
-_TELL_EVERY_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class Standalone:
         kept = "goes when this ends" if data.ephemeral else f"is kept in {data.path}"
         of = f" of {self._options.brokers} brokers" if self._options.brokers else ""
         say(f"starting Pulsar {PULSAR_VERSION}{of}; its data {kept}")
-        say(f"Pulsar is healthy after {self._pulsar.start(_tell_waiting()):.1f} s")
+        say(f"Pulsar is healthy after {self._started(self._pulsar):.1f} s")
         self._bridge = BridgeProcess(_settings(plan, ports), data.path, guard)
         say(f"the bridge is ready after {self._bridge.start():.1f} s; its log is {self._bridge.child.output}")
         if self._options.demo:
@@ -174,6 +174,11 @@ class Standalone:
         chosen = ClusterPlan.on_free_ports(data.path, self._options.brokers, taken=ports.all, first=first)
         return PulsarCluster(chosen, replace(java, options=QUICK_START))
 
+    def _started(self, pulsar: PulsarProcess | PulsarCluster) -> float:
+        kind = f"cluster-{self._options.brokers}" if self._options.brokers else "standalone"
+        with Waiting("Pulsar", kind) as waiting:
+            return pulsar.start(waiting.tell)
+
     def _demonstrate(self, bridge: BridgeProcess, plan: PulsarPlan | ClusterPlan) -> None:
         say(f"sending {demo.RECORDS:,} records through the bridge and reading them back")
         rows = demo.run(bridge.bootstrap, plan.service_url, bridge.settings.pulsar.full_namespace)
@@ -187,7 +192,8 @@ class Standalone:
         try:
             if full is not None:
                 raise StartupError(f"not started: {full}")
-            took = one.process.restart(_tell_waiting(one.process.name))
+            with Waiting(one.process.name) as waiting:
+                took = one.process.restart(waiting.tell)
             say(f"{one.process.name} is healthy again after {took:.1f} s")
         except StartupError as error:
             say(str(error))  # the next look finds that it is not running, or as sick as before
@@ -257,18 +263,6 @@ def _settings(plan: PulsarPlan | ClusterPlan, ports: _Ports) -> config.Settings:
         http={"listen": f"{HOST}:{ports.http}"},
         pulsar={"service_url": plan.service_url, "admin_url": plan.admin_url},
     )
-
-
-def _tell_waiting(name: str = "Pulsar") -> Callable[[float], None]:
-    told = 0.0
-
-    def tell(waited: float) -> None:
-        nonlocal told
-        if waited - told >= _TELL_EVERY_SECONDS:
-            told = waited
-            say(f"  waiting for {name} ({waited:.0f} s)")
-
-    return tell
 
 
 @contextlib.contextmanager

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import logging
+import shlex
 import signal
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from pipeline.session import SessionOptions, failure_of
 
 class Job:
     NAME, HELP = "job", "a job"
+    EXAMPLES = (("what for", "--words"),)
 
     def __init__(self, outcome: int | BaseException) -> None:
         self._outcome = outcome
@@ -115,7 +118,38 @@ def test_every_job_has_help_and_the_common_options(capsys: pytest.CaptureFixture
         with pytest.raises(SystemExit) as ended_with:
             cli.make_parser(jobs).parse_args([name, "--help"])
         assert ended_with.value.code == 0
-        assert "--dry-run" in capsys.readouterr().out
+        said = capsys.readouterr().out
+        assert "--dry-run" in said
+        assert all(f"bridge-pipeline {name} {words}" in said for _, words in jobs[name].EXAMPLES)
+        for code, meaning in cli.EXIT_CODES.items():
+            assert f"  {code:<3}  {meaning.replace('`', '')}\n" in said
+
+
+def test_the_examples_of_the_help_are_command_lines() -> None:
+    jobs = all_jobs()
+    for name, job in jobs.items():
+        assert job.EXAMPLES
+        for _, words in job.EXAMPLES:
+            cli.make_parser(jobs).parse_args([name, *shlex.split(words.partition("|")[0])])
+
+
+def test_every_exit_code_is_told() -> None:
+    errors = (Differences, Usage, DataLoss, Endpoint, PipelineError)
+    assert {0, 130, *(error.exit_code for error in errors)} == set(cli.EXIT_CODES)
+
+
+def test_the_report_is_printed_for_a_script(capsys: pytest.CaptureFixture[str]) -> None:
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        assert cli.main(["verify", "--archive", "/no/such", "--json"]) == 2
+    finally:
+        logging.disable(logging.NOTSET)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    told = capsys.readouterr()
+    report = json.loads(told.out)
+    assert (report["job"], report["exit_code"], report["error"]) == ("verify", 2, "file:/no/such is no archive")
+    assert told.err == "bridge-pipeline: file:/no/such is no archive\n"
 
 
 def test_a_word_that_is_no_job_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
