@@ -1,5 +1,6 @@
-"""Shows how many records Spark has read of a step that is under way: a step may take minutes."""
+"""Shows how many records Spark has read of a step that is under way, for one may take minutes."""
 
+import re
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _EVERY_SECONDS = 1.0
+_SCAN = re.compile(r"(Batch)?Scan ")
 
 
 class LiveProgress:
@@ -42,7 +44,24 @@ class LiveProgress:
 
 
 def records_read(spark: "SparkSession") -> int:
-    """How many records the stages that run now have read from their sources."""
-    jvm: Any = spark  # py4j, untyped
-    stages = jvm._jsc.sc().statusStore().activeStages()
-    return sum(int(stages.apply(number).inputRecords()) for number in range(stages.size()))
+    """How many records the queries that run now have read; the counters of Spark's own page of queries."""
+    session: Any = spark  # py4j, untyped
+    store = session._jsparkSession.sharedState().statusStore()
+    queries = store.executionsList()
+    running = [query for query in map(queries.apply, range(queries.size())) if query.completionTime().isEmpty()]
+    return sum(records_read_by(store, query.executionId()) for query in running)
+
+
+def records_read_by(store: Any, query: int) -> int:
+    """The same of one query, by its number in the store."""
+    nodes, values = store.planGraph(query).allNodes(), store.executionMetrics(query)
+    rows = 0
+    for node in map(nodes.apply, range(nodes.size())):
+        if not _SCAN.match(str(node.name())):
+            continue
+        metrics = node.metrics()
+        for metric in map(metrics.apply, range(metrics.size())):
+            if metric.name() == "number of output rows":
+                shown = values.get(metric.accumulatorId())
+                rows += 0 if shown.isEmpty() else int(str(shown.get()).replace(",", ""))
+    return rows

@@ -36,7 +36,7 @@ _LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     # with it come the counts of tasks that run, which a terminal shows
-    "spark.executor.heartbeatInterval": "2s",
+    "spark.executor.heartbeatInterval": "1s",
 }
 
 
