@@ -36,13 +36,14 @@ jars: $(VENV)/.dev $(VENV)/.pipeline
 	$(BIN)/python -m pipeline.jars
 	$(BIN)/python -m tests.support.class_archives
 
-# Every client against the bridge and, as the control, a real Apache Kafka; README and docs/security.md have the results.
+# Every client against the bridge and, as the control, a real Apache Kafka; docs/compatibility.md and docs/security.md have
+# the results.
 # franz-go logs in as well where Go is.
 test-clients: jars
-	$(BIN)/python -X dev -m pytest tests/clients tests/pipeline/test_spark_contract.py --control --matrix README.md \
+	$(BIN)/python -X dev -m pytest tests/clients tests/pipeline/test_spark_contract.py --control --matrix docs/compatibility.md \
 		--logins docs/security.md $(if $(shell command -v go),--go) $(ARGS)
 
-# What speaks with Pulsar, on another version of it: `make test-pulsar VERSION=4.2.4`. README tells which were tried.
+# What speaks with Pulsar, on another version of it: `make test-pulsar VERSION=4.2.4`. docs/compatibility.md tells which were tried.
 test-pulsar: $(VENV)/.dev
 	$(BIN)/python -m tests.support.pulsar_versions $(VERSION)
 	$(BIN)/python -m pytest --pulsar-version $(VERSION) -m "pulsar and not soak" tests/apis tests/cluster tests/contract \

@@ -1,4 +1,4 @@
-"""Writes what is in bench/results into docs/benchmarks.md and README.md, between their marks, and draws the plots."""
+"""Writes what is in bench/results into docs/benchmarks.md, between its marks, and draws the plots."""
 
 from pathlib import Path
 
@@ -11,7 +11,6 @@ ORDER = (
     "memory", "startup", "topics", "workers", "nodes", "security", "codec", "pipeline",
 )  # fmt: skip
 _BEGIN, _END = "<!-- bench: begin, written by `make bench` -->", "<!-- bench: end -->"
-_RATIOS = ("load", "bridge MB/s", "bridge / Pulsar", "bridge / Kafka", "bridge CPU s per 100 MB")
 
 
 def render(root: Path, directory: Path) -> None:
@@ -20,7 +19,6 @@ def render(root: Path, directory: Path) -> None:
     drawn = plots.draw(parts, root / "docs" / "plots")
     text = "\n\n".join(_section(part, drawn.get(part.name, [])) for part in parts)
     put_between(root / "docs" / "benchmarks.md", _BEGIN, _END, text)
-    put_between(root / "README.md", _BEGIN, _END, _summary(parts, drawn))
 
 
 def _section(part: Part, drawn: list[str]) -> str:
@@ -29,13 +27,3 @@ def _section(part: Part, drawn: list[str]) -> str:
     lines += [results.markdown(table) for table in part.tables]
     lines.append(f"<sub>{part.machine}</sub>")
     return "\n\n".join(lines)
-
-
-def _summary(parts: list[Part], drawn: dict[str, list[str]]) -> str:
-    shown = []
-    for part in parts:
-        if part.name in ("produce", "fetch"):
-            shown += [f"![{part.title}](docs/plots/{name})" for name in drawn.get(part.name, [])]
-            for table in part.tables:
-                shown.append(results.markdown(table.only(_RATIOS)))
-    return "\n\n".join(shown)

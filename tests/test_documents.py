@@ -13,6 +13,8 @@ from tests.support.pages import between
 from tests.support.sources import ROOT, documents, name, text_files
 
 README = ROOT / "README.md"
+INDEX = ROOT / "docs" / "index.md"
+COMPATIBILITY = ROOT / "docs" / "compatibility.md"
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 CODE = {".conf", ".java", ".py", ".rs", ".toml"}
 NOT_IN_THE_CODE = {"__bridge_producer_ids", "cramjam.lz4.decompress_block"}
@@ -44,13 +46,22 @@ def test_links_lead_somewhere(path: Path) -> None:
         assert not anchor or anchor in anchors(target), link
 
 
-def test_readme_leads_to_every_document() -> None:
-    linked = {(ROOT / link.partition("#")[0]).resolve() for link in links(README)}
-    assert {path for path in documents() if path.parent in (ROOT, ROOT / "docs")} <= linked | {README}
+def linked(page: Path) -> set[Path]:
+    return {(page.parent / link.partition("#")[0]).resolve() for link in links(page)}
 
 
-def test_readme_says_which_apis_and_versions_there_are() -> None:
-    rows = re.findall(r"^\| ([A-Z]\w+(?:, \w+)*) \| (\d+(?:–\d+)?(?:, \d+(?:–\d+)?)*) \|", prose(README), re.MULTILINE)
+def test_readme_and_the_index_lead_to_every_document() -> None:
+    assert {path for path in documents() if path.parent == ROOT} <= linked(README) | {README}
+    assert INDEX in linked(README)
+    assert {path for path in documents() if path.parent == ROOT / "docs"} <= linked(INDEX) | {INDEX}
+
+
+def test_readme_is_short() -> None:
+    assert len(README.read_text("utf-8").splitlines()) <= 100
+
+
+def test_it_is_said_which_apis_and_versions_there_are() -> None:
+    rows = re.findall(r"^\| ([A-Z]\w+(?:, \w+)*) \| (\d+(?:–\d+)?(?:, \d+(?:–\d+)?)*) \|", prose(COMPATIBILITY), re.MULTILINE)
     said: dict[str, str] = {}
     for names, versions in rows:
         said.update(zip(names.split(", "), versions.split(", "), strict=True))

@@ -17,7 +17,7 @@ COVERED_BY = {
         "check/facts", "check/findings", "check/fit", "check/hosts", "check/nodes", "check/remedies", "check/table",
         "check/tenants",
     },
-    "test_cli.py": {"__main__", "event_loop"},
+    "test_cli.py": {"__main__", "event_loop", "usage"},
     "test_config.py": {"config/loading", "config/pulsar", "config/rules", "config/sections", "config/security"},
     "http/test_access.py": {"config/http"},
     "http/test_server.py": {"http1"},

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-_BLOCK = re.compile(r"^<!-- (?P<kind>tried|go): (?P<name>.+?) -->\n```\w+\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^<!-- tried: (?P<name>.+?) -->\n```\w+\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def blocks(path: Path, kind: str = "tried") -> dict[str, str]:
+def blocks(path: Path) -> dict[str, str]:
     """The code of each, by its name."""
-    found = [match for match in _BLOCK.finditer(path.read_text("utf-8")) if match["kind"] == kind]
+    found = list(_BLOCK.finditer(path.read_text("utf-8")))
     names = [match["name"] for match in found]
     assert len(set(names)) == len(names), names
     return {match["name"]: match["code"] for match in found}
