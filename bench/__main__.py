@@ -82,9 +82,7 @@ def _with_servers(names: Sequence[str], plan: Plan, directory: Path, progress: P
     return failed
 
 
-def _until_one_fails(
-    left: list[str], stack: Stack, plan: Plan, directory: Path, progress: PartsProgress
-) -> list[str]:
+def _until_one_fails(left: list[str], stack: Stack, plan: Plan, directory: Path, progress: PartsProgress) -> list[str]:
     """Take parts from the list; what a failed one has left under way would disturb the next, so it is the last here."""
     while left:
         name = left.pop(0)

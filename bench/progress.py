@@ -1,4 +1,4 @@
-"""What `make bench` shows on a terminal while a part runs: which one, how many are done, about how long it still takes."""
+"""What `make bench` shows on a terminal while a part runs: which one, how many are done, how long it still takes."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence

@@ -34,7 +34,11 @@ async def show(settings: Settings, out: TextIO, *, as_json: bool = False) -> int
     async with _opened(settings) as log:
         view = log.view
     if as_json:
-        told = {"namespace": settings.pulsar.full_namespace, "version": view.version, "nodes": _with_plain_names(_rows(view))}
+        told = {
+            "namespace": settings.pulsar.full_namespace,
+            "version": view.version,
+            "nodes": _with_plain_names(_rows(view)),
+        }
         print(json.dumps(told, indent=1), file=out)
         return 0 if view.version else 1
     if not view.version:

@@ -101,7 +101,9 @@ def _epilog(examples: tuple[tuple[str, str], ...]) -> str:
 
 
 def _exit_codes() -> str:
-    return "exit codes:\n" + "\n".join(f"  {code:<3}  {meaning.replace('`', '')}" for code, meaning in EXIT_CODES.items())
+    return "exit codes:\n" + "\n".join(
+        f"  {code:<3}  {meaning.replace('`', '')}" for code, meaning in EXIT_CODES.items()
+    )
 
 
 def _add_orders(nodes: argparse.ArgumentParser) -> None:

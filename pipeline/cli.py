@@ -110,7 +110,9 @@ def _command(
 
 
 def _exit_codes() -> str:
-    return "exit codes:\n" + "\n".join(f"  {code:<3}  {meaning.replace('`', '')}" for code, meaning in EXIT_CODES.items())
+    return "exit codes:\n" + "\n".join(
+        f"  {code:<3}  {meaning.replace('`', '')}" for code, meaning in EXIT_CODES.items()
+    )
 
 
 def _add_common(parser: argparse.ArgumentParser) -> None:

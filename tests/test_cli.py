@@ -1,13 +1,16 @@
 """The command line: exit codes and what is said."""
 
+import argparse
+import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from bridge import __version__
+from bridge import __version__, cli, usage
 from bridge.codec import TWIN
 from bridge.config import HttpSettings
 from bridge.event_loop import process_count
@@ -71,3 +74,76 @@ def test_a_pulsar_that_is_not_there_is_told(command: str, tmp_path: Path) -> Non
     assert done.returncode == 1
     assert "pulsar://127.0.0.1:1" in done.stderr + done.stdout
     assert "Traceback" not in done.stderr
+
+
+def helps() -> dict[str, str]:
+    """The help of every command, by its name."""
+    found: dict[str, str] = {}
+
+    def add(parser: argparse.ArgumentParser, name: str) -> None:
+        found[name] = parser.format_help()
+        for action in parser._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                for word, command in action.choices.items():
+                    add(command, f"{name} {word}".strip())
+
+    add(usage.make_parser(), "")
+    return found
+
+
+def test_every_command_has_examples_and_exit_codes_in_its_help() -> None:
+    found = helps()
+    assert set(found) == {"", "user", *usage.EXAMPLES}
+    for name, text in found.items():
+        for code in usage.EXIT_CODES:
+            assert f"\n  {code:<3}  " in text, name
+        for what, line in usage.EXAMPLES.get(name, ()):
+            assert f"  # {what}\n  {line}\n" in text
+
+
+def test_the_examples_of_the_help_are_command_lines() -> None:
+    for name, examples in usage.EXAMPLES.items():
+        for _, line in examples:
+            words = re.split(r" [|<>]", line.partition("bridge ")[2])[0].split()
+            parsed = usage.make_parser().parse_args(words)
+            assert " ".join(filter(None, (parsed.command, getattr(parsed, "action", None)))) == name
+
+
+def test_help_is_printed() -> None:
+    done = bridge("user", "add", "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "bridge user add alice --config bridge.toml" in done.stdout
+
+
+def test_the_exit_codes_are_those_that_are_told() -> None:
+    assert set(usage.EXIT_CODES) == {0, cli.FAILED, cli.WRONG_SETTINGS, cli.INTERRUPTED}
+
+
+def test_an_interruption_has_its_own_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: argparse.Namespace) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(cli._COMMANDS, "ready", interrupted)
+    assert cli.main(["ready"]) == cli.INTERRUPTED
+
+
+def test_a_check_of_what_is_not_there_is_told_to_a_script(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BRIDGE_PULSAR_SERVICE_URL", "pulsar://127.0.0.1:1")
+    monkeypatch.setenv("BRIDGE_PULSAR_ADMIN_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("BRIDGE_PULSAR_OPERATION_TIMEOUT_SECONDS", "1")
+    done = bridge("check", "--json")
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["fit"], told["service_url"]) == (1, False, "pulsar://127.0.0.1:1")
+    assert [(row["name"], row["severity"]) for row in told["findings"]] == [
+        ("reachable", "unfit"),
+        ("admin reachable", "unfit"),
+    ]
+    assert all(row["detail"] and row["remedy"] for row in told["findings"])
+
+
+def test_readiness_is_told_to_a_script(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BRIDGE_HTTP_LISTEN", "127.0.0.1:1")
+    done = bridge("ready", "--json")
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["ready"]) == (1, False)
+    assert told["problem"].startswith("http://127.0.0.1:1: ")

@@ -79,7 +79,7 @@ def test_zsh(command: str, typed: str, expected: set[str], tmp_path: Path) -> No
     (functions / f"_{command}").write_bytes(script(command, "zsh").read_bytes())
     with ZshOnTerminal(tmp_path) as zsh:
         # what is completed is run, and seen: the words that the command would be given
-        zsh.run(f"function {command} {{ print -r -- \"ran: {command} $*\" }}")
+        zsh.run(f'function {command} {{ print -r -- "ran: {command} $*" }}')
         zsh.run(f"fpath=({functions} $fpath); autoload -U compinit && compinit -D -u")
         zsh.type(f"{command} {typed}\t\n")
         zsh.wait_for(f"ran: {line}")

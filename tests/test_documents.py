@@ -61,7 +61,9 @@ def test_readme_is_short() -> None:
 
 
 def test_it_is_said_which_apis_and_versions_there_are() -> None:
-    rows = re.findall(r"^\| ([A-Z]\w+(?:, \w+)*) \| (\d+(?:–\d+)?(?:, \d+(?:–\d+)?)*) \|", prose(COMPATIBILITY), re.MULTILINE)
+    rows = re.findall(
+        r"^\| ([A-Z]\w+(?:, \w+)*) \| (\d+(?:–\d+)?(?:, \d+(?:–\d+)?)*) \|", prose(COMPATIBILITY), re.MULTILINE
+    )
     said: dict[str, str] = {}
     for names, versions in rows:
         said.update(zip(names.split(", "), versions.split(", "), strict=True))

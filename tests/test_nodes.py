@@ -39,6 +39,13 @@ async def test_nodes_are_shown_as_the_view_log_has_them(pulsar: PulsarAddress) -
         ]
         assert [line.split()[-1] == "controller" for line in lines[2:]] == [True, False]
         assert await read_view(settings) == one.cluster.view
+        told = io.StringIO()
+        assert await show(settings, told, as_json=True) == 0
+        of_a, of_b = json.loads(told.getvalue())["nodes"]
+        assert (of_a["name"], of_a["address"], of_a["partition_slots"], of_a["role"]) == (
+            "a", "a:9092", SLOTS // 2, "controller",
+        )  # fmt: skip
+        assert (of_b["id"], of_b["state"], of_b["group_slots"], of_b["role"]) == (1, "up", GROUPS // 2, "")
 
 
 async def test_a_node_is_drained_gets_its_share_again_and_is_removed(pulsar: PulsarAddress) -> None:

@@ -36,7 +36,9 @@ def test_the_errors_of_pulsar_are_those_of_the_table() -> None:
 
 
 def test_the_page_of_errors_has_every_code_that_is_sent() -> None:
-    rows = re.findall(r"^\| ([A-Z_]+) \| (-?\d+) \| (yes|no) \| (.+?) \| (.+?) \|$", errors_page.PAGE.read_text("utf-8"), re.M)
+    rows = re.findall(
+        r"^\| ([A-Z_]+) \| (-?\d+) \| (yes|no) \| (.+?) \| (.+?) \|$", errors_page.PAGE.read_text("utf-8"), re.M
+    )
     told = {name: (int(number), again == "yes") for name, number, again, _, _ in rows}
     assert told == {code.name: (code.value, code.retriable) for code in errors_page.sent()}
     assert [int(row[1]) for row in rows] == sorted(int(row[1]) for row in rows)

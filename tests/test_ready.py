@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -37,10 +38,19 @@ async def serving(settings: HttpSettings, *, is_well: bool) -> AsyncIterator[Htt
         await server.stop()
 
 
-async def shown(settings: HttpSettings) -> tuple[int, str]:
+async def shown(settings: HttpSettings, *, as_json: bool = False) -> tuple[int, str]:
     out = io.StringIO()
-    code = await asyncio.to_thread(ready.show, settings, out)
+    code = await asyncio.to_thread(ready.show, settings, out, as_json=as_json)
     return code, out.getvalue()
+
+
+async def test_a_script_is_told_whether_and_why_not() -> None:
+    async with serving(HttpSettings(listen="127.0.0.1:0"), is_well=True) as where:
+        code, told = await shown(where, as_json=True)
+        assert (code, json.loads(told)) == (0, {"ready": True, "problem": None})
+    async with serving(HttpSettings(listen="127.0.0.1:0"), is_well=False) as where:
+        code, told = await shown(where, as_json=True)
+        assert (code, json.loads(told)) == (1, {"ready": False, "problem": "pulsar: no broker"})
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])  # noqa: S104 - every interface is asked for on loopback

@@ -1,6 +1,7 @@
 """`bridge user`: the users that are kept in Pulsar, without any node."""
 
 import io
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -33,6 +34,9 @@ async def test_users_are_added_shown_and_removed(settings: Settings) -> None:
         "alice  SCRAM-SHA-256=4096  SCRAM-SHA-512=4096",
         "bob  SCRAM-SHA-512=8192",
     ]
+    told = io.StringIO()
+    assert await show(settings, told, as_json=True) == 0
+    assert json.loads(told.getvalue())["users"][1] == {"name": "bob", "mechanisms": {"SCRAM-SHA-512": 8192}}
     await remove(settings, "alice", ("SCRAM-SHA-256",))
     await remove(settings, "bob", ())
     assert await _shown(settings) == ["alice  SCRAM-SHA-512=4096"]

@@ -43,7 +43,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--partition-by", choices=["date", "hour"], default="date", help="(default: %(default)s)")
     parser.add_argument("--batch", metavar="N", type=int, default=1_000_000, help="records a batch, about")
     parser.add_argument("--compression", default="zstd", choices=["zstd", "snappy", "gzip", "none"])
-    parser.add_argument("--every", metavar="SECONDS", type=options.positive_seconds, help="continue until stopped: look for more so often")
+    parser.add_argument(
+        "--every",
+        metavar="SECONDS",
+        type=options.positive_seconds,
+        help="continue until stopped: look for more so often",
+    )
 
 
 def run(arguments: argparse.Namespace, context: Context) -> int:

@@ -37,7 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add_endpoint(parser, "target", "the Kafka endpoint to write to")
     options.add_selection(parser)
     options.add_appending(parser)
-    parser.add_argument("--follow", metavar="SECONDS", type=options.positive_seconds, help="go on until stopped: look for more so often")
+    parser.add_argument(
+        "--follow", metavar="SECONDS", type=options.positive_seconds, help="go on until stopped: look for more so often"
+    )
     parser.add_argument("--offset-map", metavar="DIR", help="write where each source range is in the target")
     parser.add_argument("--groups", metavar="A,B", help="commit at the target where these groups are at the source")
 

@@ -24,7 +24,7 @@ from pipeline.session import SessionOptions, failure_of
 
 class Job:
     NAME, HELP = "job", "a job"
-    EXAMPLES = (("what for", "--words"),)
+    EXAMPLES: tuple[tuple[str, str], ...] = (("what for", "--words"),)
 
     def __init__(self, outcome: int | BaseException) -> None:
         self._outcome = outcome

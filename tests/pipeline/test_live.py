@@ -23,7 +23,7 @@ def last_query(spark: SparkSession) -> int:
     session: Any = spark
     session._jsc.sc().listenerBus().waitUntilEmpty()
     queries = session._jsparkSession.sharedState().statusStore().executionsList()
-    return max(queries.apply(number).executionId() for number in range(queries.size()))
+    return max(int(queries.apply(number).executionId()) for number in range(queries.size()))
 
 
 def read_by_last_query(spark: SparkSession) -> int:

@@ -16,7 +16,8 @@ BEGIN, END = "<!-- errors: begin, written by `python -m tests.support.errors_pag
 
 def table() -> str:
     """Pulsar's errors, each with Kafka's."""
-    rows = [f"| {pb.ServerError.Name(code)} | {error.name} |" for code, error in error_mapping._SERVER_ERRORS.items()]
+    names = {int(number): name for name, number in pb.ServerError.items()}
+    rows = [f"| {names[code]} | {error.name} |" for code, error in error_mapping._SERVER_ERRORS.items()]
     return "\n".join(["| Pulsar | Kafka |", "|---|---|", *rows])
 
 

@@ -1,4 +1,4 @@
-"""Writes docs/settings.md: the settings' model, with the words of config/bridge.toml: `python -m tests.support.settings_page`."""
+"""Writes docs/settings.md by `python -m tests.support.settings_page`: the model, the words of config/bridge.toml."""
 
 from __future__ import annotations
 
