@@ -8,7 +8,7 @@ from dataclasses import fields
 import pytest
 
 from bridge import usage
-from bridge.config import ListenerSettings
+from bridge.config import ListenerSettings, Settings, load_text
 from bridge.config.sections import SECTIONS
 from bridge.kafka.error_codes import ErrorCode
 from pipeline import cli
@@ -50,6 +50,11 @@ def test_exit_codes_are_those_of_the_commands(title: str, codes: dict[int, str])
     section = (DOCS / "commands.md").read_text("utf-8").partition(f"\n## {title}\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (\d+) \| (.+) \|$", section, re.M)
     assert {int(code): meaning for code, meaning in rows} == codes
+
+
+def test_the_settings_of_the_quick_start_can_be_read() -> None:
+    (text,) = re.findall(r"^```toml\n(.*?)^```$", (DOCS / "quick-start.md").read_text("utf-8"), re.M | re.S)
+    assert load_text(text) != Settings()
 
 
 def test_every_command_is_told_of() -> None:

@@ -10,8 +10,10 @@ import pytest
 
 from pipeline.errors import Usage
 from pipeline.files import local_directory
+from pipeline.options import EndpointOptions
 from pipeline.session import SessionOptions, create_session
 from tests.pipeline.running import Outcome, run_job
+from tests.pipeline.samples import filled, new_topic, varied
 
 
 @pytest.fixture
@@ -144,3 +146,47 @@ def test_under_a_configuration_of_hadoop_a_path_may_be_anywhere(monkeypatch: pyt
     monkeypatch.setenv("HADOOP_CONF_DIR", "/etc/hadoop")
     assert local_directory("/data/a") is None
     assert local_directory("file:///data/a") == Path("/data/a")
+
+
+@pytest.fixture(scope="module")
+def topic(at_bridge: EndpointOptions) -> str:
+    """A topic of three partitions, with records in each."""
+    return filled(at_bridge.bootstrap, varied(30))
+
+
+def test_a_place_that_is_taken(at_bridge: EndpointOptions, topic: str, tmp_path: Path) -> None:
+    words = ["archive", "--bootstrap", at_bridge.bootstrap, "--topics", topic, "--out", str(tmp_path)]
+    (tmp_path / "mine.txt").touch()
+    ended = refused(*words)
+    assert (ended.code, ended.error) == (2, f"file:{tmp_path} holds files that are no archive of ours")
+    (tmp_path / "mine.txt").unlink()
+    an_archive(tmp_path)
+    assert refused(*words).error.startswith(f"file:{tmp_path} was begun with cluster x, not ")
+    assert refused(*words[:-1], str(tmp_path / "_bridge" / "archive.json")).error.endswith("is no directory")
+
+    words = ["copy", "--source", at_bridge.bootstrap, "--target", at_bridge.bootstrap, "--topics", topic]
+    words += ["--map", f"{topic}={topic}-copy", "--offset-map"]
+    assert refused(*words, str(tmp_path)).error == f"file:{tmp_path} holds files that are no offset map of ours"
+    (tmp_path / "offset-map.json").write_text("{}")
+    assert refused(*words, str(tmp_path)).error.startswith(f"file:{tmp_path} is the offset map of another copy")
+
+    words = ["traffic", "--bootstrap", at_bridge.bootstrap, "--topics", topic, "--out"]
+    assert refused(*words, str(tmp_path / "offset-map.json")).error.endswith("offset-map.json is no directory")
+
+
+def test_topics_and_ranges_that_are_not_there(at_bridge: EndpointOptions, topic: str, tmp_path: Path) -> None:
+    jobs = everything(at_bridge.bootstrap, "", str(tmp_path))
+    for job in ("archive", "copy", "traffic"):
+        assert refused(job, *jobs[job]).error == "no such topic: a"
+        words = [topic if word == "a" else word for word in jobs[job]]
+        if job == "copy":
+            words += ["--map", f"{topic}={topic}-copy"]
+        ended = refused(job, *words, "--from", "2099-01-01")
+        assert (ended.code, ended.error) == (2, "there is nothing between --from and --to")
+
+
+def test_a_target_with_too_few_partitions(at_bridge: EndpointOptions, topic: str) -> None:
+    small = new_topic(at_bridge.bootstrap, 1)
+    words = ["--source", at_bridge.bootstrap, "--target", at_bridge.bootstrap, "--topics", topic]
+    ended = refused("copy", *words, "--map", f"{topic}={small}")
+    assert (ended.code, ended.error) == (2, f"{small} has 1 partitions, {topic}-1 needs one more at least")
