@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from maven_jars.maven import JarsError, MavenFetch, Say
+from maven_jars.maven import JarsError, MavenFetch, Say, jar_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,7 @@ class Jar:
     @property
     def name(self) -> str:
         """The file name Maven gives it."""
-        _, artifact, version, *classifier = self.coordinates.split(":")
-        return "-".join([artifact, version, *classifier]) + ".jar"
+        return jar_name(self.coordinates)
 
 
 def cache_directory() -> Path:

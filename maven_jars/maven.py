@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from pathlib import Path
 from xml.sax.saxutils import escape
 
@@ -70,14 +70,14 @@ class MavenFetch:
             failure: list[str] | None = []
             for attempt in range(1, _ATTEMPTS + 1):
                 # -U: without it Maven remembers that a download failed and does not try again for a day
-                jars = 0 if transitive else len(coordinates)
+                jars = set() if transitive else {jar_name(line) for line in coordinates}
                 failure = self._run_once([*command, "-U"] if attempt > 1 else command, jars)
                 if failure is None:
                     return
                 self._say(f"Maven failed, attempt {attempt} of {_ATTEMPTS}")
         raise JarsError(f"Maven cannot fetch the jars of {self._product}; it said:\n" + "\n".join(failure or []))
 
-    def _run_once(self, command: list[str], jars: int) -> list[str] | None:
+    def _run_once(self, command: list[str], jars: set[str]) -> list[str] | None:
         """None when Maven succeeded, else its last words."""
         progress = Downloads(jars, ProgressLine())
         last_lines: deque[str] = deque(maxlen=8)
@@ -109,8 +109,11 @@ def _command(maven: Path, work: str, target: Path, repository: Path | None) -> l
 class Downloads:
     """Counts what Maven says it has downloaded, and shows it on a terminal."""
 
-    def __init__(self, jars: int, line: ProgressLine, clock: Callable[[], float] = time.monotonic) -> None:
-        """`jars`: how many there will be at most; 0 where that is not known."""
+    def __init__(self, jars: Set[str], line: ProgressLine, clock: Callable[[], float] = time.monotonic) -> None:
+        """`jars`: the files that are wanted, of which some may be there; none where that is not known.
+
+        Maven fetches its own plug-ins before.
+        """
         self.line = line
         self._jars = jars
         self._clock = clock
@@ -123,21 +126,29 @@ class Downloads:
         match = _DOWNLOADED.search(line)
         if match is None:
             return
-        self._done += match[1].endswith(".jar")
+        name = match[1].rpartition("/")[2]
+        self._done += name in self._jars if self._jars else name.endswith(".jar")
         self._megabytes += float(match[2]) * _UNITS[match[3]]
         self.line.show(self.text())
 
     def text(self) -> str:
         """How many jars, how many MB, how fast; how long it still takes where all are fetched and none is there."""
         seconds = self._clock() - self._began
+        whole = len(self._jars)
         parts = [f"{self._done} jars", f"{self._megabytes:.0f} MB"]
-        if self._jars:
-            parts[0] = f"{bar(self._done, self._jars)}  {self._done} of {self._jars} jars"
+        if whole:
+            parts[0] = f"{bar(self._done, whole)}  {self._done} of {whole} jars"
         if seconds > 0:
             parts.append(f"{self._megabytes / seconds:.1f} MB/s")
-            if self._jars and self._done:
-                parts.append(f"{duration((self._jars - self._done) * seconds / self._done)} left")
+            if whole and self._done:
+                parts.append(f"{duration((whole - self._done) * seconds / self._done)} left")
         return "  ".join(parts)
+
+
+def jar_name(coordinates: str) -> str:
+    """The file name that Maven gives to `group:artifact:version[:classifier]`."""
+    _, artifact, version, *classifier = coordinates.split(":")
+    return "-".join([artifact, version, *classifier]) + ".jar"
 
 
 def make_pom(coordinates: Sequence[str], *, transitive: bool = False, versions_of: str = "") -> str:

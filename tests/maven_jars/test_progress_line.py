@@ -64,17 +64,24 @@ def test_durations() -> None:
     assert shown == ["0 s", "0 s", "59 s", "1 min 00 s", "59 min 59 s", "1 h 00 min", "2 h 10 min"]
 
 
+WANTED = {f"a-{number}.jar" for number in range(1, 5)}
+
+
 def test_downloads_are_counted_by_what_maven_says() -> None:
     out = Terminal()
-    downloads = Downloads(4, ProgressLine(out, lambda: 0.0), clock(0.0, 1.0, 2.0))
+    downloads = Downloads(WANTED, ProgressLine(out, clock(0.0, 1.0, 2.0)), clock(0.0, 1.0, 2.0, 4.0))
     downloads.read("[INFO] Downloaded from central: https://repo/a/a-1.pom (500 kB at 1 MB/s)")
-    downloads.read("[INFO] Downloaded from central: https://repo/a/a-1.jar (3.5 MB at 1 MB/s)")
-    downloads.read("[INFO] BUILD SUCCESS")
-    assert out.getvalue().startswith("\r\x1b[K[") and "0 of 4 jars" in out.getvalue()
-    assert Downloads(0, ProgressLine(io.StringIO()), clock(0.0, 0.0)).text() == "0 jars  0 MB"
-
-
-def test_the_time_left_is_that_of_the_jars_left() -> None:
-    downloads = Downloads(4, ProgressLine(io.StringIO()), clock(0.0, 0.0, 2.0))
+    downloads.read("[INFO] Downloaded from central: https://repo/maven/plugin-3.jar (1.5 MB at 1 MB/s)")
     downloads.read("[INFO] Downloaded from central: https://repo/a/a-1.jar (4.0 MB at 1 MB/s)")
-    assert downloads.text() == "[======                  ]  25 %  1 of 4 jars  4 MB  2.0 MB/s  6 s left"
+    downloads.read("[INFO] BUILD SUCCESS")
+    assert out.getvalue().split("\r\x1b[K")[1:] == [
+        "[                        ]   0 %  0 of 4 jars  0 MB  0.5 MB/s",
+        "[                        ]   0 %  0 of 4 jars  2 MB  1.0 MB/s",
+        "[======                  ]  25 %  1 of 4 jars  6 MB  1.5 MB/s  12 s left",
+    ]
+
+
+def test_of_an_unknown_number_of_jars_there_is_no_bar() -> None:
+    downloads = Downloads(set(), ProgressLine(io.StringIO()), clock(0.0, 0.0, 2.0))
+    downloads.read("[INFO] Downloaded from central: https://repo/a/a-1.jar (4.0 MB at 1 MB/s)")
+    assert downloads.text() == "1 jars  4 MB  2.0 MB/s"
