@@ -4,6 +4,7 @@ import json
 import os
 import re
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -49,6 +50,24 @@ def local_directory(path: str) -> Path | None:
     return None if scheme or any(name in os.environ for name in _ELSEWHERE) else Path(path)
 
 
+_CHECKSUMS = re.compile(r"\..*\.crc")
+"""Hadoop writes one beside each file on a disk, and lists none of them."""
+
+
+def _check(path: Path, content: bytes) -> None:
+    """Raise ValueError where Hadoop's checksums (`ChecksumFileSystem`) say that the file is another one."""
+    try:
+        sums = path.with_name(f".{path.name}.crc").read_bytes()
+    except FileNotFoundError:
+        return
+    size = int.from_bytes(sums[4:8])
+    if sums[:4] != b"crc\0" or not size:
+        raise ValueError("no file of checksums")
+    chunks = (content[at : at + size] for at in range(0, len(content), size))
+    if b"".join(zlib.crc32(chunk).to_bytes(4) for chunk in chunks) != sums[8:]:
+        raise ValueError("another checksum")
+
+
 class LocalFiles:
     """A directory on this machine's disk, read without Spark."""
 
@@ -64,15 +83,18 @@ class LocalFiles:
         """The names in a directory, none where it is not there."""
         path = self._root / directory
         try:
-            return sorted(entry.name for entry in path.iterdir()) if path.is_dir() else []
+            found = sorted(entry.name for entry in path.iterdir()) if path.is_dir() else []
         except OSError as error:
             raise Usage(f"cannot read {path}: {error.strerror}") from None
+        return [name for name in found if not _CHECKSUMS.fullmatch(name)]
 
     def read(self, name: str) -> Any:
         """The JSON of a file; None where it is not there."""
         path = self._root / name
         try:
-            return json.loads(path.read_bytes())
+            content = path.read_bytes()
+            _check(path, content)
+            return json.loads(content)
         except FileNotFoundError:
             return None
         except OSError as error:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import socket
+import zlib
 from pathlib import Path
 
 import pytest
 
 from pipeline.errors import Usage
-from pipeline.files import local_directory
+from pipeline.files import LocalFiles, local_directory
 from pipeline.options import EndpointOptions
 from pipeline.session import SessionOptions, create_session
 from tests.pipeline.running import Outcome, run_job
@@ -69,6 +70,19 @@ def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
     assert (ended.code, "manifests are missing" in ended.error) == (3, True)
     (state / "archive.json").write_text("{")
     assert refused("verify", "--archive", str(tmp_path)).error.endswith("_bridge/archive.json is damaged")
+
+
+@pytest.mark.parametrize("size", [512, 4])
+def test_a_file_that_has_changed_since_spark_wrote_it_is_named(size: int, tmp_path: Path) -> None:
+    state = an_archive(tmp_path) / "_bridge"
+    content = (state / "archive.json").read_bytes()
+    sums = [zlib.crc32(content[at : at + size]).to_bytes(4) for at in range(0, len(content), size)]
+    (state / ".archive.json.crc").write_bytes(b"crc\0" + size.to_bytes(4) + b"".join(sums))
+    files = LocalFiles(state)
+    assert (files.names(), files.read("archive.json")) == (["archive.json"], json.loads(content))
+    (state / "archive.json").write_bytes(content.replace(b'"x"', b'"y"'))
+    with pytest.raises(Usage, match=r"archive\.json is damaged"):
+        files.read("archive.json")
 
 
 @pytest.mark.parametrize("job", ["archive", "copy", "reconcile", "traffic"])
