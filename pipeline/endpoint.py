@@ -165,7 +165,7 @@ def _refuse_unreachable(bootstrap: str) -> None:
             failures.append(getattr(error, "strerror", None) or str(error) or type(error).__name__)
         else:
             return
-    raise Endpoint(f"{bootstrap} cannot be reached: {'; '.join(dict.fromkeys(failures))}")
+    raise Endpoint(f"{bootstrap}: cannot be reached: {'; '.join(dict.fromkeys(failures))}")
 
 
 # Properties of the connection, as kafka-python calls them; those that tune a Java client are Spark's alone.

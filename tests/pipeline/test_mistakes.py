@@ -88,7 +88,7 @@ def test_a_file_that_has_changed_since_spark_wrote_it_is_named(size: int, tmp_pa
 @pytest.mark.parametrize("job", ["archive", "copy", "reconcile", "traffic"])
 def test_an_endpoint_that_is_not_there(job: str, nowhere: str, tmp_path: Path) -> None:
     ended = refused(job, *everything(nowhere, str(an_archive(tmp_path / "archive")), str(tmp_path / "out"))[job])
-    assert (ended.code, ended.error) == (4, f"{nowhere} cannot be reached: Connection refused")
+    assert (ended.code, ended.error) == (4, f"{nowhere}: cannot be reached: Connection refused")
 
 
 def test_an_endpoint_of_a_repair_that_is_not_there(nowhere: str, tmp_path: Path) -> None:
