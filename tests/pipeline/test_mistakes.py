@@ -203,4 +203,4 @@ def test_a_target_with_too_few_partitions(at_bridge: EndpointOptions, topic: str
     small = new_topic(at_bridge.bootstrap, 1)
     words = ["--source", at_bridge.bootstrap, "--target", at_bridge.bootstrap, "--topics", topic]
     ended = refused("copy", *words, "--map", f"{topic}={small}")
-    assert (ended.code, ended.error) == (2, f"{small} has 1 partitions, {topic}-1 needs one more at least")
+    assert (ended.code, ended.error) == (2, f"{small} has 1 partitions, {topic}/1 needs one more at least")
