@@ -19,16 +19,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def last_query(spark: SparkSession) -> int:
+def queries(spark: SparkSession) -> dict[int, int]:
+    """What each query until now has read, by its number."""
     session: Any = spark
     session._jsc.sc().listenerBus().waitUntilEmpty()
-    queries = session._jsparkSession.sharedState().statusStore().executionsList()
-    return max(int(queries.apply(number).executionId()) for number in range(queries.size()))
-
-
-def read_by_last_query(spark: SparkSession) -> int:
-    session: Any = spark
-    return records_read_by(session._jsparkSession.sharedState().statusStore(), last_query(spark))
+    store = session._jsparkSession.sharedState().statusStore()
+    found = store.executionsList()
+    numbers = [int(found.apply(at).executionId()) for at in range(found.size())]
+    return {number: records_read_by(store, number) for number in numbers}
 
 
 def test_records_of_kafka_and_of_files_are_counted(
@@ -38,10 +36,12 @@ def test_records_of_kafka_and_of_files_are_counted(
     topic = filled(at_bridge.bootstrap, samples)
     sizes = [sum(sample.partition == number for sample in samples) for number in range(3)]
     ranges = [TopicRange(topic, number, 0, size) for number, size in enumerate(sizes) if size]
+    before = queries(spark)
     kafka_frame(spark, at_bridge, ranges).write.parquet(f"{tmp_path}/rows")
-    assert read_by_last_query(spark) == 90
+    written = queries(spark)
+    assert sum(read for number, read in written.items() if number not in before) == 90
     spark.read.parquet(f"{tmp_path}/rows").selectExpr("sum(length(value))").collect()
-    assert read_by_last_query(spark) == 90
+    assert sum(read for number, read in queries(spark).items() if number not in written) == 90
     assert records_read(spark) == 0, "no query runs now"
 
 
