@@ -1,0 +1,1 @@
+"""What operators see of the bridge in Prometheus and Grafana, judged by a real Prometheus."""

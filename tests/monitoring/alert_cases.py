@@ -1,0 +1,194 @@
+"""For each alert a fault of 20 minutes between good times, as series of Prometheus; and a healthy hour.
+
+The values are in promtool's notation, one each 15 s: `1x19` is 20 times 1, `0+15x19` counts up by 15.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+INTERVAL = "15s"
+BEFORE, FIRES, AFTER = "5m", "24m", "58m"
+"""The fault begins after five minutes and is over after 25; the longest range of an alert is 15 minutes."""
+_A = 'job="bridge",instance="a"'
+_ON_A = {"job": "bridge", "instance": "a"}
+
+
+def fault(good: str, bad: str, again: str | None = None) -> str:
+    """Five good minutes, 20 bad ones, 35 good ones; `x` stands for the repetitions."""
+    return f"{good}19 {bad}79 {again or good}139"
+
+
+class Case(NamedTuple):
+    """An alert that fires."""
+
+    alert: str
+    severity: str
+    summary: str
+    labels: Mapping[str, str]
+    series: Mapping[str, str]
+
+
+BEATS = f"bridge_cluster_heartbeat_seconds_count{{{_A}}}"
+ERRORS = f'bridge_kafka_errors_total{{{_A},api="Produce",code="56"}}'
+PRODUCES = f'bridge_kafka_requests_total{{{_A},api="Produce"}}'
+RECEIPTS = f"bridge_pulsar_receipt_seconds_bucket{{{_A},le="
+LAG = 'bridge_group_lag_records{job="bridge",instance="a",group="g",topic="t",partition='
+CERTIFICATE = f'bridge_tls_certificate_expires_seconds{{{_A},listener="SASL_SSL"}}'
+CORRUPT = f"bridge_pulsar_corrupt_entries_total{{{_A}}}"
+REJECTED = f'bridge_kafka_rejected_total{{{_A},reason="too_many_connections"}}'
+
+CASES = (
+    Case(
+        "BridgeDown",
+        "critical",
+        "The bridge a gives no metrics: it has ended, hangs, or cannot be reached.",
+        _ON_A,
+        {f"up{{{_A}}}": fault("1x", "0x")},
+    ),
+    Case(
+        "BridgeDown",
+        "critical",
+        "The bridge  gives no metrics: it has ended, hangs, or cannot be reached.",
+        {"job": "bridge"},
+        {f"up{{{_A}}}": fault("1x", "_x")},
+    ),
+    Case(
+        "BridgeNotReady",
+        "critical",
+        "The bridge a does not serve its clients: /readyz names the reason.",
+        _ON_A,
+        {
+            f'bridge_ready_check{{{_A},check="pulsar"}}': fault("1x", "1x"),
+            f'bridge_ready_check{{{_A},check="writes"}}': fault("1x", "0x"),
+        },
+    ),
+    Case(
+        "BridgePulsarUnreachable",
+        "critical",
+        "Pulsar has acknowledged nothing to the bridge a for two minutes.",
+        _ON_A,
+        {BEATS: fault("0+15x", "300x", "300+15x"), f"bridge_pulsar_stalled_seconds{{{_A}}}": fault("0x", "0x")},
+    ),
+    Case(
+        "BridgePulsarStoresNothing",
+        "critical",
+        "Pulsar refuses all that the bridge a sends: its disks may be full.",
+        _ON_A,
+        {f"bridge_pulsar_stalled_seconds{{{_A}}}": fault("0x", "5+15x", "0x")},
+    ),
+    Case(
+        "BridgeProduceErrors",
+        "critical",
+        "More than one in a hundred produce requests to the bridge a fails.",
+        _ON_A,
+        {ERRORS: fault("0x", "0+30x", "2400x"), PRODUCES: fault("0+1500x", "30000+1500x", "150000+1500x")},
+    ),
+    Case(
+        "BridgeReceiptsSlow",
+        "warning",
+        "One in a hundred of the bridge a's sends waits longer than 2.485s for Pulsar's receipt.",
+        _ON_A,
+        {
+            f'{RECEIPTS}"1.0"}}': fault("0+100x", "2000x", "2000+100x"),
+            f'{RECEIPTS}"2.5"}}': fault("0+100x", "2000+100x", "10000+100x"),
+            f'{RECEIPTS}"+Inf"}}': fault("0+100x", "2000+100x", "10000+100x"),
+        },
+    ),
+    Case(
+        "BridgeLagGrowing",
+        "warning",
+        "The group g is 22.8k records behind in the topic t, and falls further behind.",
+        {"job": "bridge", "group": "g", "topic": "t"},
+        {f'{LAG}"0"}}': fault("20x", "0+150x", "0x"), f'{LAG}"1"}}': fault("20x", "0+150x", "0x")},
+    ),
+    Case(
+        "BridgeCertificateEnding",
+        "warning",
+        "The certificate of SASL_SSL of the bridge a ends in 6d 23h 41m 0s.",
+        {**_ON_A, "listener": "SASL_SSL"},
+        {CERTIFICATE: f"{7 * 86400 + 300}x99 {90 * 86400}x139"},
+    ),
+    Case(
+        "BridgeNodeMissing",
+        "warning",
+        "The cluster has 1 nodes fewer than within the last hour.",
+        {"job": "bridge"},
+        {f"bridge_cluster_members{{{_A}}}": fault("3x", "2x")},
+    ),
+    Case(
+        "BridgeEntriesCorrupt",
+        "warning",
+        "The bridge a has met entries in Pulsar that cannot be decoded.",
+        _ON_A,
+        {CORRUPT: fault("0x", "0+1x", "79x")},
+    ),
+    Case(
+        "BridgeRefusesClients",
+        "warning",
+        "The bridge a refuses clients for a limit: too_many_connections.",
+        {**_ON_A, "reason": "too_many_connections"},
+        {REJECTED: fault("0x", "0+1x", "79x")},
+    ),
+)
+
+
+def healthy_node(name: str, down: int) -> Iterator[tuple[str, str]]:
+    """An hour of one of three nodes that is restarted after so many samples: a minute without it, and what that breaks.
+
+    All have a burst of errors then, and a second of slow receipts.
+    """
+    on = f'job="bridge",instance="{name}"'
+    left = 239 - down - 4
+
+    def with_restart(value: str, again: str) -> str:
+        return f"{value}{down - 1} _x3 {again}{left}"
+
+    yield f"up{{{on}}}", f"1x{down - 1} 0x3 1x{left}"
+    yield f'bridge_ready_check{{{on},check="writes"}}', f"1x{down - 1} _x2 0x0 1x{left}"
+    yield f"bridge_cluster_heartbeat_seconds_count{{{on}}}", with_restart("0+15x", "0+15x")
+    yield f"bridge_pulsar_stalled_seconds{{{on}}}", with_restart("0x", "0x")
+    yield f'bridge_kafka_errors_total{{{on},api="Produce",code="6"}}', with_restart("0x", "500x")
+    yield f'bridge_kafka_errors_total{{{on},api="Produce",code="10"}}', with_restart("0+9x", "0+9x")
+    yield f'bridge_kafka_requests_total{{{on},api="Produce"}}', with_restart("0+100x", "0+100x")
+    for bound, slow in (("1.0", 100), ("2.5", 0), ("+Inf", 0)):
+        buckets = with_restart("0+1000x", f"{1000 - slow}+1000x")
+        yield f'bridge_pulsar_receipt_seconds_bucket{{{on},le="{bound}"}}', buckets
+    yield f'bridge_tls_certificate_expires_seconds{{{on},listener="SSL"}}', with_restart("2592000x", "2592000x")
+    yield f"bridge_cluster_members{{{on}}}", f"3x{down - 1} 2x3 3x{left}"
+    yield f"bridge_pulsar_corrupt_entries_total{{{on}}}", with_restart("0x", "0x")
+    yield f'bridge_kafka_rejected_total{{{on},reason="too_many_connections"}}', with_restart("0x", "20x")
+    yield f'bridge_kafka_rejected_total{{{on},reason="bad_body"}}', with_restart("0+1x", "0+1x")
+    lag = with_restart("40x", "9000-400x20 40x")
+    yield f'bridge_group_lag_records{{{on},group="g{name}",topic="t",partition="0"}}', lag
+
+
+def quiet(alert: str, at: str) -> dict[str, Any]:
+    """That an alert does not fire."""
+    return {"eval_time": at, "alertname": alert, "exp_alerts": []}
+
+
+def fires(case: Case) -> dict[str, Any]:
+    """That it fires, with these labels and words."""
+    annotations = {"summary": case.summary, "runbook": f"docs/operations.md#{case.alert.lower()}"}
+    expected = {"exp_labels": {**case.labels, "severity": case.severity}, "exp_annotations": annotations}
+    return {"eval_time": FIRES, "alertname": case.alert, "exp_alerts": [expected]}
+
+
+def tests() -> Iterator[dict[str, Any]]:
+    """What promtool is to try."""
+    for case in CASES:
+        yield {
+            "interval": INTERVAL,
+            "input_series": [{"series": name, "values": values} for name, values in case.series.items()],
+            "alert_rule_test": [quiet(case.alert, BEFORE), fires(case), quiet(case.alert, AFTER)],
+        }
+    healthy = {**dict(healthy_node("a", 60)), **dict(healthy_node("b", 100)), **dict(healthy_node("c", 160))}
+    yield {
+        "interval": INTERVAL,
+        "input_series": [{"series": name, "values": values} for name, values in healthy.items()],
+        "alert_rule_test": [
+            quiet(alert, f"{minute}m") for minute in range(1, 60) for alert in {case.alert for case in CASES}
+        ],
+    }
