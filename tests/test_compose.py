@@ -61,7 +61,7 @@ def test_the_files_it_mounts_exist_and_its_volumes_are_declared() -> None:
         for volume in service["volumes"]:
             source = volume.split(":")[0]
             if source.startswith("./"):
-                assert (ROOT / source).is_file(), (name, source)
+                assert (ROOT / source).exists(), (name, source)
             else:
                 assert source in COMPOSE["volumes"], (name, source)
 
@@ -120,6 +120,33 @@ def test_prometheus_scrapes_ports_that_are_served() -> None:
         else:
             assert address.port in container_ports(address.host), target
     assert {Address.parse(target).host for target in targets} == {*BRIDGES, "pulsar"}
+
+
+def mounted(service: str) -> dict[str, str]:
+    """What each path of a container is here."""
+    pairs = (volume.split(":")[:2] for volume in SERVICES[service]["volumes"])
+    return {inside: source for source, inside in pairs}
+
+
+def test_prometheus_finds_the_alerts() -> None:
+    directory = Path("/etc/prometheus")
+    assert str(directory / "prometheus.yml") in mounted("prometheus")
+    for file in PROMETHEUS["rule_files"]:
+        assert mounted("prometheus")[str(directory / file)] == "./config/alerts.yml"
+
+
+def test_grafana_finds_prometheus_and_the_dashboards() -> None:
+    here = mounted("grafana")
+    files = ROOT / here["/etc/grafana/provisioning"]
+    (source,) = yaml.safe_load((files / "datasources" / "prometheus.yml").read_text("utf-8"))["datasources"]
+    address = Address.parse(source["url"].removeprefix("http://"))
+    assert address.port in container_ports(address.host)
+    assert source["jsonData"]["timeInterval"] == PROMETHEUS["global"]["scrape_interval"]
+    (provider,) = yaml.safe_load((files / "dashboards" / "bridge.yml").read_text("utf-8"))["providers"]
+    dashboards = ROOT / here[provider["options"]["path"]]
+    home = Path(SERVICES["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"])
+    assert str(home.parent) == provider["options"]["path"]
+    assert (dashboards / home.name).is_file()
 
 
 def test_services_wait_for_services_that_exist() -> None:

@@ -9,7 +9,7 @@ from statistics import median
 
 from tests.support.sources import name, python_files
 
-FOLDERS = ("bench", "bridge", "maven_jars", "pipeline", "tests")
+FOLDERS = ("bench", "bridge", "config", "maven_jars", "pipeline", "tests")
 LINES_OF_A_FILE = 399
 MEDIAN_LINES_OF_A_FILE = 150
 LINES_OF_A_FUNCTION = 39

@@ -1,0 +1,210 @@
+"""The dashboards, each with the questions that it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from grafana_foundation_sdk.builders.dashboard import Dashboard
+
+from config.grafana.panels import board, graph, number, quantiles, rate, rows, series, top, total
+
+NODE = "{{instance}}"
+PRODUCE = 'api="Produce"'
+FETCH = 'api="Fetch"'
+
+
+def boards() -> Iterator[Dashboard]:
+    """All of them."""
+    yield overview()
+    yield topics()
+    yield groups()
+    yield clients()
+    yield pulsar()
+    yield nodes()
+
+
+def overview() -> Dashboard:
+    """Is it well, and how much goes through it?"""
+    now = [
+        number("Nodes scraped", "Bridges that gave metrics.", "none", 'sum(up{job="bridge"})'),
+        number("Nodes ready", "All their checks of /readyz held.", "none",
+               f"sum(min by (instance) ({series('bridge_ready_check')}))"),
+        number("Alerts firing", "Of config/alerts.yml.", "none",
+               'count(ALERTS{alertname=~"Bridge.*", alertstate="firing"}) or vector(0)', red_from=1),
+        number("Connections", "Open client connections.", "none", f"sum({series('bridge_kafka_connections')})"),
+        number("Produced", "Bytes of produce requests.", "Bps",
+               f"sum({rate('bridge_kafka_request_bytes_total', 'instance', PRODUCE)})"),
+        number("Fetched", "Bytes of fetch answers.", "Bps",
+               f"sum({rate('bridge_kafka_response_bytes_total', 'instance', FETCH)})"),
+    ]  # fmt: skip
+    service = [
+        graph("Requests", "By API. Fetch and Heartbeat come from idle consumers, too.", "reqps",
+              (top(10, rate("bridge_kafka_requests_total", "api")), "{{api}}")),
+        graph("Errors answered", "By API and Kafka's code. docs/operations.md, \"When something is wrong\".", "reqps",
+              (rate("bridge_kafka_errors_total", "api, code"), "{{api}} {{code}}")),
+        graph("Produce: from request to answer", "Most of it is Pulsar's: see the receipts.", "s",
+              *quantiles("bridge_kafka_request_seconds", "instance", PRODUCE)),
+        graph("Pulsar's receipts", "From send to receipt: Pulsar's time and the network's.", "s",
+              *quantiles("bridge_pulsar_receipt_seconds")),
+        graph("Checks that fail", "1 where a check of /readyz does not hold.", "none",
+              (f"1 - min by (instance, check) ({series('bridge_ready_check')})", "{{instance}} {{check}}")),
+        graph("Records behind", "Of the ten groups that are furthest behind.", "none",
+              (top(10, total("bridge_group_lag_records", "group")), "{{group}}")),
+    ]  # fmt: skip
+    says = "Is it well, and how much goes through it?"
+    return board("overview", "overview", says, [("Now", now), ("Service", service)])
+
+
+def topics() -> Dashboard:
+    """What is written and read?"""
+    traffic = [
+        graph("Produced", "Bytes of produce requests, as clients sent them.", "Bps",
+              (rate("bridge_kafka_request_bytes_total", "instance", PRODUCE), NODE)),
+        graph("Fetched", "Bytes of fetch answers.", "Bps",
+              (rate("bridge_kafka_response_bytes_total", "instance", FETCH), NODE)),
+    ]  # fmt: skip
+    storage = [
+        graph("Partitions open", "Those that clients have used of late.", "none",
+              (total("bridge_storage_open_partitions"), NODE)),
+        graph("Records in memory", "Bytes, of storage.cache_bytes.", "bytes",
+              (total("bridge_storage_cache_bytes"), NODE)),
+        graph("Reads from memory", "The share of fetches that needed no reader in Pulsar.", "percentunit",
+              (f"{rate('bridge_storage_cache_hits_total')} / ({rate('bridge_storage_cache_hits_total')} + "
+               f"{rate('bridge_storage_cache_misses_total')})", NODE)),
+        graph("Readers of older records", "Of consumers far behind, of storage.max_catchup_readers.", "none",
+              (total("bridge_storage_catchup_readers"), NODE)),
+        graph("Entries to and from Pulsar", "Batches may share an entry.", "ops",
+              (rate("bridge_pulsar_entries_sent_total"), "{{instance}} sent"),
+              (rate("bridge_pulsar_entries_read_total"), "{{instance}} read")),
+        graph("Offsets learnt by reading back", "Other programs write to the same partitions.", "ops",
+              (rate("bridge_storage_reanchors_total"), NODE)),
+    ]  # fmt: skip
+    return board("topics", "topics", "What is written and read?", [("Traffic", traffic), ("Storage", storage)])
+
+
+def groups() -> Dashboard:
+    """Who is behind, and does it get better?"""
+    chosen = ('group=~"$group"', 'topic=~"$topic"')
+    lag = [
+        graph("Records behind", "By group and topic.", "none",
+              (total("bridge_group_lag_records", "group, topic", *chosen), "{{group}} {{topic}}")),
+        graph("Seconds behind", "The age of the oldest record that is not committed, where it is in memory.", "s",
+              (f"max by (group, topic) ({series('bridge_group_lag_seconds', *chosen)})", "{{group}} {{topic}}")),
+        graph("Committed per second", "Zero, while records are behind: the consumer is stuck or gone.", "ops",
+              (f"sum by (group, topic) (deriv({series('bridge_group_committed_offset', *chosen)}[$__rate_interval]))",
+               "{{group}} {{topic}}")),
+        rows("By partition", "What each group has not committed.", "none",
+             total("bridge_group_lag_records", "group, topic, partition", *chosen)),
+    ]  # fmt: skip
+    keeping = [
+        graph("Groups in memory", "Those with members, or asked for.", "none", (total("bridge_groups_loaded"), NODE)),
+        graph("Rebalances", "Each is a pause for the group's members.", "ops",
+              (rate("bridge_groups_rebalances_total"), NODE)),
+        graph("Commits", "Offsets of single partitions.", "ops", (rate("bridge_groups_commits_total"), NODE)),
+        graph("Storing groups", "From a write to Pulsar's receipt.", "s", *quantiles("bridge_groups_write_seconds")),
+    ]  # fmt: skip
+    says = "Which groups are behind, and does it get better?"
+    return board("groups", "groups and lag", says, [("Lag", lag), ("Coordination", keeping)], "group", "topic")
+
+
+def clients() -> Dashboard:
+    """Who comes, who is refused, who waits?"""
+    coming = [
+        graph("Connections", "Open client connections.", "none", (total("bridge_kafka_connections"), NODE)),
+        graph("New connections", "Many for few clients: they do not keep them.", "cps",
+              (rate("bridge_kafka_connections_accepted_total"), NODE)),
+        graph("Requests by API", "Who asks much for nothing shows here.", "reqps",
+              (rate("bridge_kafka_requests_total", "api"), "{{api}}")),
+        graph("From request to answer", "One in a hundred takes longer. Fetch and JoinGroup wait on purpose.", "s",
+              (quantiles("bridge_kafka_request_seconds", "api")[1][0], "{{api}}")),
+    ]  # fmt: skip
+    refused = [
+        graph("Refused frames and connections", "By reason; the log's `! refused` says who.", "ops",
+              (rate("bridge_kafka_rejected_total", "reason"), "{{reason}}")),
+        graph("Log-ins", "By mechanism and outcome; bridge.audit says who failed.", "ops",
+              (rate("bridge_logins_total", "mechanism, outcome"), "{{mechanism}} {{outcome}}")),
+        graph("Denials", "By operation and resource; bridge.audit says who and what.", "ops",
+              (rate("bridge_authorization_denials_total", "operation, resource"), "{{operation}} {{resource}}")),
+        graph("TLS handshakes", "By outcome.", "ops", (rate("bridge_tls_handshakes_total", "outcome"), "{{outcome}}")),
+        rows("Certificates", "What is left of each listener's.", "s",
+             f"min by (instance, listener) ({series('bridge_tls_certificate_expires_seconds')}) - time()"),
+    ]  # fmt: skip
+    waiting = [
+        graph("Sockets not read", "For back-pressure, and for quotas.", "none",
+              (total("bridge_kafka_paused_connections"), "{{instance}} memory"),
+              (total("bridge_quota_throttled_connections"), "{{instance}} quota")),
+        graph("Throttled by quotas", "How long clients were told to wait, per second.", "s",
+              (rate("bridge_quota_throttled_seconds_total", "quota"), "{{quota}}")),
+    ]  # fmt: skip
+    says = "Who comes, who is refused, who waits?"
+    return board("clients", "clients", says, [("Clients", coming), ("Refused", refused), ("Waiting", waiting)])
+
+
+def pulsar() -> Dashboard:
+    """Does Pulsar answer, and how fast?"""
+    seen = [
+        graph("Receipts", "From send to receipt.", "s", *quantiles("bridge_pulsar_receipt_seconds")),
+        graph("Heartbeats", "Each node has Pulsar store one a second: none means that Pulsar stores nothing.", "ops",
+              (rate("bridge_cluster_heartbeat_seconds_count"), NODE)),
+        graph("Refused for", "How long Pulsar has refused all that was sent to it.", "s",
+              (total("bridge_pulsar_stalled_seconds"), NODE)),
+        graph("Sends refused", "The log says why.", "ops", (rate("bridge_pulsar_send_errors_total"), NODE)),
+        graph("Bytes to and from Pulsar", "As entries.", "Bps",
+              (rate("bridge_pulsar_bytes_sent_total"), "{{instance}} sent"),
+              (rate("bridge_pulsar_bytes_read_total"), "{{instance}} read")),
+        graph("Connections", "Open to brokers.", "none", (total("bridge_pulsar_connections"), NODE)),
+        graph("Producers and readers", "Held in Pulsar.", "none",
+              (total("bridge_pulsar_producers"), "{{instance}} producers"),
+              (total("bridge_pulsar_readers"), "{{instance}} readers")),
+        graph("Moves", "Brokers restart, topics move.", "ops",
+              (rate("bridge_pulsar_reconnects_total"), "{{instance}} opened again"),
+              (rate("bridge_pulsar_connections_lost_total"), "{{instance}} connections lost"),
+              (rate("bridge_pulsar_lookup_errors_total"), "{{instance}} look-ups failed")),
+        graph("Entries that cannot be decoded", "The log says where.", "ops",
+              (rate("bridge_pulsar_corrupt_entries_total"), NODE)),
+    ]  # fmt: skip
+    itself = [
+        graph("Messages", "What Pulsar's brokers take and give, of all their clients.", "ops",
+              ("sum(pulsar_rate_in)", "in"), ("sum(pulsar_rate_out)", "out")),
+        graph("Stored", "Bytes, of all topics.", "bytes", ("sum(pulsar_storage_size)", "all topics")),
+        graph("Memory of the brokers", "Of the JVM, and direct.", "bytes",
+              ("sum(jvm_memory_bytes_used) by (instance, area)", "{{instance}} {{area}}")),
+        graph("Topics and producers", "Of Pulsar's brokers.", "none",
+              ("sum(pulsar_topics_count)", "topics"), ("sum(pulsar_producers_count)", "producers")),
+    ]  # fmt: skip
+    says = "Does Pulsar answer, and how fast?"
+    return board("pulsar", "Pulsar's side", says, [("As the bridge sees it", seen), ("As Pulsar says", itself)])
+
+
+def nodes() -> Dashboard:
+    """What do the nodes share, and does one of them have too much?"""
+    cluster = [
+        number("Nodes", "As the one that knows of fewest.", "none", f"min({series('bridge_cluster_members')})"),
+        graph("Members", "As each node knows them.", "none", (total("bridge_cluster_members"), NODE), width=10),
+        graph("Share of the partitions", "Slots that each leads.", "none",
+              (total("bridge_cluster_slots_led"), NODE), width=10),
+        graph("Slots of groups", "That each coordinates.", "none", (total("bridge_groups_slots_held"), NODE)),
+        graph("Heartbeats", "From a node's heartbeat to Pulsar's receipt.", "s",
+              *quantiles("bridge_cluster_heartbeat_seconds")),
+        rows("Versions", "And the codec in use: `python` takes forty times the CPU time.", "none",
+             f"max by (instance, version, codec) ({series('bridge_build_info')})"),
+        rows("Workers", "1 where one runs.", "none",
+             f"min by (instance, worker) ({series('bridge_worker_up')})"),
+    ]  # fmt: skip
+    process = [
+        graph("CPU", "1 is one core: a node, or each of its workers, uses little more.", "none",
+              (rate("process_cpu_seconds_total"), NODE)),
+        graph("Memory", "Resident.", "bytes", (total("process_resident_memory_bytes"), NODE)),
+        graph("Event loop held", "One in a hundred turns came later than this. Above 50 ms the log says why.", "s",
+              *quantiles("bridge_event_loop_held_seconds")),
+        graph("Requests and answers held", "Of kafka.memory_budget_bytes each.", "bytes",
+              (total("bridge_in_flight_bytes"), "{{instance}} requests"),
+              (total("bridge_waiting_answer_bytes"), "{{instance}} answers")),
+        graph("Open files", "Connections, for the most part.", "none",
+              (total("process_open_fds"), "{{instance}} open"),
+              (f"min by (instance) ({series('process_max_fds')})", "{{instance}} at most")),
+        graph("Up for", "Since the process began.", "s",
+              (f"time() - min by (instance) ({series('process_start_time_seconds')})", NODE)),
+    ]  # fmt: skip
+    says = "What do the nodes share, and does one of them have too much?"
+    return board("nodes", "nodes", says, [("Cluster", cluster), ("Process", process)])
