@@ -34,7 +34,10 @@ BEATS = f"bridge_cluster_heartbeat_seconds_count{{{_A}}}"
 ERRORS = f'bridge_kafka_errors_total{{{_A},api="Produce",code="56"}}'
 PRODUCES = f'bridge_kafka_requests_total{{{_A},api="Produce"}}'
 RECEIPTS = f"bridge_pulsar_receipt_seconds_bucket{{{_A},le="
-LAG = 'bridge_group_lag_records{job="bridge",instance="a",group="g",topic="t",partition='
+COMMITTED = 'bridge_group_committed_offset{job="bridge",instance="b",group="g",topic="t",partition='
+END = f'bridge_partition_end_offset{{{_A},topic="t",partition='
+USED = f'bridge_memory_used_bytes{{{_A},kind='
+LIMIT = f'bridge_memory_limit_bytes{{{_A},kind='
 CERTIFICATE = f'bridge_tls_certificate_expires_seconds{{{_A},listener="SASL_SSL"}}'
 CORRUPT = f"bridge_pulsar_corrupt_entries_total{{{_A}}}"
 REJECTED = f'bridge_kafka_rejected_total{{{_A},reason="too_many_connections"}}'
@@ -99,9 +102,26 @@ CASES = (
     Case(
         "BridgeLagGrowing",
         "warning",
-        "The group g is 22.8k records behind in the topic t, and falls further behind.",
+        "The group g is 23.12k records behind in the topic t, and falls further behind.",
         {"job": "bridge", "group": "g", "topic": "t"},
-        {f'{LAG}"0"}}': fault("20x", "0+150x", "0x"), f'{LAG}"1"}}': fault("20x", "0+150x", "0x")},
+        {
+            f'{COMMITTED}"0"}}': fault("0+150x", "2850x", "15000+150x"),
+            f'{COMMITTED}"1"}}': fault("0+150x", "2850x", "15000+150x"),
+            f'{END}"0"}}': "10+150x239",
+            f'{END}"1"}}': "10+150x239",
+        },
+    ),
+    Case(
+        "BridgeMemoryNearLimit",
+        "warning",
+        "The bridge a holds 95% of what it may for requests: clients wait for memory.",
+        {**_ON_A, "kind": "requests"},
+        {
+            f'{USED}"requests"}}': fault("20x", "95x"),
+            f'{LIMIT}"requests"}}': "100x239",
+            f'{USED}"records"}}': "100x239",
+            f'{LIMIT}"records"}}': "100x239",
+        },
     ),
     Case(
         "BridgeCertificateEnding",
@@ -160,8 +180,11 @@ def healthy_node(name: str, down: int) -> Iterator[tuple[str, str]]:
     yield f"bridge_pulsar_corrupt_entries_total{{{on}}}", with_restart("0x", "0x")
     yield f'bridge_kafka_rejected_total{{{on},reason="too_many_connections"}}', with_restart("0x", "20x")
     yield f'bridge_kafka_rejected_total{{{on},reason="bad_body"}}', with_restart("0+1x", "0+1x")
-    lag = with_restart("40x", "9000-400x20 40x")
-    yield f'bridge_group_lag_records{{{on},group="g{name}",topic="t",partition="0"}}', lag
+    yield f'bridge_partition_end_offset{{{on},topic="t",partition="{name}"}}', with_restart("0+400x", "40000+400x")
+    behind = with_restart("0+400x", "30000+800x24 50000+400x")
+    yield f'bridge_group_committed_offset{{{on},group="g{name}",topic="t",partition="{name}"}}', behind
+    yield f'bridge_memory_used_bytes{{{on},kind="answers"}}', with_restart("50x", "99x12 50x")
+    yield f'bridge_memory_limit_bytes{{{on},kind="answers"}}', with_restart("100x", "100x")
 
 
 def quiet(alert: str, at: str) -> dict[str, Any]:
