@@ -7,7 +7,7 @@ ARGS ?=
 PROCESSES ?= 2
 
 .DEFAULT_GOAL := setup
-.PHONY: setup pipeline-setup run jars unit test test-clients test-pulsar soak nodes hostile fuzz audit check bench bench-pipeline proto clean
+.PHONY: setup pipeline-setup run jars unit test test-clients test-pulsar soak nodes alerts hostile fuzz audit check bench bench-pipeline proto clean
 
 # Set-up for developing: every tool that `make check` and `make test` need, from the lock files with their hashes.
 # PySpark is among them, for the pipeline's types and tests: a large download, built once.
@@ -64,6 +64,10 @@ nodes: jars
 	@mkdir -p build
 	$(BIN)/python -m pytest tests/faults/nodes -m "soak or not soak" --figures build/nodes.md \
 		$(if $(shell command -v go),--go) $(ARGS)
+
+# Real faults under load, and what each alert did, for docs/alerts.md: ten minutes, as root.
+alerts: jars
+	$(BIN)/python -m pytest -m soak tests/monitoring -s --time-line docs/alerts.md $(ARGS)
 
 # Bad input of every kind, and what attacks cost, each beside a well-behaved client: a quarter of an hour on an idle machine.
 # docs/hostile.md and docs/limits.md have the results; `make hostile ARGS="--part rows"` is the first of them.

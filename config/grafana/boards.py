@@ -6,7 +6,21 @@ from collections.abc import Iterator
 
 from grafana_foundation_sdk.builders.dashboard import Dashboard
 
-from config.grafana.panels import board, graph, number, quantiles, rate, rows, series, top, total
+from config.grafana.panels import (
+    Panel,
+    board,
+    graph,
+    lag,
+    number,
+    quantile,
+    quantiles,
+    rate,
+    rows,
+    series,
+    share,
+    top,
+    total,
+)
 
 NODE = "{{instance}}"
 PRODUCE = 'api="Produce"'
@@ -38,6 +52,11 @@ def overview() -> Dashboard:
                f"sum({rate('bridge_kafka_response_bytes_total', 'instance', FETCH)})"),
     ]  # fmt: skip
     service = [
+        graph("Topics", "Bytes produced, the ten largest.", "Bps",
+              (top(10, rate("bridge_topic_produced_bytes_total", "topic")), "{{topic}}")),
+        graph("Memory", "How full each budget is. `records` are kept to be read again: it fills up.", "percentunit",
+              (share("bridge_memory_used_bytes", "bridge_memory_limit_bytes", "instance, kind"),
+               "{{instance}} {{kind}}")),
         graph("Requests", "By API. Fetch and Heartbeat come from idle consumers, too.", "reqps",
               (top(10, rate("bridge_kafka_requests_total", "api")), "{{api}}")),
         graph("Errors answered", "By API and Kafka's code. docs/operations.md, \"When something is wrong\".", "reqps",
@@ -49,23 +68,33 @@ def overview() -> Dashboard:
         graph("Checks that fail", "1 where a check of /readyz does not hold.", "none",
               (f"1 - min by (instance, check) ({series('bridge_ready_check')})", "{{instance}} {{check}}")),
         graph("Records behind", "Of the ten groups that are furthest behind.", "none",
-              (top(10, total("bridge_group_lag_records", "group")), "{{group}}")),
+              (top(10, lag("group")), "{{group}}")),
     ]  # fmt: skip
     says = "Is it well, and how much goes through it?"
     return board("overview", "overview", says, [("Now", now), ("Service", service)])
 
 
 def topics() -> Dashboard:
-    """What is written and read?"""
+    """What is written and read, and where?"""
+    chosen = 'topic=~"$topic"'
     traffic = [
-        graph("Produced", "Bytes of produce requests, as clients sent them.", "Bps",
-              (rate("bridge_kafka_request_bytes_total", "instance", PRODUCE), NODE)),
-        graph("Fetched", "Bytes of fetch answers.", "Bps",
-              (rate("bridge_kafka_response_bytes_total", "instance", FETCH), NODE)),
+        graph("Produced", "Bytes of batches, the ten largest.", "Bps",
+              (top(10, rate("bridge_topic_produced_bytes_total", "topic", chosen)), "{{topic}}")),
+        graph("Fetched", "Bytes of batches, the ten largest.", "Bps",
+              (top(10, rate("bridge_topic_fetched_bytes_total", "topic", chosen)), "{{topic}}")),
+        graph("Records produced", "Those that Pulsar has stored.", "ops",
+              (top(10, rate("bridge_topic_produced_records_total", "topic", chosen)), "{{topic}}")),
+        graph("Records fetched", "As often as they were fetched.", "ops",
+              (top(10, rate("bridge_topic_fetched_records_total", "topic", chosen)), "{{topic}}")),
+        rows("Partitions", "Where each ends, as its leader knows.", "none",
+             f"max by (topic, partition) ({series('bridge_partition_end_offset', chosen)})"),
+        graph("Left out", "What limits keep out of these figures: raise http.max_topics_in_metrics.", "none",
+              (f"max by (kind) ({series('bridge_metrics_left_out')})", "{{kind}}")),
     ]  # fmt: skip
     storage = [
-        graph("Partitions open", "Those that clients have used of late.", "none",
-              (total("bridge_storage_open_partitions"), NODE)),
+        graph("Partitions open", "Those that clients have used of late, and those of them that a node leads.", "none",
+              (total("bridge_storage_open_partitions"), NODE),
+              (total("bridge_storage_led_partitions"), "{{instance}} led")),
         graph("Records in memory", "Bytes, of storage.cache_bytes.", "bytes",
               (total("bridge_storage_cache_bytes"), NODE)),
         graph("Reads from memory", "The share of fetches that needed no reader in Pulsar.", "percentunit",
@@ -79,46 +108,70 @@ def topics() -> Dashboard:
         graph("Offsets learnt by reading back", "Other programs write to the same partitions.", "ops",
               (rate("bridge_storage_reanchors_total"), NODE)),
     ]  # fmt: skip
-    return board("topics", "topics", "What is written and read?", [("Traffic", traffic), ("Storage", storage)])
+    says = "What is written and read, and where?"
+    return board("topics", "topics", says, [("Traffic", traffic), ("Storage", storage)], "topic")
 
 
 def groups() -> Dashboard:
     """Who is behind, and does it get better?"""
     chosen = ('group=~"$group"', 'topic=~"$topic"')
-    lag = [
-        graph("Records behind", "By group and topic.", "none",
-              (total("bridge_group_lag_records", "group, topic", *chosen), "{{group}} {{topic}}")),
+    behind = [
+        graph("Records behind", "By group and topic.", "none", (lag("group, topic", *chosen), "{{group}} {{topic}}")),
         graph("Seconds behind", "The age of the oldest record that is not committed, where it is in memory.", "s",
               (f"max by (group, topic) ({series('bridge_group_lag_seconds', *chosen)})", "{{group}} {{topic}}")),
         graph("Committed per second", "Zero, while records are behind: the consumer is stuck or gone.", "ops",
               (f"sum by (group, topic) (deriv({series('bridge_group_committed_offset', *chosen)}[$__rate_interval]))",
                "{{group}} {{topic}}")),
-        rows("By partition", "What each group has not committed.", "none",
-             total("bridge_group_lag_records", "group, topic, partition", *chosen)),
+        rows("By partition", "What each group has not committed.", "none", lag("group, topic, partition", *chosen)),
     ]  # fmt: skip
     keeping = [
-        graph("Groups in memory", "Those with members, or asked for.", "none", (total("bridge_groups_loaded"), NODE)),
+        graph("Groups", "Those that each node coordinates, and those of them that are in memory.", "none",
+              (total("bridge_groups_coordinated"), NODE), (total("bridge_groups_loaded"), "{{instance}} in memory")),
         graph("Rebalances", "Each is a pause for the group's members.", "ops",
               (rate("bridge_groups_rebalances_total"), NODE)),
         graph("Commits", "Offsets of single partitions.", "ops", (rate("bridge_groups_commits_total"), NODE)),
         graph("Storing groups", "From a write to Pulsar's receipt.", "s", *quantiles("bridge_groups_write_seconds")),
     ]  # fmt: skip
     says = "Which groups are behind, and does it get better?"
-    return board("groups", "groups and lag", says, [("Lag", lag), ("Coordination", keeping)], "group", "topic")
+    return board("groups", "groups and lag", says, [("Lag", behind), ("Coordination", keeping)], "group", "topic")
 
 
 def clients() -> Dashboard:
     """Who comes, who is refused, who waits?"""
-    coming = [
-        graph("Connections", "Open client connections.", "none", (total("bridge_kafka_connections"), NODE)),
+    return board(
+        "clients",
+        "clients",
+        "Who comes, who is refused, who waits?",
+        [("Clients", _software()), ("Requests", _requests()), ("Refused", _refused()), ("Waiting", _waiting())],
+    )
+
+
+def _software() -> list[Panel]:
+    by, name = "client_software_name, client_software_version", "{{client_software_name}} {{client_software_version}}"
+    return [
+        graph("Connections", "By the software that clients say they are.", "none",
+              (top(10, total("bridge_client_connections", by)), name)),
+        graph("Requests", "The ten that ask most.", "reqps", (top(10, rate("bridge_client_requests_total", by)), name)),
+        graph("Sent", "Bytes of requests.", "Bps", (top(10, rate("bridge_client_request_bytes_total", by)), name)),
+        graph("Received", "Bytes of answers.", "Bps", (top(10, rate("bridge_client_response_bytes_total", by)), name)),
+        graph("Errors", "Error codes that each was answered.", "ops",
+              (top(10, rate("bridge_client_errors_total", by)), name)),
         graph("New connections", "Many for few clients: they do not keep them.", "cps",
               (rate("bridge_kafka_connections_accepted_total"), NODE)),
+    ]  # fmt: skip
+
+
+def _requests() -> list[Panel]:
+    return [
         graph("Requests by API", "Who asks much for nothing shows here.", "reqps",
               (rate("bridge_kafka_requests_total", "api"), "{{api}}")),
         graph("From request to answer", "One in a hundred takes longer. Fetch and JoinGroup wait on purpose.", "s",
-              (quantiles("bridge_kafka_request_seconds", "api")[1][0], "{{api}}")),
+              (quantile(0.99, "bridge_kafka_request_seconds", "api"), "{{api}}")),
     ]  # fmt: skip
-    refused = [
+
+
+def _refused() -> list[Panel]:
+    return [
         graph("Refused frames and connections", "By reason; the log's `! refused` says who.", "ops",
               (rate("bridge_kafka_rejected_total", "reason"), "{{reason}}")),
         graph("Log-ins", "By mechanism and outcome; bridge.audit says who failed.", "ops",
@@ -129,15 +182,18 @@ def clients() -> Dashboard:
         rows("Certificates", "What is left of each listener's.", "s",
              f"min by (instance, listener) ({series('bridge_tls_certificate_expires_seconds')}) - time()"),
     ]  # fmt: skip
-    waiting = [
+
+
+def _waiting() -> list[Panel]:
+    return [
         graph("Sockets not read", "For back-pressure, and for quotas.", "none",
               (total("bridge_kafka_paused_connections"), "{{instance}} memory"),
               (total("bridge_quota_throttled_connections"), "{{instance}} quota")),
         graph("Throttled by quotas", "How long clients were told to wait, per second.", "s",
               (rate("bridge_quota_throttled_seconds_total", "quota"), "{{quota}}")),
+        graph("Limits in number", "How much of each is used: connections, readers, fetches that wait.", "percentunit",
+              (share("bridge_places_used", "bridge_places_limit", "instance, kind"), "{{instance}} {{kind}}")),
     ]  # fmt: skip
-    says = "Who comes, who is refused, who waits?"
-    return board("clients", "clients", says, [("Clients", coming), ("Refused", refused), ("Waiting", waiting)])
 
 
 def pulsar() -> Dashboard:
@@ -146,6 +202,12 @@ def pulsar() -> Dashboard:
         graph("Receipts", "From send to receipt.", "s", *quantiles("bridge_pulsar_receipt_seconds")),
         graph("Heartbeats", "Each node has Pulsar store one a second: none means that Pulsar stores nothing.", "ops",
               (rate("bridge_cluster_heartbeat_seconds_count"), NODE)),
+        graph("Receipts by broker", "The mean of each. One that is slower than the others: look at its machine.", "s",
+              (f"{rate('bridge_pulsar_broker_receipt_seconds_sum', 'broker')} / "
+               f"{rate('bridge_pulsar_broker_receipt_seconds_count', 'broker')}", "{{broker}}")),
+        graph("Since the last receipt", "Of each broker, while something was sent to it later.", "s",
+              (f"max by (broker) (clamp_min({series('bridge_pulsar_broker_last_send_timestamp_seconds')} - "
+               f"{series('bridge_pulsar_broker_last_receipt_timestamp_seconds')}, 0))", "{{broker}}")),
         graph("Refused for", "How long Pulsar has refused all that was sent to it.", "s",
               (total("bridge_pulsar_stalled_seconds"), NODE)),
         graph("Sends refused", "The log says why.", "ops", (rate("bridge_pulsar_send_errors_total"), NODE)),
@@ -183,9 +245,12 @@ def nodes() -> Dashboard:
         graph("Members", "As each node knows them.", "none", (total("bridge_cluster_members"), NODE), width=10),
         graph("Share of the partitions", "Slots that each leads.", "none",
               (total("bridge_cluster_slots_led"), NODE), width=10),
+        graph("Partitions led", "Of those that are open.", "none", (total("bridge_storage_led_partitions"), NODE)),
         graph("Slots of groups", "That each coordinates.", "none", (total("bridge_groups_slots_held"), NODE)),
         graph("Heartbeats", "From a node's heartbeat to Pulsar's receipt.", "s",
               *quantiles("bridge_cluster_heartbeat_seconds")),
+        rows("Ids", "What clients know the nodes by.", "none",
+             f"max by (instance, node_id, name, rack) ({series('bridge_cluster_node_info')})"),
         rows("Versions", "And the codec in use: `python` takes forty times the CPU time.", "none",
              f"max by (instance, version, codec) ({series('bridge_build_info')})"),
         rows("Workers", "1 where one runs.", "none",
@@ -197,9 +262,10 @@ def nodes() -> Dashboard:
         graph("Memory", "Resident.", "bytes", (total("process_resident_memory_bytes"), NODE)),
         graph("Event loop held", "One in a hundred turns came later than this. Above 50 ms the log says why.", "s",
               *quantiles("bridge_event_loop_held_seconds")),
-        graph("Requests and answers held", "Of kafka.memory_budget_bytes each.", "bytes",
-              (total("bridge_in_flight_bytes"), "{{instance}} requests"),
-              (total("bridge_waiting_answer_bytes"), "{{instance}} answers")),
+        graph("Held in memory", "Of what has a limit: docs/operations.md, Memory.", "bytes",
+              (total("bridge_memory_used_bytes", "instance, kind"), "{{instance}} {{kind}}")),
+        graph("Python's garbage collection", "Collections, by generation.", "ops",
+              (rate("python_gc_collections_total", "instance, generation"), "{{instance}} {{generation}}")),
         graph("Open files", "Connections, for the most part.", "none",
               (total("process_open_fds"), "{{instance}} open"),
               (f"min by (instance) ({series('process_max_fds')})", "{{instance}} at most")),

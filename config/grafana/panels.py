@@ -36,6 +36,18 @@ def rate(metric: str, by: str = "instance", *labels: str) -> str:
     return f"sum by ({by}) (rate({series(metric, *labels)}[$__rate_interval]))"
 
 
+def lag(by: str, *labels: str) -> str:
+    """Records that groups have not committed: one node says what is committed, another where the partition ends."""
+    committed = f"max by (job, group, topic, partition) (bridge_group_committed_offset{{{', '.join(labels)}}})"
+    end = "max by (job, topic, partition) (bridge_partition_end_offset)"
+    return f"sum by ({by}) (clamp_min({end} - on (job, topic, partition) group_right {committed}, 0))"
+
+
+def share(used: str, limit: str, by: str, *labels: str) -> str:
+    """How much of its limit a gauge has reached; of workers the one that is nearest to it."""
+    return f"max by ({by}) ({series(used, *labels)} / {series(limit, *labels)})"
+
+
 def top(most: int, expression: str) -> str:
     """The largest so many."""
     return f"topk({most}, {expression})"
@@ -142,8 +154,8 @@ def _variable(name: str, label: str, metric: str) -> Builder[models.VariableMode
 
 VARIABLES = {
     "instance": _variable("instance", "Node", "bridge_build_info"),
-    "group": _variable("group", "Group", "bridge_group_lag_records"),
-    "topic": _variable("topic", "Topic", "bridge_group_lag_records"),
+    "group": _variable("group", "Group", "bridge_group_committed_offset"),
+    "topic": _variable("topic", "Topic", "bridge_topic_produced_bytes_total"),
 }
 
 

@@ -17,6 +17,7 @@ from confluent_kafka import Producer
 from bridge.standalone import probe
 from bridge.standalone.guard import Guard
 from tests.faults.checker import KAFKA_PYTHON_LEAKS, Load, load
+from tests.faults.disk import Disk, mounted
 from tests.faults.ledgers import ledger_starts
 from tests.faults.processes import resident_bytes
 from tests.support.bridges import BridgeChild, settings_for
@@ -30,42 +31,13 @@ pytestmark = [
 ]
 
 PARTITIONS = 3
-SIZE = "400m"
 TIMEOUT_SECONDS = 120.0
-
-
-class Disk:
-    """A file system of its own, small enough to be filled."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._filler = path / "filler"
-
-    def fill(self, leave: int = 0) -> None:
-        """Take all space but so many bytes."""
-        with self._filler.open("wb", buffering=0) as file:
-            for size in (1 << 20, 4096):
-                try:
-                    while True:
-                        file.write(b"\0" * size)
-                except OSError:
-                    continue
-            file.truncate(max(0, file.tell() - leave))
-
-    def free(self) -> None:
-        """Give it back."""
-        self._filler.unlink()
 
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Disk]:
-    path = tmp_path / "disk"
-    path.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", str(path)], check=True)
-    try:
-        yield Disk(path)
-    finally:
-        subprocess.run(["umount", str(path)], check=True)
+    with mounted(tmp_path / "disk") as made:
+        yield made
 
 
 @pytest.fixture

@@ -36,8 +36,8 @@ PRODUCES = f'bridge_kafka_requests_total{{{_A},api="Produce"}}'
 RECEIPTS = f"bridge_pulsar_receipt_seconds_bucket{{{_A},le="
 COMMITTED = 'bridge_group_committed_offset{job="bridge",instance="b",group="g",topic="t",partition='
 END = f'bridge_partition_end_offset{{{_A},topic="t",partition='
-USED = f'bridge_memory_used_bytes{{{_A},kind='
-LIMIT = f'bridge_memory_limit_bytes{{{_A},kind='
+USED = f"bridge_memory_used_bytes{{{_A},kind="
+LIMIT = f"bridge_memory_limit_bytes{{{_A},kind="
 CERTIFICATE = f'bridge_tls_certificate_expires_seconds{{{_A},listener="SASL_SSL"}}'
 CORRUPT = f"bridge_pulsar_corrupt_entries_total{{{_A}}}"
 REJECTED = f'bridge_kafka_rejected_total{{{_A},reason="too_many_connections"}}'
