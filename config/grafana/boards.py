@@ -198,7 +198,14 @@ def _waiting() -> list[Panel]:
 
 def pulsar() -> Dashboard:
     """Does Pulsar answer, and how fast?"""
-    seen = [
+    says = "Does Pulsar answer, and how fast?"
+    return board(
+        "pulsar", "Pulsar's side", says, [("As the bridge sees it", _seen()), ("As Pulsar says", _pulsar_itself())]
+    )
+
+
+def _seen() -> list[Panel]:
+    return [
         graph("Receipts", "From send to receipt.", "s", *quantiles("bridge_pulsar_receipt_seconds")),
         graph("Heartbeats", "Each node has Pulsar store one a second: none means that Pulsar stores nothing.", "ops",
               (rate("bridge_cluster_heartbeat_seconds_count"), NODE)),
@@ -225,7 +232,10 @@ def pulsar() -> Dashboard:
         graph("Entries that cannot be decoded", "The log says where.", "ops",
               (rate("bridge_pulsar_corrupt_entries_total"), NODE)),
     ]  # fmt: skip
-    itself = [
+
+
+def _pulsar_itself() -> list[Panel]:
+    return [
         graph("Messages", "What Pulsar's brokers take and give, of all their clients.", "ops",
               ("sum(pulsar_rate_in)", "in"), ("sum(pulsar_rate_out)", "out")),
         graph("Stored", "Bytes, of all topics.", "bytes", ("sum(pulsar_storage_size)", "all topics")),
@@ -234,8 +244,6 @@ def pulsar() -> Dashboard:
         graph("Topics and producers", "Of Pulsar's brokers.", "none",
               ("sum(pulsar_topics_count)", "topics"), ("sum(pulsar_producers_count)", "producers")),
     ]  # fmt: skip
-    says = "Does Pulsar answer, and how fast?"
-    return board("pulsar", "Pulsar's side", says, [("As the bridge sees it", seen), ("As Pulsar says", itself)])
 
 
 def nodes() -> Dashboard:

@@ -148,7 +148,7 @@ def _variable(name: str, label: str, metric: str) -> Builder[models.VariableMode
         .multi(True)
         .include_all(True)
         .all_value(".*")
-        .current(models.VariableOption(selected=True, text="All", value="$__all"))
+        .current(models.VariableOption(selected=True, text=["All"], value=["$__all"]))
     )
 
 

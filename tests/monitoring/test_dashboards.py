@@ -1,9 +1,10 @@
-"""The dashboards are what their generator writes, and each of their expressions finds data in a real Prometheus."""
+"""The dashboards are what their generator writes; what they and the alerts ask for is there, in a real Prometheus."""
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from bridge.standalone.guard import Guard
 from config.grafana import generate
 from tests.monitoring.busy import Busy
+from tests.monitoring.test_alert_rules import ALL
 from tests.support.prometheus import Prometheus, scraping
 from tests.support.pulsar import PulsarAddress
 
@@ -58,7 +60,7 @@ def prometheus(pulsar: PulsarAddress, guard: Guard, tmp_path_factory: pytest.Tem
     directory = tmp_path_factory.mktemp("dashboards")
     busy = Busy(pulsar, directory, guard)
     targets = {"bridge": [busy.settings.http.listen], "pulsar": [urlsplit(pulsar.admin_url).netloc]}
-    configuration = scraping(targets, every=SCRAPE_SECONDS, paths={"pulsar": "/metrics/"})
+    configuration = scraping(targets, every=SCRAPE_SECONDS, paths={"pulsar": "/metrics/"}, seldom={"pulsar": 4.0})
     running = Prometheus(directory / "prometheus", guard, configuration)
     with busy.at_work():
         running.start()
@@ -84,7 +86,7 @@ def test_every_expression_finds_data(prometheus: Prometheus) -> None:
         ]
 
     try:
-        prometheus.until("all expressions find data", lambda: not without_data(), 30)
+        prometheus.until("all expressions find data", lambda: not without_data())
     except AssertionError:
         assert not without_data()
 
@@ -93,6 +95,11 @@ def test_every_variable_has_values(prometheus: Prometheus) -> None:
     for metric, label in variables():
         found = prometheus.query(f"count by ({label}) ({metric})")
         assert found and all(sample.labels[label] for sample in found), (metric, label)
+
+
+def test_what_the_alerts_ask_for_is_there(prometheus: Prometheus) -> None:
+    named = set(re.findall(r"\b(?:bridge_\w+|up)\b", " ".join(rule["expr"] for rule in ALL)))
+    assert {metric for metric in named if not prometheus.query(metric)} == {"bridge_pulsar_certificate_expires_seconds"}
 
 
 def test_an_expression_that_finds_nothing_would_be_seen(prometheus: Prometheus) -> None:

@@ -44,8 +44,9 @@ class Period:
         """Rows of a table: seconds since the fault began, and since it was over."""
         lasted = self.over - self.begin
         for name, seen in sorted(self.seen.items(), key=lambda one: one[1].pending or one[1].firing or 0.0):
-            came = [_since(self.begin, seen.pending), _since(self.begin, seen.firing)]
-            yield _row([self.what, f"{lasted:.0f}", name, *came, _since(max(self.over, self.begin), seen.last)])
+            came = [_since(self.begin, seen.pending), _since(self.begin, seen.firing) or "never"]
+            ended = _since(self.over, seen.last) if seen.firing is not None else ""
+            yield _row([self.what, f"{lasted:.0f}", name, *came, ended])
         if not self.seen:
             yield _row([self.what, f"{lasted:.0f}", "none", "", "", ""])
 

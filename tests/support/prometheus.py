@@ -124,18 +124,23 @@ def scraping(
     every: float,
     rules: Sequence[Path] = (),
     paths: Mapping[str, str] | None = None,
+    seldom: Mapping[str, float] | None = None,
 ) -> dict[str, Any]:
     """A configuration that scrapes so often, and judges the rules as often.
 
-    `targets`: the addresses of each job. `paths`: where a job's metrics are, if not at /metrics.
+    `targets`: the addresses of each job. `paths`: where a job's metrics are, if not at /metrics. `seldom`: the seconds
+    between scrapes of a job that takes long to answer.
     """
     interval = f"{round(every * 1000)}ms"
     return {
-        "global": {"scrape_interval": interval, "scrape_timeout": interval, "evaluation_interval": interval},
+        "global": {"evaluation_interval": interval},
         "rule_files": [str(path) for path in rules],
         "scrape_configs": [
             {
                 "job_name": job,
+                **dict.fromkeys(
+                    ("scrape_interval", "scrape_timeout"), f"{round((seldom or {}).get(job, every) * 1000)}ms"
+                ),
                 "metrics_path": (paths or {}).get(job, "/metrics"),
                 "static_configs": [{"targets": list(addresses)}],
             }
