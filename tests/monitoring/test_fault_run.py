@@ -100,6 +100,17 @@ def pulsar_frozen(scene: Scene) -> None:
         scene.time_line.wait_for(["BridgeNotReady", "BridgePulsarUnreachable", "BridgeProduceErrors"])
 
 
+def pulsar_slow(scene: Scene) -> None:
+    with scene.time_line.period("Pulsar held up for 1.5 of every 2.5 seconds") as period:
+        for _ in range(60):
+            if "BridgeReceiptsSlow" in period.fired:
+                break
+            with stopped(scene.pulsar.pid):
+                let_pass(1.5)
+            let_pass(1.0)
+    assert "BridgeReceiptsSlow" in period.fired
+
+
 def pulsar_killed(scene: Scene) -> None:
     with scene.time_line.period("Pulsar killed"):
         scene.pulsar.kill()
@@ -136,6 +147,7 @@ FAULTS = (
     healthy,
     bridge_killed,
     pulsar_frozen,
+    pulsar_slow,
     pulsar_killed,
     consumer_stalled,
     disk_full,
