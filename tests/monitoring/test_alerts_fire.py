@@ -14,6 +14,8 @@ from tests.support.bridges import BridgeChild
 from tests.support.prometheus import Prometheus, promtool, scraping
 
 FACTOR = 60.0
+OF_TARGET = 'instance!=""'
+"""Of a target that does not answer, not of one that is not there."""
 
 
 @pytest.fixture
@@ -47,8 +49,8 @@ def test_a_killed_bridge_fires_its_alert_and_its_start_ends_it(watched: BridgeCh
         "it is scraped, and well", lambda: bool(prometheus.query(ready)) and "BridgeDown" not in prometheus.alerts()
     )
     watched.kill()
-    prometheus.until("the alert waits", lambda: prometheus.alerts().get("BridgeDown") == "pending")
     prometheus.until("the alert fires", lambda: prometheus.alerts().get("BridgeDown") == "firing")
+    assert prometheus.query(f'count_over_time(ALERTS{{alertname="BridgeDown", alertstate="pending", {OF_TARGET}}}[1m])')
     watched.start()
     prometheus.until("the alert has ended", lambda: "BridgeDown" not in prometheus.alerts())
     prometheus.until("it is well again", lambda: bool(prometheus.query(ready)))
