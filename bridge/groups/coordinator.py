@@ -25,6 +25,7 @@ from bridge.groups.consumer.state import ConsumerGroup, Heartbeat, HeartbeatAnsw
 from bridge.groups.consumer.topics import Catalogue, Topics
 from bridge.groups.offsets import UNKNOWN_GROUP, OffsetRetention
 from bridge.groups.store.saving import GroupRecordStore
+from bridge.groups.summary import LoadedGroups
 from bridge.groups.timers import Clock
 from bridge.kafka.error_codes import ErrorCode
 from bridge.metrics import GroupMetrics
@@ -56,6 +57,8 @@ class GroupCoordinator:
         self._consumer = ConsumerGroups(
             store, settings, metrics, budget, self._clock, wall, Catalogue(topics, pattern_bytes)
         )
+        self.in_memory = LoadedGroups(self._classic.loaded, self._consumer.loaded)
+        """For those who only look."""
         self._active = True
         self._resuming: set[asyncio.Task[None]] = set()
         store.on_owned.append(self._take_over)

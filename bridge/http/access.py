@@ -1,6 +1,11 @@
-"""Who may read the metrics: those who show a token (RFC 6750), where the settings have one."""
+"""Who may read the metrics and the status page: those who show a token, where the settings have one.
+
+Programs show it as a bearer token (RFC 6750). Browsers ask for a name and a password (RFC 7617): the password is the
+token, and any name will do.
+"""
 
 import asyncio
+import binascii
 import hashlib
 import hmac
 from collections.abc import Sequence
@@ -22,6 +27,8 @@ TELL_SECONDS: Final = 1.0
 """The log has one line of refused requests in so many seconds."""
 _MOST_TOKENS: Final = 16
 _CHALLENGE: Final = 'Bearer realm="bridge"'
+_BASIC_CHALLENGE: Final = 'Basic realm="bridge", charset="UTF-8"'
+_MOST_BASIC_BYTES: Final = 4096
 _log = log.get(__name__)
 
 
@@ -55,8 +62,11 @@ class Access:
         # each is compared, so that the time tells nothing of which it was
         return any([hmac.compare_digest(digest, one) for one in known])
 
-    def refuse(self, request: h11.Request, peer: str, now: float) -> str:
-        """Count and tell it; what the answer's WWW-Authenticate says (RFC 6750, 3)."""
+    def refuse(self, request: h11.Request, peer: str, now: float) -> tuple[str, str]:
+        """Count and tell it; what the answer's two WWW-Authenticate say (RFC 6750, 3; RFC 7617, 2).
+
+        Two headers, for browsers read no more than the first challenge of each.
+        """
         wrong = _token(request.headers) is not None
         self._unauthorized.inc()
         self._refused += 1
@@ -65,7 +75,7 @@ class Access:
             fields = {"listener": "http", "peer": peer, "reason": reason, "refused": self._refused}
             _log.warning("! unauthorized", extra=fields)
             self._told_at, self._refused = now, 0
-        return f'{_CHALLENGE}, error="invalid_token"' if wrong else _CHALLENGE
+        return f'{_CHALLENGE}, error="invalid_token"' if wrong else _CHALLENGE, _BASIC_CHALLENGE
 
     async def follow(self) -> None:
         """Take what changes in the file, until cancelled."""
@@ -95,7 +105,20 @@ def _token(headers: Sequence[tuple[bytes, bytes]]) -> bytes | None:
     if len(shown) != 1:
         return None
     scheme, _, token = shown[0].partition(b" ")
-    return token.strip() if scheme.lower() == b"bearer" else None
+    if scheme.lower() == b"bearer":
+        return token.strip()
+    return _password(token.strip()) if scheme.lower() == b"basic" else None
+
+
+def _password(credentials: bytes) -> bytes | None:
+    """That of `name:password` in base64; None where it is something else."""
+    if len(credentials) > _MOST_BASIC_BYTES:
+        return None
+    try:
+        _, colon, password = binascii.a2b_base64(credentials, strict_mode=True).partition(b":")
+    except binascii.Error:
+        return None
+    return password if colon else None
 
 
 def _digest(token: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""Serves /metrics, /healthz, /readyz and /cluster to operators.
+"""Serves /metrics, /healthz, /readyz, /cluster and the status page to operators.
 
 healthz: the process runs and its event loop turns; restart it when this fails. readyz: every named check holds, so that
 clients are served; the answer says which does not, and why.
@@ -8,7 +8,7 @@ rendered, however many ask for them. Where a token is asked for, probes go witho
 """
 
 import asyncio
-import json
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -24,6 +24,7 @@ from bridge.config.listeners import is_loopback
 from bridge.errors import BridgeError, StartupError
 from bridge.futures import Cached, retrieve_exception
 from bridge.http.access import OPEN_PATHS, Access
+from bridge.http.response import Response, Serve, json_response
 from bridge.http1 import HttpError, next_event
 from bridge.metrics import Metrics
 
@@ -53,18 +54,21 @@ _WITHHELD = "failed: the reason is told to those with the token"
 _LOG = log.get(__name__)
 
 
-class _Response(NamedTuple):
-    status: int
-    reason: str
-    content_type: str
-    body: bytes
-    headers: tuple[tuple[str, str], ...] = ()
+class Health(NamedTuple):
+    """What the last round of checks has found."""
+
+    reasons: Mapping[str, str | None]
+    """By check: None where all is well; empty before the first round."""
+    age: float
+    """Seconds since that round."""
+    since: float
+    """When all became well, or ceased to be: Unix time."""
 
 
-_NOT_FOUND = _Response(404, "Not Found", "text/plain", b"there are /metrics, /healthz, /readyz and /cluster\n")
-_UNAUTHORIZED = _Response(401, "Unauthorized", "text/plain", b"a bearer token is needed\n")
-_FAILED = _Response(500, "Internal Server Error", "text/plain", b"see the log\n")
-_NOT_ALLOWED = _Response(405, "Method Not Allowed", "text/plain", b"GET and HEAD are served\n")
+_NOT_FOUND = Response(404, "Not Found", "text/plain", b"there are /, /metrics, /healthz, /readyz and /cluster\n")
+_UNAUTHORIZED = Response(401, "Unauthorized", "text/plain", b"a token is needed, as a bearer token or as a password\n")
+_FAILED = Response(500, "Internal Server Error", "text/plain", b"see the log\n")
+_NOT_ALLOWED = Response(405, "Method Not Allowed", "text/plain", b"GET and HEAD are served\n")
 
 
 class HttpServer:
@@ -77,8 +81,10 @@ class HttpServer:
         checks: Mapping[str, Check],
         documents: Mapping[str, Callable[[], object]] | None = None,
         render: Render | None = None,
+        pages: Mapping[str, Serve] | None = None,
     ) -> None:
-        """`documents`: what JSON a path has, by its name. `render`: instead of these metrics alone."""
+        """`documents`: what JSON a path has, by its name. `render`: instead of these metrics alone. `pages`: what else
+        is served, by path."""
         self._settings = settings
         self._metrics = metrics
         self._access: Access
@@ -95,7 +101,8 @@ class HttpServer:
         self._server: asyncio.Server | None = None
         self._exchanges: set[asyncio.Task[None]] = set()
         self._connections_by_host: Counter[str] = Counter()
-        self._paths: dict[str, Callable[[h11.Request], Awaitable[_Response]]] = {
+        self._paths: dict[str, Serve] = {
+            **(pages or {}),
             "/metrics": self._get_metrics,
             "/healthz": self._get_health,
             "/readyz": self._get_readiness,
@@ -104,6 +111,8 @@ class HttpServer:
             self._paths[path] = partial(_get_document, document)
         self._check_round: asyncio.Task[dict[str, str | None]] | None = None
         self._check_round_at = 0.0
+        self._health = Health({}, 0.0, time.time())
+        self._health_at = 0.0
         self.draining = False
         """Set it when the process should get no more clients: readyz then fails."""
         self.port = 0
@@ -210,12 +219,12 @@ class HttpServer:
             await asyncio.sleep(0)  # a reader that keeps up would hold the loop for the whole of it
         writer.write(protocol.send(h11.EndOfMessage()) or b"")
 
-    async def _answer(self, request: h11.Request, writer: asyncio.StreamWriter) -> _Response:
+    async def _answer(self, request: h11.Request, writer: asyncio.StreamWriter) -> Response:
         path = request.target.partition(b"?")[0].decode("latin-1")
         if path not in OPEN_PATHS and not self._access.allows(request.headers):
             host, *_ = writer.get_extra_info("peername") or ("",)
-            challenge = self._access.refuse(request, host, asyncio.get_running_loop().time())
-            return _UNAUTHORIZED._replace(headers=(("WWW-Authenticate", challenge),))
+            challenges = self._access.refuse(request, host, asyncio.get_running_loop().time())
+            return _UNAUTHORIZED._replace(headers=tuple(("WWW-Authenticate", one) for one in challenges))
         serve = self._paths.get(path)
         if serve is None:
             return _NOT_FOUND
@@ -227,11 +236,11 @@ class HttpServer:
             _LOG.error("! http request failed", exc_info=error)
             return _FAILED
 
-    async def _get_metrics(self, request: h11.Request) -> _Response:
+    async def _get_metrics(self, request: h11.Request) -> Response:
         # Two formats and no more: a rendering for each thing that clients can name would be theirs to multiply.
         open_metrics = any(name == b"accept" and _OPEN_METRICS in value for name, value in request.headers)
         body, content_type = await self._renderings[open_metrics].get()
-        return _Response(200, "OK", content_type, body)
+        return Response(200, "OK", content_type, body)
 
     async def _render_own(self, open_metrics: bool) -> tuple[bytes, str]:
         self._look_again()
@@ -247,10 +256,10 @@ class HttpServer:
             self._exposition = Exposition(self._metrics)
         return self._exposition.render(open_metrics=open_metrics)
 
-    async def _get_health(self, request: h11.Request) -> _Response:
-        return _json(200, "OK", {"status": "ok"})
+    async def _get_health(self, request: h11.Request) -> Response:
+        return json_response(200, "OK", {"status": "ok"})
 
-    async def _get_readiness(self, request: h11.Request) -> _Response:
+    async def _get_readiness(self, request: h11.Request) -> Response:
         reasons = await self._reasons()
         if self.draining:
             reasons = {**reasons, "draining": "the process is stopping"}
@@ -258,7 +267,7 @@ class HttpServer:
         if not self._access.allows(request.headers):
             reasons = {name: reason and _WITHHELD for name, reason in reasons.items()}
         answer = {"ready": not failed, "checks": {name: reason or "ok" for name, reason in reasons.items()}}
-        return _json(503, "Service Unavailable", answer) if failed else _json(200, "OK", answer)
+        return json_response(503, "Service Unavailable", answer) if failed else json_response(200, "OK", answer)
 
     async def _reasons(self, cached_seconds: float = _CHECKS_CACHED_SECONDS) -> dict[str, str | None]:
         # shielded: one probe that hangs up must not cancel the others' round
@@ -277,16 +286,25 @@ class HttpServer:
         reasons = await asyncio.gather(*(_reason(check) for check in self._checks.values()))
         found = dict(zip(self._checks, reasons, strict=True))
         self._metrics.ready = {name: reason is None for name, reason in found.items()}
+        before = self._health
+        changed = not before.reasons or _is_well(before.reasons) != _is_well(found)
+        self._health = Health(found, 0.0, time.time() if changed else before.since)
+        self._health_at = asyncio.get_running_loop().time()
         return found
 
+    def last_health(self, most_seconds: float) -> Health:
+        """What the last round of checks has found, at once; one that is older than this begins the next."""
+        self._look_again(most_seconds)
+        return self._health._replace(age=asyncio.get_running_loop().time() - self._health_at)
 
-async def _get_document(document: Callable[[], object], request: h11.Request) -> _Response:
+
+def _is_well(reasons: Mapping[str, str | None]) -> bool:
+    return all(reason is None for reason in reasons.values())
+
+
+async def _get_document(document: Callable[[], object], request: h11.Request) -> Response:
     content = document()
-    return _json(200, "OK", await content if isawaitable(content) else content)
-
-
-def _json(status: int, reason: str, content: object) -> _Response:
-    return _Response(status, reason, "application/json; charset=utf-8", json.dumps(content).encode())
+    return json_response(200, "OK", await content if isawaitable(content) else content)
 
 
 async def _reason(check: Check) -> str | None:

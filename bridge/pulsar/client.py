@@ -64,6 +64,10 @@ class PulsarClient:
         if self._is_own:
             await self._access.close()
 
+    def connections(self) -> list[BrokerConnection]:
+        """The open connections to brokers, for who only looks."""
+        return self._pool.connections()
+
     def retry_now(self) -> None:
         """Have whatever waits to try again do so now."""
         self._pool.retry_now()

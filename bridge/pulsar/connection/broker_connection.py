@@ -21,6 +21,7 @@ from bridge.pulsar.connection.connection_handler import (
     ProducerHandler,
     TopicWatchHandler,
 )
+from bridge.pulsar.connection.delay import Delay
 from bridge.pulsar.connection.frame_writer import Buffer, FrameWriter
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import ConnectionLost, OperationTimeout, PulsarError
@@ -61,11 +62,12 @@ class Address(NamedTuple):
 class _Request:
     """A request without an answer yet."""
 
-    __slots__ = ("answer", "timer")
+    __slots__ = ("answer", "sent_at", "timer")
 
-    def __init__(self, answer: "asyncio.Future[pb.BaseCommand]", timer: asyncio.TimerHandle) -> None:
+    def __init__(self, answer: "asyncio.Future[pb.BaseCommand]", timer: asyncio.TimerHandle, sent_at: float) -> None:
         self.answer = answer
         self.timer = timer
+        self.sent_at = sent_at
 
 
 class BrokerConnection(asyncio.BufferedProtocol):
@@ -97,6 +99,8 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self._requests: dict[int, _Request] = {}
         self._unknown: set[int] = set()
         self._error: PulsarError | None = None
+        self.delay = Delay(self.broker)
+        """How long this broker takes to answer requests and to acknowledge entries."""
         self._heard = True
         self._silent_checks = 0
         self.on_silence: Callable[[BrokerConnection], None] | None = None
@@ -215,7 +219,8 @@ class BrokerConnection(asyncio.BufferedProtocol):
         request_id = next(self._request_ids)
         frame = build(request_id)
         seconds = self._settings.operation_timeout_seconds if timeout is None else timeout
-        self._requests[request_id] = _Request(answer, self._loop.call_later(seconds, self._timed_out, request_id))
+        timer = self._loop.call_later(seconds, self._timed_out, request_id)
+        self._requests[request_id] = _Request(answer, timer, self._loop.time())
         self.write([frame])
         return answer
 
@@ -235,6 +240,11 @@ class BrokerConnection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         """The transport has room again."""
         self._writer.resume()
+
+    @property
+    def waiting(self) -> int:
+        """Requests without an answer yet."""
+        return len(self._requests)
 
     @property
     def silent(self) -> bool:
@@ -321,6 +331,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         if command.type == Type.PRODUCER_SUCCESS and not answer.producer_ready:
             return  # queued for exclusive access: the answer proper follows, whenever that may be (PIP-68)
         del self._requests[answer.request_id]
+        self.delay.answered(request.sent_at, self._loop.time())
         if request.answer.done():
             return
         if command.type == Type.ERROR:

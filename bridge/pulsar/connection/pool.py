@@ -192,6 +192,10 @@ class ConnectionPool:
         except (PulsarError, TimeoutError):
             return False
 
+    def connections(self) -> list[BrokerConnection]:
+        """Those that are open, for who only looks."""
+        return [one for one in self._connections.values() if not one.closed]
+
     async def close(self) -> None:
         """Close every connection, once what waits on it is written."""
         self._closed = True

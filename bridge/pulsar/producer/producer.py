@@ -348,7 +348,7 @@ class Producer(ReconnectingHandler):
 
     def _resolve(self, connection: BrokerConnection, send: Send, receipt: pb.CommandSendReceipt) -> None:
         self._pending.remove(send)
-        self._metrics.receipt_seconds.observe(connection.broker.acknowledged(send.sent_at, self._loop.time()))
+        self._metrics.receipt_seconds.observe(connection.delay.acknowledged(send.sent_at, self._loop.time()))
         if not send.future.done():
             position = Position.of(receipt.message_id)
             highest = receipt.highest_sequence_id or receipt.sequence_id

@@ -43,6 +43,7 @@ class Topics:
         self.threads, self.conversion_memory = storage.threads, storage.conversion_memory
         self._names = Names(storage.settings.pulsar.full_namespace)
         self._known: dict[str, Topic] = {}
+        self.known = self._known.values  # for those who only look: copy it before an await
         self._ids: dict[uuid.UUID, Topic] = {}  # of `_known`
         self._missing_ids = NegativeCache()
         self._everything = SharedQuery(self.all)

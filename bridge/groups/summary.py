@@ -1,0 +1,62 @@
+"""Groups as who only looks sees them: from memory, nothing is loaded and nothing is asked."""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from bridge.groups.classic.coordinator import LoadedClassicGroup
+from bridge.groups.consumer.coordinator import LoadedConsumerGroup
+
+
+class GroupSummary(NamedTuple):
+    """One group of this node."""
+
+    id: str
+    protocol: str
+    """`classic`, `consumer`, or `offsets` where nothing but committed offsets is known of it."""
+    state: str
+    members: int
+    generation: int
+    """Of the classic protocol; of the other its epoch."""
+
+
+class MemberSummary(NamedTuple):
+    """One member of a group."""
+
+    id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+
+
+class LoadedGroups:
+    """Those of both protocols that are in memory."""
+
+    def __init__(
+        self, classic: Mapping[str, LoadedClassicGroup], consumer: Mapping[str, LoadedConsumerGroup]
+    ) -> None:
+        self._classic, self._consumer = classic, consumer
+
+    def summary(self, group_id: str) -> GroupSummary:
+        """What is known of a group that is in memory or has offsets."""
+        if (classic := self._classic.get(group_id)) is not None:
+            group = classic.group
+            return GroupSummary(group_id, "classic", group.state, len(group.members), group.generation)
+        if (consumer := self._consumer.get(group_id)) is not None:
+            stored = consumer.stored
+            return GroupSummary(group_id, "consumer", stored.state, len(stored.members), stored.epoch)
+        return GroupSummary(group_id, "offsets", "Empty", 0, 0)
+
+    def names(self) -> Iterator[str]:
+        """Of all that are in memory."""
+        yield from self._classic
+        yield from self._consumer
+
+    def members(self, group_id: str) -> list[MemberSummary]:
+        """Those of a group; none of one that is not in memory."""
+        if (classic := self._classic.get(group_id)) is not None:
+            return [MemberSummary(one.id, one.instance_id, one.client_id, one.client_host)
+                    for one in classic.group.members]  # fmt: skip
+        if (consumer := self._consumer.get(group_id)) is not None:
+            members = consumer.stored.members.values()
+            return [MemberSummary(one.id, one.instance_id, one.client_id, one.client_host) for one in members]
+        return []

@@ -1,0 +1,7 @@
+"""The status page: what a node knows of itself and its cluster, for a browser."""
+
+from bridge.status.node import Node, NodeStatus, Services
+from bridge.status.pages import pages
+from bridge.status.query import Query
+
+__all__ = ["Node", "NodeStatus", "Query", "Services", "pages"]

@@ -1,0 +1,87 @@
+"""A table that is made now and then, searched and sorted: rows in, one page of them out."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from bridge.futures import Cached
+from bridge.status.query import BadQuery
+
+Value: TypeAlias = str | int | float | bool | None
+Row: TypeAlias = Mapping[str, Value]
+
+PAGE_ROWS: Final = 50
+_FEW: Final = 512
+"""More rows than these are searched and sorted in a thread."""
+_REMEMBERED: Final = 8
+
+
+class Page(NamedTuple):
+    """What is shown of a table."""
+
+    rows: Sequence[Row]
+    total: int
+    found: int
+    page: int
+    pages: int
+
+    def shown(self) -> dict[str, object]:
+        """For JSON."""
+        return self._asdict()
+
+
+class Table:
+    """The rows of one view, for all browsers."""
+
+    def __init__(
+        self, columns: Sequence[str], make: Callable[[], Awaitable[list[Row]]], seconds: float, order: str = ""
+    ) -> None:
+        """`columns`: what may be sorted by, the first one being the text that is searched; `seconds`: how long what
+        was made is shown; `order`: of rows that nothing else orders."""
+        self.columns = frozenset(columns)
+        self._searched = columns[0]
+        self._order = order or columns[0]
+        self._rows = Cached(make, seconds)
+        self._made: list[Row] | None = None
+        self._selected: dict[tuple[str, str], Sequence[Row]] = {}
+
+    async def page(self, search: str, sort: str, page: int) -> Page:
+        """The rows of one page; BadQuery where there is no such column."""
+        if sort.removeprefix("-") not in self.columns | {""}:
+            raise BadQuery("there is no such column")
+        rows = await self._rows.get()
+        if rows is not self._made:
+            self._made, self._selected = rows, {}
+        key = search, sort
+        found = self._selected.get(key)
+        if found is None:
+            if len(rows) > _FEW:
+                found = await asyncio.to_thread(select, rows, self._searched, search, sort or self._order)
+            else:
+                found = select(rows, self._searched, search, sort or self._order)
+            if len(self._selected) >= _REMEMBERED:
+                self._selected.clear()
+            if rows is self._made:
+                self._selected[key] = found
+        pages = max(1, -(-len(found) // PAGE_ROWS))
+        page = min(page, pages)
+        return Page(found[(page - 1) * PAGE_ROWS : page * PAGE_ROWS], len(rows), len(found), page, pages)
+
+
+def select(rows: Sequence[Row], searched: str, search: str, sort: str) -> list[Row]:
+    """Those whose text has all words of `search`, whatever their case, in order; what is not known comes last."""
+    words = search.lower().split()
+    found = [row for row in rows if _has(row, searched, words)] if words else list(rows)
+    column, reverse = sort.removeprefix("-"), sort.startswith("-")
+    known = [row for row in found if row[column] is not None]
+    known.sort(key=lambda row: _key(row[column]), reverse=reverse)
+    return known + [row for row in found if row[column] is None]
+
+
+def _has(row: Row, searched: str, words: Sequence[str]) -> bool:
+    text = str(row[searched]).lower()
+    return all(word in text for word in words)
+
+
+def _key(value: Value) -> tuple[int, float, str]:
+    return (0, float(value), "") if isinstance(value, int | float) else (1, 0.0, str(value).lower())
