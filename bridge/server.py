@@ -8,6 +8,7 @@ import sys
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from bridge import __version__, apis, check, codec, levels, log
@@ -26,7 +27,7 @@ from bridge.cluster.view import Endpoint, NodeRegistration
 from bridge.config import Address, Settings
 from bridge.connection.client_listeners import ClientListeners
 from bridge.errors import BridgeError, StartupError
-from bridge.http import HttpServer
+from bridge.http import Health, HttpServer
 from bridge.listening import Sockets
 from bridge.metrics import Metrics, PulsarMetrics
 from bridge.pulsar import Access, Admin, PulsarClient
@@ -36,6 +37,7 @@ from bridge.security.failures import LoginFailures
 from bridge.security.quotas.creations import TopicCreations
 from bridge.security.quotas.usage import ClientQuotas
 from bridge.security_store.store import SecurityStore
+from bridge.status import NodeStatus, pages
 from bridge.storage.append.deduplication import Deduplication
 from bridge.storage.read.cache import Cache
 from bridge.storage.read.catch_up import CatchUpReaders
@@ -95,19 +97,21 @@ class Server:
         """Where clients work beside the bridge's own; None where all work there."""
         self.topics, self.store = self._own.topics, self._own.store
         self.kafka_port = 0
+        self._status = NodeStatus(self)
         self._http = HttpServer(
             settings.http,
             self.metrics,
             {
                 "pulsar": self._pulsar_problem,
                 "index": self._index_problem,
-                "retention": self._retention_problem,
+                "retention": partial(check.retention_problem, self.admin, settings),
                 "writes": self._writes_problem,
                 "cluster": self._cluster_problem,
                 "groups": self._groups_problem,
                 "security": self.security.problem,
             },
-            {"/cluster": self._describe_cluster},
+            {"/cluster": lambda: describe(self.cluster.view) if self.cluster is not None else {}},
+            pages=pages(self._status.answer),
         )
         self.cluster: Cluster | None = None
         self._member: ClusterMember | None = None
@@ -127,8 +131,17 @@ class Server:
         assert self._member is not None  # noqa: S101 - it was started
         return self._member.ended
 
+    def services(self) -> list[NamespaceServices]:
+        """Of all namespaces that are open."""
+        return [self._own, *(() if self._namespaces is None else self._namespaces.others())]
+
+    def health(self, most_seconds: float) -> tuple[Health, bool]:
+        """See `status.Node`."""
+        return self._http.last_health(most_seconds), self._http.draining
+
     async def start(self) -> None:
         """Log in to Pulsar, see that it is fit, and listen; StartupError says what to fix."""
+        self._status.events.attach()
         try:
             self.listeners.open()
             self.kafka_port = next(iter(self.listeners.ports.values()))
@@ -311,6 +324,7 @@ class Server:
         await self.admin.close()
         await self._access.close()
         await self._http.stop()
+        self._status.events.detach()
         _log.info("= stopped")
 
     async def _pulsar_cluster(self) -> str:
@@ -345,19 +359,11 @@ class Server:
 
     async def _groups_problem(self) -> str | None:
         """Readiness: no bridge of a version that knows of no others keeps groups from this node."""
-        everything = [self._own, *(() if self._namespaces is None else self._namespaces.others())]
-        found = [holder for one in everything for holder in one.store.older_holders().values()]
+        found = [holder for one in self.services() for holder in one.store.older_holders().values()]
         if not found:
             return None
         names = ", ".join(sorted({holder.owner for holder in found}))
         return f"a bridge of an older version has {len(found)} group slots of this node; stop it: {names}"
-
-    def _describe_cluster(self) -> object:
-        return describe(self.cluster.view) if self.cluster is not None else {}
-
-    async def _retention_problem(self) -> str | None:
-        """Readiness: data that no subscription holds is kept."""
-        return await check.retention_problem(self.admin, self.settings)
 
 
 async def run(

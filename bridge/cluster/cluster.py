@@ -126,6 +126,11 @@ class ClusterSnapshot:
         """Whether this view gives the partition to the node."""
         return self._owners[self.slot(topic, partition)] == node_id
 
+    def count_led(self, node_id: int, topic: str, partitions: int) -> int:
+        """How many of a topic's partitions this view gives to the node."""
+        first, slots = self.slot(topic, 0), self._slots
+        return sum(self._owners[(first + partition) % slots] == node_id for partition in range(partitions))
+
     @property
     def has_racks(self) -> bool:
         """Whether there are nodes that serve consumers of their racks what they do not lead."""

@@ -31,19 +31,17 @@ class MemberSummary(NamedTuple):
 class LoadedGroups:
     """Those of both protocols that are in memory."""
 
-    def __init__(
-        self, classic: Mapping[str, LoadedClassicGroup], consumer: Mapping[str, LoadedConsumerGroup]
-    ) -> None:
+    def __init__(self, classic: Mapping[str, LoadedClassicGroup], consumer: Mapping[str, LoadedConsumerGroup]) -> None:
         self._classic, self._consumer = classic, consumer
 
     def summary(self, group_id: str) -> GroupSummary:
         """What is known of a group that is in memory or has offsets."""
         if (classic := self._classic.get(group_id)) is not None:
             group = classic.group
-            return GroupSummary(group_id, "classic", group.state, len(group.members), group.generation)
+            return GroupSummary(group_id, "classic", group.state.value, len(group.members), group.generation)
         if (consumer := self._consumer.get(group_id)) is not None:
             stored = consumer.stored
-            return GroupSummary(group_id, "consumer", stored.state, len(stored.members), stored.epoch)
+            return GroupSummary(group_id, "consumer", stored.state.value, len(stored.members), stored.epoch)
         return GroupSummary(group_id, "offsets", "Empty", 0, 0)
 
     def names(self) -> Iterator[str]:

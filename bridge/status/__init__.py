@@ -2,6 +2,6 @@
 
 from bridge.status.node import Node, NodeStatus, Services
 from bridge.status.pages import pages
-from bridge.status.query import Query
+from bridge.status.query import BadQuery, Query
 
-__all__ = ["Node", "NodeStatus", "Query", "Services", "pages"]
+__all__ = ["BadQuery", "Node", "NodeStatus", "Query", "Services", "pages"]

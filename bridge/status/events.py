@@ -36,7 +36,7 @@ class Kind:
 
 
 class EventMemory(logging.Handler):
-    """A handler of the root logger. A flood of one kind displaces no other; the kind that is silent for longest goes."""
+    """A handler of the root logger. A flood of one kind displaces no other; the kind that is silent longest goes."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)

@@ -1,7 +1,7 @@
 """What a browser asks for, with bounds: which view, what is searched for, the order, the page."""
 
 from typing import Final, NamedTuple
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlencode
 
 MOST_BYTES: Final = 4096
 MOST_SEARCHED: Final = 200
@@ -24,6 +24,12 @@ class Query(NamedTuple):
     item: str = ""
     """The name of the topic or group whose partitions are wanted."""
     worker: int | None = None
+
+    @property
+    def encoded(self) -> str:
+        """As `parse` reads it; without the worker, who is asked."""
+        wanted = {"view": self.view, "search": self.search, "sort": self.sort, "page": self.page, "item": self.item}
+        return urlencode({name: value for name, value in wanted.items() if value})
 
 
 def parse(target: bytes) -> Query:

@@ -25,21 +25,22 @@ class Page(NamedTuple):
     page: int
     pages: int
 
-    def shown(self) -> dict[str, object]:
-        """For JSON."""
-        return self._asdict()
-
 
 class Table:
     """The rows of one view, for all browsers."""
 
     def __init__(
-        self, columns: Sequence[str], make: Callable[[], Awaitable[list[Row]]], seconds: float, order: str = ""
+        self,
+        columns: Sequence[str],
+        make: Callable[[], Awaitable[list[Row]]],
+        seconds: float,
+        order: str = "",
+        searched: Sequence[str] = (),
     ) -> None:
-        """`columns`: what may be sorted by, the first one being the text that is searched; `seconds`: how long what
-        was made is shown; `order`: of rows that nothing else orders."""
+        """`columns`: what may be sorted by; `seconds`: how long what was made is shown; `order`: of rows that nothing
+        else orders; `searched`: what is searched, else the first column."""
         self.columns = frozenset(columns)
-        self._searched = columns[0]
+        self._searched = tuple(searched or columns[:1])
         self._order = order or columns[0]
         self._rows = Cached(make, seconds)
         self._made: list[Row] | None = None
@@ -55,20 +56,24 @@ class Table:
         key = search, sort
         found = self._selected.get(key)
         if found is None:
-            if len(rows) > _FEW:
-                found = await asyncio.to_thread(select, rows, self._searched, search, sort or self._order)
-            else:
-                found = select(rows, self._searched, search, sort or self._order)
+            wanted = rows, self._searched, search, sort or self._order
+            found = select(*wanted) if len(rows) <= _FEW else await asyncio.to_thread(select, *wanted)
             if len(self._selected) >= _REMEMBERED:
                 self._selected.clear()
             if rows is self._made:
                 self._selected[key] = found
-        pages = max(1, -(-len(found) // PAGE_ROWS))
-        page = min(page, pages)
-        return Page(found[(page - 1) * PAGE_ROWS : page * PAGE_ROWS], len(rows), len(found), page, pages)
+        return cut(found, page, len(rows))
 
 
-def select(rows: Sequence[Row], searched: str, search: str, sort: str) -> list[Row]:
+def cut(found: Sequence[Row], page: int, total: int | None = None) -> Page:
+    """One page of rows; the last one where there are not so many."""
+    pages = max(1, -(-len(found) // PAGE_ROWS))
+    page = min(page, pages)
+    shown = found[(page - 1) * PAGE_ROWS : page * PAGE_ROWS]
+    return Page(shown, len(found) if total is None else total, len(found), page, pages)
+
+
+def select(rows: Sequence[Row], searched: Sequence[str], search: str, sort: str) -> list[Row]:
     """Those whose text has all words of `search`, whatever their case, in order; what is not known comes last."""
     words = search.lower().split()
     found = [row for row in rows if _has(row, searched, words)] if words else list(rows)
@@ -78,8 +83,8 @@ def select(rows: Sequence[Row], searched: str, search: str, sort: str) -> list[R
     return known + [row for row in found if row[column] is None]
 
 
-def _has(row: Row, searched: str, words: Sequence[str]) -> bool:
-    text = str(row[searched]).lower()
+def _has(row: Row, searched: Sequence[str], words: Sequence[str]) -> bool:
+    text = " ".join([str(row[column]) for column in searched]).lower()
     return all(word in text for word in words)
 
 

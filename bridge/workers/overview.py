@@ -1,4 +1,4 @@
-"""What one HTTP port shows of all workers: their metrics, which are ready, the cluster as one of them sees it."""
+"""What one HTTP port shows of all workers: their metrics, which are ready, the cluster and the status as one sees it."""
 
 import asyncio
 import json
@@ -9,6 +9,7 @@ from bridge.errors import BridgeError
 from bridge.http import Check
 from bridge.instruments import Counter
 from bridge.metrics import Metrics
+from bridge.status import BadQuery, Query
 from bridge.workers.http_get import Answer, get
 from bridge.workers.merged_exposition import merge
 from bridge.workers.worker_process import WorkerProcess
@@ -52,6 +53,32 @@ class Overview:
             if answer is not None and answer.status == 200:
                 return json.loads(answer.body)
         raise BridgeError("no worker answers")
+
+    async def status(self, query: Query) -> object:
+        """What the status page shows: of the worker that is asked for, else of the first that serves; BadQuery."""
+        shown = [
+            {
+                "index": one.index,
+                "state": one.state,
+                "pid": one.pid,
+                "restarts": one.restarts.count,
+                "ports": ""
+                if one.ready is None
+                else ", ".join(f"{name} {port}" for name, port in one.ready.ports.items()),
+            }
+            for one in self._workers
+        ]
+        serving = [one for one in self._workers if one.ready is not None and query.worker in (None, one.index)]
+        found: dict[str, object] = {"workers": shown, "worker": query.worker, "answer": None}
+        if not serving:
+            return found
+        answer = await self._ask(serving[0], f"/api/state?{query.encoded}", SCRAPE_SECONDS)
+        if answer is None:
+            return found
+        content = json.loads(answer.body)
+        if answer.status != 200:
+            raise BadQuery(content.get("error", "the worker does not answer this"))
+        return {**found, "worker": serving[0].index, "answer": content["answer"]}
 
     async def _problem(self, worker: WorkerProcess) -> str | None:
         answer = await self._ask(worker, "/readyz", READY_SECONDS)

@@ -20,6 +20,7 @@ from bridge.http import HttpServer
 from bridge.listening import Sockets, open_listeners
 from bridge.metrics import Metrics
 from bridge.standalone.guard import Guard
+from bridge.status import pages
 from bridge.workers.overview import Overview
 from bridge.workers.plan import worker_settings
 from bridge.workers.worker_process import COMMAND, WorkerProcess, start_all
@@ -107,9 +108,8 @@ class Supervisor:
         ]
         metrics = Metrics()
         overview = Overview(self.workers, metrics)
-        self._http = HttpServer(
-            self.settings.http, metrics, overview.checks(), {"/cluster": overview.cluster}, overview.metrics
-        )
+        documents, status = {"/cluster": overview.cluster}, pages(overview.status)
+        self._http = HttpServer(self.settings.http, metrics, overview.checks(), documents, overview.metrics, status)
         await self._http.start()
         budget = plans[0].kafka.memory_budget_bytes
         where = ",".join(map(str, shared.values()))

@@ -1,0 +1,149 @@
+"""What each notable line of the log means, and what to do: one sentence or two for who reads the status page."""
+
+from typing import Final
+
+_NONE: Final = "A library that the bridge uses, or Python, says this; the details have its own words."
+
+
+def explanation_of(text: str) -> str:
+    """What an event means, by its text without the mark."""
+    return EXPLANATIONS.get(text, _NONE)
+
+
+EXPLANATIONS: Final = {
+    # clients
+    "accept failed": "The system gave no new connection, usually because descriptors ran out: raise the limit of open "
+    "files (ulimit -n).",
+    "address blocked": "Too many log-ins of this address failed; its connections are closed for a while.",
+    "client lost": "A connection ended while it was being accepted. Nothing is to be done.",
+    "client of no namespace": "No rule of tenants.rules leads this client to a namespace: it is refused.",
+    "connection turned away": "A connection was closed at once, by a limit that the details name.",
+    "denied": "A client asked for what its principal may not do. The details say who, what and where.",
+    "more was denied": "More denials than are written one by one; the details have their number.",
+    "drained by force": "Some clients took no answers while the node stopped, and were cut off after the time for it.",
+    "log-in refused": "A client did not log in: wrong name, password, token or certificate. The details say which way.",
+    "no TLS handshake": "A client connected and no TLS session came of it: it speaks no TLS, trusts another "
+    "certificate, or has none.",
+    "no producer id": "An idempotent producer could get no id, for Pulsar did not answer in time. Clients retry.",
+    "random producer id": "Pulsar's ledger numbers are larger than expected, so an id was drawn.",
+    "refused": "A connection or frame was refused; the details say why: too many connections, or bytes that are not "
+    "Kafka's.",
+    "request failed": "A request met an error in the bridge that should not be: its connection was closed. Report it, "
+    "with the details in the log.",
+    "topic not created": "A topic that a client named could not be created automatically; the details say why.",
+    "unauthorized": "Requests for this page or the metrics came without the token, or with a wrong one.",
+    "http request failed": "A request for this page or the metrics met an error that should not be: see the log.",
+    # settings
+    "any client can name the client id that leads to a tenant's namespace": "A rule of tenants goes by client ids, "
+    "which nothing proves. Let clients log in.",
+    "certificate has expired: clients refuse it": "A listener's certificate has ended: put a new one into its file.",
+    "certificate not taken, the former one stays": "A changed certificate file is unfit; the details say why.",
+    "clients that reach this listener can read, change and delete everything: let them log in, or say that this is "
+    "wanted": "The listener is open to other machines without log-in.",
+    "file refused, its old content stays": "A changed file (users, tokens, keys) is unfit; the details say which line.",
+    "passwords and tokens can be read on the way to this listener: these mechanisms need TLS": "Use a listener with "
+    "SASL_SSL for them, or SCRAM.",
+    "settings differ from the controller's": "Nodes of one cluster should share these settings; the details name them.",
+    "the internal listener takes every connection for another node's: set a secret": "Set "
+    "cluster.internal_secret_file, the same on all nodes.",
+    "the token of the metrics can be read on the way here: set http.ssl_certificate_file": "This port asks for a token "
+    "and has no TLS.",
+    "token issuer's keys not fetched": "The keys by which clients' tokens are checked could not be fetched; the former "
+    "ones are used.",
+    "tokens for other services let clients in: name the issuer and the audience that tokens must have": "Set "
+    "security.oauthbearer_expected_issuer and security.oauthbearer_expected_audience.",
+    # Pulsar
+    "deduplication is not in force": "The broker does not deduplicate this topic yet, though it was asked to.",
+    "deduplication is off": "Pulsar does not deduplicate here, so idempotent producers are refused: switch it on for "
+    "the namespace.",
+    "inactive topics may be deleted": "Pulsar deletes topics without clients: set brokerDeleteInactiveTopicsEnabled "
+    "to false.",
+    "pulsar attachment broke": "A producer or reader met an unexpected error and is opened again. Report it, with the "
+    "details.",
+    "pulsar certificates not taken, the former ones stay": "The changed certificates for Pulsar are unfit; the details "
+    "say why.",
+    "pulsar created what was asked about": "A question about permissions made Pulsar create a deleted topic again.",
+    "pulsar credentials not renewed yet": "A broker asked for new credentials and there were none in time; it is tried "
+    "again.",
+    "pulsar does not list its brokers in time": "Which brokers there are could not be asked; hosts that Pulsar names "
+    "are refused until then.",
+    "pulsar does not tell permissions": "Pulsar could not be asked what a principal may do: clients are refused, and "
+    "retry.",
+    "pulsar entry is corrupt": "An entry that Pulsar stores cannot be decoded. Consumers get CORRUPT_MESSAGE there and "
+    "have to seek past it.",
+    "pulsar has forgotten a reader": "A broker closed a topic just as a reader came, and lost it. It was opened again.",
+    "pulsar host refused": "Pulsar named a broker that the bridge may not connect to: see pulsar.allowed_hosts.",
+    "pulsar not attached": "A producer or reader cannot reach its broker, and tries again. Clients of those partitions "
+    "get errors that they retry.",
+    "pulsar permissions not read": "The permissions of a namespace could not be read; it is tried again.",
+    "pulsar producer not closed": "A broker did not confirm that a producer is closed. Its name may stay in use for a "
+    "while.",
+    "pulsar receipt out of order": "A broker acknowledged a later entry first; the producer is opened again and sends "
+    "what has no receipt.",
+    "pulsar refused": "A broker refuses a producer or reader; the details have its reason.",
+    "pulsar send refused": "A broker did not store an entry; the details have its reason. It is tried again where that "
+    "can help.",
+    "pulsar sent what is not its protocol": "Something other than a Pulsar broker answers there, or bytes were lost.",
+    "pulsar stores nothing": "Pulsar has refused all that was sent to it for some seconds: look at the disks of the "
+    "bookies.",
+    "pulsar token file not read": "The file with the token for Pulsar could not be read; the former token is used.",
+    "pulsar token not fetched": "The OAuth2 issuer gave no token for Pulsar; it is tried again.",
+    "producer name in use by this process": "Two producers of one name met, which should not be; the older one was "
+    "closed. Report it.",
+    # topics and partitions
+    "log start not refreshed": "Pulsar could not be asked where a log begins; the former answer is used.",
+    "partition not closed cleanly": "Closing a partition met an error; nothing acknowledged is lost.",
+    "tail ended": "The reader at a partition's end stopped, and is opened again at the next read.",
+    "topic not refreshed": "Pulsar could not be asked about a topic; what was known of it is used.",
+    "topic policies not followed": "The policies of a topic could not be read; what was known of them is used.",
+    "topic without an id": "A topic could not be given an id, so clients cannot ask for it by id.",
+    # groups
+    "group not resumed": "A stored group could not be read after a start; its first request reads it.",
+    "group not stored": "A change of a group could not be stored in Pulsar; its members retry.",
+    "group unreadable": "What is stored of a group cannot be read: a newer bridge, or none, wrote it.",
+    "mirror left behind": "Some committed offsets were not copied to Pulsar's subscriptions before the stop. They are "
+    "kept all the same.",
+    "offset not mirrored": "A committed offset could not be copied to its Pulsar subscription; it is tried again.",
+    "offset of a group is unreadable": "A stored offset cannot be read: a newer bridge, or none, wrote it.",
+    "offsets not checked for expiry": "Which offsets have expired could not be found out; it is tried again.",
+    "offsets of a deleted topic stay": "The offsets of a deleted topic could not be deleted; they will expire.",
+    "offsets of deleted topics stay": "The offsets of deleted topics could not be deleted; they will expire.",
+    "subscriptions not seen": "Pulsar could not be asked which subscriptions there are; it is tried again.",
+    "topics of a group not looked at": "Pulsar could not be asked about the topics of a group; its members keep what "
+    "they have.",
+    "entry is unreadable": "An entry of the bridge's own topics cannot be decoded, and is left out.",
+    "entry of a former holder left out": "A node that had lost these groups wrote once more; it does not count.",
+    "slot failed": "The groups of a slot could not be kept, and are read from Pulsar again.",
+    "slot freed from its holder": "A holder that was gone still had a slot of groups; it was freed by an unload.",
+    "slot not compacted": "Pulsar did not compact the groups' topic; it is tried again.",
+    "slot not freed": "A slot of groups is held by a producer that is gone, and could not be freed yet.",
+    "slot not owned": "The groups of a slot could not be taken yet: another process has them, or Pulsar is away.",
+    "slot taken by a bridge of an older version": "An older bridge keeps groups that are this node's: stop it.",
+    # the cluster
+    "another bridge has, or had, this namespace for its own: stop it, or give it another one": "Two clusters of "
+    "bridges would take groups from each other.",
+    "cluster producer ended": "The producer of the cluster's records ended, and is made again.",
+    "cluster record not written": "This node could not tell the others something in time; it is tried again.",
+    "cluster record unreadable": "A record of the cluster cannot be decoded: a newer bridge, or none, wrote it.",
+    "cluster topic is missing": "A topic of the cluster was deleted, and is created again.",
+    "cluster topic keeps the namespace's retention": "The retention of a topic of the cluster could not be set; it "
+    "keeps more than it needs.",
+    "cluster topic not read": "The cluster's records cannot be read now; it is tried again.",
+    "membership ended": "This node can be a member of its cluster no more, and stops; the details say why.",
+    "namespace not opened": "A tenant's namespace cannot be used now; its clients are refused, and retry.",
+    "node not admitted": "A node may not join the cluster; the details say why.",
+    "node unreachable": "Another node cannot be reached at its internal address; its partitions and groups wait.",
+    "not relayed": "A request for another node could not be passed on; its client retries.",
+    "not served for another node": "Another node passed on a request that this one refuses; the details say why.",
+    "serving": "What this node may serve has changed: it is cut off from Pulsar (refuse), or was.",
+    # users and permissions
+    "security entry unreadable": "An entry of the users' topic cannot be decoded, and is left out.",
+    "security log not read to its end": "The users and permissions cannot be read from Pulsar now; it is tried again.",
+    "security record not understood": "A newer bridge wrote a user or permission that this version does not know.",
+    # the process
+    "event loop held": "Something kept all clients waiting; the details name the API and the code.",
+    "worker died": "A worker process ended and is started again; its own last lines say why.",
+    "worker failed": "A worker process could not start or go on; the details say why.",
+    "worker hangs, killed": "A worker did not answer its health checks, and was killed; it is started again.",
+    "workers drained by force": "Some workers took too long to stop, and were killed.",
+}

@@ -1,0 +1,112 @@
+"""The groups that this node coordinates: their state, their members, and how far they are behind."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from bridge.futures import in_turns
+from bridge.groups.store.records import StoredOffset
+from bridge.metrics import Lag
+from bridge.status.table import Row, cut
+
+if TYPE_CHECKING:
+    from bridge.status.node import Node, Services
+
+COLUMNS: Final = ("name", "protocol", "state", "members", "generation", "partitions", "lag", "behind")
+_MOST_MEMBERS: Final = 100
+"""Of one group, in its details."""
+
+
+class _Sums:
+    """What a group's partitions have together."""
+
+    __slots__ = ("behind", "lag", "partitions")
+
+    def __init__(self) -> None:
+        self.partitions = 0
+        self.lag: int | None = None
+        self.behind: float | None = None
+
+    def add(self, lag: Lag) -> None:
+        self.partitions += 1
+        if lag.records is not None:
+            self.lag = (self.lag or 0) + lag.records
+        if lag.seconds is not None:
+            self.behind = max(self.behind or 0.0, lag.seconds)
+
+
+async def rows(node: "Node") -> list[Row]:
+    """One row for each group."""
+    sums: dict[tuple[str, str], _Sums] = {}
+    async for lag in in_turns(node.metrics.groups.lags):
+        key = lag.topic.rpartition("/")[0], lag.group
+        found = sums.get(key)
+        if found is None:
+            found = sums[key] = _Sums()
+        found.add(lag)
+    made: list[Row] = []
+    for services in list(node.services()):
+        namespace = "" if services.is_own else services.name
+        groups = services.groups.in_memory
+        names = dict.fromkeys((*groups.names(), *services.store.groups()))
+        async for name in in_turns(names):
+            summary = groups.summary(name)
+            of = sums.get((namespace, name))
+            made.append({
+                "name": f"{namespace}/{name}" if namespace else name,
+                "protocol": summary.protocol,
+                "state": summary.state,
+                "members": summary.members,
+                "generation": summary.generation,
+                "partitions": None if of is None else of.partitions,
+                "lag": None if of is None else of.lag,
+                "behind": None if of is None else of.behind,
+            })  # fmt: skip
+    return made
+
+
+def detail(node: "Node", name: str, page: int) -> Mapping[str, object] | None:
+    """A group's members and some of its partitions; None where this node does not coordinate it."""
+    services, group_id = _find(node, name)
+    if services is None:
+        return None
+    offsets = services.store.stored(group_id)
+    groups = services.groups.in_memory
+    summary = groups.summary(group_id)
+    if summary.protocol == "offsets" and not offsets:
+        return None
+    members = groups.members(group_id)
+    keys = cut([{"topic": topic, "partition": number} for topic, number in sorted(offsets)], page)
+    where = [(str(row["topic"]), int(row["partition"] or 0)) for row in keys.rows]
+    return {
+        "state": summary.state,
+        "protocol": summary.protocol,
+        "members": [one._asdict() for one in members[:_MOST_MEMBERS]],
+        "partitions": [_partition(services, *key, offsets[key]) for key in where],
+        "page": keys.page,
+        "pages": keys.pages,
+        "left_out": max(0, len(members) - _MOST_MEMBERS),
+    }
+
+
+def _find(node: "Node", name: str) -> "tuple[Services | None, str]":
+    """The longest namespace that the name begins with; a group's own name may have slashes."""
+    others = [one for one in node.services() if not one.is_own and name.startswith(one.name + "/")]
+    if others:
+        found = max(others, key=lambda one: len(one.name))
+        return found, name.removeprefix(found.name + "/")
+    return next((one for one in node.services() if one.is_own), None), name
+
+
+def _partition(services: "Services", topic: str, number: int, stored: StoredOffset) -> Row:
+    log = services.topics.opened(topic, number)
+    end = None if log is None else log.known_end
+    published = None if log is None or end is None or end <= stored.offset else log.published_at(stored.offset)
+    return {
+        "topic": topic,
+        "partition": number,
+        "committed": stored.offset,
+        "end": end,
+        "lag": None if end is None else max(0, end - stored.offset),
+        "next_at": None if published is None else published / 1000,
+        "committed_at": stored.committed_at_ms / 1000,
+    }
