@@ -37,7 +37,8 @@ from bridge.security.failures import LoginFailures
 from bridge.security.quotas.creations import TopicCreations
 from bridge.security.quotas.usage import ClientQuotas
 from bridge.security_store.store import SecurityStore
-from bridge.status import NodeStatus, pages
+from bridge.status import pages
+from bridge.status.node import NodeStatus
 from bridge.storage.append.deduplication import Deduplication
 from bridge.storage.read.cache import Cache
 from bridge.storage.read.catch_up import CatchUpReaders

@@ -1,7 +1,6 @@
-"""The status page: what a node knows of itself and its cluster, for a browser."""
+"""The status page: what a node knows of itself and its cluster, for a browser; what a node shows is in `node`."""
 
-from bridge.status.node import Node, NodeStatus, Services
 from bridge.status.pages import pages
 from bridge.status.query import BadQuery, Query
 
-__all__ = ["BadQuery", "Node", "NodeStatus", "Query", "Services", "pages"]
+__all__ = ["BadQuery", "Query", "pages"]

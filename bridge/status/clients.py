@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 from bridge.status.table import Row
 
 if TYPE_CHECKING:
-    from bridge.status.node import Node
+    from bridge.status.sources import Node
 
 COLUMNS: Final = ("name", "version", "connections", "requests", "errors", "bytes_in", "bytes_out")
 

@@ -8,7 +8,7 @@ from bridge.status.table import Row
 
 if TYPE_CHECKING:
     from bridge.pulsar.connection.broker_connection import BrokerConnection
-    from bridge.status.node import Node
+    from bridge.status.sources import Node
 
 NODE_COLUMNS: Final = (
     "name", "id", "addresses", "state", "rack", "weight", "partition_slots", "group_slots", "version", "role", "since",

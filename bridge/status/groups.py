@@ -9,7 +9,7 @@ from bridge.metrics import Lag
 from bridge.status.table import Row, cut
 
 if TYPE_CHECKING:
-    from bridge.status.node import Node, Services
+    from bridge.status.sources import Node, Services
 
 COLUMNS: Final = ("name", "protocol", "state", "members", "generation", "partitions", "lag", "behind")
 _MOST_MEMBERS: Final = 100

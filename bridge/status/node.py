@@ -2,53 +2,21 @@
 
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from bridge import __version__
-from bridge.cluster import Cluster
-from bridge.config import Settings
-from bridge.groups.coordinator import GroupCoordinator
-from bridge.groups.store.store import GroupStore
-from bridge.http import Health
-from bridge.metrics import Metrics
-from bridge.pulsar import PulsarClient
 from bridge.status import clients, cluster, groups, settings, topics
 from bridge.status.events import EventMemory
 from bridge.status.query import BadQuery, Query
+from bridge.status.sources import Node
 from bridge.status.table import Row, Table
-from bridge.storage.topics.topics import Topics
 
 _HEALTH_SECONDS: Final = 15.0
 """While the page is looked at, checks that no probe has asked for are run so often: they ask Pulsar."""
 _QUICK, _SLOW = 1.0, 4.0
-
-
-class Services(Protocol):
-    """What the node has of one namespace (`NamespaceServices`)."""
-
-    name: str
-    is_own: bool
-    topics: Topics
-    groups: GroupCoordinator
-    store: GroupStore
-
-
-class Node(Protocol):
-    """What is looked at (`Server`)."""
-
-    settings: Settings
-    metrics: Metrics
-    client: PulsarClient
-    cluster: Cluster | None
-
-    def services(self) -> Iterable[Services]:
-        """Of all namespaces that are open."""
-
-    def health(self, most_seconds: float) -> tuple[Health, bool]:
-        """The last round of readiness checks, and whether the node is draining; an older round begins the next."""
 
 
 Detail = Callable[[Node, str, int], Mapping[str, object] | None]

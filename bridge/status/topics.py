@@ -10,7 +10,7 @@ from bridge.storage.topics.topic import Topic
 
 if TYPE_CHECKING:
     from bridge.cluster.cluster import ClusterSnapshot
-    from bridge.status.node import Node
+    from bridge.status.sources import Node
 
 COLUMNS: Final = (
     "name", "partitions", "led", "open", "records", "rate", "in_rate", "out_rate", "bytes_in", "bytes_out",

@@ -1,4 +1,4 @@
-"""What one HTTP port shows of all workers: their metrics, which are ready, the cluster and the status as one sees it."""
+"""What one HTTP port shows of all workers: metrics, which are ready, the cluster and status as one sees them."""
 
 import asyncio
 import json

@@ -65,9 +65,11 @@ async def test_without_the_token_nothing_is_told(authorization: str) -> None:
         for path in PATHS:
             for method in ("GET", "POST"):
                 status, text, headers = await asked.get(path, authorization, method)
-                assert (status, text) == (401, "a bearer token is needed\n")
+                assert (status, text) == (401, "a token is needed, as a bearer token or as a password\n")
                 wrong = authorization.startswith("Bearer")
-                assert headers["WWW-Authenticate"] == 'Bearer realm="bridge"' + ', error="invalid_token"' * wrong
+                bearer, basic = headers.getall("WWW-Authenticate")
+                assert bearer == 'Bearer realm="bridge"' + ', error="invalid_token"' * wrong
+                assert basic == 'Basic realm="bridge", charset="UTF-8"'
     assert metrics.http_unauthorized.value == 2 * len(PATHS)
 
 

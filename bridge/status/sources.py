@@ -1,0 +1,38 @@
+"""Where the status page's numbers come from: what of a node is looked at."""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from bridge.cluster import Cluster
+from bridge.config import Settings
+from bridge.groups.coordinator import GroupCoordinator
+from bridge.groups.store.store import GroupStore
+from bridge.http import Health
+from bridge.metrics import Metrics
+from bridge.pulsar import PulsarClient
+from bridge.storage.topics.topics import Topics
+
+
+class Services(Protocol):
+    """What the node has of one namespace (`NamespaceServices`)."""
+
+    name: str
+    is_own: bool
+    topics: Topics
+    groups: GroupCoordinator
+    store: GroupStore
+
+
+class Node(Protocol):
+    """What is looked at (`Server`)."""
+
+    settings: Settings
+    metrics: Metrics
+    client: PulsarClient
+    cluster: Cluster | None
+
+    def services(self) -> Iterable[Services]:
+        """Of all namespaces that are open."""
+
+    def health(self, most_seconds: float) -> tuple[Health, bool]:
+        """The last round of readiness checks, and whether the node is draining; an older round begins the next."""

@@ -1,0 +1,55 @@
+"""A real browser: Debian's Chromium, driven by Playwright."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.support.java import require
+from tests.support.sources import ROOT
+
+AXE = ROOT / "tests" / "status" / "axe.min.js"
+SERIOUS = ("serious", "critical")
+
+
+@contextmanager
+def started() -> Iterator[Browser]:
+    """Without a screen. Tests beside it must be no coroutines: Playwright has the thread's event loop until the end."""
+    program = require("chromium", "apt-get install -y chromium")
+    with sync_playwright() as playwright:
+        # --no-sandbox: in a container, as root, Chromium has none
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+class Watched:
+    """A page, and what goes wrong in it."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.wrong: list[str] = []
+        page.on("pageerror", lambda error: self.wrong.append(str(error)))
+        page.on("console", lambda message: self.wrong.append(message.text) if message.type == "error" else None)
+        page.on("dialog", lambda dialog: self.wrong.append(dialog.message))
+
+    def findings(self) -> list[str]:
+        """What axe-core holds for serious or critical, each with the elements."""
+        page = self.page
+        page.evaluate(AXE.read_text(encoding="utf-8"))
+        found: dict[str, Any] = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        return [
+            f"{one['id']}: {one['help']}: {[node['html'] for node in one['nodes']]}"
+            for one in found["violations"]
+            if one["impact"] in SERIOUS
+        ]
+
+    def shoot(self, path: Path) -> None:
+        """A picture of what is seen."""
+        self.page.screenshot(path=path)
