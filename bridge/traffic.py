@@ -120,6 +120,14 @@ class TrafficTable(Generic[_K]):
         traffic.users += 1
         return traffic
 
+    def find(self, name: _K) -> Traffic | None:
+        """Where this name is counted, if it is told apart; for those who only look."""
+        return self._entries.get(name)
+
+    def entries(self) -> list[tuple[_K, Traffic]]:
+        """All that are told apart; for those who only look."""
+        return list(self._entries.items())
+
     def leave(self, traffic: Traffic) -> None:
         """No more is counted by this caller."""
         traffic.users -= 1

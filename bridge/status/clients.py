@@ -12,4 +12,15 @@ COLUMNS: Final = ("name", "version", "connections", "requests", "errors", "bytes
 
 def rows(node: "Node") -> list[Row]:
     """One row for each software and version."""
-    return []
+    return [
+        {
+            "name": software,
+            "version": version,
+            "connections": traffic.users,
+            "requests": traffic.requests,
+            "errors": traffic.errors,
+            "bytes_in": traffic.bytes_in,
+            "bytes_out": traffic.bytes_out,
+        }
+        for (software, version), traffic in node.metrics.clients.entries()
+    ]

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Final
 
 from bridge.futures import in_turns
 from bridge.groups.store.records import StoredOffset
-from bridge.metrics import Lag
 from bridge.status.table import Row, cut
 
 if TYPE_CHECKING:
@@ -16,52 +15,44 @@ _MOST_MEMBERS: Final = 100
 """Of one group, in its details."""
 
 
-class _Sums:
-    """What a group's partitions have together."""
-
-    __slots__ = ("behind", "lag", "partitions")
-
-    def __init__(self) -> None:
-        self.partitions = 0
-        self.lag: int | None = None
-        self.behind: float | None = None
-
-    def add(self, lag: Lag) -> None:
-        self.partitions += 1
-        if lag.records is not None:
-            self.lag = (self.lag or 0) + lag.records
-        if lag.seconds is not None:
-            self.behind = max(self.behind or 0.0, lag.seconds)
-
-
 async def rows(node: "Node") -> list[Row]:
     """One row for each group."""
-    sums: dict[tuple[str, str], _Sums] = {}
+    behind: dict[tuple[str, str], float] = {}
     async for lag in in_turns(node.metrics.groups.lags):
-        key = lag.topic.rpartition("/")[0], lag.group
-        found = sums.get(key)
-        if found is None:
-            found = sums[key] = _Sums()
-        found.add(lag)
+        if lag.seconds is not None:
+            key = lag.topic.rpartition("/")[0], lag.group
+            behind[key] = max(behind.get(key, 0.0), lag.seconds)
     made: list[Row] = []
     for services in list(node.services()):
         namespace = "" if services.is_own else services.name
         groups = services.groups.in_memory
-        names = dict.fromkeys((*groups.names(), *services.store.groups()))
-        async for name in in_turns(names):
+        async for name in in_turns(dict.fromkeys((*groups.names(), *services.store.groups()))):
             summary = groups.summary(name)
-            of = sums.get((namespace, name))
+            partitions, lag_ = await _lag(services, name)
             made.append({
                 "name": f"{namespace}/{name}" if namespace else name,
                 "protocol": summary.protocol,
                 "state": summary.state,
                 "members": summary.members,
                 "generation": summary.generation,
-                "partitions": None if of is None else of.partitions,
-                "lag": None if of is None else of.lag,
-                "behind": None if of is None else of.behind,
+                "partitions": partitions,
+                "lag": lag_,
+                "behind": behind.get((namespace, name)),
             })  # fmt: skip
     return made
+
+
+async def _lag(services: "Services", group_id: str) -> tuple[int, int | None]:
+    """How many partitions the group has offsets for, and the records after those, where an end is known."""
+    offsets = list(services.store.stored(group_id).items())
+    lag: int | None = None
+    opened = services.topics.opened
+    async for (topic, number), stored in in_turns(offsets):
+        log = opened(topic, number)
+        end = None if log is None else log.known_end
+        if end is not None:
+            lag = (lag or 0) + max(0, end - stored.offset)
+    return len(offsets), lag
 
 
 def detail(node: "Node", name: str, page: int) -> Mapping[str, object] | None:

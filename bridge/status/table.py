@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-from bridge.futures import Cached
+from bridge.futures import loop_time
 from bridge.status.query import BadQuery
 
 Value: TypeAlias = str | int | float | bool | None
@@ -14,6 +14,9 @@ PAGE_ROWS: Final = 50
 _FEW: Final = 512
 """More rows than these are searched and sorted in a thread."""
 _REMEMBERED: Final = 8
+_REST: Final = 400
+"""So many times what a table took to make it is shown: its making costs a quarter of a percent of the time."""
+_MOST_SECONDS: Final = 60.0
 
 
 class Page(NamedTuple):
@@ -42,17 +45,18 @@ class Table:
         self.columns = frozenset(columns)
         self._searched = tuple(searched or columns[:1])
         self._order = order or columns[0]
-        self._rows = Cached(make, seconds)
+        self._make = make
+        self._seconds = seconds
+        self._making = asyncio.Lock()
         self._made: list[Row] | None = None
+        self._until = float("-inf")
         self._selected: dict[tuple[str, str], Sequence[Row]] = {}
 
     async def page(self, search: str, sort: str, page: int) -> Page:
         """The rows of one page; BadQuery where there is no such column."""
         if sort.removeprefix("-") not in self.columns | {""}:
             raise BadQuery("there is no such column")
-        rows = await self._rows.get()
-        if rows is not self._made:
-            self._made, self._selected = rows, {}
+        rows = await self._current()
         key = search, sort
         found = self._selected.get(key)
         if found is None:
@@ -63,6 +67,16 @@ class Table:
             if rows is self._made:
                 self._selected[key] = found
         return cut(found, page, len(rows))
+
+    async def _current(self) -> list[Row]:
+        """The rows, perhaps of some seconds ago: the longer they took to make, the longer they are shown."""
+        async with self._making:
+            if self._made is None or loop_time() >= self._until:
+                began = loop_time()
+                self._made, self._selected = await self._make(), {}
+                now = loop_time()
+                self._until = now + min(max(self._seconds, _REST * (now - began)), _MOST_SECONDS)
+            return self._made
 
 
 def cut(found: Sequence[Row], page: int, total: int | None = None) -> Page:

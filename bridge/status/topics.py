@@ -7,6 +7,7 @@ from bridge.cluster.view import NO_NODE
 from bridge.futures import in_turns, loop_time
 from bridge.status.table import Row, cut
 from bridge.storage.topics.topic import Topic
+from bridge.traffic import Traffic
 
 if TYPE_CHECKING:
     from bridge.cluster.cluster import ClusterSnapshot
@@ -20,31 +21,32 @@ _FORGOTTEN_SECONDS: Final = 60.0
 
 
 class Growth:
-    """How fast logs grow: where each topic's ended when it was last looked at."""
+    """How fast numbers grow: what each topic's were when it was last looked at."""
 
     def __init__(self) -> None:
-        self._before: dict[str, tuple[int, int]] = {}
+        self._before: dict[str, tuple[int, ...]] = {}
         self._at = float("-inf")
-        self._now: dict[str, tuple[int, int]] = {}
+        self._now: dict[str, tuple[int, ...]] = {}
+        self._seconds = 0.0
 
-    def note(self, name: str, ends: int, counted: int, seconds: float) -> float | None:
-        """The sum of the ends of so many partitions now; records a second since the last look, None if unknown."""
-        self._now[name] = ends, counted
-        before = self._before.get(name)
-        if before is None or before[1] != counted or not 0 < seconds <= _FORGOTTEN_SECONDS or ends < before[0]:
-            return None
-        return (ends - before[0]) / seconds
-
-    def begin(self, now: float) -> float:
-        """Begin a look; the seconds since the last one."""
-        seconds, self._at = now - self._at, now
+    def begin(self, now: float) -> None:
+        """Begin a look."""
+        self._seconds, self._at = now - self._at, now
         self._before, self._now = self._now, {}
-        return seconds
+
+    def rates(self, name: str, *amounts: int) -> tuple[float | None, ...]:
+        """How much was added a second since the last look; None where that is not known."""
+        self._now[name] = amounts
+        before = self._before.get(name)
+        if before is None or not 0 < self._seconds <= _FORGOTTEN_SECONDS:
+            return (None,) * len(amounts)
+        return tuple((new - old) / self._seconds if new >= old else None
+                     for old, new in zip(before, amounts, strict=True))  # fmt: skip
 
 
 async def rows(node: "Node", growth: Growth) -> list[Row]:
     """One row for each topic."""
-    seconds = growth.begin(loop_time())
+    growth.begin(loop_time())
     known = node.cluster
     snapshot = None if known is None else known.snapshot
     node_id = NO_NODE if known is None else known.node_id
@@ -52,14 +54,13 @@ async def rows(node: "Node", growth: Growth) -> list[Row]:
     for services in node.services():
         prefix = "" if services.is_own else services.name + "/"
         async for topic in in_turns(list(services.topics.known())):
-            made.append(_row(topic, prefix, snapshot, node_id, growth, seconds))
+            name = prefix + topic.name
+            led = None if snapshot is None else snapshot.count_led(node_id, topic.name, topic.partitions)
+            made.append(_row(topic, name, led, node.metrics.topics.find(name), growth))
     return made
 
 
-def _row(
-    topic: Topic, prefix: str, snapshot: "ClusterSnapshot | None", node_id: int, growth: Growth, seconds: float
-) -> Row:
-    name = prefix + topic.name
+def _row(topic: Topic, name: str, led: int | None, traffic: Traffic | None, growth: Growth) -> Row:
     ends = records = counted = 0
     for log in topic.logs.values():
         end = log.known_end
@@ -67,17 +68,19 @@ def _row(
             counted += 1
             ends += end
             records += max(0, end - log.known_start)
+    written, read = (0, 0) if traffic is None else (traffic.bytes_in, traffic.bytes_out)
+    rate, in_rate, out_rate, found = growth.rates(name, ends, written, read, counted)
     return {
         "name": name,
         "partitions": topic.partitions,
-        "led": None if snapshot is None else snapshot.count_led(node_id, topic.name, topic.partitions),
+        "led": led,
         "open": len(topic.logs),
         "records": records if counted else None,
-        "rate": growth.note(name, ends, counted, seconds) if counted else None,
-        "in_rate": None,
-        "out_rate": None,
-        "bytes_in": None,
-        "bytes_out": None,
+        "rate": None if found else rate,  # the end of a log that becomes known is no growth
+        "in_rate": in_rate,
+        "out_rate": out_rate,
+        "bytes_in": None if traffic is None else written,
+        "bytes_out": None if traffic is None else read,
     }
 
 

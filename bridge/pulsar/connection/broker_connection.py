@@ -99,8 +99,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self._requests: dict[int, _Request] = {}
         self._unknown: set[int] = set()
         self._error: PulsarError | None = None
-        self.delay = Delay(self.broker)
-        """How long this broker takes to answer requests and to acknowledge entries."""
+        self.delay = Delay(self.broker)  # of answers and receipts
         self._heard = True
         self._silent_checks = 0
         self.on_silence: Callable[[BrokerConnection], None] | None = None
