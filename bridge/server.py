@@ -27,7 +27,7 @@ from bridge.cluster.view import Endpoint, NodeRegistration
 from bridge.config import Address, Settings
 from bridge.connection.client_listeners import ClientListeners
 from bridge.errors import BridgeError, StartupError
-from bridge.http import Health, HttpServer
+from bridge.http import HttpServer
 from bridge.listening import Sockets
 from bridge.metrics import Metrics, PulsarMetrics
 from bridge.pulsar import Access, Admin, PulsarClient
@@ -99,7 +99,7 @@ class Server:
         self.topics, self.store = self._own.topics, self._own.store
         self.kafka_port = 0
         self._status = NodeStatus(self)
-        self._http = HttpServer(
+        self.http = HttpServer(
             settings.http,
             self.metrics,
             {
@@ -124,7 +124,7 @@ class Server:
     @property
     def http_port(self) -> int:
         """The port of metrics and health, once started."""
-        return self._http.port
+        return self.http.port
 
     @property
     def ended(self) -> "asyncio.Future[StartupError]":
@@ -135,10 +135,6 @@ class Server:
     def services(self) -> list[NamespaceServices]:
         """Of all namespaces that are open."""
         return [self._own, *(() if self._namespaces is None else self._namespaces.others())]
-
-    def health(self, most_seconds: float) -> tuple[Health, bool]:
-        """See `status.Node`."""
-        return self._http.last_health(most_seconds), self._http.draining
 
     async def start(self) -> None:
         """Log in to Pulsar, see that it is fit, and listen; StartupError says what to fix."""
@@ -174,7 +170,7 @@ class Server:
         self._watchdog.start()
         broker = self._make_broker(cluster)
         levels.show(self.metrics, settings, self._storage, broker)
-        await self._http.start()
+        await self.http.start()
         self.listeners.serve(broker, self._namespaces)
         first = settings.listeners[0]
         where = {"kafka": Address(first.listen.host, self.kafka_port), "advertised": first.told(self.kafka_port)}
@@ -297,7 +293,7 @@ class Server:
 
     async def stop(self, drain_seconds: float = DRAIN_SECONDS) -> None:
         """Accept no more clients, answer what is received, release everything."""
-        self._http.draining = True
+        self.http.draining = True
         self.listeners.leave_shared()
         if self._member is not None:
             await self._member.leave()
@@ -324,7 +320,7 @@ class Server:
         await self.client.close()
         await self.admin.close()
         await self._access.close()
-        await self._http.stop()
+        await self.http.stop()
         self._status.events.detach()
         _log.info("= stopped")
 

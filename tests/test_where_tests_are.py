@@ -20,13 +20,17 @@ COVERED_BY = {
     "test_cli.py": {"__main__", "event_loop", "usage"},
     "test_config.py": {"config/loading", "config/pulsar", "config/rules", "config/sections", "config/security"},
     "http/test_access.py": {"config/http"},
-    "http/test_server.py": {"http1"},
+    "http/test_server.py": {"http/response", "http1"},
     "test_nodes.py": {"cluster/description"},
     "test_metrics.py": {
         "exposition/exposition", "exposition/of_clients", "exposition/of_pulsar", "exposition/of_server",
         "exposition/simple", "exposition/texts", "instruments", "levels",
     },
     "test_startup.py": {"server"},
+    "status/test_node.py": {
+        "groups/summary", "pulsar/connection/delay", "status/clients", "status/cluster", "status/groups",
+        "status/sources", "status/topics",
+    },
     "workers/test_supervisor.py": {
         "workers/http_get", "workers/overview", "workers/worker", "workers/worker_process",
     },

@@ -117,7 +117,7 @@ class Standalone:
         self.is_ready = True
         say(f"Pulsar {plan.service_url}, admin {plan.admin_url}; Ctrl-C stops everything")
         say(f"Kafka bootstrap {self._bridge.bootstrap}")
-        say(f"metrics {self._bridge.settings.http.url}/metrics")
+        say(f"metrics {self._bridge.settings.http.url}/metrics, status page {self._bridge.settings.http.url}/")
 
     def watch(self) -> None:
         """Until a signal comes; StartupError when the bridge is gone. Pulsar is started again as often as it takes."""

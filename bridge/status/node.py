@@ -80,7 +80,7 @@ class NodeStatus:
     def _header(self) -> dict[str, object]:
         """What every view shows."""
         node = self._node
-        health, draining = node.health(_HEALTH_SECONDS)
+        health, draining = node.http.last_health(_HEALTH_SECONDS), node.http.draining
         known = node.cluster
         view = known.view if known is not None else None
         member = view.members.get(known.node_id) if view is not None and known is not None else None
@@ -97,7 +97,7 @@ class NodeStatus:
 
     def _overview(self) -> dict[str, object]:
         node = self._node
-        health, _ = node.health(_HEALTH_SECONDS)
+        health = node.http.last_health(_HEALTH_SECONDS)
         known = node.cluster
         return {
             "codec": node.metrics.codec,

@@ -7,7 +7,7 @@ from bridge.cluster import Cluster
 from bridge.config import Settings
 from bridge.groups.coordinator import GroupCoordinator
 from bridge.groups.store.store import GroupStore
-from bridge.http import Health
+from bridge.http import HttpServer
 from bridge.metrics import Metrics
 from bridge.pulsar import PulsarClient
 from bridge.storage.topics.topics import Topics
@@ -30,9 +30,7 @@ class Node(Protocol):
     metrics: Metrics
     client: PulsarClient
     cluster: Cluster | None
+    http: HttpServer
 
     def services(self) -> Iterable[Services]:
         """Of all namespaces that are open."""
-
-    def health(self, most_seconds: float) -> tuple[Health, bool]:
-        """The last round of readiness checks, and whether the node is draining; an older round begins the next."""

@@ -66,7 +66,9 @@ def test_it_shows_the_main_job_and_outlives_pulsar_but_not_the_bridge(tmp_path: 
         for client in ("sent by kafka-python", "read by kafka-python"):
             assert re.search(rf"{client} +1,000 +(-|as sent) +dense from 0, 4 partitions +[\d,]+\n", output), output
         assert re.search(r"read by pulsar-client +1,000 +as sent +- +[\d,]+\n", output), output
-        assert output.endswith(f"Kafka bootstrap {ready['kafka']}\nmetrics {ready['http']}/metrics\n")
+        assert output.endswith(
+            f"Kafka bootstrap {ready['kafka']}\nmetrics {ready['http']}/metrics, status page {ready['http']}/\n"
+        )
         assert set(ready) == {"kafka", "http", "pulsar", "pulsar_http", "pid", "pulsar_pid"}
 
         os.kill(ready["pulsar_pid"], signal.SIGKILL)

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from tests.support.java import require
 from tests.support.sources import ROOT
 
-AXE = ROOT / "tests" / "status" / "axe.min.js"
+AXE = ROOT / "tests" / "status" / "vendor" / "axe.min.js"
 SERIOUS = ("serious", "critical")
 
 

@@ -8,9 +8,26 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("bench", "bridge", "config", "docs", "maven_jars", "native", "pipeline", "requirements", "tests", ".ci")
-SUFFIXES = {"", ".conf", ".go", ".in", ".java", ".md", ".properties", ".py", ".rs", ".toml", ".txt", ".xml", ".yml"}
-NOT_OURS = {"__pycache__", "pb", "target", "plots"}
-"""Folders of generated files."""
+SUFFIXES = {
+    "",
+    ".conf",
+    ".css",
+    ".go",
+    ".html",
+    ".in",
+    ".java",
+    ".js",
+    ".md",
+    ".properties",
+    ".py",
+    ".rs",
+    ".toml",
+    ".txt",
+    ".xml",
+    ".yml",
+}
+NOT_OURS = {"__pycache__", "pb", "target", "plots", "vendor"}
+"""Folders of generated files, and of others' files."""
 
 
 def text_files() -> Iterator[Path]:

@@ -13,7 +13,14 @@ from bridge.config import load_text
 from bridge.http import HttpServer
 from bridge.listening import open_listeners
 from bridge.metrics import Metrics
+from bridge.status import BadQuery, Query, pages
 from bridge.workers.control import Order, Ready, encode, receive_order
+
+
+async def status(worker: int, query: Query) -> object:
+    if query.view == "none":
+        raise BadQuery("there is no such view")
+    return {"workers": [], "worker": None, "answer": {"seen by": worker, "query": query._asdict()}}
 
 
 async def serve(control: socket.socket, order: Order) -> None:
@@ -28,7 +35,8 @@ async def serve(control: socket.socket, order: Order) -> None:
     async def ready() -> str | None:
         return os.environ.get(f"STUB_NOT_READY_{order.worker}")
 
-    http = HttpServer(settings.http, metrics, {"pulsar": ready}, {"/cluster": lambda: {"seen by": order.worker}})
+    documents, shown = {"/cluster": lambda: {"seen by": order.worker}}, pages(partial(status, order.worker))
+    http = HttpServer(settings.http, metrics, {"pulsar": ready}, documents, pages=shown)
     await http.start()
     sockets = open_listeners(settings)
 

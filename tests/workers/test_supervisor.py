@@ -211,6 +211,19 @@ async def test_ready_when_all_workers_are_and_the_cluster_is_passed_through() ->
         assert json.loads((await page(supervisor, "/cluster"))[1]) == {"seen by": 0}
 
 
+async def test_the_status_page_is_of_the_worker_that_is_chosen_and_names_all() -> None:
+    async with supervising() as supervisor:
+        assert "<title>bridge</title>" in (await page(supervisor, "/"))[1]
+        assert (await page(supervisor, "/api/state?view=none"))[0] == 400
+        for asked, shown in (("", 0), ("&worker=1", 1)):
+            found = json.loads((await page(supervisor, f"/api/state?view=topics&search=a%20b&page=2{asked}"))[1])
+            assert (found["worker"], found["answer"]["seen by"]) == (shown, shown)
+            query = found["answer"]["query"]
+            assert (query["view"], query["search"], query["page"]) == ("topics", "a b", 2)
+            assert [(one["index"], one["state"]) for one in found["workers"]] == [(0, "serves"), (1, "serves")]
+        assert json.loads((await page(supervisor, "/api/state?worker=7"))[1])["answer"] is None
+
+
 async def test_a_worker_that_cannot_start_at_first_ends_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STUB_FAILS_1", "")
     with pytest.raises(StartupError, match="worker 1 exited with 3 while starting; its log says why"):
