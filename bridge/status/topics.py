@@ -76,9 +76,9 @@ def _row(topic: Topic, name: str, led: int | None, traffic: Traffic | None, grow
         "led": led,
         "open": len(topic.logs),
         "records": records if counted else None,
-        "rate": None if found else rate,  # the end of a log that becomes known is no growth
-        "in_rate": in_rate,
-        "out_rate": out_rate,
+        "rate": rate if counted and found == 0 else None,  # the end of a log that becomes known is no growth
+        "in_rate": None if traffic is None else in_rate,
+        "out_rate": None if traffic is None else out_rate,
         "bytes_in": None if traffic is None else written,
         "bytes_out": None if traffic is None else read,
     }

@@ -129,6 +129,33 @@ async def test_a_check_that_hangs_is_given_up(serve: Serve, monkeypatch: pytest.
     assert (await get("/readyz"))[0] == 503
 
 
+async def test_what_the_last_round_has_found_is_told_at_once_and_since_when(serve: Serve) -> None:
+    reason: list[str | None] = [None]
+    rounds = 0
+
+    async def check() -> str | None:
+        nonlocal rounds
+        rounds += 1
+        return reason[0]
+
+    server, get = await serve({"pulsar": check})
+    assert not server.last_health(600.0).reasons
+    await get("/readyz")
+    well = server.last_health(600.0)
+    assert (well.reasons, rounds) == ({"pulsar": None}, 1)
+    assert well.age < 600.0
+    reason[0] = "it is away"
+    server.last_health(0.0)
+    await get("/readyz")
+    away = server.last_health(600.0)
+    assert (away.reasons, rounds) == ({"pulsar": "it is away"}, 2)
+    assert away.since > well.since
+    reason[0] = "it is still away"
+    server.last_health(0.0)
+    await get("/readyz")
+    assert server.last_health(600.0).since == away.since
+
+
 async def test_many_probes_at_once_are_one_round_of_checks(serve: Serve) -> None:
     rounds = 0
 

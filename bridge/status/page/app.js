@@ -219,7 +219,7 @@ function listing(view) {
     refresh,
     close: () => clearTimeout(typing),
     update: ({ table }) => {
-      const all = `${shown("count", table.total)} ${view.one}${table.total === 1 ? "" : "s"}`;
+      const all = `${shown("count", table.total)} ${table.total === 1 ? view.one : view.many}`;
       say(count, state.search ? `${shown("count", table.found)} of ${all}` : all);
       grid.update(table.rows);
       pages.update(table.page, table.pages);

@@ -3,6 +3,8 @@
 import { bytes, el, say, seconds } from "./views.js";
 
 const MOST = 300;
+const hours = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
+const clock = (seconds) => hours.format(new Date(seconds * 1000));
 const each = (value) => `${new Intl.NumberFormat("en", { maximumFractionDigits: 1 }).format(value)}/s`;
 
 export const CHARTS = [
@@ -89,7 +91,7 @@ export class Charts {
     return new uPlot({
       width: one.canvas.clientWidth, height: 130, legend: { show: false }, cursor: { show: false },
       scales: { y: { range: (plot, low, high) => [0, high > 0 ? high * 1.1 : 1] } },
-      axes: [{ ...axis, size: 24 }, { ...axis, size: 64, values: (plot, ticks) => ticks.map(one.format) }],
+      axes: [{ ...axis, size: 24, space: 70, values: (plot, ticks) => ticks.map(clock) }, { ...axis, size: 64, values: (plot, ticks) => ticks.map(one.format) }],
       series: [{}, ...one.lines.map((_, index) => ({ stroke: colour(index ? ".second" : ".first"), width: 1.5, points: { show: false } }))],
     }, data, one.canvas);
   }

@@ -56,7 +56,7 @@ const fixed = (key, label, kind = "text", more = {}) => ({ key, label, kind, sor
 export const views = {
   overview: { title: "Overview", note: "This node: whether it serves, since when, and how busy it is." },
   nodes: {
-    title: "Nodes", one: "node", order: "id",
+    title: "Nodes", one: "node", many: "nodes", order: "id",
     note: "The members of the cluster, in the newest view that this node has.",
     columns: [
       column("name", "Name"), column("id", "Id", "count"), column("state", "State"), column("role", "Role"),
@@ -66,7 +66,7 @@ export const views = {
     ],
   },
   brokers: {
-    title: "Brokers", one: "broker", order: "address",
+    title: "Brokers", one: "broker", many: "brokers", order: "address",
     note: "The brokers of Pulsar that this node has connections to. The delay is the time to an answer or a receipt, "
       + "smoothed.",
     columns: [
@@ -77,7 +77,7 @@ export const views = {
     ],
   },
   topics: {
-    title: "Topics", one: "topic", order: "name", details: true,
+    title: "Topics", one: "topic", many: "topics", order: "name", details: true,
     note: "The topics that clients of this node have used. Records and rates are of the partitions that are open here; "
       + "bytes are what this node has written and read since it started.",
     columns: [
@@ -95,7 +95,7 @@ export const views = {
     ],
   },
   groups: {
-    title: "Groups", one: "group", order: "name", details: true,
+    title: "Groups", one: "group", many: "groups", order: "name", details: true,
     note: "The groups that this node coordinates; other nodes have others. The lag is of partitions whose end this node "
       + "knows.",
     columns: [
@@ -117,7 +117,7 @@ export const views = {
     ],
   },
   clients: {
-    title: "Clients", one: "kind of client", order: "-connections",
+    title: "Clients", one: "kind of client", many: "kinds of clients", order: "-connections",
     note: "By the software that they say they are; old clients say nothing. Counted by this node since it started.",
     columns: [
       column("name", "Software"), column("version", "Version"), column("connections", "Connections", "count"),
@@ -126,7 +126,7 @@ export const views = {
     ],
   },
   events: {
-    title: "Events", one: "event", order: "-at",
+    title: "Events", one: "event", many: "events", order: "-at",
     note: "The last notable lines of this node's log, 16 of a kind at most. The count is of all of that kind.",
     columns: [
       column("text", "Event"), column("at", "When", "moment"), column("level", "Level", "text", { short: true }),
@@ -135,7 +135,7 @@ export const views = {
     ],
   },
   settings: {
-    title: "Settings", one: "setting", order: "position",
+    title: "Settings", one: "setting", many: "settings", order: "position",
     note: "The settings in force on this node. Secrets are not shown.",
     columns: [
       column("name", "Setting"), column("value", "Value", "text", { long: true }),
