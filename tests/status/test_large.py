@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 import threading
+import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import mean
@@ -32,6 +34,7 @@ MOST_PICTURE_BYTES = 150_000
 TOPICS, BUSY, GROUPS = 2000, 20, 20
 PAIRS, WINDOW_SECONDS = 10, 60.0
 MOST_SHARE = 0.005
+POLLS = 500
 REGIONS = ("eu-west", "eu-north", "us-east", "us-west", "asia-south")
 KINDS = ("orders", "payments", "returns", "stock", "visits", "prices", "mails", "audit")
 
@@ -132,6 +135,7 @@ def test_it_is_searched_and_sorted_and_its_pictures_are_small(
     nodes: list[BridgeChild], load: Load, browser: Browser
 ) -> None:
     search(browser, nodes[0].http)
+    ask_often(nodes[0])
     photograph(browser, nodes[0].http)
 
 
@@ -162,6 +166,16 @@ def search(browser: Browser, url: str) -> None:
               times.push(performance.now() - at); } return times; }"""
         )
         print(f"\nsearches of {TOPICS} topics, ms: {[round(one, 1) for one in took]}")
+
+
+def ask_often(node: BridgeChild) -> None:
+    """What one question of the page costs the node: many one after the other, less what the load takes meanwhile."""
+    for view in ("overview", "topics&sort=-rate", "groups"):
+        usual, at, before = share(node, 10.0), time.monotonic(), cpu_seconds(node.pid)
+        for _ in range(POLLS):
+            urllib.request.urlopen(f"{node.http}/api/state?view={view}").close()  # noqa: S310 - it is ours
+        took = cpu_seconds(node.pid) - before - usual * (time.monotonic() - at)
+        print(f"view={view}: {1000 * took / POLLS:.2f} ms of processor time for a question")
 
 
 def photograph(browser: Browser, url: str) -> None:
@@ -216,8 +230,8 @@ def measure(browser: Browser, node: BridgeChild) -> None:
     assert mean(costs) <= MOST_SHARE
 
 
-def share(node: BridgeChild) -> float:
+def share(node: BridgeChild, seconds: float = WINDOW_SECONDS) -> float:
     """Of a core that the node takes, in one window."""
     before = cpu_seconds(node.pid)
-    let_pass(WINDOW_SECONDS)
-    return (cpu_seconds(node.pid) - before) / WINDOW_SECONDS
+    let_pass(seconds)
+    return (cpu_seconds(node.pid) - before) / seconds
