@@ -17,7 +17,7 @@ from typing import Self
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from bridge.standalone.guard import Guard
 from tests.faults.processes import cpu_seconds, let_pass
@@ -181,7 +181,7 @@ def ask_often(node: BridgeChild) -> None:
 def photograph(browser: Browser, url: str) -> None:
     """The pictures of docs/pictures."""
     PICTURES.mkdir(exist_ok=True)
-    wide = {"width": 1180, "height": 760}
+    wide, narrow = ViewportSize(width=1180, height=760), ViewportSize(width=360, height=740)
     with browser.new_page(viewport=wide, color_scheme="light") as page:
         page.goto(f"{url}/#/overview")
         let_pass(90.0)  # for the charts
@@ -198,7 +198,7 @@ def photograph(browser: Browser, url: str) -> None:
         page.goto(f"{url}/#/overview")
         let_pass(60.0)
         taken(page, "overview-dark")
-    with browser.new_page(viewport={"width": 360, "height": 740}, color_scheme="dark") as page:
+    with browser.new_page(viewport=narrow, color_scheme="dark") as page:
         page.goto(f"{url}/#/topics?sort=-rate")
         expect(page.locator("tbody tr").first).to_be_visible()
         let_pass(10.0)
