@@ -7,7 +7,8 @@ ARGS ?=
 PROCESSES ?= 2
 
 .DEFAULT_GOAL := setup
-.PHONY: setup pipeline-setup run jars unit test test-clients test-pulsar soak nodes alerts hostile fuzz audit check bench bench-pipeline proto clean
+.PHONY: setup pipeline-setup run jars unit test test-clients test-pulsar soak nodes alerts hostile fuzz audit check bench bench-pipeline \
+	proto dist helm clean
 
 # Set-up for developing: every tool that `make check` and `make test` need, from the lock files with their hashes.
 # PySpark is among them, for the pipeline's types and tests: a large download, built once.
@@ -109,8 +110,13 @@ proto: $(VENV)/proto/.made
 	PATH="$(VENV)/proto/bin:$$PATH" $(VENV)/proto/bin/python -m grpc_tools.protoc --proto_path=proto \
 		--python_out=bridge/pulsar/pb --mypy_out=bridge/pulsar/pb proto/PulsarApi.proto
 
+# The packages of a release, built and checked, in dist/: the source distribution, and a wheel each for x86-64 and aarch64.
+# `make dist ARGS="--architecture x86_64"` builds one of them.
+dist: $(VENV)/dist/.made
+	$(VENV)/dist/bin/python -m tests.dist $(ARGS)
+
 # Environments of their own.
-$(VENV)/proto/.made $(VENV)/audit/.made: $(VENV)/%/.made: requirements/%.lock | $(BIN)/python
+$(VENV)/proto/.made $(VENV)/audit/.made $(VENV)/dist/.made: $(VENV)/%/.made: requirements/%.lock | $(BIN)/python
 	$(BIN)/python -m venv $(VENV)/$*
 	$(VENV)/$*/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes -r requirements/$*.lock
 	@touch $@

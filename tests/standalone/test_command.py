@@ -7,7 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,10 +42,16 @@ class Run:
 
 
 @contextmanager
-def standalone(directory: Path, *arguments: str) -> Iterator[Run]:
+def standalone(
+    directory: Path, *arguments: str, bridge: Sequence[str] = (sys.executable, "-m", "bridge"), **options: Any
+) -> Iterator[Run]:
+    """Start the command, with what `subprocess.Popen` may be told beside it."""
     log, ready_file = directory / "log", directory / "ready.json"
-    command = [sys.executable, "-m", "bridge", "standalone", "--ready-file", str(ready_file), *arguments]
-    with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT) as process:
+    command = [*bridge, "standalone", "--ready-file", str(ready_file), *arguments]
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, **options) as process,
+    ):
         try:
             yield Run(process, log, ready_file)
         finally:
