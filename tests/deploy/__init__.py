@@ -1,0 +1,1 @@
+"""How the bridge is deployed: the systemd unit, the image and the Helm chart, each judged by its own tools."""
