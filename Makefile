@@ -91,6 +91,7 @@ check: $(VENV)/.dev $(VENV)/.pipeline
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m pytest --quiet tests/deploy/test_chart.py
 
 # Beside a native Pulsar client and a real Kafka, on an otherwise idle machine, about 25 minutes. It writes
 # docs/benchmarks.md and its plots. `make bench ARGS=--quick` takes 5 and writes none, `ARGS="--only produce fetch"` runs
@@ -114,6 +115,11 @@ proto: $(VENV)/proto/.made
 # `make dist ARGS="--architecture x86_64"` builds one of them.
 dist: $(VENV)/dist/.made
 	$(VENV)/dist/bin/python -m tests.dist $(ARGS)
+
+# What Helm makes of the chart, into config/kubernetes/ and tests/deploy/charts/: `make check` validates it and fails where it
+# is not of the chart as it is. Where helm is not, Go builds it: a minute and a half, once.
+helm: $(VENV)/.dev
+	$(BIN)/python -m tests.deploy.helm
 
 # Environments of their own.
 $(VENV)/proto/.made $(VENV)/audit/.made $(VENV)/dist/.made: $(VENV)/%/.made: requirements/%.lock | $(BIN)/python
