@@ -69,4 +69,4 @@ def confine() -> None:
 
 if __name__ == "__main__":
     confine()
-    os.execv(sys.argv[1], sys.argv[1:])
+    os.execv(sys.argv[1], sys.argv[1:])  # noqa: S606 - it takes this place

@@ -58,11 +58,12 @@ def helm() -> str:
     if not (directory / "helm").is_file():
         print(f"helm is not here: Go builds {VERSION}", file=sys.stderr)
         environment = {**os.environ, "GOBIN": str(directory)}
-        subprocess.run([require("go", "Go 1.23 or newer, or helm itself"), "install", f"helm.sh/helm/v3/cmd/helm@{VERSION}"], env=environment, check=True)
+        go = require("go", "Go 1.23 or newer, or helm itself")
+        subprocess.run([go, "install", f"helm.sh/helm/v3/cmd/helm@{VERSION}"], env=environment, check=True)
     return str(directory / "helm")
 
 
-def run(*arguments: str | Path) -> "subprocess.CompletedProcess[str]":
+def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """Helm, with what it prints."""
     return subprocess.run([helm(), *arguments], capture_output=True, text=True, check=False)
 

@@ -1,6 +1,6 @@
 """Images without Docker: buildah follows the Dockerfile, on bases that debootstrap makes of Debian's packages.
 
-No registry of images is asked. The bases have the names of those that the Dockerfile begins with, so it is run as it is:
+No registry of images is asked. The bases have the names of those that the Dockerfile begins with, so it runs as it is:
 Debian with this machine's Rust, and Debian with a Python of this machine. Root is needed, and some gigabytes.
 """
 
@@ -32,7 +32,7 @@ mount --bind "$1" "$1"; mount --rbind /dev "$1/dev"; mount -t proc proc "$1/proc
 mount -o remount,bind,ro "$1"
 exec chroot "$1" setpriv --reuid 10001 --regid 10001 --clear-groups --bounding-set=-all --no-new-privs "${@:2}"
 """
-"""As a runtime does with `--read-only --cap-drop ALL --security-opt no-new-privileges`, but on the machine's network."""
+"""As with `--read-only --cap-drop ALL --security-opt no-new-privileges --network host`."""
 
 
 def run(*command: str | Path) -> str:
@@ -127,7 +127,7 @@ class Image:
         return subprocess.run(self._command(program), env=self._environment(given), check=False).returncode == 0
 
     @contextmanager
-    def started(self, given: Mapping[str, str]) -> Iterator["subprocess.Popen[bytes]"]:
+    def started(self, given: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
         """Its program with its own arguments, until the block ends."""
         program = [*_texts(self._config["Entrypoint"]), *_texts(self._config["Cmd"])]
         process = subprocess.Popen(self._command(program), env=self._environment(given))

@@ -1,4 +1,4 @@
-"""The image: what hadolint says of the Dockerfile, and, in `make soak`, the image itself, built and run without Docker."""
+"""The image: what hadolint says of the Dockerfile, and in `make soak` the image, built and run without Docker."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tests.support.pulsar import PulsarAddress
 from tests.support.sources import ROOT
 
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
-COPIED = [name for names in re.findall(r"^COPY (?!--from)(.+) \S+$", DOCKERFILE, re.MULTILINE) for name in names.split()]
+COPIED = " ".join(re.findall(r"^COPY (?!--from)(.+) \S+$", DOCKERFILE, re.MULTILINE)).split()
 
 
-def hadolint(text: str) -> "subprocess.CompletedProcess[str]":
+def hadolint(text: str) -> subprocess.CompletedProcess[str]:
     """What hadolint, of requirements/dev.lock, says of a Dockerfile."""
-    command = [Path(sys.executable).with_name("hadolint"), "--no-color", "-"]
+    command = [str(Path(sys.executable).with_name("hadolint")), "--no-color", "-"]
     return subprocess.run(command, input=text, capture_output=True, text=True, check=False)
 
 

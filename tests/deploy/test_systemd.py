@@ -88,7 +88,7 @@ def test_the_filter_takes_away_what_it_says() -> None:
 
 
 @contextmanager
-def confined(settings: Settings, directory: Path) -> Iterator["subprocess.Popen[bytes]"]:
+def confined(settings: Settings, directory: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A bridge under the unit's filters."""
     file = directory / "bridge.toml"
     file.write_text(settings.to_toml(), encoding="utf-8")

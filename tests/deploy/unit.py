@@ -21,7 +21,7 @@ def settings(path: Path = UNIT) -> dict[str, list[str]]:
     return found
 
 
-def analyze(*arguments: str) -> "subprocess.CompletedProcess[str]":
+def analyze(*arguments: str) -> subprocess.CompletedProcess[str]:
     """`systemd-analyze`, which needs no running systemd for what is asked here."""
     assert shutil.which("systemd-analyze"), "systemd-analyze is needed: `sudo apt-get install systemd`"
     return subprocess.run(["systemd-analyze", *arguments], capture_output=True, text=True, check=False)

@@ -49,7 +49,7 @@ def source_distribution() -> Path:
 
 
 def wheel(source: Path, architecture: str, room: Path) -> Path:
-    """Build the wheel of one architecture from the unpacked source distribution, and have auditwheel name what it fits."""
+    """Build the wheel of one architecture from the unpacked source distribution, and have auditwheel name it."""
     target = f"{architecture}-unknown-linux-gnu"
     if not Path(run("rustc", "--print", "target-libdir", "--target", target).strip()).is_dir():
         sys.exit(f"dist: Rust's library for {target} is needed: `rustup target add {target}`")

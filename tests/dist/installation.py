@@ -20,10 +20,10 @@ SOURCES = (
 PIP = ("-m", "pip", "--disable-pip-version-check", "--quiet")
 
 
-def run(*command: str | Path, **options: Path) -> str:
+def run(*command: str | Path, cwd: Path | None = None) -> str:
     """What a command printed; the test fails with it if the command does."""
     done = subprocess.run(
-        command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, **options
+        command, cwd=cwd, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
     )
     assert done.returncode == 0, done.stdout
     return done.stdout

@@ -85,8 +85,9 @@ def test_what_was_installed_is_what_runs(installed: Path, tmp_path: Path) -> Non
 def test_standalone_serves_clients_from_an_empty_directory(installed: Path, tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
-    options = {"bridge": (str(installed),), "cwd": empty, "env": environment()}
-    with standalone(tmp_path, "--ephemeral", "--no-demo", *FREE_PORTS, **options) as running:
+    with standalone(
+        tmp_path, "--ephemeral", "--no-demo", *FREE_PORTS, bridge=[str(installed)], cwd=empty, env=environment()
+    ) as running:
         kafka = started(running)["kafka"]
         with KafkaProducer(bootstrap_servers=kafka) as producer:
             sent = [producer.send("greetings", b"%d" % number).get(30).offset for number in range(10)]

@@ -58,8 +58,8 @@ def test_the_main_job_is_done_with_all_of_its_own_packages(version: str, built: 
     empty.mkdir()
     run(PYTHONS[version], "-m", "venv", venv)
     run(venv / "bin" / "pip", "install", "--quiet", f"{built}[standalone,fast]")
-    options = {"bridge": (str(venv / "bin" / "bridge"),), "cwd": empty, "env": environment()}
-    with standalone(tmp_path, "--ephemeral", *FREE_PORTS, **options) as running:
+    bridge = (str(venv / "bin" / "bridge"),)
+    with standalone(tmp_path, "--ephemeral", *FREE_PORTS, bridge=bridge, cwd=empty, env=environment()) as running:
         started(running)
         assert re.search(r"read by kafka-python +1,000 +as sent +dense from 0", running.output()), running.output()
         assert re.search(r"read by pulsar-client +1,000 +as sent", running.output()), running.output()

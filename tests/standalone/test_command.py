@@ -7,7 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,14 +43,17 @@ class Run:
 
 @contextmanager
 def standalone(
-    directory: Path, *arguments: str, bridge: Sequence[str] = (sys.executable, "-m", "bridge"), **options: Any
+    directory: Path,
+    *arguments: str,
+    bridge: Sequence[str] = (sys.executable, "-m", "bridge"),
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
 ) -> Iterator[Run]:
-    """Start the command, with what `subprocess.Popen` may be told beside it."""
     log, ready_file = directory / "log", directory / "ready.json"
     command = [*bridge, "standalone", "--ready-file", str(ready_file), *arguments]
     with (
         log.open("wb") as output,
-        subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, **options) as process,
+        subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, cwd=cwd, env=env) as process,
     ):
         try:
             yield Run(process, log, ready_file)
