@@ -37,7 +37,7 @@ class Rendering:
     def first_line(self) -> str:
         """Says of what it was made: the digest of the chart's files and of the values."""
         digest = hashlib.sha256()
-        files = sorted(path for path in CHART.rglob("*") if path.is_file())
+        files = sorted(path for path in CHART.rglob("*") if path.is_file() and path.suffix != ".md")
         for path in files if self.values is None else [*files, self.values]:
             digest.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
         return f"# Made from config/helm/bridge by `make helm`; do not edit. {digest.hexdigest()}\n"
