@@ -105,14 +105,19 @@ def confined(settings: Settings, directory: Path) -> Iterator[subprocess.Popen[b
         process.wait()
 
 
-def test_the_bridge_works_under_its_filters(pulsar: PulsarAddress, namespace: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_bridge_works_under_its_filters(
+    pulsar: PulsarAddress, namespace: str, tmp_path: Path, workers: int
+) -> None:
     address, http = f"127.0.0.1:{any_free()}", f"127.0.0.1:{any_free()}"
-    settings = settings_for(pulsar, namespace, {"kafka": {"listen": address}, "http": {"listen": http}})
+    kafka = {"listen": address, "workers": workers, "worker_port": 0}
+    settings = settings_for(pulsar, namespace, {"kafka": kafka, "http": {"listen": http}})
+    topic = f"confined-{workers}"
     with confined(settings, tmp_path) as process:
         with KafkaProducer(bootstrap_servers=address, compression_type="gzip") as producer:
-            assert producer.send("confined", b"value" * 100_000, b"key").get(30).offset == 0
-        options = {"group_id": "confined", "auto_offset_reset": "earliest"}
-        consumer = KafkaConsumer("confined", bootstrap_servers=address, **options)
+            assert producer.send(topic, b"value" * 100_000, b"key").get(30).offset == 0
+        options = {"group_id": topic, "auto_offset_reset": "earliest"}
+        consumer = KafkaConsumer(topic, bootstrap_servers=address, **options)
         assert next(consumer).value == b"value" * 100_000
         consumer.close()
         process.send_signal(signal.SIGTERM)
