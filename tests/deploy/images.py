@@ -20,7 +20,8 @@ from tests.support.java import require
 from tests.support.sources import ROOT
 
 DEBIAN = "bookworm"
-CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
+AUTHORITIES = "/etc/ssl/of-this-machine.crt"
+"""Whom this machine trusts, for what a build fetches; not in the place of Debian's own, which a build may install."""
 PACKAGES = {
     "python": "libssl3 libffi8 libsqlite3-0 zlib1g libbz2-1.0 liblzma5 libreadline8 libncursesw6 libuuid1",
     "rust": "gcc libc6-dev",
@@ -54,8 +55,8 @@ class Images:
         """Make the images that the Dockerfile begins with."""
         debian = self._directory / "debian"
         run(require("debootstrap", "sudo apt-get install debootstrap"), "--variant=minbase", DEBIAN, debian)
-        (debian / "etc/ssl/certs").mkdir(parents=True, exist_ok=True)
-        shutil.copy(CERTIFICATES, debian / CERTIFICATES.relative_to("/"))
+        (debian / "etc/ssl").mkdir(parents=True, exist_ok=True)
+        shutil.copy("/etc/ssl/certs/ca-certificates.crt", debian / AUTHORITIES.lstrip("/"))
         shutil.copy("/etc/resolv.conf", debian / "etc/resolv.conf")
         for name in sorted(set(re.findall(r"^FROM (\S+)", (ROOT / "Dockerfile").read_text("utf-8"), re.MULTILINE))):
             kind, version = re.findall(r"^(\w+):(\d+\.\d+)", name)[0]
@@ -69,7 +70,8 @@ class Images:
     def _commit(self, root: Path, name: str) -> None:
         container = run(*self._buildah, "from", "scratch").strip()
         run(*self._buildah, "add", "--quiet", container, root, "/")
-        run(*self._buildah, "config", "--env", f"PATH={PATH}", "--env", f"PIP_CERT={CERTIFICATES}", container)
+        for variable in (f"PATH={PATH}", f"PIP_CERT={AUTHORITIES}", f"CARGO_HTTP_CAINFO={AUTHORITIES}"):
+            run(*self._buildah, "config", "--env", variable, container)
         run(*self._buildah, "commit", "--quiet", container, name)
         run(*self._buildah, "rm", container)
         shutil.rmtree(root)
