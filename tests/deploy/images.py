@@ -96,6 +96,7 @@ def _copy_python(root: Path, version: str) -> None:
     python = Path(run(pythons()[version], "-c", "import sys; print(sys.base_prefix)").strip())
     for part in ("bin", "lib", "include"):
         run("cp", "-a", python / part, root / "usr/local")
+    run("chroot", root, "ldconfig")  # it may have its library beside it
 
 
 class Image:
