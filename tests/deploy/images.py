@@ -97,6 +97,7 @@ def _copy_python(root: Path, version: str) -> None:
     for part in ("bin", "lib", "include"):
         run("cp", "-a", python / part, root / "usr/local")
     run("chroot", root, "ldconfig")  # it may have its library beside it
+    shutil.rmtree(root / f"usr/local/lib/python{version}/test")  # as in the official image
 
 
 class Image:
