@@ -76,6 +76,10 @@ class Images:
         run(*self._buildah, "rm", container)
         shutil.rmtree(root)
 
+    def remove(self) -> None:
+        """Leave nothing of some gigabytes."""
+        shutil.rmtree(self._directory)
+
     def build(self, context: Path) -> Image:
         """Follow the Dockerfile."""
         tag = "pulsar-kafka-bridge"

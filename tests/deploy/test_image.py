@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -52,12 +53,18 @@ def test_its_health_check_is_a_command_of_ours(capsys: pytest.CaptureFixture[str
     assert option in capsys.readouterr().out
 
 
+@pytest.fixture
+def images(tmp_path: Path) -> Iterator[Images]:
+    made = Images(tmp_path)
+    yield made
+    made.remove()
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
 def test_the_image_is_built_and_serves_clients_with_a_read_only_root(
-    pulsar: PulsarAddress, namespace: str, tmp_path: Path
+    pulsar: PulsarAddress, namespace: str, images: Images
 ) -> None:
-    images = Images(tmp_path)
     images.make_bases()
     image = images.build(ROOT)
     tenant, _, name = namespace.partition("/")
