@@ -153,7 +153,7 @@ class Metered(Generic[_R]):
         while True:
             began = share.began = _clock()
             try:
-                # What fails has this frame in its traceback, and then all that is named here: it must not be among that.
+                # What fails has this frame in its traceback: it must not be among what is named here, nor what has it.
                 if error is None:
                     sent, argument = argument, None
                     waited_for = work.send(sent)
