@@ -8,6 +8,7 @@ and timers come in. If no connection waits, nothing is queued.
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import ContextVar
 from functools import partial
@@ -118,6 +119,39 @@ class LoopScheduler:
             self._loop.call_soon(self._rest, iterations - 1)
         else:
             self._next_slice()
+
+
+class SlicedCalls:
+    """Calls at once as far as one slice goes, and the rest in later iterations of the loop: when a network fails, ten
+    thousand connections are lost in one."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._until = 0.0
+        self._slicing = False
+        self._waiting: deque[Callable[[], object]] = deque()
+
+    def call(self, work: Callable[[], object]) -> None:
+        """Call it, soon if not now."""
+        if not self._slicing:
+            self._slicing = True
+            self._until = _clock() + SLICE_SECONDS
+            self._loop.call_soon(self._next_slice)
+        elif self._waiting or _clock() > self._until:
+            self._waiting.append(work)
+            return
+        work()
+
+    def _next_slice(self) -> None:
+        if not self._waiting:
+            self._slicing = False
+            return
+        until = _clock() + SLICE_SECONDS
+        try:
+            while self._waiting and _clock() <= until:
+                self._waiting.popleft()()
+        finally:  # whatever one of them raised
+            self._loop.call_soon(self._next_slice)
 
 
 def _wake(waiting: "asyncio.Future[None]") -> None:

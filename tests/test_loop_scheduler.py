@@ -4,10 +4,11 @@ import asyncio
 import gc
 import time
 import weakref
+from functools import partial
 
 import pytest
 
-from bridge.loop_scheduler import SLICE_SECONDS, LoopScheduler, LoopShare, Metered, loop_scheduler
+from bridge.loop_scheduler import SLICE_SECONDS, LoopScheduler, LoopShare, Metered, SlicedCalls, loop_scheduler
 
 
 def use_up_the_slice() -> None:
@@ -121,6 +122,31 @@ async def test_what_takes_several_iterations_waits_for_one_slice_at_most() -> No
     for one in others:
         one.cancel()
     await asyncio.wait(others)
+
+
+async def test_what_is_too_much_for_a_slice_is_called_later_in_order() -> None:
+    loop = asyncio.get_running_loop()
+    mine = SlicedCalls(loop)
+    called: list[int] = []
+
+    def call(number: int) -> None:
+        called.append(number)
+        use_up_the_slice()
+        if number == 2:
+            raise ValueError("one of them fails")
+
+    told: list[object] = []
+    loop.set_exception_handler(lambda _, context: told.append(context["exception"]))
+    for number in range(5):
+        mine.call(partial(call, number))
+    assert called == [0]
+    for seen in (1, 2, 3, 4, 5):
+        await asyncio.sleep(0)
+        assert called == list(range(min(seen + 1, 5)))
+    assert [str(one) for one in told] == ["one of them fails"]
+    await asyncio.sleep(0)
+    mine.call(partial(called.append, 5))
+    assert called[-1] == 5
 
 
 async def test_only_the_time_on_the_loop_counts() -> None:

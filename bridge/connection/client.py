@@ -84,6 +84,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._linger_timer: asyncio.TimerHandle | None = None
         self._reading = True
         self._shown_paused = False
+        self._leaving = False
         self._session: Session
         self._transport: asyncio.Transport
         self._writer: ResponseWriter
@@ -161,13 +162,18 @@ class ClientConnection(asyncio.BufferedProtocol):
         """The socket is gone. What has been asked is done all the same, as in Kafka, except for what only reads."""
         _log.debug("= disconnected", extra=self.log_fields(error=exc))
         self._state.on(Event.CONNECTION_LOST)
+        self._writer.close()
+        self._leaving = True
+        self._listener.shared.departures.call(self._left)
+
+    def _left(self) -> None:
+        self._leaving = False
         for timer in (self._linger_timer, self._session_timer):
             if timer is not None:
                 timer.cancel()
         if self._drain is not None:
             self._drain.stop()
         self._runner.throttle.stop()
-        self._writer.close()
         self._intake.drop_partial()
         self._runner.cancel_reads()
         self._runner.flush()  # what was held
@@ -198,6 +204,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         memory. A half-sent request holds memory, so it may not rest for as long as an idle connection, nor come byte by
         byte.
         """
+        if self._state.lost:
+            return
         if self._state.state is State.AUTHENTICATING and now - self._connected_at >= stall_seconds:
             return self.refuse(Refused("login_timeout"))
         if self._runner.throttle.muted and is_gone(self._transport):
@@ -255,7 +263,7 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def wake(self) -> None:
         """Do whatever has become possible: start requests, go on to the end, read or stop reading."""
-        if self._state.finished:
+        if self._leaving or self._state.finished:
             return
         if self._intake.frames:
             self._runner.start()

@@ -1,5 +1,6 @@
 """What all listeners of a process share: memory, threads for large requests, and how many connections there may be."""
 
+import asyncio
 import itertools
 from collections import Counter
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from bridge.connection.requests import LargeRequestThreads
 from bridge.connection.responses import PendingResponseBytes
 from bridge.instruments import Gauge, Level
 from bridge.kafka.frames import SCRATCH_BYTES
-from bridge.loop_scheduler import LoopShare, loop_scheduler
+from bridge.loop_scheduler import LoopShare, SlicedCalls, loop_scheduler
 from bridge.metrics import Metrics
 from bridge.security.failures import network_of
 from bridge.security.quotas.usage import ClientQuotas
@@ -34,6 +35,8 @@ class SharedResources:
         metrics.memory["logins"] = Level(lambda: self.login_budget.held, _LOGIN_BYTES)
         self.clients = metrics.clients
         self.scheduler = loop_scheduler()
+        self.departures = SlicedCalls(asyncio.get_running_loop())
+        """What lost connections leave to do."""
         self.large = LargeRequestThreads()
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.ciphertext = memoryview(bytearray(SCRATCH_BYTES))

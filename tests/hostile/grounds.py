@@ -51,6 +51,8 @@ class Result(NamedTuple):
     files: int
     """Descriptors more than before, then."""
     quiet: dict[str, Times]
+    elsewhere: dict[str, Times]
+    """While the same was done to another bridge on this machine: what the attackers take of its cores."""
     during: dict[str, Times]
     errors: list[str]
 
@@ -126,13 +128,18 @@ class Theatre:
         self._healthy.stop()
 
     def run(self, row: Row, scene: Scene, seconds: float) -> Result:
-        """The well-behaved client alone, then beside the attackers; then rest."""
+        """The well-behaved client alone, while another bridge is attacked, and while its own is; then rest."""
         with self._grounds.bridge() as (process, target):
             at = target(seconds, IDLE)
             self._healthy.pipe.send(Where(at.plaintext, at.with_login, at.topic, row.logins))
-            let_pass(_WARM_SECONDS)
-            warm = time.monotonic()
-            let_pass(_QUIET_SECONDS)
+            with self._grounds.bridge() as (_, other):
+                let_pass(_WARM_SECONDS)
+                warm = time.monotonic()
+                let_pass(_QUIET_SECONDS)
+                aside = time.monotonic()
+                self._attackers.ask((scene, other(seconds, IDLE)))
+                gone = time.monotonic()
+            let_pass(_REST_SECONDS)
             memory, files = resident_bytes(process.pid), open_files(process.pid)
             began = time.monotonic()
             with Peak(process.pid) as peak:
@@ -142,9 +149,11 @@ class Theatre:
             kept, left = resident_bytes(process.pid) - memory, open_files(process.pid) - files
             sample: Sample = self._healthy.ask(())
         kinds = [kind for kind, waits in sample.waits.items() if waits]
-        quiet = {kind: times(sample.between(kind, warm, began)) for kind in kinds}
-        during = {kind: times(sample.between(kind, began, ended)) for kind in kinds}
-        return Result(row, seen, peak.bytes - memory, kept, left, quiet, during, sample.errors)
+        quiet, elsewhere, during = (
+            {kind: times(sample.between(kind, *span)) for kind in kinds}
+            for span in ((warm, aside), (aside, gone), (began, ended))
+        )
+        return Result(row, seen, peak.bytes - memory, kept, left, quiet, elsewhere, during, sample.errors)
 
 
 def times(waits: list[float]) -> Times:
@@ -156,8 +165,8 @@ def times(waits: list[float]) -> Times:
 
 def shown(result: Result) -> str:
     """For people who wait for it."""
-    row, quiet, during = result.row, result.quiet, result.during
-    waits = "; ".join(f"{kind} {_ms(quiet[kind])} → {_ms(during[kind])} ms" for kind in quiet)
+    row, spans = result.row, (result.quiet, result.elsewhere, result.during)
+    waits = "; ".join(f"{kind} {' → '.join(_ms(span[kind]) for span in spans)} ms" for kind in result.quiet)
     verdict = f" MISSED: {', '.join(result.missed)}" if result.missed else ""
     memory = f"{result.grown / MIB:+.0f} MiB, after {result.kept / MIB:+.0f} MiB, {result.files:+} files"
     return f"{row.number} {row.sent}: {result.seen.text} | {memory} | {waits}{verdict} {' '.join(result.errors[:2])}"

@@ -86,7 +86,7 @@ def _not_yet(row: Row) -> str:
 def _waits(result: Result, kind: str) -> str:
     if kind not in result.quiet:
         return ""
-    return f"{_told(result.quiet[kind])} → {_told(result.during[kind])}"
+    return " → ".join(_told(span[kind]) for span in (result.quiet, result.elsewhere, result.during))
 
 
 def _told(one: Times) -> str:

@@ -78,7 +78,7 @@ def test_the_page_has_these_rows() -> None:
 @pytest.fixture
 def result() -> Iterator[Result]:
     usual = {"asks": Times(0.001, 0.002, 0.003)}
-    yield Result(ROWS[0], Seen("all closed", True), 0, 0, 0, usual, usual, [])
+    yield Result(ROWS[0], Seen("all closed", True), 0, 0, 0, usual, usual, usual, [])
 
 
 def test_what_is_as_required_misses_nothing(result: Result) -> None:
