@@ -58,9 +58,10 @@ FAULTS: Final = (
     Fault("R12", "requests in single bytes, cut at any byte", "answered, or nothing of them done", (
         "fuzz/test_hostile.py::test_slow_clients_and_resets_cost_no_descriptors",
     )),
-    Fault("R13", "200 ms of delay, on either side (loss of packets takes netem: not shown)",
-          "pipelined: not one batch a round trip", (
+    Fault("R13", "200 ms of delay, or one packet in five lost, on either side",
+          "pipelined: not one batch a round trip; slower, and nothing else", (
         "faults/network/test_delay.py::test_batches_in_flight_together_share_a_round_trip",
+        "faults/network/test_loss.py::test_lost_packets_cost_time_alone",
     )),
     Fault("R14", "the answer to an append is lost", "the repetition is recognised", (
         "storage/append/test_idempotence.py::test_a_repetition_has_its_original_offset_and_is_not_stored",

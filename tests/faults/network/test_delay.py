@@ -1,8 +1,4 @@
-"""A round trip of 200 ms, on either side of the bridge: requests that are in flight together share it.
-
-Loss of packets is not shown here: that takes the kernel's `netem` or `iptables`, and the relay is in user space. To
-those who use TCP a lost packet is a delay.
-"""
+"""A round trip of 200 ms, on either side of the bridge: requests that are in flight together share it."""
 
 from __future__ import annotations
 
