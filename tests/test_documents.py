@@ -9,7 +9,7 @@ import pytest
 
 from bridge import apis
 from tests.support import modules
-from tests.support.pages import between
+from tests.support.pages import anchors, between, prose
 from tests.support.sources import ROOT, documents, name, text_files
 
 README = ROOT / "README.md"
@@ -19,22 +19,10 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 CODE = {".conf", ".java", ".py", ".rs", ".toml"}
 NOT_IN_THE_CODE = {"__bridge_producer_ids", "cramjam.lz4.decompress_block"}
 """Names of ARCHITECTURE that the code puts together, or has only by another name."""
-FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
-
-
-def prose(path: Path) -> str:
-    """A document without its blocks of code."""
-    return FENCED.sub("", path.read_text(encoding="utf-8"))
 
 
 def links(path: Path) -> list[str]:
     return [link for link in LINK.findall(prose(path)) if "://" not in link]
-
-
-def anchors(path: Path) -> set[str]:
-    """The sections of a document as links name them."""
-    headings = re.findall(r"^#+ (.+)$", prose(path), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("path", list(documents()), ids=name)

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.dist.test_pythons import pythons
+from tests.dist.pythons import pythons
 from tests.support.java import require
 from tests.support.sources import ROOT
 

@@ -16,7 +16,7 @@ from kafka import KafkaConsumer, KafkaProducer
 from bridge import __version__
 from tests.dist import __main__ as release
 from tests.dist.installation import PACKAGES, environment, install_beside, run, source_distribution, wheel
-from tests.standalone.test_command import FREE_PORTS, standalone, started
+from tests.standalone.running import FREE_PORTS, standalone, started
 from tests.support.sources import ROOT, text_files
 
 

@@ -94,12 +94,16 @@ class FewTopics:
     def __init__(self) -> None:
         self.on_removed: list[Any] = []
         self.ids = {"t": uuid.UUID(int=7), "u": NO_ID}
+        self.answers = asyncio.Event()
+        """Set: Pulsar says what it knows of `down`."""
+        self.answers.set()
 
     def cached(self, name: str) -> Any:
         return SimpleNamespace(partitions=2, id=self.ids[name]) if name in self.ids else None
 
     async def get(self, name: str) -> Any:
         if name == "down":
+            await self.answers.wait()
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
         if name == "/":
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)

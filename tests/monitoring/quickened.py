@@ -9,12 +9,17 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from tests.support.sources import ROOT
 
 RULES = ROOT / "config" / "alerts.yml"
+ALL: list[dict[str, Any]] = [
+    rule for group in yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"] for rule in group["rules"]
+]
+"""Alerts, and what is recorded for them."""
 SCRAPE_SECONDS = 15.0
 """Of config/prometheus.yml."""
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}

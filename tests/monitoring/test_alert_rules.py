@@ -11,14 +11,12 @@ import yaml
 
 from bridge.metrics import REJECTION_REASONS
 from tests.monitoring import alert_cases
+from tests.monitoring.quickened import ALL
+from tests.monitoring.quickened import RULES as FILE
+from tests.support.pages import anchors
 from tests.support.prometheus import promtool
 from tests.support.sources import ROOT
-from tests.test_documents import anchors
 
-FILE = ROOT / "config" / "alerts.yml"
-ALL: list[dict[str, Any]] = [
-    rule for group in yaml.safe_load(FILE.read_text(encoding="utf-8"))["groups"] for rule in group["rules"]
-]
 RULES = [rule for rule in ALL if "alert" in rule]
 NAMES = {rule["alert"] for rule in RULES}
 

@@ -15,7 +15,7 @@ import pytest
 from bridge.standalone.guard import Guard
 from config.grafana import generate
 from tests.monitoring.busy import Busy
-from tests.monitoring.test_alert_rules import ALL
+from tests.monitoring.quickened import ALL
 from tests.support.prometheus import Prometheus, scraping
 from tests.support.pulsar import PulsarAddress
 

@@ -266,7 +266,7 @@ MUTATIONS = (
     ),
     Mutation(
         "writers of a lost partition keep their names", "storage/topics/partition_logs.py",
-        "                self._close(log_.hand_over(flush=flush))\n", "                pass\n",
+        "                self._close(log_, log_.hand_over(flush=flush))\n", "                pass\n",
         "test_leadership", "test_a_producer_s_name_is_free_soon_for_the_next_leader",
     ),
     Mutation(

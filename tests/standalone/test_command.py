@@ -5,66 +5,14 @@ import os
 import re
 import signal
 import socket
-import subprocess
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from bridge.standalone import probe
 from bridge.standalone.ports import HOST
+from tests.standalone.running import FREE_PORTS, standalone, started
 from tests.support.foreign import gone, until
-
-FREE_PORTS = ("--kafka-port", "0", "--http-port", "0", "--pulsar-port", "0")
-
-
-@dataclass
-class Run:
-    """A running `bridge standalone`."""
-
-    process: "subprocess.Popen[bytes]"
-    log: Path
-    ready_file: Path
-
-    def output(self) -> str:
-        return self.log.read_text()
-
-    def ready(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.ready_file.read_text())
-        return found
-
-    def wait(self) -> int:
-        return self.process.wait(60)
-
-
-@contextmanager
-def standalone(
-    directory: Path,
-    *arguments: str,
-    bridge: Sequence[str] = (sys.executable, "-m", "bridge"),
-    cwd: Path | None = None,
-    env: Mapping[str, str] | None = None,
-) -> Iterator[Run]:
-    log, ready_file = directory / "log", directory / "ready.json"
-    command = [*bridge, "standalone", "--ready-file", str(ready_file), *arguments]
-    with (
-        log.open("wb") as output,
-        subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, cwd=cwd, env=env) as process,
-    ):
-        try:
-            yield Run(process, log, ready_file)
-        finally:
-            process.kill()
-
-
-def started(run: Run) -> dict[str, Any]:
-    assert until(lambda: run.process.poll() is not None or "\nmetrics http://" in run.output(), 150), run.output()
-    assert run.process.poll() is None, run.output()
-    return run.ready()
 
 
 @pytest.mark.usefixtures("quick_pulsar")

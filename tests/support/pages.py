@@ -1,9 +1,11 @@
-"""The parts of documents that are made: they stand between two marks."""
+"""The parts of documents: those that are made, between two marks, prose, and sections."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+
+_FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 
 def put_between(path: Path, begin: str, end: str, text: str) -> None:
@@ -23,3 +25,14 @@ def _place(path: Path, begin: str, end: str, text: str) -> re.Match[str]:
     if found is None:
         raise ValueError(f"{path} has no place for it: {begin} … {end}")
     return found
+
+
+def prose(path: Path) -> str:
+    """A document without its blocks of code."""
+    return _FENCED.sub("", path.read_text(encoding="utf-8"))
+
+
+def anchors(path: Path) -> set[str]:
+    """The sections of a document as links name them."""
+    headings = re.findall(r"^#+ (.+)$", prose(path), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
