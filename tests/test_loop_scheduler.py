@@ -8,7 +8,16 @@ from functools import partial
 
 import pytest
 
-from bridge.loop_scheduler import SLICE_SECONDS, LoopScheduler, LoopShare, Metered, SlicedCalls, loop_scheduler
+from bridge.loop_scheduler import (
+    READ_BYTES,
+    SLICE_SECONDS,
+    LoopScheduler,
+    LoopShare,
+    Metered,
+    ReadAllowance,
+    SlicedCalls,
+    loop_scheduler,
+)
 
 
 def use_up_the_slice() -> None:
@@ -147,6 +156,18 @@ async def test_what_is_too_much_for_a_slice_is_called_later_in_order() -> None:
     await asyncio.sleep(0)
     mine.call(partial(called.append, 5))
     assert called[-1] == 5
+
+
+async def test_large_requests_are_read_as_far_as_one_iteration_allows() -> None:
+    mine = ReadAllowance(asyncio.get_running_loop())
+    resumed: list[str] = []
+    assert mine.take(READ_BYTES - 1, lambda: resumed.append("first"))
+    assert not mine.take(1, lambda: resumed.append("second"))
+    assert not mine.take(1, lambda: resumed.append("third"))
+    assert resumed == []
+    await asyncio.sleep(0)
+    assert resumed == ["second", "third"]
+    assert mine.take(READ_BYTES - 1, lambda: None)
 
 
 async def test_only_the_time_on_the_loop_counts() -> None:

@@ -136,6 +136,13 @@ class ClientConnection(asyncio.BufferedProtocol):
         if self._drain is not None and self._intake.frames and self._drain.sent_on(self._state):
             self._state.on(Event.SENT_ON)
         self.wake()
+        if self._intake.has_partial and self._reading and not self._listener.shared.reads.take(nbytes, self._read_on):
+            self._transport.pause_reading()
+
+    def _read_on(self) -> None:
+        """It is the next iteration of the loop."""
+        if self._reading and not (self._state.lost or self._state.half_closed or self._transport.is_closing()):
+            self._transport.resume_reading()
 
     def eof_received(self) -> bool:
         """The client sends no more; it may still read, so it gets its responses."""

@@ -13,7 +13,7 @@ from bridge.connection.requests import LargeRequestThreads
 from bridge.connection.responses import PendingResponseBytes
 from bridge.instruments import Gauge, Level
 from bridge.kafka.frames import SCRATCH_BYTES
-from bridge.loop_scheduler import LoopShare, SlicedCalls, loop_scheduler
+from bridge.loop_scheduler import LoopShare, ReadAllowance, SlicedCalls, loop_scheduler
 from bridge.metrics import Metrics
 from bridge.security.failures import network_of
 from bridge.security.quotas.usage import ClientQuotas
@@ -35,7 +35,9 @@ class SharedResources:
         metrics.memory["logins"] = Level(lambda: self.login_budget.held, _LOGIN_BYTES)
         self.clients = metrics.clients
         self.scheduler = loop_scheduler()
-        self.departures = SlicedCalls(asyncio.get_running_loop())
+        loop = asyncio.get_running_loop()
+        self.reads = ReadAllowance(loop)
+        self.departures = SlicedCalls(loop)
         """What lost connections leave to do."""
         self.large = LargeRequestThreads()
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
