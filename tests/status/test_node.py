@@ -17,6 +17,7 @@ from bridge.pulsar.admin.rest import RestClient
 from bridge.pulsar.connection.broker_connection import BrokerConnection
 from bridge.pulsar.connection.delay import Delay
 from tests.support.bridges import BridgeThread, settings_for, started_nodes
+from tests.support.foreign import until
 from tests.support.pulsar import PulsarAddress
 
 RECORDS = 40
@@ -114,10 +115,15 @@ def test_brokers_have_their_delay(nodes: list[BridgeThread]) -> None:
 
 
 def test_topics_are_counted_where_they_are_led(nodes: list[BridgeThread]) -> None:
-    found = [row for node in nodes for row in rows(node, "topics", search="ORD")]
+    found: list[dict[str, Any]] = []
+
+    def all_ends_are_known() -> bool:
+        found[:] = [row for node in nodes for row in rows(node, "topics", search="ORD")]
+        return [row["records"] for row in found] == [row["open"] * (RECORDS // 4) for row in found]
+
+    assert until(all_ends_are_known, 120), found  # a table is shown for as long as a minute
     assert {row["name"] for row in found} == {"orders"}
     assert sum(row["led"] for row in found) == 4
-    assert [row["records"] for row in found] == [row["open"] * (RECORDS // 4) for row in found]
     assert sum(row["bytes_in"] for row in found) > RECORDS
     parts = [ask(node, "topics", item="orders")["item"]["found"]["partitions"] for node in nodes]
     assert [one["leader"] for one in parts[0]] == [one["leader"] for one in parts[1]]
