@@ -60,10 +60,10 @@ class LoopScheduler:
 
     def may_run(self, share: LoopShare) -> bool:
         """Whether the connection may run now; if not, await `wait_turn`."""
+        if self.is_busy:
+            return False
         if not self._slicing:
             self._begin()
-        elif self._waiting or _clock() > self._until:
-            return False
         self._serve(share)
         return True
 

@@ -57,9 +57,8 @@ DRAIN_SECONDS = 10.0
 _CATCHUP_IDLE_SECONDS = 30.0
 _INDEX_IS_FRESH = 60.0
 _NONE: Sockets = {}
-_SWITCH_SECONDS = (
-    0.0002  # usual is 0.005: the event loop waits so long for a thread that works in Python, at each socket
-)
+_SWITCH_SECONDS = 0.0002
+"""Usual is 0.005: at each socket the event loop waits so long for a thread that works in Python."""
 
 
 class Server:

@@ -17,7 +17,7 @@ from bridge.storage.append.conversion_memory import ConversionMemory
 from bridge.traffic import software_label
 from tests.support.metrics_page import BEGIN, END, PAGE, families, filled, page, rolled
 from tests.support.pages import between
-from tests.support.promtool import check_metrics
+from tests.support.prometheus import check_metrics
 
 
 def render(metrics: Metrics, *, open_metrics: bool = False) -> tuple[bytes, str]:

@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse
 
 from tests.faults.topics import create, produce, wait_for
 from tests.support.bridges import BridgeThread
-from tests.support.promtool import check_metrics
+from tests.support.prometheus import check_metrics
 
 RECORDS = 50
 VALUE = bytes(1000)

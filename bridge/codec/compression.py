@@ -186,8 +186,7 @@ def _pieces(start: Callable[[], _Stream], data: bytes, limit: int, most: int) ->
         fed = data
         while not stream.eof:
             out = stream.decompress(fed, min(left + 1, _PIECE))  # one byte more than allowed tells
-            if len(out) > left:
-                raise _TooLarge(f"more than {limit} bytes uncompressed")
+            _check(limit - left + len(out), limit)
             if not (out or stream.eof) and stream.needs_input:
                 raise EOFError("the stream ends in the middle")
             left -= len(out)

@@ -1,11 +1,12 @@
 """A real listener on a loopback socket, with small APIs of the tests' own behind it."""
 
 import asyncio
+import gc
 import socket
 import ssl
 import struct
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, NamedTuple, cast
 
 from bridge.api import Api, Broker, DeferredResponse, Session
@@ -13,6 +14,7 @@ from bridge.apis import api_versions, sasl_authenticate, sasl_handshake
 from bridge.config import Address, Settings
 from bridge.connection import Acceptor, Listener, SharedResources
 from bridge.connection.certificates import ListenerTls
+from bridge.connection.client import ClientConnection
 from bridge.connection.listener import Logins
 from bridge.connection.tenant_runner import Namespaces
 from bridge.errors import KafkaError
@@ -222,6 +224,23 @@ async def serving(
     finally:
         acceptor.close()
         await bench.listener.drain(0.01)
+
+
+@contextmanager
+def no_garbage() -> Iterator[None]:
+    """What connections leave in the block goes by itself: none is there after it that has to be found."""
+
+    def connections() -> int:
+        return sum(isinstance(one, ClientConnection) for one in gc.get_objects())
+
+    gc.collect()
+    before = connections()
+    gc.disable()
+    try:
+        yield
+        assert connections() == before
+    finally:
+        gc.enable()
 
 
 @asynccontextmanager

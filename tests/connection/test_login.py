@@ -1,19 +1,17 @@
 """Log-in over real sockets: what is refused before it, how long failure takes, sessions that end, and bytes of v0."""
 
 import asyncio
-import gc
 import logging
 import struct
 
 import pytest
 
 from bridge.apis import api_versions, sasl_authenticate
-from bridge.connection.client import ClientConnection
 from bridge.kafka.error_codes import ErrorCode
 from bridge.security import failures
 from bridge.security import login as login_module
 from tests.apis.wire import frame
-from tests.connection.harness import ECHO, LATER, Client, connected, request, serving
+from tests.connection.harness import ECHO, LATER, Client, connected, no_garbage, request, serving
 from tests.connection.logging_in import asked, choose, echoes, log_in, logins, plain, prove, refused
 from tests.security.users import Scramp
 from tests.support.waiting import until
@@ -341,19 +339,10 @@ async def test_without_log_in_there_is_none() -> None:
 
 
 async def test_what_has_logged_in_and_is_gone_leaves_no_garbage_to_be_found() -> None:
-    def connections() -> int:
-        return sum(isinstance(one, ClientConnection) for one in gc.get_objects())
-
-    gc.collect()
-    before = connections()
-    gc.disable()
-    try:
-        async with serving(logins=logins()) as bench:
+    async with serving(logins=logins()) as bench:
+        with no_garbage():
             async with connected(bench) as client:
                 await log_in(client)
                 assert await echoes(client)
             await until(lambda: not bench.listener._connections)
             await asyncio.sleep(0.01)
-            assert connections() == before
-    finally:
-        gc.enable()

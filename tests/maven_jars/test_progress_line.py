@@ -1,22 +1,12 @@
 """A line of progress: on a terminal alone, over itself, with how much is done and how long it still takes."""
 
 import io
-from collections.abc import Callable
 
 import pytest
 
 from maven_jars import ProgressLine, bar, duration
 from maven_jars.maven import Downloads
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def clock(*times: float) -> Callable[[], float]:
-    left = iter(times)
-    return lambda: next(left)
+from tests.support.terminal import Terminal, clock
 
 
 def test_a_terminal_shows_one_line_and_takes_it_away() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bridge.standalone.guard import Guard
 from tests.faults.processes import let_pass
-from tests.monitoring.load import Load
+from tests.monitoring.load import Load, restarted_in_turn
 from tests.monitoring.quickened import RULES, SCRAPE_SECONDS
 from tests.monitoring.time_line import Period, TimeLine
 from tests.support.nodes import Nodes
@@ -41,12 +41,7 @@ def healthy(seconds: float, directory: Path, stack: ExitStack) -> Period:
     load = Load(nodes.bootstrap())
     watched = TimeLine(prometheus)
     with load.at_work(), watched.kept(), watched.period("none, but restarts of a node") as period:
-        for number in range(_RESTARTS):
-            let_pass(seconds / (_RESTARTS + 1))
-            node = nodes.all[number % 2]
-            node.stop()
-            let_pass(_DOWN_SECONDS)
-            node.start()
+        restarted_in_turn(nodes, _RESTARTS, seconds / (_RESTARTS + 1), _DOWN_SECONDS)
         let_pass(seconds / (_RESTARTS + 1))
     return period
 

@@ -10,10 +10,21 @@ from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.faults.processes import let_pass
+from tests.support.nodes import Nodes
 
 TOPIC, GROUP, PARTITIONS = "steady", "steady-group", 3
 _EVERY_SECONDS = 0.015
 """For each partition a record: some 200 a second."""
+
+
+def restarted_in_turn(nodes: Nodes, times: int, every: float, down: float) -> None:
+    """Restart two nodes in turn, so often: one each `every` seconds, each stopped for `down` seconds."""
+    for number in range(times):
+        let_pass(every)
+        node = nodes.all[number % 2]
+        node.stop()
+        let_pass(down)
+        node.start()
 
 
 class Load:

@@ -18,7 +18,7 @@ from bridge.standalone.guard import Guard
 from tests.faults.disk import Disk, mounted
 from tests.faults.processes import let_pass, stopped
 from tests.monitoring import quickened, time_line
-from tests.monitoring.load import Load
+from tests.monitoring.load import Load, restarted_in_turn
 from tests.monitoring.time_line import TimeLine
 from tests.support.nodes import Nodes
 from tests.support.prometheus import Prometheus, scraping
@@ -79,12 +79,7 @@ def scene(new_pulsar: NewPulsar, guard: Guard, tmp_path: Path) -> Iterator[Scene
 def healthy(scene: Scene) -> None:
     """An hour, in which nodes are restarted one after the other."""
     with scene.time_line.period("none, but restarts of a node") as period:
-        for number in range(RESTARTS):
-            let_pass(HEALTHY_SECONDS / RESTARTS)
-            node = scene.nodes.all[number % 2]
-            node.stop()
-            let_pass(DOWN_SECONDS)
-            node.start()
+        restarted_in_turn(scene.nodes, RESTARTS, HEALTHY_SECONDS / RESTARTS, DOWN_SECONDS)
     assert not period.fired
 
 

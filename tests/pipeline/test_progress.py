@@ -4,21 +4,11 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable
 
 import pytest
 
 from pipeline.progress import Progress
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def clock(*times: float) -> Callable[[], float]:
-    left = iter(times)
-    return lambda: next(left)
+from tests.support.terminal import Terminal, clock
 
 
 def test_json_lines_have_rate_and_time_left() -> None:

@@ -2,7 +2,6 @@
 
 import io
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,16 +9,7 @@ import pytest
 from bridge.errors import StartupError
 from bridge.standalone.waiting import Waiting
 from maven_jars import ProgressLine
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def clock(*times: float) -> Callable[[], float]:
-    left = iter(times)
-    return lambda: next(left)
+from tests.support.terminal import Terminal, clock
 
 
 def waiting(directory: Path, out: io.StringIO, *times: float) -> Waiting:

@@ -43,6 +43,15 @@ def promtool(*arguments: str | Path) -> str:
     return said
 
 
+def check_metrics(text: str | bytes) -> str:
+    """What `promtool check metrics` has to say against a scrape: nothing, if all is well."""
+    given = text.encode() if isinstance(text, str) else text
+    command = [require("promtool", INSTALL), "check", "metrics"]
+    done = subprocess.run(command, input=given, capture_output=True, timeout=_TIMEOUT_SECONDS)
+    said = (done.stdout + done.stderr).decode(errors="replace")
+    return said or ("" if done.returncode == 0 else f"promtool ended with {done.returncode}")
+
+
 class Prometheus:
     """One server, with its data in a directory of its own."""
 

@@ -25,7 +25,7 @@ from bridge.standalone.guard import Guard
 from bridge.workers.http_get import get
 from bridge.workers.supervisor import Supervisor
 from tests.support.certificates import Authority
-from tests.support.promtool import check_metrics
+from tests.support.prometheus import check_metrics
 from tests.support.waiting import until
 from tests.workers.stubs import COMMAND, stub_settings
 
