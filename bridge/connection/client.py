@@ -13,10 +13,11 @@ from bridge import log
 from bridge.api import Session
 from bridge.connection.budget import Budget
 from bridge.connection.draining import LINGER_SECONDS, Drain
+from bridge.connection.environment import Environment
 from bridge.connection.intake import Intake
 from bridge.connection.parts import Refused, address_of, is_gone, join_with_end, looks_like_tls
 from bridge.connection.responses import PendingResponseBytes, ResponseWriter
-from bridge.connection.runner import Environment, RequestRunner
+from bridge.connection.runner import RequestRunner
 from bridge.connection.shared import SharedResources
 from bridge.connection.state import ConnectionState, Event, State
 from bridge.kafka.frames import FrameError
@@ -267,6 +268,16 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.refuse(Refused("session_expired"))
 
     # ---- what may be done now ----------------------------------------------------------------------------------------
+
+    def progressed(self) -> None:
+        """A request has begun or is answered. There is more room now, so what is read is read on."""
+        state = self._state
+        if state.draining or state.ends_when_idle or state.lost:
+            return self.wake()
+        if self._intake.frames:
+            self._runner.start()
+        if not self._reading or self._runner.throttle.muted or not self._writer.writable:
+            self._steer_reading()
 
     def wake(self) -> None:
         """Do whatever has become possible: start requests, go on to the end, read or stop reading."""
