@@ -13,11 +13,11 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
+from bridge.loop_scheduler import loop_scheduler
 from bridge.pulsar.producer import Producer
 from bridge.storage.append.pending_append import PendingAppend
 from bridge.storage.append.preparation import METADATA_BYTES, PreparedEntry
 
-_IN_FLIGHT: Final = 2  # with so many entries on their way a group waits for an outcome: one is stored, one comes behind
 _MAX_RECORDS: Final = 5000  # of a group: readers convert so many on the event loop
 
 Sender = Callable[[PendingAppend, Producer], None]
@@ -116,7 +116,7 @@ class GroupCommit:
         return 0 if largest is None else min(self._max_bytes, largest - METADATA_BYTES)
 
     def _flush_idle(self, producer: Producer) -> None:
-        if producer.pending_count < _IN_FLIGHT or producer.closing or self._linger_seconds:
+        if not producer.pending_count or producer.closing or self._linger_seconds or not loop_scheduler().is_busy:
             self.flush(producer)
 
 
