@@ -8,7 +8,7 @@ v2 carry message sets of magic 0 and 1, which become record batches; without the
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from functools import partial
 from time import perf_counter as clock
 from typing import Any, TypeAlias
@@ -77,12 +77,17 @@ def begin(request: Request, broker: Broker, session: Session) -> _Begun | Corout
 
 
 async def _handle_allowed(work: "_Work", checks: Checks) -> _Begun:
-    denied = await checks.denied(Operation.WRITE, ResourceType.TOPIC, [name for name, _ in work.topics])
+    denied = await denied_topics(checks, [name for name, _ in work.topics])
     for append in work.appends:
         if append.topic in denied:
             append.error = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     result = work.begin()
     return result if isinstance(result, DeferredResponse) else await result
+
+
+async def denied_topics(checks: Checks, topics: list[str]) -> Collection[str]:
+    """Those of some topics to which the client may not write."""
+    return await checks.denied(Operation.WRITE, ResourceType.TOPIC, topics)
 
 
 class _Work:

@@ -212,7 +212,7 @@ class RequestRunner:
             self._take(request, result)
         except Refused as refused:
             self._refuse(request, refused)
-        except Exception as error:  # noqa: BLE001 - answered and logged by _fail
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - answered and logged by _fail
             self._fail(request, error)
         self._running = None
         return True
