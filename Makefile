@@ -30,12 +30,12 @@ unit: $(VENV)/.dev
 test: jars
 	$(BIN)/python -m pytest -n $(PROCESSES) --example-factor 0.25 $(ARGS)
 
-# Pulsar's and Spark's jars, with their progress shown. A download inside a test would run into its time limit. Pulsar's
-# classes are kept as its JVM has them in memory (some 90 MB, made once): each of the tests' many starts is half the work.
+# Pulsar's and Spark's jars, with their progress shown. A download inside a test would run into its time limit. Pulsar's and
+# Kafka's classes are kept as their JVMs have them in memory (some 140 MB, made once): each of the many starts is half the work.
 jars: $(VENV)/.dev $(VENV)/.pipeline
 	$(BIN)/python -m bridge.standalone.jars
 	$(BIN)/python -m pipeline.jars
-	$(BIN)/python -m tests.support.class_archives
+	$(BIN)/python -m tests.support.keep_classes
 
 # Every client against the bridge and, as the control, a real Apache Kafka; docs/compatibility.md and docs/security.md have
 # the results.

@@ -55,6 +55,7 @@ class OldClients:
             bootstrap_servers=self._bootstrap,
             api_version=tuple(release),
             max_partition_fetch_bytes=most,
+            fetch_max_wait_ms=20,  # so long each fetch at the end delays what comes after it
             group_id=None,
             check_crcs=True,
         )

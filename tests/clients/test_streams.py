@@ -20,8 +20,8 @@ LINES = ["the quick brown fox", "jumps over the lazy dog", "the dog sleeps"]
 
 
 @pytest.fixture(scope="module")
-def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return compiled(SOURCES, STREAMS, tmp_path_factory.mktemp("streams") / "classes")
+def classes() -> Path:
+    return compiled(SOURCES, STREAMS)
 
 
 @contextmanager

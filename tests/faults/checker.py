@@ -147,7 +147,7 @@ class Load:
         self.writers = writers(topic, partitions, self.changed)
         self.follower = Follower(server, topic, partitions, self.changed)
         self.look_ups = _LOOK_UPS
-        """How many at the end; each is a new client."""
+        """How many at the end."""
 
     def start(self) -> None:
         """Create the topic, write and read."""
@@ -200,19 +200,22 @@ class Load:
         for writer in self.writers:
             writer.join(TIMEOUT_SECONDS)
             assert not writer.is_alive(), f"writer {writer.name} does not come to its end: {self.progress()}"
-        last = [
-            max((a[1] for w in self.writers for a in w.acks if a[0] == p), default=-1) for p in range(self.partitions)
-        ]
+        last = self._last(self.writers)
         self.until(
             "the reader to see the end",
             lambda: all(self.follower.next[p] > last[p] for p in range(self.partitions)),
         )
         lone = self._one_by_one()
         self.follower.finish()
-        cold = read_cold(self._server, self.topic, last)
+        cold = read_cold(self._server, self.topic, self._last([*self.writers, lone]))
         verdict = judge([*self.writers, lone], self.follower, [one.records for one in cold], self.partitions)
         verdict.mistimed = self._look_up([one.times for one in cold])
         return verdict
+
+    def _last(self, writers: Iterable[Writer]) -> list[int]:
+        """The last offset of each partition that was acknowledged."""
+        acks = [ack for writer in writers for ack in writer.acks]
+        return [max((offset for where, offset, _ in acks if where == p), default=-1) for p in range(self.partitions)]
 
     def _one_by_one(self) -> Writer:
         """Write single records, each read before the next is sent: nothing else wakes the reader."""
@@ -235,10 +238,10 @@ class Load:
     def _look_up(self, times: list[dict[int, int]]) -> list[str]:
         """Ask for times all over the log; where the answer is not the first record at or after them."""
         wrong = []
-        for number in range(self.look_ups):
-            asked = [_sample(each, number / (self.look_ups - 1)) for each in times]
-            found = offsets_for_times(self._server, self.topic, asked)
-            for partition, (time_ms, offset) in enumerate(zip(asked, found, strict=True)):
+        shares = [number / (self.look_ups - 1) for number in range(self.look_ups)]
+        asked = [[_sample(each, share) for each in times] for share in shares]
+        for wanted, found in zip(asked, offsets_for_times(self._server, self.topic, asked), strict=True):
+            for partition, (time_ms, offset) in enumerate(zip(wanted, found, strict=True)):
                 first = min(at for at, stored in times[partition].items() if stored >= time_ms)
                 if offset != first:
                     wrong.append(

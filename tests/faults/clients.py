@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -362,11 +362,14 @@ def read_cold(server: Server, topic: str, last: list[int], seconds: float = 60.0
     return found
 
 
-def offsets_for_times(server: Server, topic: str, times: list[int]) -> list[int]:
-    """For a time of each partition the offset that the server finds (−1: none)."""
+def offsets_for_times(server: Server, topic: str, asked: Iterable[list[int]]) -> list[list[int]]:
+    """For times of all partitions the offsets that the server finds (−1: none), each asked after the other."""
     consumer = Consumer({"group.id": "none", **words(server)})
     try:
-        wanted = [TopicPartition(topic, partition, time) for partition, time in enumerate(times)]
-        return [place.offset for place in consumer.offsets_for_times(wanted, 30)]
+        found = []
+        for times in asked:
+            wanted = [TopicPartition(topic, partition, time) for partition, time in enumerate(times)]
+            found.append([place.offset for place in consumer.offsets_for_times(wanted, 30)])
+        return found
     finally:
         consumer.close()

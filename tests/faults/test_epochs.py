@@ -16,8 +16,8 @@ from tests.support.bridges import BridgeChild
 from tests.support.pulsar import PrivatePulsar
 
 PARTITIONS = 3
-_AWAY = 14.0
-_MESSAGE_TIMEOUT_MS = 4000
+_AWAY = 7.0
+_MESSAGE_TIMEOUT_MS = 2000
 
 
 class Impatient(threading.Thread):
@@ -35,7 +35,7 @@ class Impatient(threading.Thread):
                 "bootstrap.servers": bootstrap,
                 "enable.idempotence": True,
                 "message.timeout.ms": _MESSAGE_TIMEOUT_MS,
-                "request.timeout.ms": 1000,
+                "request.timeout.ms": 500,
                 "linger.ms": 5,
                 "queue.buffering.max.messages": 20_000,
                 "error_cb": lambda error: self.fatal.append(str(error)) if error.fatal() else None,

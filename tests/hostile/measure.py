@@ -21,6 +21,8 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 _STEP = 0.1
 _AT_REST = 0.15
 """Of a core: what a bridge that only serves the well-behaved client takes, with room."""
+LONGEST_WAIT = 1.0
+"""Seconds that a well-behaved client waits for one answer beside one attacker."""
 REST_SECONDS = 10.0
 """Work that outlives its client for so long does not end by itself. How long it takes, `make hostile` tells."""
 
@@ -48,6 +50,13 @@ class Cost:
             f"{self.grown / 2**20:+6.1f} MiB held {self.held * 1000:4.0f} ms | Pulsar {self.pulsar_cpu:5.2f} s | "
             f"canary {self.waits.longest * 1000:5.0f} ms | rest {self.rest:.1f} s"
         )
+
+    def check(self, growth: int) -> None:
+        """Fail where something would be wrong on any machine; the bridge's memory may grow by so many bytes."""
+        assert not self.waits.errors
+        assert self.waits.longest < LONGEST_WAIT
+        assert self.grown < growth
+        assert self.rest < REST_SECONDS
 
     def row(self, name: str) -> str:
         """For docs/limits.md."""

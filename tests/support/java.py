@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import subprocess
 import tempfile
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from maven_jars import MavenFetch, cache_directory
+from tests.support import class_archives
 from tests.support.driver import Driver
 
 KAFKA_VERSION = "4.1.1"
@@ -70,9 +72,7 @@ def jars_directory(jars: Jars) -> Path:
     with tempfile.TemporaryDirectory(dir=target.parent) as work:
         fetched = Path(work) / "jars"
         MavenFetch(print, jars.name).run([":".join(one) for one in jars.artifacts], fetched, transitive=True)
-        # the directory appears whole or not at all; the second process keeps the first one's
-        if not target.is_dir():
-            fetched.rename(target)
+        _appear(fetched, target)
     return target
 
 
@@ -88,7 +88,8 @@ def java_command(
     java = require("java", "apt-get install -y openjdk-17-jdk-headless")
     logging = f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}"
     class_path = f"{jars_directory(jars)}/*" + ("" if classes is None else f":{classes}")
-    return [java, f"-Xmx{heap}", *options, logging, "-cp", class_path, *arguments]
+    kept = class_archives.of_class_path(jars_directory(jars)) if options == QUICK_START else ()
+    return [java, f"-Xmx{heap}", *options, *kept, logging, "-cp", class_path, *arguments]
 
 
 def run_tool(main_class: str, *arguments: str, stdin: bytes = b"") -> str:
@@ -104,19 +105,36 @@ def run_command(command: list[str], stdin: bytes = b"") -> str:
     return done.stdout.decode()
 
 
-def compiled(sources: Path, jars: Jars, classes: Path) -> Path:
-    """Compile a directory of sources against a class path."""
+def compiled(sources: Path, jars: Jars) -> Path:
+    """Compile a directory of sources against a class path, unless that was done before; where the classes are."""
+    files = sorted(sources.glob("*.java"))
+    identity = hashlib.sha256(b"".join([jars.name.encode(), *(source.read_bytes() for source in files)]))
+    target = cache_directory() / f"classes-{identity.hexdigest()[:16]}"
+    if target.is_dir():
+        return target
     javac = require("javac", "apt-get install -y openjdk-17-jdk-headless")
-    files = sorted(str(source) for source in sources.glob("*.java"))
-    command = [javac, "-nowarn", "-d", str(classes), "-cp", f"{jars_directory(jars)}/*", *files]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=COMMAND_TIMEOUT)
-    assert done.returncode == 0, done.stderr
-    return classes
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent) as work:
+        classes = Path(work) / "classes"
+        quick = [f"-J{option}" for option in QUICK_START]
+        command = [javac, *quick, "-nowarn", "-d", str(classes), "-cp", f"{jars_directory(jars)}/*", *map(str, files)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=COMMAND_TIMEOUT)
+        assert done.returncode == 0, done.stderr
+        _appear(classes, target)
+    return target
+
+
+def _appear(made: Path, target: Path) -> None:
+    """A directory appears whole or not at all; of two processes that make it the second keeps the first one's."""
+    try:
+        made.rename(target)
+    except OSError:
+        assert target.is_dir()
 
 
 def java_driver(sources: Path, jars: Jars, bootstrap: str, work: Path, options: Sequence[str] = QUICK_START) -> Driver:
     """Start the driver of a directory of sources: one JVM for a whole session."""
     work.mkdir()
-    classes = compiled(sources, jars, work / "classes")
+    classes = compiled(sources, jars)
     command = java_command("Driver", bootstrap, heap="512m", jars=jars, classes=classes, options=options)
     return Driver(command, work / "driver.log")

@@ -16,9 +16,9 @@ import pytest
 if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling
 
-ALONE = "tests/hostile/"
+ALONE = "tests/hostile/test_costs.py"
 """Measures how long others wait."""
-TOGETHER = (ALONE, "tests/pipeline/", "tests/faults/", "tests/pulsar_cluster/")
+TOGETHER = ("tests/hostile/", "tests/pipeline/", "tests/faults/", "tests/pulsar_cluster/")
 """Each shares servers that take long to start: one process runs all of it. First, for it is what takes longest."""
 LONG = ("tests/standalone/test_command.py", "tests/clients/")
 """Files of a minute and more: at the end, one process would wait for the other's."""

@@ -18,7 +18,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.clients.families.confluent_groups import ConfluentGroups
-from tests.clients.model import Codec, Delivery, Draft, Record, Start, UnknownTopic, attempts
+from tests.clients.model import TIMEOUT_SECONDS, Codec, Delivery, Draft, Record, Start, UnknownTopic, attempts
 
 
 class Confluent(ConfluentGroups):
@@ -94,6 +94,8 @@ class Confluent(ConfluentGroups):
         records: list[Record] = []
         consumer = self._consumer()
         try:
+            # once it is connected: librdkafka asks for a beginning or an end again only after half a second
+            consumer.get_watermark_offsets(TopicPartition(topic, min(starts)), timeout=TIMEOUT_SECONDS)
             consumer.assign([TopicPartition(topic, p, self._offset(consumer, topic, p, s)) for p, s in starts.items()])
             open_partitions = set(starts)
             for left in attempts(f"reading {topic}"):

@@ -187,7 +187,9 @@ public final class Driver {
     }
 
     private KafkaConsumer<byte[], byte[]> consumer() {
-        Map<String, Object> config = Map.of("bootstrap.servers", bootstrap, "auto.offset.reset", "none");
+        // a consumer closes when its last fetch is answered, which at a partition's end is after so long
+        Map<String, Object> config =
+            Map.of("bootstrap.servers", bootstrap, "auto.offset.reset", "none", "fetch.max.wait.ms", 20);
         return new KafkaConsumer<>(config, new ByteArrayDeserializer(), new ByteArrayDeserializer());
     }
 

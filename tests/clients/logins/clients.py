@@ -76,7 +76,7 @@ class Clients:
 
     def _java(self, way: Way, topic: str) -> Told:
         if "java" not in self._drivers:
-            classes = compiled(Path(__file__).parent / "java", KAFKA, self._work / "classes")
+            classes = compiled(Path(__file__).parent / "java", KAFKA)
             self._drivers["java"] = Driver(java_command("Driver", classes=classes), self._work / "java.log")
         call = self._drivers["java"].call
         return Told(**call("log-in", words=way.java, topic=topic, value=_value(), seconds=SECONDS))

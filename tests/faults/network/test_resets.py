@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.faults.checker import KAFKA_PYTHON_LEAKS, load
 from tests.faults.figures import report
 from tests.faults.ledgers import ledger_starts
@@ -11,13 +13,12 @@ from tests.support.pulsar import PrivatePulsar
 pytestmark = KAFKA_PYTHON_LEAKS
 
 PARTITIONS = 3
-RESETS = 5
 
 
-def test_resets_are_a_pause(relayed: Node, broker: PrivatePulsar, broker_namespace: str, topic: str, side: str) -> None:
+def reset(relayed: Node, broker: PrivatePulsar, namespace: str, topic: str, side: str, times: int) -> None:
     relay, gaps = relayed.relay(side), []
     with load(relayed.kafka, topic, PARTITIONS) as running:
-        for _ in range(RESETS):
+        for _ in range(times):
             running.more(40)
             assert relay.reset(), "no connection passes through the relay"
             gaps.append(round(running.recovery(), 2))
@@ -25,5 +26,16 @@ def test_resets_are_a_pause(relayed: Node, broker: PrivatePulsar, broker_namespa
         verdict = running.stop()
     report(side=side, verdict=verdict, recovery=gaps)
     # a writer without idempotence sends again what was stored and whose answer was lost
-    verdict.check(duplicates=True, gap_ends=ledger_starts(broker, broker_namespace, topic, PARTITIONS))
+    verdict.check(duplicates=True, gap_ends=ledger_starts(broker, namespace, topic, PARTITIONS))
     assert verdict.duplicates_idempotent == []
+
+
+def test_resets_are_a_pause(relayed: Node, broker: PrivatePulsar, broker_namespace: str, topic: str, side: str) -> None:
+    reset(relayed, broker, broker_namespace, topic, side, 3)
+
+
+@pytest.mark.soak
+def test_many_resets_are_pauses(
+    relayed: Node, broker: PrivatePulsar, broker_namespace: str, topic: str, side: str
+) -> None:
+    reset(relayed, broker, broker_namespace, topic, side, 20)
