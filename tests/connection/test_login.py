@@ -219,7 +219,7 @@ async def test_a_network_of_ipv6_is_one_address_to_the_loop() -> None:
 
 
 async def test_a_client_that_hangs_up_while_it_is_refused_leaves_nothing() -> None:
-    async with serving(logins=logins(), connection_failed_authentication_delay_ms=10_000) as bench:
+    async with serving(logins=logins(), connection_failed_authentication_delay_ms=1_000) as bench:
         async with connected(bench) as client:
             await choose(client, "PLAIN")
             client.send(frame(sasl_authenticate.API, sasl_authenticate.Request(auth_bytes=plain("alice", "x")), 2))

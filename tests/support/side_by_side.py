@@ -20,8 +20,15 @@ ALONE = "tests/hostile/test_costs.py"
 """Measures how long others wait."""
 TOGETHER = ("tests/hostile/", "tests/pipeline/", "tests/faults/", "tests/pulsar_cluster/")
 """Each shares servers that take long to start: one process runs all of it. First, for it is what takes longest."""
-LONG = ("tests/standalone/test_command.py", "tests/clients/")
-"""Files of a minute and more: at the end, one process would wait for the other's."""
+LONG = (
+    "tests/standalone/test_command.py",
+    "tests/clients/",
+    "tests/pulsar_secured/test_authorizer.py",
+    "tests/relay/test_shared_address.py",
+    "tests/status/test_page.py",
+    "tests/workers/test_real_workers.py",
+)
+"""Files of half a minute and more: at the end, one process would wait for the other's."""
 ROOM = "bridge_tests_room"
 _DIRECTORY = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
 
