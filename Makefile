@@ -4,7 +4,6 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
-PROCESSES ?= 2
 
 .DEFAULT_GOAL := setup
 .PHONY: setup pipeline-setup run jars unit test test-clients test-pulsar soak nodes alerts hostile fuzz audit check bench bench-pipeline \
@@ -22,12 +21,15 @@ run: $(VENV)/.run $(VENV)/.compiled
 	@exec $(BIN)/bridge standalone $(ARGS)
 
 # What needs no Pulsar, no Kafka, no Spark and no network: a minute. Properties are tried with a fifth of the examples.
+unit soak: PROCESSES ?= 2
 unit: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(PROCESSES) --offline --example-factor 0.2 -m "not (pulsar or kafka or spark or soak)" $(ARGS)
 
-# Two processes of pytest, for most tests with servers wait for them; `make test PROCESSES=0` runs one after the other.
+# Three processes of pytest on two cores, for most tests with servers wait for them: 12 minutes and 6 GB at most there. `make
+# test PROCESSES=0` runs one after the other. The longest go first, so the first minutes show few dots of eleven thousand.
 # Properties are tried with a quarter of the examples, seeds and schedules that are usual; `make soak` tries twice as many.
-test: jars
+test: PROCESSES ?= 3
+test: jars $(VENV)/.compiled
 	$(BIN)/python -m pytest -n $(PROCESSES) --example-factor 0.25 $(ARGS)
 
 # Pulsar's and Spark's jars, with their progress shown. A download inside a test would run into its time limit. Pulsar's and

@@ -1,4 +1,4 @@
-"""Two processes of pytest: what stays together, in which order, and who has the machine alone."""
+"""Several processes of pytest: what stays together, in which order, and who has the machine alone."""
 
 from __future__ import annotations
 
