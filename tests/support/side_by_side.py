@@ -1,4 +1,4 @@
-"""`make test` runs several processes of pytest side by side: which tests stay together, and which have the machine alone.
+"""`make test` runs several processes of pytest: which tests stay together, and which have the machine alone.
 
 A core would be idle otherwise: most tests with servers wait for them.
 """

@@ -77,13 +77,13 @@ def after(world: World, write: Write, *, epoch: int = 0, sequence: int = 5, firs
 
 def too_large(world: World, write: Write) -> Any:
     """A batch above the topic's max.message.bytes."""
-    name = _created(world, max_message_bytes="100")
+    name = _created(world, write, max_message_bytes="100")
     return write(name, plain(body=record(value=b"\x46" + b"v" * 35) * 3, count=3, last_delta=2))
 
 
 def keyless(world: World, write: Write) -> Any:
     """A record without a key for a topic that is compacted."""
-    return write(compacted(world), plain(body=record(key=b"\x01")))
+    return write(compacted(world, write), plain(body=record(key=b"\x01")))
 
 
 def moved(world: World, write: Write, minutes: int, **values: str) -> Any:
@@ -97,20 +97,21 @@ def timed(world: World, write: Write, timestamp: int, **values: str) -> Any:
     """A record of that time for a new topic with these configs."""
     name = world.topic
     if values:
-        name = _created(world, **values)
-        _await_leader(world, write(name, plain()))
+        name = _created(world, write, **values)
     return write(name, plain(timestamp=timestamp))
 
 
-def compacted(world: World) -> str:
+def compacted(world: World, write: Write) -> str:
     """A new topic that is compacted, called {new}."""
-    return _created(world, cleanup_policy="compact")
+    return _created(world, write, cleanup_policy="compact")
 
 
-def _created(world: World, **values: str) -> str:
+def _created(world: World, write: Write, **values: str) -> str:
+    """A new topic with a record: Kafka has created it before its broker leads it."""
     name = named(world, "records")
     (made,) = world.ask(create_topics.API, create(name, **configs(**values))).topics
     assert made.error_code == 0, made.error_message
+    _await_leader(world, write(name, plain()))
     return name
 
 

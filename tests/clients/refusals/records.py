@@ -233,7 +233,7 @@ CASES = [
     Case("offset -2", CUT, lambda w: cut(w.topic, -2), "OFFSET_OUT_OF_RANGE"),
     Case("nothing", CUT, lambda w: cut(w.topic, 0), "NONE"),
     Case("timeout 0", CUT, lambda w: cut(w.topic, 0, timeout_ms=0), "NONE"),
-    Case("compacted", CUT, lambda w: cut(batches.compacted(w), 0), "POLICY_VIOLATION"),
+    Case("compacted", CUT, lambda w: cut(batches.compacted(w, write), 0), "POLICY_VIOLATION"),
     #
     Case("unknown topic", EPOCH, lambda w: epoch(w.missing, 0), "UNKNOWN_TOPIC_OR_PARTITION"),
     Case("unknown partition", EPOCH, lambda w: epoch(w.topic, 0, 9), "UNKNOWN_TOPIC_OR_PARTITION"),
