@@ -39,9 +39,11 @@ from tests.faults.clients import (
     read_cold,
     words,
 )
+from tests.faults.processes import let_pass
 
 TIMEOUT_SECONDS = 60.0
 _SOON = 20.0  # seconds, half of what the reader's fetches wait
+_LOOK_EVERY = 0.02
 _LONE = 6
 _LOOK_UPS = 30
 # kafka-python 3.0 drops the socket of a refused connection without closing it; these tests hold none themselves
@@ -158,9 +160,17 @@ class Load:
             writer.start()
 
     def until(self, what: str, condition: Callable[[], bool], seconds: float = TIMEOUT_SECONDS) -> None:
-        """Wait for a condition on what the clients have seen."""
-        with self.changed:
-            held = self.changed.wait_for(lambda: condition() or self._broken(), seconds)
+        """Wait for a condition on what the clients have seen.
+
+        It is looked at from time to time: at every record, it would cost more than the clients.
+        """
+        deadline = time.monotonic() + seconds
+        held = False
+        while not held and not self._broken() and time.monotonic() < deadline:
+            with self.changed:
+                held = condition()
+            if not held:
+                let_pass(_LOOK_EVERY)
         assert not self._broken(), f"a client gave up while waiting for {what}: {self._broken()}"
         assert held, f"{what}: not within {seconds} s; {self.progress()}"
 
