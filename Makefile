@@ -25,8 +25,8 @@ unit soak: PROCESSES ?= 2
 unit: $(VENV)/.dev
 	$(BIN)/python -m pytest -n $(PROCESSES) --offline --example-factor 0.2 -m "not (pulsar or kafka or spark or soak)" $(ARGS)
 
-# Three processes of pytest on two cores, for most tests with servers wait for them: 12 minutes and 6 GB at most there. `make
-# test PROCESSES=0` runs one after the other. The longest go first, so the first minutes show few dots of eleven thousand.
+# Three processes of pytest on two cores, for most tests with servers wait for them; `make test PROCESSES=0` runs one after the
+# other. The longest tests go first, so that the first minutes show few of eleven thousand dots.
 # Properties are tried with a quarter of the examples, seeds and schedules that are usual; `make soak` tries twice as many.
 test: PROCESSES ?= 3
 test: jars $(VENV)/.compiled
