@@ -20,6 +20,7 @@ from bridge.connection.responses import PendingResponseBytes, ResponseWriter
 from bridge.connection.runner import RequestRunner
 from bridge.connection.shared import SharedResources
 from bridge.connection.state import ConnectionState, Event, State
+from bridge.connection.strangers import Place
 from bridge.kafka.frames import FrameError
 from bridge.security.login import GRACE_SECONDS, MAX_BYTES, Login
 from bridge.security.mapping import NoMatchingRule
@@ -61,8 +62,10 @@ class Owner(Environment, Protocol):
 class ClientConnection(asyncio.BufferedProtocol):
     """A client's socket."""
 
-    def __init__(self, listener: Owner, number: int) -> None:
+    def __init__(self, listener: Owner, number: int, place: Place | None = None) -> None:
+        """`place`: where clients log in, its own among those that have not."""
         self._listener = listener
+        self._place = place
         self._metrics = listener.broker.metrics
         self._loop = asyncio.get_running_loop()
         kafka = listener.broker.settings.kafka
@@ -187,6 +190,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._runner.flush()  # what was held
         self._session.closed()
         self._listener.closed(self)
+        self._leave_place()
         self.wake()
 
     def drain(self) -> None:
@@ -250,11 +254,16 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._limit = kafka.max_in_flight_requests
             self._runner.admit(self._limit)
             self._intake.admit(kafka.max_request_bytes, self._listener.budget)
+            self._leave_place()
         if self._session_timer is not None:
             self._session_timer.cancel()
         login = cast(Login, self._login)
         if login.ends_at is not None:
             self._session_timer = self._loop.call_at(login.ends_at + GRACE_SECONDS, self._session_ended)
+
+    def _leave_place(self) -> None:
+        if self._place is not None:
+            self._place.leave()
 
     def _session_ended(self) -> None:
         """Close, unless it is the client's turn since lately: some log in again when they have all their answers."""

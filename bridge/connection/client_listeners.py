@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from bridge.security.mechanisms import KeptUsers, Mechanisms, TokensToo
 
 _log = log.get(__name__)
+_TELL_SECONDS = 1.0
+"""Between two lines of the log about connections that are too many."""
 
 
 class ClientListeners:
@@ -59,6 +61,7 @@ class ClientListeners:
         self._refresher: asyncio.TimerHandle | None = None
         self._mechanisms: Mechanisms | None = None
         self._namespaces: Namespaces | None = None
+        self._tell_full_at = float("-inf")
 
     def open(self) -> None:
         """Listen, unless that is done; StartupError where a port is taken."""
@@ -107,7 +110,8 @@ class ClientListeners:
                 protocol=listener,
                 is_behind=listener.is_behind,
                 quotas=self.shared.quotas,
-                is_blocked=partial(self._is_blocked, broker.login_failures, plan.protocol.has_sasl),
+                is_turned_away=partial(self._is_turned_away, broker.login_failures, plan),
+                strangers=self.shared.strangers if plan.protocol.has_sasl else None,
             )
             self._acceptors += [accepts(sock) for sock in self._sockets[plan.name]]
             self._shared_acceptors += [accepts(sock) for sock in shared]
@@ -131,16 +135,26 @@ class ClientListeners:
             self._refresher.cancel()
         if self._mechanisms is not None:
             self._mechanisms.stop()
+            self.shared.strangers.close()
         if self._tls:
             self.shared.handshakes.abandon()
         for one in self._acceptors or chain(*self._sockets.values()):
             one.close()
 
-    def _is_blocked(self, failures: LoginFailures, has_login: bool, host: str) -> bool:
-        """Whether a new connection is to be closed at once: too many log-ins of its address have failed."""
-        if not has_login or not failures.is_blocked(host, asyncio.get_running_loop().time()):
+    def _is_turned_away(self, failures: LoginFailures, plan: ListenerPlan, host: str) -> bool:
+        """Whether a new connection is to be closed at once: too many log-ins of its address have failed, or there are
+        too many connections."""
+        now = asyncio.get_running_loop().time()
+        if plan.protocol.has_sasl and failures.is_blocked(host, now):
+            self._metrics.rejected("too_many_failed_logins")
+            return True
+        if not self.shared.is_full(host):
             return False
-        self._metrics.rejected("too_many_failed_logins")
+        self._metrics.rejected("too_many_connections")
+        if now >= self._tell_full_at:
+            self._tell_full_at = now + _TELL_SECONDS
+            fields = {"listener": plan.name, "peer": host, "reason": "too_many_connections"}
+            _log.warning("! refused", extra=fields)
         return True
 
     async def drain(self, seconds: float) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import ssl
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import NamedTuple
 
 from bridge import log
@@ -14,6 +15,7 @@ from bridge.connection.client import ClientConnection
 from bridge.connection.parts import address_of
 from bridge.connection.runner import RequestRunner
 from bridge.connection.shared import SharedResources
+from bridge.connection.strangers import Place
 from bridge.connection.tenant_runner import Namespaces, TenantRunner, without_namespace
 from bridge.connection.tls import TlsTransport
 from bridge.loop_scheduler import LoopShare
@@ -77,10 +79,12 @@ class Listener:
         self._drained = asyncio.Event()
         self._sweeper: asyncio.TimerHandle | None = None
 
-    def __call__(self) -> ClientConnection | TlsTransport:
-        """A protocol for a socket just accepted."""
-        connection = ClientConnection(self, next(self.shared.numbers))
-        return connection if self._tls is None else TlsTransport(self, connection, self._not_established)
+    def __call__(self, place: Place | None = None) -> ClientConnection | TlsTransport:
+        """A protocol for a socket just accepted; `place`: its own among those that have not logged in."""
+        connection = ClientConnection(self, next(self.shared.numbers), place)
+        if self._tls is None:
+            return connection
+        return TlsTransport(self, connection, partial(self._not_established, place))
 
     def is_behind(self) -> bool:
         """Whether those that were accepted have to shake hands first."""
@@ -160,7 +164,9 @@ class Listener:
         if late:
             _log.warning("! drained by force", extra={"listener": self.name, "connections": late})
 
-    def _not_established(self, transport: TlsTransport, outcome: str, reason: str) -> None:
+    def _not_established(self, place: Place | None, transport: TlsTransport, outcome: str, reason: str) -> None:
+        if place is not None:
+            place.leave()
         self._metrics.tls.handshakes[outcome].inc()
         fields = {"listener": self.name, "peer": address_of(transport.get_extra_info("peername"))}
         # a probe that connects and hangs up is usual

@@ -11,6 +11,7 @@ from bridge.connection.budget import Budget
 from bridge.connection.handshakes import Handshakes
 from bridge.connection.requests import LargeRequestThreads
 from bridge.connection.responses import PendingResponseBytes
+from bridge.connection.strangers import Strangers
 from bridge.instruments import Gauge, Level
 from bridge.kafka.frames import SCRATCH_BYTES
 from bridge.loop_scheduler import LoopShare, ReadAllowance, SlicedCalls, loop_scheduler
@@ -37,6 +38,7 @@ class SharedResources:
         self.scheduler = loop_scheduler()
         loop = asyncio.get_running_loop()
         self.reads = ReadAllowance(loop)
+        self.strangers = Strangers()
         self.departures = SlicedCalls(loop)
         """What lost connections leave to do."""
         self.large = LargeRequestThreads()
@@ -60,6 +62,12 @@ class SharedResources:
         self._connections += 1
         self._of_host[host] += 1
         return self._connections <= self._most and self._of_host[host] <= self._most_of_host
+
+    def is_full(self, host: str) -> bool:
+        """Whether one more connection of this address would be too many. Those that wait to log in count."""
+        of_host = self._of_host.get(f"/{host}", 0)  # as `Session.host` has it
+        waiting = self.strangers.waiting
+        return self._connections + waiting() >= self._most or of_host + waiting(host) >= self._most_of_host
 
     def stranger_share(self, host: str) -> LoopShare:
         """Of the event loop, for all connections of an address whose clients have not logged in: together they have as
