@@ -20,7 +20,8 @@ MOST: Final = 32
 WAIT_SECONDS: Final = 1.0
 """The longest wait, after which one comes in all the same."""
 _TURN: Final = 8
-"""How many come in, in one iteration of the loop, because they have waited so long."""
+_TURN_SECONDS: Final = 0.01
+"""So many come in, in such a time, because they have waited so long."""
 
 
 class Place:
@@ -133,4 +134,4 @@ class Strangers:
                 self._timer = self._loop.call_at(one.until, self._expire)
                 return
             self._take(sock)
-        self._timer = self._loop.call_later(0, self._expire)
+        self._timer = self._loop.call_later(_TURN_SECONDS, self._expire)

@@ -253,7 +253,8 @@ async def serving(
     bench = Bench(settings, tls, logins, namespaces)
     (sock,) = listen(Address("127.0.0.1", 0))
     bench.port = sock.getsockname()[1]
-    acceptor = Acceptor(sock, bench.listener, bench.listener.is_behind)
+    strangers = None if logins is None else bench.listener.shared.strangers
+    acceptor = Acceptor(sock, bench.listener, bench.listener.is_behind, strangers=strangers)
     try:
         yield bench
     finally:

@@ -7,9 +7,11 @@ import struct
 
 import pytest
 
+from bridge.connection import strangers
 from bridge.connection.tls import SLICE
 from tests.connection import harness, test_client, test_draining, test_login, test_throttling
 from tests.connection.harness import ECHO, LATER, Client, Tls, connected, request, serving
+from tests.connection.logging_in import echoes, log_in, logins
 from tests.connection.test_draining import timeouts  # noqa: F401 - their fixture
 from tests.connection.tls_client import TlsWriter, client_context, open_tls
 from tests.support.certificates import Authority
@@ -106,6 +108,20 @@ async def test_what_is_no_tls_is_closed_counted_and_logged(sent: bytes, caplog: 
         assert bench.metrics.connections_accepted.value == 0
     (said,) = (record for record in caplog.records if record.levelno >= logging.WARNING)
     assert (said.message, said.__dict__["fields"]["outcome"]) == ("! no TLS handshake", "plaintext")
+
+
+async def test_what_has_not_shaken_hands_leaves_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strangers, "MOST", 1)
+    async with serving(logins=logins()) as bench:
+        for sent in (b"GET / HTTP/1.1\r\n\r\n", b""):
+            client = Client(*await asyncio.open_connection("127.0.0.1", bench.port))
+            client.send(sent)
+            if sent:
+                assert await client.closed() == b""
+            await client.close()
+        async with connected(bench) as client:
+            await log_in(client)
+            assert await echoes(client)
 
 
 async def test_a_client_that_trusts_another_authority_goes_away(tmp_path_factory: pytest.TempPathFactory) -> None:
