@@ -5,6 +5,7 @@ import ssl
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
+from time import perf_counter
 from typing import NamedTuple
 
 from bridge import log
@@ -18,7 +19,7 @@ from bridge.connection.shared import SharedResources
 from bridge.connection.strangers import Place
 from bridge.connection.tenant_runner import Namespaces, TenantRunner, without_namespace
 from bridge.connection.tls import TlsTransport
-from bridge.loop_scheduler import LoopShare
+from bridge.loop_scheduler import SLICE_SECONDS, LoopShare
 from bridge.security.login import Login
 from bridge.security.principal import ANONYMOUS, Principal
 from bridge.security.sasl import Mechanism
@@ -27,6 +28,9 @@ _log = log.get(__name__)
 
 STALL_SECONDS = 30.0
 """How long a client may pause within a request. Kafka has no such limit and lets it hold its memory."""
+
+
+_BETWEEN_SLICES_SECONDS = 0.01
 
 
 class Logins(NamedTuple):
@@ -128,6 +132,7 @@ class Listener:
 
     def forget(self, connection: ClientConnection) -> None:
         """The connection's last request is done, too."""
+        self.show_paused(connection, paused=False)  # one that was refused is not read at its end
         self._connections.discard(connection)
         if not self._connections:
             self._drained.set()
@@ -173,8 +178,17 @@ class Listener:
         tell = _log.debug if outcome in ("lost", "stopped") else _log.warning
         tell("! no TLS handshake", extra={**fields, "outcome": outcome, "reason": reason})
 
-    def _sweep(self) -> None:
+    def _sweep(self, left: list[ClientConnection] | None = None) -> None:
+        """Look at all, in slices: ten thousand that are idle took 20 ms."""
         loop = asyncio.get_running_loop()
-        for connection in list(self._open):
-            connection.sweep(loop.time(), self._settings.idle_seconds, self._stall_seconds)
-        self._sweeper = loop.call_later(self._stall_seconds / 4, self._sweep)
+        left, until = list(self._open) if left is None else left, perf_counter() + SLICE_SECONDS
+        while left:
+            connection = left.pop()
+            if connection in self._open:
+                connection.sweep(loop.time(), self._settings.idle_seconds, self._stall_seconds)
+            if perf_counter() > until:
+                break
+        if left:
+            self._sweeper = loop.call_later(_BETWEEN_SLICES_SECONDS, self._sweep, left)
+        else:
+            self._sweeper = loop.call_later(self._stall_seconds / 4, self._sweep)

@@ -9,6 +9,7 @@ import tracemalloc
 import pytest
 
 from bridge.api import MAX_CONTROL_BYTES
+from bridge.connection import listener
 from bridge.connection.intake import READ_AHEAD_BYTES
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
@@ -366,3 +367,25 @@ async def test_what_is_gone_leaves_no_garbage_to_be_found() -> None:
                 silent.reset()
             await until(lambda: not bench.listener._connections)
             await asyncio.sleep(0.01)  # what the loop still does about them
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [b"\x03\xe7" + request(ECHO, 1)[6:], request(ECHO, 1)[4:-2]],
+    ids=["unknown API", "cut short"],
+)
+async def test_what_is_refused_leaves_nothing_and_is_counted_no_more(sent: bytes) -> None:
+    async with serving() as bench:
+        with no_garbage():
+            async with connected(bench) as client:
+                client.send(len(sent).to_bytes(4, "big") + sent)
+                assert await client.closed() == b""
+            await until(lambda: not bench.listener._connections)
+            await asyncio.sleep(0.01)  # what the loop still does about it
+        assert bench.metrics.paused_connections.value == 0
+
+
+async def test_however_many_are_idle_each_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listener, "SLICE_SECONDS", 0.0)
+    async with serving(idle_seconds=1) as bench, connected(bench), connected(bench), connected(bench):
+        await until(lambda: bench.metrics.rejections()["idle"] == 3)
