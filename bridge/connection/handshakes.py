@@ -10,7 +10,7 @@ MAX_HANDSHAKES: Final = 1000
 """Under way at a time. One more ends the oldest silent one: real clients are done within a few round trips."""
 HANDSHAKE_SECONDS: Final = 10.0
 _MOST_READY: Final = 64
-_TURN_SECONDS: Final = 0.002
+_TURN_SECONDS: Final = 0.001
 """Of handshakes, before the loop turns to others: one takes a tenth of a millisecond with ECDSA, one with RSA."""
 
 

@@ -13,6 +13,8 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 
 MAX_STRING = 0x7FFF
 """Kafka's generated readers refuse longer strings, compact ones too."""
+MAY_GROW = MAX_STRING // 3
+"""A string of no more bytes can be written again, whatever is replaced in it."""
 
 MAX_ELEMENTS = 131_072
 """Array elements and tags in one message. Elements of two bytes make objects of a hundred: the frame's size alone
@@ -121,11 +123,21 @@ def read_slice(data: memoryview, at: int, size: int) -> memoryview:
 def read_text(data: memoryview, at: int, size: int) -> str:
     """A string of so many bytes.
 
-    As with Java's decoder, a name that is no UTF-8 becomes one that its own API refuses, not a broken connection.
+    As with Java's decoder, a name that is no UTF-8 becomes one that its own API refuses, not a broken connection: unless
+    it is too long to be written again, in an answer or to another node (`check_growth`).
     """
     if size > MAX_STRING:
         raise DecodeError(f"a string of {size} bytes")
-    return str(read_slice(data, at, size), "utf-8", "replace")
+    text = str(read_slice(data, at, size), "utf-8", "replace")
+    if size > MAY_GROW:
+        check_growth(text)
+    return text
+
+
+def check_growth(text: str) -> None:
+    """Refuse what was replaced in a string if that made it longer than a string may be: each byte became three."""
+    if len(text.encode()) > MAX_STRING:
+        raise DecodeError("a string that is no UTF-8")
 
 
 def check_count(data: memoryview, at: int, count: int, least: int, elements: ElementLimit) -> None:

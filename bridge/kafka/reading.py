@@ -12,10 +12,12 @@ from functools import cache
 from typing import Any, TypeAlias
 
 from bridge.kafka.primitives import (
+    MAY_GROW,
     DecodeError,
     ElementLimit,
     ReadSize,
     check_count,
+    check_growth,
     check_null,
     read_compact_size,
     read_int32_size,
@@ -154,7 +156,10 @@ def _text(nullable: bool) -> Read:
         end = at + size
         if end > len(data):
             raise DecodeError(f"{size} bytes claimed, {len(data) - at} there")
-        return str(data[at:end], "utf-8", "replace"), end
+        text = str(data[at:end], "utf-8", "replace")
+        if size > MAY_GROW:
+            check_growth(text)
+        return text, end
 
     return read
 

@@ -124,6 +124,19 @@ def test_text_that_is_no_utf8_is_replaced_as_java_does() -> None:
     assert read(write(Sample(name="xy")).replace(b"\3xy", b"\3x\xff")).name == "x�"
 
 
+@pytest.mark.parametrize("version", [1, 2])
+def test_what_is_replaced_in_a_text_can_be_written_again(version: int) -> None:
+    """Each byte that is no UTF-8 becomes three."""
+    sample = write(Sample(name="?" * 10_922), version)
+    read_again = read(sample.replace(b"?", b"\xff"), version)
+    assert read_again.name == "�" * 10_922
+    assert read(write(read_again, version), version) == read_again
+    sound = Sample(name="x" * 32_767)
+    assert read(write(sound, version), version).name == sound.name
+    with pytest.raises(DecodeError):
+        read(write(Sample(name="?" * 10_923), version).replace(b"?", b"\xff"), version)
+
+
 def test_a_string_has_at_most_32767_bytes() -> None:
     assert read(write(Sample(name="x" * 32767))).name == "x" * 32767
     with pytest.raises(EncodeError):
