@@ -123,8 +123,8 @@ def read_slice(data: memoryview, at: int, size: int) -> memoryview:
 def read_text(data: memoryview, at: int, size: int) -> str:
     """A string of so many bytes.
 
-    As with Java's decoder, a name that is no UTF-8 becomes one that its own API refuses, not a broken connection: unless
-    it is too long to be written again, in an answer or to another node (`check_growth`).
+    As with Java's decoder, a name that is no UTF-8 becomes one that its own API refuses, not a broken connection. One
+    that is then too long to be written again, in an answer or to another node, is bad here (`check_growth`).
     """
     if size > MAX_STRING:
         raise DecodeError(f"a string of {size} bytes")
