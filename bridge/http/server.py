@@ -127,23 +127,29 @@ class HttpServer:
 
             self._tls = HttpTls(self._settings, self._metrics.tls)
         loop = asyncio.get_running_loop()
-        try:
-            self._server = await loop.create_server(self._protocol, address.host, address.port)
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise StartupError(f"http.listen = {self._settings.listen}: cannot listen there: {reason}") from None
-        self.port = self._server.sockets[0].getsockname()[1]
+        self.port = await self._listen(address) if self._tls is None else self._tls.serve(address, self._protocol)
         for one in (self._access, self._tls):
             if one is not None:
                 self._following.append(loop.create_task(one.follow(), name="files of the http side"))
                 self._following[-1].add_done_callback(retrieve_exception)
         self._tell(address.host)
 
+    async def _listen(self, address: Address) -> int:
+        loop = asyncio.get_running_loop()
+        try:
+            self._server = await loop.create_server(self._protocol, address.host, address.port)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise StartupError(f"http.listen = {self._settings.listen}: cannot listen there: {reason}") from None
+        return int(self._server.sockets[0].getsockname()[1])
+
     async def stop(self) -> None:
         """Answer what is under way, then close."""
         if self._server is not None:
             self._server.close()
             self._server = None
+        if self._tls is not None:
+            self._tls.close()
         if self._exchanges:
             await asyncio.wait(self._exchanges, timeout=_STOP_TIMEOUT_SECONDS)
         if self._tls is not None:

@@ -2,14 +2,17 @@
 
 import asyncio
 import ssl
+from collections.abc import Callable
 from typing import Final
 
 from bridge import log
-from bridge.config import HttpSettings, ListenerSettings
+from bridge.config import Address, HttpSettings, ListenerSettings
+from bridge.connection.acceptor import Acceptor
 from bridge.connection.certificates import REFRESH_SECONDS, ServerTls
 from bridge.connection.handshakes import Handshakes
 from bridge.connection.parts import address_of
 from bridge.connection.tls import TlsTransport
+from bridge.listening import listen
 from bridge.metrics import TlsMetrics
 
 NAME: Final = "http"
@@ -29,6 +32,19 @@ class HttpTls:
         self.handshakes = Handshakes(metrics, settings.max_connections)
         self.ciphertext = memoryview(bytearray(_BUFFER_BYTES))
         self._plaintext = memoryview(bytearray(_BUFFER_BYTES))
+        self._acceptors: list[Acceptor] = []
+
+    def serve(self, address: Address, protocol: Callable[[], asyncio.BaseProtocol]) -> int:
+        """Accept connections, not while many wait for their turn to shake hands; the port. StartupError where it is
+        not to be had."""
+        sockets = listen(address, "http.listen")
+        self._acceptors = [Acceptor(one, protocol, lambda: self.handshakes.is_behind) for one in sockets]
+        return int(sockets[0].getsockname()[1])
+
+    def close(self) -> None:
+        """Accept no more."""
+        while self._acceptors:
+            self._acceptors.pop().close()
 
     def tls_context(self) -> ssl.SSLContext:
         """The newest one."""

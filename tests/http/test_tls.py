@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import aiohttp
 import pytest
 
 from bridge.config import HttpSettings
+from bridge.connection import handshakes
+from bridge.connection.acceptor import MAX_ACCEPTS
 from bridge.connection.certificates import REFRESH_SECONDS
 from bridge.errors import StartupError
 from bridge.http import HttpServer, tls
@@ -111,3 +114,28 @@ async def test_unfit_files_stop_the_start(tmp_path: Path) -> None:
     settings = HttpSettings(listen="127.0.0.1:0", ssl_certificate_file=one.certificate, ssl_key_file=other.key)
     with pytest.raises(StartupError, match=r"^http: .*KEY_VALUES_MISMATCH"):
         await HttpServer(settings, Metrics(), {}).start()
+
+
+async def test_a_flood_of_handshakes_waits_to_be_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handshakes, "_MOST_READY", 4)
+    metrics, flood, most = Metrics(), 200, 0
+    async with serving(tmp_path, metrics) as server:
+        assert server._tls is not None
+        under_way = server._tls.handshakes
+        hello = _hello(trusting(tmp_path))
+        with ExitStack() as clients:
+            for _ in range(flood):
+                clients.enter_context(socket.create_connection(("127.0.0.1", server.port))).sendall(hello)
+            async with asyncio.timeout(20):
+                while metrics.tls.handshakes["displaced"].value + len(under_way) < flood:
+                    await asyncio.sleep(0)
+                    most = max(most, len(under_way._ready))
+            assert most <= 4 + 4 * MAX_ACCEPTS, "what is accepted is memory"
+            assert (await get(server, trusting(tmp_path), "/healthz"))[0] == 200
+
+
+def _hello(context: ssl.SSLContext) -> bytes:
+    outgoing = ssl.MemoryBIO()
+    with pytest.raises(ssl.SSLWantReadError):
+        context.wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="localhost").do_handshake()
+    return outgoing.read()
