@@ -5,7 +5,7 @@ import asyncio
 from bridge import codec
 from bridge.codec import NO_TIMESTAMP
 from bridge.errors import CorruptEntry
-from bridge.futures import yield_turn
+from bridge.futures import TURN, yield_turn
 from bridge.pulsar.types import Entry, Position
 from bridge.storage import entries
 from bridge.storage.entries import NO_PROMISE, TimeMark
@@ -180,9 +180,12 @@ def kafka_batches_nowait(batches: list[Batch], max_bytes: int, deadline: float) 
 async def convert_batches(batches: list[Batch], max_bytes: int, threads: WorkerThreads) -> list[bytes]:
     """As `kafka_batches`; slow conversions run in threads, and other requests get their turn between batches."""
     size = 0
+    time = asyncio.get_running_loop().time
+    until = time() + TURN
     for batch in batches:
-        if not batch.is_converted:
+        if not batch.is_converted and (batch.is_slow or time() > until):
             await batch.convert(threads)
+            until = time() + TURN
         size += len(batch.kafka())
         if size > max_bytes:
             break

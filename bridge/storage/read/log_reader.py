@@ -70,6 +70,8 @@ class LogReader:
             self._catch_up_readers.release(self, offset)
             return []
         batches = self._slice_memory(tail, offset, max_bytes)
+        if batches is None:
+            batches = self._read_ahead(tail, offset, max_bytes)
         if not batches:
             return None if batches is None else []
         return kafka_batches_nowait(batches, max_bytes, until) or None
@@ -155,6 +157,17 @@ class LogReader:
             self._metrics.cache_hits.inc()
         return found
 
+    def _read_ahead(self, tail: Tail, offset: int, max_bytes: int) -> list[Batch] | None:
+        """What a reader at `offset` has read ahead; None where that is nothing, or not to be trusted."""
+        if not self._start.is_fresh(_MEMORY_FRESH_SECONDS):
+            return None
+        found = self._catch_up_readers.read_nowait(self, offset, max_bytes)
+        if found is None or found[0].base > offset:
+            return None
+        tail.older.add(offset, found)
+        self._metrics.cache_misses.inc()
+        return found
+
     async def _open_catch_up_reader(self, offset: int) -> CatchUpReader:
         batch = await self._search.find_offset(offset)
         if batch is None:
@@ -164,7 +177,8 @@ class LogReader:
             position = batch.position
             if batch.is_chunk:
                 position = await self._search.first_chunk(position)
-        return CatchUpReader(await self._open_reader(position), offset, self._make_maker(), self._keep)
+        reader = await self._open_reader(position)
+        return CatchUpReader(reader, offset, self._make_maker(), self._keep, self._threads)
 
     def _keep(self, batch: Batch) -> Batch:
         """Let readers that read the same hold it once, and convert it once."""
