@@ -103,8 +103,14 @@ NO_PROMISE, UNSAID = -1, -2
 
 def time_mark(metadata: MessageMetadata) -> TimeMark | None:
     """The time mark of an entry that the bridge wrote."""
-    mark = _bridge_mark(metadata)
-    return None if mark is None else TimeMark(_number(mark.get("t")), _number(mark.get("b", UNSAID)))
+    text = mark_text(metadata)
+    return None if text is None else time_mark_in(text)
+
+
+def time_mark_in(text: str) -> TimeMark:
+    """The time mark in what `mark_text` returned."""
+    mark = _parse_mark(text)
+    return TimeMark(_number(mark.get("t")), _number(mark.get("b", UNSAID)))
 
 
 _MAX_RECORD_BYTES = 1 << 27
@@ -189,17 +195,24 @@ def _number(value: object, bits: int = 64) -> int:
     return value
 
 
+def mark_text(metadata: MessageMetadata) -> str | None:
+    """What the bridge has written beside an entry's records, not parsed; None for other writers' entries."""
+    return next((item.value for item in metadata.properties if item.key == PROPERTY), None)
+
+
 def _bridge_mark(metadata: MessageMetadata) -> dict[str, Any] | None:
-    for item in metadata.properties:
-        if item.key == PROPERTY:
-            try:
-                mark = json.loads(item.value)
-            except (ValueError, RecursionError) as error:
-                raise CorruptEntry(f"the property {PROPERTY} is not ours: {item.value!r}") from error
-            if not isinstance(mark, dict) or mark.get("v") != 1:
-                raise CorruptEntry(f"the property {PROPERTY} is of an unknown version: {item.value!r}")
-            return mark
-    return None
+    text = mark_text(metadata)
+    return None if text is None else _parse_mark(text)
+
+
+def _parse_mark(text: str) -> dict[str, Any]:
+    try:
+        mark = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise CorruptEntry(f"the property {PROPERTY} is not ours: {text!r}") from error
+    if not isinstance(mark, dict) or mark.get("v") != 1:
+        raise CorruptEntry(f"the property {PROPERTY} is of an unknown version: {text!r}")
+    return mark
 
 
 def _single(metadata: MessageMetadata, value: bytes, rebuild: Rebuild) -> Record:

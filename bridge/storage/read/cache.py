@@ -142,4 +142,3 @@ class OlderBatches:
             self._batches.clear()
             self._cache.older.remove(self)
             self._cache.shrink()
-

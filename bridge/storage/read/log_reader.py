@@ -24,6 +24,8 @@ from bridge.worker_threads import WorkerThreads
 _MEMORY_FRESH_SECONDS = 1.0
 """How long older batches are served from memory before Pulsar is asked again what it has deleted."""
 _SCAN_BYTES = 1 << 20
+_LONG_RUN_BYTES = 32 << 20
+"""A reader leaves off where so much follows in memory; for less it is not worth to open another one behind it."""
 
 
 class LogReader:
@@ -151,8 +153,12 @@ class LogReader:
         found = tail.slice(offset, max_bytes)
         if found is not None:
             self._catch_up_readers.release(self, offset)
-        elif self._start.is_fresh(_MEMORY_FRESH_SECONDS) and not self._catch_up_readers.covers(self, offset):
-            found = tail.older.slice(offset, max_bytes) or None
+        elif self._start.is_fresh(_MEMORY_FRESH_SECONDS):
+            if not self._catch_up_readers.covers(self, offset):
+                found = tail.older.slice(offset, max_bytes) or None
+            elif tail.older.follows(offset, _LONG_RUN_BYTES):
+                self._catch_up_readers.release(self, offset)
+                found = tail.older.slice(offset, max_bytes) or None
         if found is not None:
             self._metrics.cache_hits.inc()
         return found
