@@ -129,20 +129,24 @@ class CatchUpReader:
                     entry = await self._reader.receive()
                     until = time() + TURN
                 batch = self._add(entry)
-                if batch is not None and not batch.is_converted:
-                    await self._convert(batch)
+                if batch is not None and not self._is_converted(batch) and self._threads is not None:
+                    with suppress(CorruptEntry):
+                        await batch.convert(self._threads)
                 if time() > until:
                     await yield_turn()
                     until = time() + TURN
         except Exception as error:  # noqa: BLE001 - who asks next gets it
             self._fail(error)
 
-    async def _convert(self, batch: Batch) -> None:
+    def _is_converted(self, batch: Batch) -> bool:
+        """Whether nothing is left to do; what does not take long is done."""
+        if batch.is_converted:
+            return True
+        if batch.is_slow:
+            return False
         with suppress(CorruptEntry):  # it is told to who asks for the batch
-            if not batch.is_slow:
-                batch.kafka()
-            elif self._threads is not None:
-                await batch.convert(self._threads)
+            batch.kafka()
+        return True
 
     def _add(self, entry: Entry) -> Batch | None:
         batch = self._maker.make(entry)
