@@ -145,10 +145,8 @@ def summary(batches: bytes) -> tuple[int, int]:
 
 def is_kafka(metadata: MessageMetadata) -> bool:
     """Whether the payload is Kafka's bytes."""
-    for item in metadata.properties:  # for each entry that is read: a generator would take twice as long
-        if item.key == FORMAT_PROPERTY and item.value == KAFKA:
-            return True
-    return False
+    # a list, as this is asked of each entry: a generator takes twice as long
+    return (FORMAT_PROPERTY, KAFKA) in [(item.key, item.value) for item in metadata.properties]
 
 
 def is_one_batch(payload: bytes | memoryview) -> bool:
