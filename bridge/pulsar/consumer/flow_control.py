@@ -61,7 +61,11 @@ class FlowControl:
         return self.outstanding > 0 and self.queued_bytes > allowed
 
     def refill(self) -> int:
-        """The permits to give now: none until half of the window is free."""
+        """The permits to give now: none until half of the window is free, or a quarter where the broker has none left.
+
+        It reads up to 100 entries or 5 MB for a single permit, so it owes thousands afterwards. A few for each entry
+        that is consumed would only be more commands, for which it sends nothing.
+        """
         if self._more and self._measured and self._memory.lend(self._more):
             self._max_buffer += self._more
             self._more = 0
@@ -71,7 +75,7 @@ class FlowControl:
             room = max(room, 1)  # a message larger than the whole buffer must still get through
         missing = room - self.outstanding
         window = min(self._permits, int(self._max_buffer / max(self._message_bytes, 1.0)))
-        if missing <= 0 or (missing < window / 2 and self.outstanding > 0):
+        if missing <= 0 or (missing < window / 2 if self.outstanding > 0 else room < window / 4):
             return 0
         self.outstanding += missing
         return missing

@@ -243,6 +243,22 @@ def test_flow_never_stalls_and_never_grows_past_its_bounds(
         assert flow.outstanding == granted
 
 
+def test_what_comes_beyond_the_permits_is_not_answered_entry_by_entry() -> None:
+    """A broker reads up to 5 MB for the first permit: 40 batches of 128 records."""
+    flow = FlowControl(100_000, 2 << 20)
+    outstanding, flows, entries = flow.refill(), 0, 0
+    while entries < 4000:
+        assert outstanding > 0, "the broker may go on"
+        for _ in range(40):
+            flow.received(128, 128 << 10)
+            outstanding, entries = outstanding - 128, entries + 1
+        while flow.queued:
+            flow.consumed(128, 128 << 10)
+            granted = flow.refill()
+            outstanding, flows = outstanding + granted, flows + (granted > 0)
+    assert flows <= 4 * entries / 40
+
+
 def test_a_buffer_is_larger_while_few_have_asked_for_it() -> None:
     memory, buffer, more = QueueMemory(), 2 << 20, 6 << 20
     flows = [FlowControl(100_000, buffer, memory, more) for _ in range(6)]
