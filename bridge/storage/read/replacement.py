@@ -5,12 +5,15 @@ of batches are judged (2Q: Johnson and Shasha, 1994):
 
 - What comes goes to the end of a queue, which may fill all memory that nothing better takes. It leaves in the order in
   which it came. Who follows another reader finds it there.
+- Where something is read again that has just left, the queue's newest run makes room for it and not its oldest: it is a
+  scan that has begun again, and the oldest is what it will come to next.
 - What has left the queue is remembered, without its records, for as long as the same amount again has left. If it is
   read again meanwhile, it is kept by when it was last read (LRU), and the queue has to leave it space: all but a
   quarter.
 """
 
 from collections import OrderedDict
+from itertools import islice
 from typing import Final, Protocol
 
 from bridge.storage.read.batches import Batch
@@ -18,6 +21,7 @@ from bridge.storage.read.batches import Batch
 _RUN_BYTES: Final = 4 << 20
 """Of a run that goes as one. A gap costs a reader as much as reading a megabyte or two."""
 _QUEUE: Final = 4  # a quarter
+_LOOKS: Final = 16  # for a run that does not grow any more
 _MOST_REMEMBERED: Final = 1 << 16
 _BATCH_OVERHEAD_BYTES: Final = 2048
 """The Python objects of one batch, as measured before its conversion; afterwards half of it is left."""
@@ -67,6 +71,7 @@ class Runs:
         self._growing: dict[tuple[_Place, bool], Run] = {}  # by the place at which the run goes on
         self._remembered: OrderedDict[_Place, int] = OrderedDict()  # batches that have left the queue: their bytes
         self._remembered_size = 0
+        self._is_again = False  # what came last had been here before
         self._queue_size = 0
         self._batches = 0
         self.size = 0  # bytes
@@ -79,6 +84,7 @@ class Runs:
         place = owner, batch.base
         remembered = self._remembered.pop(place, 0)
         self._remembered_size -= remembered
+        self._is_again = remembered > 0
         run = self._growing.pop((place, remembered > 0), None)
         if run is None:
             run = Run(owner, is_kept=remembered > 0)
@@ -98,8 +104,7 @@ class Runs:
 
     def drop_first(self) -> None:
         """Drop a run; there is one at least."""
-        is_queue_full = self._queue_size * _QUEUE > self.size
-        run = next(iter(self._queue if is_queue_full or not self._kept else self._kept))
+        run = self._choose()
         self._forget(run)
         for batch in run.batches:
             if not run.is_kept:
@@ -112,6 +117,14 @@ class Runs:
             self._forget(run)
         for place in [place for place in self._remembered if place[0] is owner]:
             self._remembered_size -= self._remembered.pop(place)
+
+    def _choose(self) -> Run:
+        if self._kept and self._queue_size * _QUEUE <= self.size:
+            return next(iter(self._kept))
+        if self._is_again:
+            whole = (run for run in islice(reversed(self._queue), _LOOKS) if run.size >= self._run_bytes)
+            return next(whole, None) or next(iter(self._queue or self._kept))
+        return next(iter(self._queue or self._kept))
 
     def _remember(self, place: _Place, size: int) -> None:
         self._remembered[place] = size

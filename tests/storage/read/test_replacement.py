@@ -53,13 +53,13 @@ def reading() -> Reading:
     return Reading()
 
 
-@pytest.mark.parametrize(("size", "least"), [(1.0, 1.0), (1.2, 0.55), (1.5, 0.35)])
+@pytest.mark.parametrize(("size", "least"), [(1.0, 1.0), (1.1, 0.8), (1.2, 0.65), (1.5, 0.15)])
 def test_a_topic_that_is_read_again_and_again_is_found_as_far_as_memory_reaches(
     reading: Reading, size: float, least: float
 ) -> None:
     reading.share(scan("a", size), "a")
     again = [reading.share(scan("a", size), "a") for _ in range(4)]
-    assert sum(again) / len(again) >= least, again
+    assert min(again) >= least, again
 
 
 def test_what_is_read_often_stays_while_a_topic_is_scanned(reading: Reading) -> None:
