@@ -5,20 +5,17 @@ frame that breaks the protocol closes the connection, as in Kafka.
 """
 
 import asyncio
-from collections.abc import Callable
 from contextlib import suppress
-from typing import Protocol, cast
+from typing import cast
 
 from bridge import log
 from bridge.api import Session
-from bridge.connection.budget import Budget
 from bridge.connection.draining import LINGER_SECONDS, Drain
-from bridge.connection.environment import Environment
 from bridge.connection.intake import Intake
+from bridge.connection.owner import Owner
 from bridge.connection.parts import Refused, address_of, is_gone, join_with_end, looks_like_tls
-from bridge.connection.responses import PendingResponseBytes, ResponseWriter
+from bridge.connection.responses import ResponseWriter
 from bridge.connection.runner import RequestRunner
-from bridge.connection.shared import SharedResources
 from bridge.connection.state import ConnectionState, Event, State
 from bridge.connection.strangers import Place
 from bridge.kafka.frames import FrameError
@@ -28,35 +25,6 @@ from bridge.security.principal import ANONYMOUS, Principal
 from bridge.traffic import UNKNOWN
 
 _log = log.get(__name__)
-
-
-class Owner(Environment, Protocol):
-    """The listener: what its connections share, and what it counts of them."""
-
-    name: str
-    budget: Budget
-    pending_bytes: PendingResponseBytes
-    scratch: memoryview
-    runner: type[RequestRunner]
-    shared: SharedResources
-
-    def login(self, logged_in: Callable[[], None]) -> Login | None:
-        """The log-in of a new connection, None where none is asked for; `logged_in` is called when it has succeeded."""
-
-    def principal_of(self, transport: asyncio.BaseTransport) -> Principal:
-        """Whom a new connection acts for, until it logs in."""
-
-    def admit(self, connection: "ClientConnection") -> bool:
-        """Take the connection in; False when there are too many."""
-
-    def closed(self, connection: "ClientConnection") -> None:
-        """The connection's socket is gone."""
-
-    def forget(self, connection: "ClientConnection") -> None:
-        """The connection's last request is done, too."""
-
-    def show_paused(self, connection: "ClientConnection", paused: bool) -> None:
-        """Count the connection as not read, or not."""
 
 
 class ClientConnection(asyncio.BufferedProtocol):

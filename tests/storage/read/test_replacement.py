@@ -10,7 +10,7 @@ import pytest
 from bridge.metrics import Metrics
 from bridge.storage.read.cache import Cache, OlderBatches
 from bridge.storage.read.replacement import Runs, weight
-from tests.storage.read.test_cache import batch
+from tests.storage.read.cached import batch
 
 _SIZE = 100_000
 _STEP = 10  # offsets of a batch
