@@ -54,6 +54,7 @@ class RequestRunner:
         "_share",
         "_state",
         "_turns",
+        "_working",
         "_writer",
         "drain",
         "in_flight",
@@ -94,6 +95,7 @@ class RequestRunner:
         self._running: InFlightRequest | None = None
         self._queued = False  # for its turn, without a worker
         self._serving = False  # without a worker
+        self._working = False  # the worker has begun: a task that is cancelled before does nothing at all
         self._cut_short = False  # the long poll that runs is to be answered now
 
     @property
@@ -132,14 +134,14 @@ class RequestRunner:
         """Answer the long poll that runs, if one does: others wait behind it, or the end."""
         running = self._running
         if running is not None and running.api.long_poll and not self._cut_short and self.worker is not None:
-            self._cut_short = self.worker.cancel()
+            self._cut_short = self.worker.cancel() if self._working else True
 
     def cancel_reads(self) -> None:
         """Give up what changes nothing: the client that asked for it is gone. All else goes on, as in Kafka."""
         for request in list(self.in_flight):
             if request.future is not None and request.api.read_only:
                 request.future.cancel()
-        if self.worker is not None and self._running is not None and self._running.api.read_only:
+        if self.worker is not None and self._working and self._running is not None and self._running.api.read_only:
             self.worker.cancel()
 
     def flush(self) -> None:
@@ -231,7 +233,13 @@ class RequestRunner:
 
     async def _serve(self, request: InFlightRequest) -> None:
         """Run one request up to its response or its `DeferredResponse`."""
+        self._working = True
         try:
+            if self._cut_short:
+                self._cut_short = False
+                return self._answer_emptily(request)
+            if request.api.read_only and self._state.lost:
+                return self._finish(request, None)
             await self._run(request)
         except Refused as refused:
             self._refuse(request, refused)
@@ -249,6 +257,7 @@ class RequestRunner:
             self._fail(request, error)
         finally:
             self._running = None
+            self._working = False
 
     def _begin_nowait(self, request: InFlightRequest) -> Any:
         login = self._session.login
