@@ -30,7 +30,7 @@ _log = log.get(__name__)
 class ClientConnection(asyncio.BufferedProtocol):
     """A client's socket."""
 
-    def __init__(self, listener: Owner, number: int, place: Place | None = None) -> None:
+    def __init__(self, listener: "Owner[ClientConnection]", number: int, place: Place | None = None) -> None:
         """`place`: where clients log in, its own among those that have not."""
         self._listener = listener
         self._place = place

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol, TypeVar
 
 from bridge.connection.budget import Budget
 from bridge.connection.environment import Environment
@@ -12,11 +12,11 @@ from bridge.connection.shared import SharedResources
 from bridge.security.login import Login
 from bridge.security.principal import Principal
 
-if TYPE_CHECKING:
-    from bridge.connection.client import ClientConnection
+_C = TypeVar("_C", contravariant=True)
+"""A connection."""
 
 
-class Owner(Environment, Protocol):
+class Owner(Environment, Protocol[_C]):
     """The listener: what its connections share, and what it counts of them."""
 
     name: str
@@ -32,14 +32,14 @@ class Owner(Environment, Protocol):
     def principal_of(self, transport: asyncio.BaseTransport) -> Principal:
         """Whom a new connection acts for, until it logs in."""
 
-    def admit(self, connection: "ClientConnection") -> bool:
+    def admit(self, connection: _C) -> bool:
         """Take the connection in; False when there are too many."""
 
-    def closed(self, connection: "ClientConnection") -> None:
+    def closed(self, connection: _C) -> None:
         """The connection's socket is gone."""
 
-    def forget(self, connection: "ClientConnection") -> None:
+    def forget(self, connection: _C) -> None:
         """The connection's last request is done, too."""
 
-    def show_paused(self, connection: "ClientConnection", paused: bool) -> None:
+    def show_paused(self, connection: _C, paused: bool) -> None:
         """Count the connection as not read, or not."""

@@ -235,11 +235,8 @@ class RequestRunner:
         """Run one request up to its response or its `DeferredResponse`."""
         self._working = True
         try:
-            if self._cut_short:
-                self._cut_short = False
-                return self._answer_emptily(request)
-            if request.api.read_only and self._state.lost:
-                return self._finish(request, None)
+            if self._cut_short or (request.api.read_only and self._state.lost):
+                return self._give_up(request)
             await self._run(request)
         except Refused as refused:
             self._refuse(request, refused)
@@ -258,6 +255,16 @@ class RequestRunner:
         finally:
             self._running = None
             self._working = False
+
+    def _give_up(self, request: InFlightRequest) -> None:
+        """It is cut short, or its client is gone, before its task has begun."""
+        cut_short, self._cut_short = self._cut_short, False
+        if request.rest is not None:
+            request.rest.close()
+        if cut_short:
+            self._answer_emptily(request)
+        else:
+            self._finish(request, None)
 
     def _begin_nowait(self, request: InFlightRequest) -> Any:
         login = self._session.login

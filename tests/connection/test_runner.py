@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from bridge.connection.runner import RequestRunner
 from tests.connection import harness, test_client, test_draining, test_login, test_throttling
 from tests.connection.harness import ECHO, LATER, POLL, connected, request, serving
 
@@ -16,11 +17,11 @@ for _module in (test_client, test_draining, test_login, test_throttling):
 
 
 @pytest.fixture(autouse=True)
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def begun(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(harness, "AT_ONCE", True)
 
 
-async def test_there_is_a_task_only_for_what_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_there_is_a_task_only_for_what_waits() -> None:
     async with serving() as bench, connected(bench) as client:
         here = asyncio.all_tasks()
         client.send(request(LATER, 1), request(ECHO, 2))
@@ -32,3 +33,23 @@ async def test_there_is_a_task_only_for_what_waits(monkeypatch: pytest.MonkeyPat
         bench.release.set()
         bench.answer(1)
         assert [(await client.receive()).number for _ in range(3)] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+async def test_a_poll_that_is_cut_short_before_its_task_runs_is_answered(
+    monkeypatch: pytest.MonkeyPatch, at_once: bool
+) -> None:
+    monkeypatch.setattr(harness, "AT_ONCE", at_once)
+    serve_on = RequestRunner._serve_on
+
+    def cut_at_once(runner: RequestRunner) -> None:
+        serve_on(runner)
+        runner.cut_poll_short()
+
+    monkeypatch.setattr(RequestRunner, "_serve_on", cut_at_once)
+    async with serving() as bench, connected(bench) as client:
+        client.send(request(POLL, 1), request(ECHO, 2, b"next"))
+        assert (await client.receive()).data == b""
+        assert (await client.receive()).data == b"next"
+        assert bench.cancelled == []
+        assert bench.requests == ([1, 2] if at_once else [2])
