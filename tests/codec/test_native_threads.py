@@ -11,6 +11,7 @@ from bridge.codec import HEADER_SIZE, Rebuild, Record, Twin
 from tests.codec.conftest import native
 
 SIZE = 8 << 20
+ROUNDS = 1000  # a thread that may run gets a processor within these, some 0.3 s of work
 
 
 @pytest.fixture(scope="module")
@@ -35,20 +36,25 @@ def who_asks_for_the_gil_waits() -> Iterator[None]:
 
 
 def others_run_during(work: Callable[[], Any]) -> bool:
-    """Whether this thread runs before the work of another has ended."""
-    begun, over = threading.Event(), []
+    """Whether this thread can run before the work of another has ended: that one works until it is told."""
+    begun = threading.Event()
+    told: list[bool] = []
+    over: list[bool] = []
 
     def in_thread() -> None:
         begun.set()
-        work()
+        for _ in range(ROUNDS):
+            work()
+            if told:
+                return
         over.append(True)
 
     thread = threading.Thread(target=in_thread)
     thread.start()
     begun.wait()
-    during = not over
+    told.append(True)
     thread.join()
-    return during
+    return not over
 
 
 @pytest.mark.usefixtures("who_asks_for_the_gil_waits")
