@@ -1,12 +1,18 @@
 """Choose the local ports: the one asked for, or a free one."""
 
+import secrets
 import socket
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from bridge.errors import StartupError
 
 HOST = "127.0.0.1"
+_LOCAL_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_LOWEST, _HIGHEST = 10_000, 65_535
+_TRIES = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +57,20 @@ def is_free(port: int) -> bool:
 
 
 def any_free(taken: Collection[int] = ()) -> int:
-    """A port that is free now and not in `taken`; another process may still be quicker."""
-    # All are held until the choice is made: the kernel would otherwise offer a port in `taken` again and again.
-    held: list[socket.socket] = []
-    try:
-        while True:
-            probe = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-            held.append(probe)
-            probe.bind((HOST, 0))
-            port: int = probe.getsockname()[1]
-            if port not in taken:
-                return port
-    finally:
-        for probe in held:
-            probe.close()
+    """A port that is free now and not in `taken`; another process that asks the same may still be quicker.
+
+    It is one of `ports_for_servers`: a JVM opens it seconds later, and a connection could be given another.
+    """
+    ports = ports_for_servers()
+    for _ in range(_TRIES):
+        if (port := secrets.choice(ports)) not in taken and is_free(port):
+            return port
+    raise StartupError(f"none of {_TRIES} ports from {ports.start} to {ports.stop - 1} is free; name the ports")
+
+
+def ports_for_servers() -> range:
+    """What the kernel gives to no connection: the larger part outside of `ip_local_port_range` (Linux) or IANA's."""
+    low, high = 49152, _HIGHEST
+    with suppress(OSError, ValueError):
+        low, high = map(int, _LOCAL_PORTS.read_text().split())
+    return max(range(_LOWEST, low), range(high + 1, _HIGHEST + 1), key=len) or range(_LOWEST, _HIGHEST + 1)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from bridge.errors import StartupError
+from bridge.standalone import ports
 from bridge.standalone.datadir import DataDir
 from bridge.standalone.ports import HOST, PortOption, any_free, choose, is_free
 from bridge.standalone.tools import find_java
@@ -45,6 +46,34 @@ def test_one_port_is_not_given_twice() -> None:
     assert choose(PortOption("--http-port", free), used)[0] != free
     with pytest.raises(StartupError, match="taken"):
         choose(PortOption("--pulsar-port", 6650, free), used)
+
+
+def test_no_connection_is_given_a_free_port_by_the_kernel(taken: int) -> None:
+    given = []
+    for _ in range(50):
+        with socket.create_connection((HOST, taken)) as connection:
+            given.append(connection.getsockname()[1])
+    found = {any_free() for _ in range(50)}
+    assert not [port for port in found if min(given) <= port <= max(given)], (found, given)
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        ("32768\t60999\n", range(10_000, 32_768)),
+        ("10240 30000", range(30_001, 65_536)),
+        ("1024 65535", range(10_000, 65_536)),  # the kernel gives every port: then any
+        (None, range(10_000, 49_152)),
+    ],
+)
+def test_servers_have_the_ports_that_the_kernel_does_not_give(
+    told: str | None, expected: range, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = tmp_path / "range"
+    if told is not None:
+        where.write_text(told)
+    monkeypatch.setattr(ports, "_LOCAL_PORTS", where)
+    assert ports.ports_for_servers() == expected
 
 
 def test_a_data_directory_has_one_user(tmp_path: Path) -> None:
