@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -136,7 +137,11 @@ class Writer(threading.Thread, ABC):
 
 
 class ConfluentWriter(Writer):
-    """librdkafka; without idempotence one request at a time, as order then demands (`max.in.flight`)."""
+    """librdkafka; without idempotence one record of a partition at a time, as order then demands.
+
+    Its `max.in.flight` = 1 is of a connection. While a request is on its way to a former leader, which then refuses it,
+    the next one goes to the new leader, and the first one is repeated after it (librdkafka issue 1969).
+    """
 
     def __init__(
         self, name: str, server: Server, topic: str, partitions: int, changed: threading.Condition, *, idempotent: bool
@@ -145,6 +150,8 @@ class ConfluentWriter(Writer):
         self.key: bytes | None = None
         """Of every record: as large as the records are to be."""
         self._topic = topic
+        self._waiting: dict[int, deque[tuple[bytes, float]]] = {}
+        """The records of a partition of which one is on its way, and when they were given."""
         settings: dict[str, Any] = {
             "linger.ms": 5,
             "message.timeout.ms": _DELIVERY_MS,
@@ -153,8 +160,6 @@ class ConfluentWriter(Writer):
             "error_cb": self._on_error,
             "log_level": 0,
         }
-        if not idempotent:
-            settings["max.in.flight.requests.per.connection"] = 1
         self._producer = Producer(settings | words(server))
 
     def _on_error(self, error: KafkaError) -> None:
@@ -162,7 +167,19 @@ class ConfluentWriter(Writer):
             self.fail(str(error))
 
     def send(self, where: int, value: bytes, now: float) -> None:
+        if where in self._waiting:
+            self._waiting[where].append((value, now))
+            return
+        if not self.idempotent:
+            self._waiting[where] = deque()
+        self._produce(where, value, now)
+
+    def _produce(self, where: int, value: bytes, now: float) -> None:
         def done(error: KafkaError | None, message: Message) -> None:
+            if waiting := self._waiting.get(where):
+                self._produce(where, *waiting.popleft())
+            else:
+                self._waiting.pop(where, None)
             if error is not None:
                 self.refused(error)
             else:
