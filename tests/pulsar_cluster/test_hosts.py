@@ -24,9 +24,14 @@ def test_one_broker_s_address_and_a_dead_one_before_it_lead_to_all_brokers(
     admin_url = cluster.http_of(last).replace("http://", "http://127.0.0.1:1,")
     bridge = start_bridge(pulsar={"service_url": service_url, "admin_url": admin_url})
     with load(bridge.kafka, topic, PARTITIONS) as running:
-        owners = {owner.name for owner in Owners(cluster, cluster_namespace, topic, PARTITIONS).now() if owner}
+        owners = Owners(cluster, cluster_namespace, topic, PARTITIONS)
+        if set(owners.now()) == {last}:  # Pulsar may place all bundles of a namespace with one broker
+            bundle = owners.bundles()[0]
+            to = cluster.id_of(owners.elsewhere(bundle))
+            cluster.admin("PUT", f"namespaces/{cluster_namespace}/{bundle}/unload?destinationBroker={to}")
+        names = {owner.name for owner in owners.now() if owner}
         running.more(30)
         verdict = running.stop()
-    report(verdict=verdict, owners=owners)
-    assert owners - {last.name}, "all partitions are with the one broker that the bridge was told of"
+    report(verdict=verdict, owners=names)
+    assert names - {last.name}, "all partitions are with the one broker that the bridge was told of"
     verdict.check(gap_ends=ledger_starts(cluster, cluster_namespace, topic, PARTITIONS))
