@@ -8,10 +8,10 @@ from typing import Any, cast
 
 from bridge.api import Broker, Session
 from bridge.apis import fetch, produce
-from bridge.authorization import AclAuthorization
+from bridge.authorization import AclAuthorization, checks_of
 from bridge.fetch_partitions import denied_topics
 from bridge.guards.table import has_guard
-from bridge.kafka import fetch_wire, produce_wire
+from bridge.kafka import fetch_wire
 from bridge.kafka.message import with_defaults
 from bridge.metrics import SecurityMetrics
 from bridge.security.acls import Operation, PatternType, Permission, ResourceType, valid_entry
@@ -37,12 +37,13 @@ def _authorization() -> AclAuthorization:
 
 
 def _of_produce(topics: int, broker: Broker, session: Session) -> Callable[[], Awaitable[Any]]:
-    wanted = [with_defaults(produce_wire.RequestTopic, name=f"topic-{number}") for number in range(topics)]
-    request = with_defaults(produce_wire.Request, acks=-1, timeout_ms=1000, topic_data=wanted)
+    names = [f"topic-{number}" for number in range(topics)]
 
     async def look() -> None:
         has_guard(produce.API, broker)
-        await produce.refusals(request, broker, session)
+        checks = checks_of(broker, session)
+        if checks is not None:
+            await produce.denied_topics(checks, names)
 
     return look
 

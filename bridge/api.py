@@ -226,6 +226,14 @@ connection is closed.
 """
 
 
+Begin: TypeAlias = Callable[[Any, Broker, Session], Any]
+"""`def begin(request, broker, session) -> Response | DeferredResponse[Response] | Coroutine`.
+
+What the handler returns, where that has nothing to wait for: a task costs as much as half of a small request. Else the
+coroutine that goes on, and returns it.
+"""
+
+
 class ServedBy(StrEnum):
     """Which node a client has to ask."""
 
@@ -253,6 +261,8 @@ class Api:
     request: type[Any]
     response: type[Any]
     served_by: ServedBy = ServedBy.ANY
+    begin: Begin | None = field(default=None, repr=False)
+    """Called instead of the handler, unless a guard stands before that."""
     read: Callable[[memoryview, int], Any] | None = None
     """A reader of its own instead of the compiled one: (body, version) -> request."""
     write: Callable[[Any, int], Sequence[Buffer]] | None = None

@@ -64,7 +64,7 @@ class LoopScheduler:
             return False
         if not self._slicing:
             self._begin()
-        self._serve(share)
+        self.serve(share)
         return True
 
     async def wait_turn(self, share: LoopShare) -> None:
@@ -75,7 +75,7 @@ class LoopScheduler:
             self._push(share, partial(_wake, woken))
             await woken
             if _clock() <= self._until:
-                return self._serve(share)
+                return self.serve(share)
 
     @property
     def is_busy(self) -> bool:
@@ -83,7 +83,8 @@ class LoopScheduler:
         return self._slicing and (bool(self._waiting) or _clock() > self._until)
 
     def call_in_turn(self, share: LoopShare, call: Callable[[], object]) -> None:
-        """Call it when it is the connection's turn: that costs less meanwhile than a task that waits for it."""
+        """Call it when it is the connection's turn: that costs less than a task that waits for it. What it does without
+        awaiting is done in the slice; it begins with `serve`."""
         share.used = max(share.used, self._now)
         self._push(share, call)
 
@@ -92,7 +93,8 @@ class LoopScheduler:
         if not self.may_run(share):
             await self.wait_turn(share)
 
-    def _serve(self, share: LoopShare) -> None:
+    def serve(self, share: LoopShare) -> None:
+        """It is this connection's turn."""
         self._now = share.used = max(share.used, self._now)
 
     def _push(self, share: LoopShare, call: Callable[[], object]) -> None:
@@ -112,9 +114,13 @@ class LoopScheduler:
             self._slicing = False
             return
         self._until = _clock() + SLICE_SECONDS
-        for _ in range(min(_AT_ONCE, len(self._waiting))):
-            heappop(self._waiting)[2]()
-        self._rest(_ITERATIONS)  # those woken run in the next one
+        try:
+            for _ in range(min(_AT_ONCE, len(self._waiting))):
+                heappop(self._waiting)[2]()
+                if _clock() > self._until:
+                    break
+        finally:  # whatever one of them raised
+            self._rest(_ITERATIONS)  # tasks that are woken run in the next one
 
     def _rest(self, iterations: int) -> None:
         if iterations:
@@ -199,6 +205,25 @@ def loop_scheduler() -> LoopScheduler:
     if found is None:
         found = _of_loops[loop] = LoopScheduler(loop)
     return found
+
+
+class Measured:
+    """Work on the event loop that awaits nothing: its time counts for a connection."""
+
+    __slots__ = ("_share",)
+
+    def __init__(self, share: LoopShare) -> None:
+        self._share = share
+
+    def __enter__(self) -> None:
+        self._share.began = _clock()
+
+    def __exit__(self, *_: object) -> None:
+        share = self._share
+        elapsed = _clock() - share.began
+        share.used += elapsed
+        share.spent += elapsed
+        share.began = 0.0
 
 
 class Metered(Generic[_R]):

@@ -110,6 +110,26 @@ async def test_who_is_called_in_turn_takes_the_turn_of_one_that_waits() -> None:
     assert order == ["quiet", "greedy"]
 
 
+async def test_what_is_called_in_turn_ends_with_the_slice() -> None:
+    mine = loop_scheduler()
+    done: list[int] = []
+
+    def work(number: int) -> None:
+        use_up_the_slice()
+        done.append(number)
+
+    mine.may_run(LoopShare())
+    use_up_the_slice()
+    for number in range(3):
+        mine.call_in_turn(LoopShare(), partial(work, number))
+    seen: list[int] = []
+    while len(done) < 3:
+        seen.append(len(done))
+        await asyncio.sleep(0)
+    assert sorted(set(seen)) == [0, 1, 2]
+    assert min(seen.count(1), seen.count(2)) >= 3  # the loop iterates between two slices
+
+
 async def test_what_takes_several_iterations_waits_for_one_slice_at_most() -> None:
     mine = loop_scheduler()
     slices = 0

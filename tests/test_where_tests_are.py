@@ -43,8 +43,8 @@ COVERED_BY = {
     "codec/test_round_trip.py": {"codec/_messages"},
     "codec/test_twins.py": {"codec/_listing", "codec/_python", "codec/types"},
     "connection/test_client.py": {
-        "connection/intake", "connection/listener", "connection/parts", "connection/responses", "connection/runner",
-        "connection/shared",
+        "connection/environment", "connection/intake", "connection/listener", "connection/owner", "connection/parts",
+        "connection/responses", "connection/shared",
     },
     "connection/test_login.py": {"login_outcomes"},
     "guards/test_table.py": {"guards/guard", "guards/of_cluster", "guards/of_groups", "guards/of_topics"},

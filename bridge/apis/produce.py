@@ -8,17 +8,19 @@ v2 carry message sets of magic 0 and 1, which become record batches; without the
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Coroutine
 from functools import partial
+from time import perf_counter as clock
+from typing import Any, TypeAlias
 
 from bridge import leadership
 from bridge.api import Api, Broker, DeferredResponse, RequestLimit, ServedBy, Session
-from bridge.authorization import checks_of
+from bridge.authorization import Checks, checks_of
 from bridge.cluster import Cluster
 from bridge.cluster.effects import Serving
 from bridge.codec import HEADER_SIZE, NO_PRODUCER, message_sets
 from bridge.errors import KafkaError
-from bridge.futures import TURN, in_turns, yield_turn
+from bridge.futures import TURN, in_turns, loop_time, yield_turn
 from bridge.kafka import produce_wire
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import Buffer
@@ -48,49 +50,136 @@ _RETRIED = frozenset(
 """Errors after which an idempotent producer sends the same batch again."""
 _HOLD_SECONDS = 5.0
 """How long a Produce waits for a node that did not run for a while to learn what it has missed."""
+_FEW = 32
+"""Appends that are sent in one turn of the event loop."""
 _LENGTH_END = 12  # the bytes of a batch up to the end of its length, which counts those after
+
+
+_Begun: TypeAlias = DeferredResponse[Response | None]
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> DeferredResponse[Response | None]:
     """Give every batch its place in its partition; answer when Pulsar has stored them all (acks 1 as well as all)."""
-    refusal_of = await refusals(request, broker, session)
-    topics = [
-        (
-            one.name,
-            [PartitionAppend(one.name, data.index, data.records, refusal_of(one.name)) for data in one.partition_data],
-        )
-        for one in request.topic_data
-    ]
-    request.topic_data = []  # the appends alone hold its bytes, and let go of them first
-    appends = [append for _, of_topic in topics for append in of_topic]
-    view = broker.cluster.snapshot if broker.cluster.serving is Serving.SERVE else None
-    deadline = (session.received_at or asyncio.get_running_loop().time()) + _timeout(request, broker)
-    # All logs and entries are made ready before the first batch takes its place. The connection's next request begins
-    # after the last one has, so the order of requests is the order of records.
-    threads, memory = broker.topics.threads, broker.topics.conversion_memory
-    preparation = RequestPreparation(appends, threads, memory, deadline, allow_zstd=session.api_version >= _ZSTD)
-    slow = await _prepare_quick(appends, preparation, broker, session)
-    if slow:
-        await for_each(partial(_find_log, broker, session.api_version, deadline), slow)
-        await preparation.prepare(slow)
-        await for_each(partial(_make_log_ready, session, deadline), slow)
-    hold_until = min(deadline, asyncio.get_running_loop().time() + _HOLD_SECONDS)
-    async for append in in_turns(appends):
-        if broker.cluster.snapshot is not view:
-            await _check_again(append, broker.cluster, hold_until)
-        _send(append, broker)
-    hints = partial(leadership.LeaderHints, broker.cluster, session.listener)
-    return DeferredResponse(_PendingResponse(request.acks, topics, deadline, hints).future)
+    result = begin(request, broker, session)
+    return result if isinstance(result, DeferredResponse) else await result
 
 
-async def refusals(request: Request, broker: Broker, session: Session) -> Callable[[str], KafkaError | None]:
-    """Why nothing can be appended to a topic, as far as that is known before the topic is looked at."""
-    refusal = _refusal(request)
-    checks = checks_of(broker, session)
+def begin(request: Request, broker: Broker, session: Session) -> _Begun | Coroutine[Any, Any, _Begun]:
+    """The same at once, if topics, logs and producers are at hand; else the coroutine that goes on."""
+    refusal, checks = _refusal(request), checks_of(broker, session)
+    work = _Work(request, broker, session)
     if refusal is None and checks is not None:
-        denied = await checks.denied(Operation.WRITE, ResourceType.TOPIC, [one.name for one in request.topic_data])
-        return dict.fromkeys(denied, KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)).get
-    return lambda topic: refusal
+        return _handle_allowed(work, checks)
+    if refusal is not None:
+        for append in work.appends:
+            append.error = refusal
+    return work.begin()
+
+
+async def _handle_allowed(work: "_Work", checks: Checks) -> _Begun:
+    denied = await denied_topics(checks, [name for name, _ in work.topics])
+    for append in work.appends:
+        if append.topic in denied:
+            append.error = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    result = work.begin()
+    return result if isinstance(result, DeferredResponse) else await result
+
+
+async def denied_topics(checks: Checks, topics: list[str]) -> Collection[str]:
+    """Those of some topics to which the client may not write."""
+    return await checks.denied(Operation.WRITE, ResourceType.TOPIC, topics)
+
+
+class _Work:
+    """One request, until its batches have their places.
+
+    All logs and entries are made ready before the first batch takes its place. The connection's next request begins
+    after the last one has, so the order of requests is the order of records.
+    """
+
+    __slots__ = ("_acks", "_broker", "_deadline", "_preparation", "_session", "_version", "_view", "appends", "topics")
+
+    def __init__(self, request: Request, broker: Broker, session: Session) -> None:
+        self.topics = [
+            (one.name, [PartitionAppend(one.name, data.index, data.records) for data in one.partition_data])
+            for one in request.topic_data
+        ]
+        self.appends = [append for _, of_topic in self.topics for append in of_topic]
+        request.topic_data = []  # the appends alone hold its bytes, and let go of them first
+        self._acks = request.acks
+        self._broker, self._session, self._version = broker, session, session.api_version
+        cluster, topics = broker.cluster, broker.topics
+        self._view = cluster.snapshot if cluster.serving is Serving.SERVE else None
+        self._deadline = deadline = (session.received_at or loop_time()) + _timeout(request, broker)
+        self._preparation = RequestPreparation(
+            self.appends, topics.threads, topics.conversion_memory, deadline, allow_zstd=self._version >= _ZSTD
+        )
+
+    def begin(self) -> _Begun | Coroutine[Any, Any, _Begun]:
+        """Do it at once, or as far as a turn of the loop goes."""
+        until = clock() + TURN
+        for number, append in enumerate(self.appends):
+            if append.error is None and not self._prepare_nowait(append, decompress=True):
+                return self._go_on(number + 1, [append])
+            if clock() > until:
+                return self._go_on(number + 1, [])
+        if len(self.appends) > _FEW or self._broker.cluster.snapshot is not self._view:
+            return self._go_on(len(self.appends), [])
+        for append in self.appends:
+            _send(append, self._broker)
+        return self._sent()
+
+    async def _go_on(self, at: int, slow: list[PartitionAppend]) -> _Begun:
+        """`at`: the first one that was not tried."""
+        until, decompress = clock() + TURN, bool(slow)  # without a slow one it was the time that ended
+        for append in self.appends[at:]:
+            if append.error is None and not self._prepare_nowait(append, decompress=decompress):
+                slow.append(append)
+            if clock() > until:
+                await yield_turn()
+                until, decompress = clock() + TURN, False
+        if slow:
+            await for_each(self._find_log, slow)
+            await self._preparation.prepare(slow)
+            await for_each(self._make_log_ready, slow)
+        cluster, hold_until = self._broker.cluster, min(self._deadline, loop_time() + _HOLD_SECONDS)
+        async for append in in_turns(self.appends):
+            if cluster.snapshot is not self._view:
+                await _check_again(append, cluster, hold_until)
+            _send(append, self._broker)
+        return self._sent()
+
+    def _prepare_nowait(self, append: PartitionAppend, *, decompress: bool) -> bool:
+        """All that may fail before the batches take their places; False where something has to be waited for."""
+        broker = self._broker
+        try:
+            topic = broker.topics.cached(append.topic)
+            if topic is None:
+                return False
+            append.log = log = leadership.log_nowait(broker, topic, append.index)
+            assert log is not None  # noqa: S101 - a Produce goes by no leader epoch
+            _check_records(append.records, self._version)
+            if not self._preparation.prepare_nowait(append, log.plan, decompress=decompress):
+                return False
+            return log.is_ready(append.first_sequences(), self._session)
+        except KafkaError as error:
+            append.error = error.bare()
+            return True
+
+    async def _find_log(self, append: PartitionAppend) -> None:
+        if append.topic in names.INTERNAL:  # as Kafka's ReplicaManager: they are the brokers' own
+            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
+        async with asyncio.timeout_at(self._deadline):
+            append.log = await leadership.log_of(self._broker, append.topic, append.index)
+        _check_records(append.records, self._version)
+
+    async def _make_log_ready(self, append: PartitionAppend) -> None:
+        assert append.log is not None  # noqa: S101 — without a log there is an error
+        await append.log.make_ready(append.first_sequences(), self._session, self._deadline)
+
+    def _sent(self) -> _Begun:
+        hints = partial(leadership.LeaderHints, self._broker.cluster, self._session.listener)
+        return DeferredResponse(_PendingResponse(self._acks, self.topics, self._deadline, hints).future)
 
 
 def _refusal(request: Request) -> KafkaError | None:
@@ -109,51 +198,6 @@ def _timeout(request: Request, broker: Broker) -> float:
     return broker.settings.pulsar.operation_timeout_seconds
 
 
-async def _prepare_quick(
-    appends: list[PartitionAppend], preparation: RequestPreparation, broker: Broker, session: Session
-) -> list[PartitionAppend]:
-    """Prepare what needs no waiting; the others. The request has one turn of the loop for all that is compressed."""
-    clock = asyncio.get_running_loop().time
-    until = clock() + TURN
-    slow = []
-    first_turn = True
-    for append in appends:
-        if append.error is None and not _prepare_nowait(append, preparation, broker, session, first_turn):
-            slow.append(append)
-        if clock() > until:
-            await yield_turn()
-            until = clock() + TURN
-            first_turn = False
-    return slow
-
-
-def _prepare_nowait(
-    append: PartitionAppend, preparation: RequestPreparation, broker: Broker, session: Session, decompress: bool
-) -> bool:
-    """All that may fail before the batches take their places; False where something has to be waited for."""
-    try:
-        topic = broker.topics.cached(append.topic)
-        if topic is None:
-            return False
-        append.log = log = leadership.log_nowait(broker, topic, append.index)
-        assert log is not None  # noqa: S101 - a Produce goes by no leader epoch
-        _check_records(append.records, session.api_version)
-        if not preparation.prepare_nowait(append, log.plan, decompress=decompress):
-            return False
-        return log.is_ready(append.first_sequences(), session)
-    except KafkaError as error:
-        append.error = error.bare()
-        return True
-
-
-async def _find_log(broker: Broker, version: int, deadline: float, append: PartitionAppend) -> None:
-    if append.topic in names.INTERNAL:  # as Kafka's ReplicaManager: they are the brokers' own
-        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
-    async with asyncio.timeout_at(deadline):
-        append.log = await leadership.log_of(broker, append.topic, append.index)
-    _check_records(append.records, version)
-
-
 async def _check_again(append: PartitionAppend, cluster: Cluster, hold_until: float) -> None:
     """There is another view than that by which the partition's log was opened, or this node did not run for a while."""
     if append.error is not None:
@@ -164,11 +208,6 @@ async def _check_again(append: PartitionAppend, cluster: Cluster, hold_until: fl
         cluster.check_leader(append.topic, append.index)
     except KafkaError as error:
         append.error = error.bare()
-
-
-async def _make_log_ready(session: Session, deadline: float, append: PartitionAppend) -> None:
-    assert append.log is not None  # noqa: S101 — without a log there is an error
-    await append.log.make_ready(append.first_sequences(), session, deadline)
 
 
 def _check_records(records: Buffer | None, version: int) -> None:
@@ -283,6 +322,7 @@ API = Api(
     max_version=12,
     flexible=9,
     handle=handle,
+    begin=begin,
     request=Request,
     response=Response,
     served_by=ServedBy.LEADER,

@@ -5,19 +5,17 @@ frame that breaks the protocol closes the connection, as in Kafka.
 """
 
 import asyncio
-from collections.abc import Callable
 from contextlib import suppress
-from typing import Protocol, cast
+from typing import cast
 
 from bridge import log
 from bridge.api import Session
-from bridge.connection.budget import Budget
 from bridge.connection.draining import LINGER_SECONDS, Drain
 from bridge.connection.intake import Intake
+from bridge.connection.owner import Owner
 from bridge.connection.parts import Refused, address_of, is_gone, join_with_end, looks_like_tls
-from bridge.connection.responses import PendingResponseBytes, ResponseWriter
-from bridge.connection.runner import Environment, RequestRunner
-from bridge.connection.shared import SharedResources
+from bridge.connection.responses import ResponseWriter
+from bridge.connection.runner import RequestRunner
 from bridge.connection.state import ConnectionState, Event, State
 from bridge.connection.strangers import Place
 from bridge.kafka.frames import FrameError
@@ -29,39 +27,10 @@ from bridge.traffic import UNKNOWN
 _log = log.get(__name__)
 
 
-class Owner(Environment, Protocol):
-    """The listener: what its connections share, and what it counts of them."""
-
-    name: str
-    budget: Budget
-    pending_bytes: PendingResponseBytes
-    scratch: memoryview
-    runner: type[RequestRunner]
-    shared: SharedResources
-
-    def login(self, logged_in: Callable[[], None]) -> Login | None:
-        """The log-in of a new connection, None where none is asked for; `logged_in` is called when it has succeeded."""
-
-    def principal_of(self, transport: asyncio.BaseTransport) -> Principal:
-        """Whom a new connection acts for, until it logs in."""
-
-    def admit(self, connection: "ClientConnection") -> bool:
-        """Take the connection in; False when there are too many."""
-
-    def closed(self, connection: "ClientConnection") -> None:
-        """The connection's socket is gone."""
-
-    def forget(self, connection: "ClientConnection") -> None:
-        """The connection's last request is done, too."""
-
-    def show_paused(self, connection: "ClientConnection", paused: bool) -> None:
-        """Count the connection as not read, or not."""
-
-
 class ClientConnection(asyncio.BufferedProtocol):
     """A client's socket."""
 
-    def __init__(self, listener: Owner, number: int, place: Place | None = None) -> None:
+    def __init__(self, listener: "Owner[ClientConnection]", number: int, place: Place | None = None) -> None:
         """`place`: where clients log in, its own among those that have not."""
         self._listener = listener
         self._place = place
@@ -276,6 +245,16 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.refuse(Refused("session_expired"))
 
     # ---- what may be done now ----------------------------------------------------------------------------------------
+
+    def progressed(self) -> None:
+        """A request has begun or is answered. There is more room now, so what is read is read on."""
+        state = self._state
+        if state.draining or state.ends_when_idle or state.lost:
+            return self.wake()
+        if self._intake.frames:
+            self._runner.start()
+        if not self._reading or self._runner.throttle.muted or not self._writer.writable:
+            self._steer_reading()
 
     def wake(self) -> None:
         """Do whatever has become possible: start requests, go on to the end, read or stop reading."""

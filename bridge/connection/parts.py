@@ -15,7 +15,8 @@ class Refused(Exception):
     def __init__(self, reason: str, **fields: object) -> None:
         super().__init__(reason)
         self.reason = reason
-        self.fields = fields
+        # An exception among them would keep its frames for as long as a line of the log, and with them the connection.
+        self.fields = {name: str(one) if isinstance(one, BaseException) else one for name, one in fields.items()}
 
 
 def cancelled_from_outside() -> bool:

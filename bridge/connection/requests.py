@@ -3,7 +3,8 @@
 from collections.abc import Callable, Coroutine
 from copy import copy
 from logging import DEBUG
-from typing import Any, cast
+from types import CoroutineType
+from typing import Any, Final, cast
 
 from bridge import audited_changes, log
 from bridge.api import MAX_CONTROL_BYTES, Api, Broker, Session
@@ -19,6 +20,8 @@ from bridge.kafka.primitives import DecodeError, TooManyElements
 
 _log = log.get("bridge.connection.client")
 
+NOT_YET: Final = object()
+"""There is no result without waiting."""
 LARGE_BYTES = 8 * 1024
 """Of names and numbers, not of records: decoding so many takes two milliseconds."""
 MAX_CONCURRENT = 2
@@ -76,6 +79,19 @@ def identify(request: InFlightRequest, broker: Broker, session: Session) -> None
     request.body = frame[header.body_offset :]
 
 
+def perform_nowait(request: InFlightRequest, broker: Broker, session: Session) -> Any:
+    """The result of the API's handler where it has nothing to wait for, else NOT_YET; raises what `perform` raises."""
+    api = request.api
+    is_large = request.size > LARGE_BYTES and api.max_request_bytes <= MAX_CONTROL_BYTES
+    if api.begin is None or is_large or has_guard(api, broker):
+        return NOT_YET
+    result = api.begin(_decode(request), broker, session)
+    if isinstance(result, CoroutineType):
+        request.rest = result
+        return NOT_YET
+    return result
+
+
 async def perform(
     request: InFlightRequest,
     broker: Broker,
@@ -88,6 +104,9 @@ async def perform(
     `release` returns the bytes of a request that waits for others: other requests need them.
     """
     api = request.api
+    if request.rest is not None:
+        rest, request.rest = request.rest, None
+        return await rest
     if request.size <= LARGE_BYTES or api.max_request_bytes > MAX_CONTROL_BYTES:
         body = _decode(request)
     else:

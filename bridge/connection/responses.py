@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NamedTuple, cast
 
 from bridge.api import Api, error_codes
@@ -35,13 +35,17 @@ class EncodedResponse(NamedTuple):
 class InFlightRequest:
     """A request that runs or is answered, in its place in the order of responses."""
 
-    __slots__ = ("api", "body", "correlation_id", "future", "make", "received", "response", "size", "version")
+    __slots__ = (
+        "api", "begun", "body", "correlation_id", "future", "make", "received", "response", "rest", "size", "version",
+    )  # fmt: skip
 
     def __init__(self, frame: memoryview, received: float) -> None:
         self.api: Api = api_versions.REFUSAL  # until its header is read
         self.version = 0
         self.correlation_id = 0
+        self.begun = False  # its header is read, and its quotas are counted
         self.body: memoryview | None = frame  # with the header, then without it, None once it is decoded
+        self.rest: Coroutine[Any, Any, Any] | None = None  # of its handler, that goes on after `Api.begin`
         self.size = len(frame)  # what the budget counts for it
         self.received = received
         self.response: Sequence[Buffer] | None = None  # once it is answered; empty: it gets no response

@@ -1,9 +1,9 @@
 """Runs the requests of one connection, one after another, and hands their responses over in the order of the requests.
 
 A request goes from `intake` to its turn on the event loop (`loop_scheduler`), to its handler, to its place among
-`in_flight`, and to the writer. There is one task for a connection, and only while there is something to run. A
-handler that returns a `DeferredResponse` lets the next request start. A handler that fails unforeseen closes the
-connection: a client must never wait for a response that will not come.
+`in_flight`, and to the writer. What has nothing to wait for is done at once (`Api.begin`). All else has a task, one at
+a time for a connection. A handler that returns a `DeferredResponse` lets the next request start. A handler that fails
+unforeseen closes the connection: a client must never wait for a response that will not come.
 """
 
 import asyncio
@@ -11,65 +11,27 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
 from logging import DEBUG
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from bridge import log
-from bridge.api import Broker, DeferredResponse, Session
+from bridge.api import DeferredResponse, Session
 from bridge.apis import sasl_authenticate
 from bridge.connection.draining import Drain
+from bridge.connection.environment import Connection, Environment
 from bridge.connection.intake import Intake
 from bridge.connection.parts import Refused, cancelled_from_outside
-from bridge.connection.requests import LargeRequestThreads, identify, perform
+from bridge.connection.requests import NOT_YET, identify, perform, perform_nowait
 from bridge.connection.responses import EncodedResponse, InFlightRequest, ResponseWriter, encode, is_long
 from bridge.connection.state import ConnectionState, State
 from bridge.connection.throttling import Throttle
 from bridge.errors import KafkaError, Unanswered
 from bridge.fairness import REQUESTER
 from bridge.kafka import message
-from bridge.loop_scheduler import LOOP_SHARE, LoopScheduler, LoopShare, Metered
+from bridge.loop_scheduler import LOOP_SHARE, LoopShare, Measured, Metered
 from bridge.security.login import Stage
-from bridge.security.quotas.usage import ClientQuotas
 from bridge.security.sasl import Failed
 
 _log = log.get("bridge.connection.client")
-
-
-class Environment(Protocol):
-    """What the connections of a listener share."""
-
-    broker: Broker
-    scheduler: LoopScheduler
-    large: LargeRequestThreads
-    quotas: ClientQuotas
-    throttled: set[Throttle]
-
-    def stranger_share(self, host: str) -> LoopShare:
-        """What the connections of an address share of the event loop until they have logged in."""
-
-
-class Connection(Protocol):
-    """Whose requests they are."""
-
-    def wake(self) -> None:
-        """Something has changed: do whatever has become possible."""
-
-    def throttled_no_more(self) -> None:
-        """The client has waited for its quota."""
-
-    def refuse(self, refused: Refused) -> None:
-        """Close for what the client has sent."""
-
-    def close(self) -> None:
-        """Close after what is written has gone out."""
-
-    def close_soon(self) -> None:
-        """Let the client hang up first, for a moment."""
-
-    def abort(self) -> None:
-        """Close at once."""
-
-    def log_fields(self, **fields: object) -> dict[str, object]:
-        """These fields and those that name the connection."""
 
 
 class RequestRunner:
@@ -87,10 +49,12 @@ class RequestRunner:
         "_queued",
         "_quotas",
         "_running",
+        "_serving",
         "_session",
         "_share",
         "_state",
         "_turns",
+        "_working",
         "_writer",
         "drain",
         "in_flight",
@@ -130,6 +94,8 @@ class RequestRunner:
         session.mutations = self.throttle
         self._running: InFlightRequest | None = None
         self._queued = False  # for its turn, without a worker
+        self._serving = False  # without a worker
+        self._working = False  # the worker has begun: a task that is cancelled before does nothing at all
         self._cut_short = False  # the long poll that runs is to be answered now
 
     @property
@@ -158,26 +124,24 @@ class RequestRunner:
 
     def start(self) -> None:
         """Run what is received, if it may be."""
-        if self.worker is None and not self._queued and self._may_start():
-            scheduler = self._environment.scheduler
-            if scheduler.is_busy:
-                self._queued = True
-                scheduler.call_in_turn(self._turns, self._start_in_turn)
+        if self.worker is None and not (self._queued or self._serving) and self._may_start():
+            if self._environment.scheduler.may_run(self._turns):
+                self._serve_on()
             else:
-                self.worker = self._loop.create_task(self._work())
+                self._queue()
 
     def cut_poll_short(self) -> None:
         """Answer the long poll that runs, if one does: others wait behind it, or the end."""
         running = self._running
         if running is not None and running.api.long_poll and not self._cut_short and self.worker is not None:
-            self._cut_short = self.worker.cancel()
+            self._cut_short = self.worker.cancel() if self._working else True
 
     def cancel_reads(self) -> None:
         """Give up what changes nothing: the client that asked for it is gone. All else goes on, as in Kafka."""
         for request in list(self.in_flight):
             if request.future is not None and request.api.read_only:
                 request.future.cancel()
-        if self.worker is not None and self._running is not None and self._running.api.read_only:
+        if self.worker is not None and self._working and self._running is not None and self._running.api.read_only:
             self.worker.cancel()
 
     def flush(self) -> None:
@@ -202,48 +166,80 @@ class RequestRunner:
             self._intake.release(request.size)
         self._writer.write()
 
-    def _start_in_turn(self) -> None:
+    def _queue(self) -> None:
+        self._queued = True
+        self._environment.scheduler.call_in_turn(self._turns, self._in_turn)
+
+    def _in_turn(self) -> None:
         self._queued = False
         if self._may_start():
-            self.worker = self._loop.create_task(self._work())
-        else:
-            self._connection.wake()
+            self._environment.scheduler.serve(self._turns)
+            self._serve_on()
+        self._connection.progressed()
 
     # ---- one request after another -----------------------------------------------------------------------------------
 
     def _may_start(self) -> bool:
         return bool(self._intake.frames) and self._state.may_start(self._writer.writable, self.unanswered, self._limit)
 
-    async def _work(self) -> None:
-        """Run the received requests one after another."""
+    def _serve_on(self) -> None:
+        """Run the received requests one after another, up to the first that has to wait for something."""
+        self._serving = True
         REQUESTER.set(self._session.id)
-        scheduler = self._environment.scheduler
         try:
-            while self._may_start():
+            while True:
                 share = self._turns
                 LOOP_SHARE.set(share)
-                if not scheduler.may_run(share):
-                    await scheduler.wait_turn(share)
-                    if not self._may_start():
-                        break
-                await Metered(self._serve(InFlightRequest(*self._intake.next())), share)
+                request = InFlightRequest(*self._intake.next())
+                with Measured(share):
+                    served = self._serve_nowait(request)
+                if not served:
+                    self.worker = self._loop.create_task(self._work(request))
+                    return
+                if not self._may_start():
+                    return
+                if not self._environment.scheduler.may_run(self._turns):
+                    return self._queue()
+        finally:
+            self._serving = False
+
+    def _serve_nowait(self, request: InFlightRequest) -> bool:
+        """Run one request, if it has nothing to wait for."""
+        self.in_flight.append(request)
+        self._running = request
+        try:
+            result = self._begin_nowait(request)
+            if result is NOT_YET:
+                return False
+            self._take(request, result)
+        except Refused as refused:
+            self._refuse(request, refused)
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - answered and logged by _fail
+            self._fail(request, error)
+        self._running = None
+        return True
+
+    async def _work(self, request: InFlightRequest) -> None:
+        """Run a request that has something to wait for."""
+        try:
+            await Metered(self._serve(request), self._turns)
         except asyncio.CancelledError:
             if not self._state.lost:  # not by cancel_reads: the event loop ends
                 self._connection.abort()
                 raise
         finally:
             self.worker = None
-            self._connection.wake()
+            self._connection.progressed()
 
     async def _serve(self, request: InFlightRequest) -> None:
         """Run one request up to its response or its `DeferredResponse`."""
-        self.in_flight.append(request)
-        self._running = request
+        self._working = True
         try:
+            if self._cut_short or (request.api.read_only and self._state.lost):
+                return self._give_up(request)
             await self._run(request)
         except Refused as refused:
-            self._finish(request, None)
-            self._connection.refuse(refused)
+            self._refuse(request, refused)
         except asyncio.CancelledError as error:
             if self._cut_short:
                 self._cut_short = False
@@ -258,26 +254,59 @@ class RequestRunner:
             self._fail(request, error)
         finally:
             self._running = None
+            self._working = False
 
-    async def _run(self, request: InFlightRequest) -> None:
+    def _give_up(self, request: InFlightRequest) -> None:
+        """It is cut short, or its client is gone, before its task has begun."""
+        cut_short, self._cut_short = self._cut_short, False
+        if request.rest is not None:
+            request.rest.close()
+        if cut_short:
+            self._answer_emptily(request)
+        else:
+            self._finish(request, None)
+
+    def _begin_nowait(self, request: InFlightRequest) -> Any:
         login = self._session.login
-        if login is not None and login.takes_bytes:
-            return await self._run_login_bytes(request)
+        return NOT_YET if login is not None and login.takes_bytes else self._begin(request)
+
+    def _begin(self, request: InFlightRequest) -> Any:
+        """Read the header. The result of the request where it has nothing to wait for, else NOT_YET."""
         identify(request, self._broker, self._session)
+        request.begun = True
         if request.api.read_only and self._state.lost:
-            return self._finish(request, None)
+            return None
         if request.api.long_poll and self._state.draining and self._intake.frames:
-            return self._answer_emptily(request)
+            return _nothing_yet(request)
         if self._quotas.active and self._state.state is not State.AUTHENTICATING:
             refusal = self.throttle.begin(request)
             if refusal is not None:
-                return self._finish(request, refusal)
+                return refusal
+        return perform_nowait(request, self._broker, self._session)
+
+    async def _run(self, request: InFlightRequest) -> None:
+        login = self._session.login
+        if not request.begun:
+            if login is not None and login.takes_bytes:
+                return await self._run_login_bytes(request)
+            result = self._begin(request)
+            if result is not NOT_YET:
+                return self._take(request, result)
         result = await perform(request, self._broker, self._session, self._environment.large, self._intake.release)
-        if isinstance(result, DeferredResponse):
-            return self._follow(request, result.future, result.make)
-        self._finish(request, await self._encode_in_thread(request, result) if is_long(result) else result)
+        if not isinstance(result, DeferredResponse) and is_long(result):
+            result = await self._encode_in_thread(request, result)
+        self._take(request, result)
         if login is not None and login.stage is Stage.REFUSED:
             self._connection.close_soon()
+
+    def _take(self, request: InFlightRequest, result: Any) -> None:
+        """What a handler has returned."""
+        if isinstance(result, DeferredResponse):
+            self._follow(request, result.future, result.make)
+        elif is_long(result):
+            self._follow(request, self._encode_in_thread(request, result), None)
+        else:
+            self._finish(request, result)
 
     async def _run_login_bytes(self, request: InFlightRequest) -> None:
         """The mechanism's bytes without a header, after a SaslHandshake of v0 (KIP-43): answered in the same way."""
@@ -304,13 +333,17 @@ class RequestRunner:
             self._finish(request, response)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - answered and logged by _fail
             self._fail(request, error)
-        self._connection.wake()
+        self._connection.progressed()
 
     # ---- responses ---------------------------------------------------------------------------------------------------
 
     def _answer_emptily(self, request: InFlightRequest) -> None:
-        """Answer a long poll that cannot go on: nothing yet, and a time to wait (KIP-219)."""
-        self._finish(request, message.with_defaults(request.api.response))
+        """Answer a long poll that cannot go on."""
+        self._finish(request, _nothing_yet(request))
+
+    def _refuse(self, request: InFlightRequest, refused: Refused) -> None:
+        self._finish(request, None)
+        self._connection.refuse(refused)
 
     def _fail(self, request: InFlightRequest, error: BaseException) -> None:
         """Answer with the error if the API has a place for it, else close."""
@@ -351,3 +384,8 @@ class RequestRunner:
     def _encode_in_thread(self, request: InFlightRequest, response: Any) -> Awaitable[EncodedResponse]:
         response = self._throttled(request, response)
         return self._broker.cpu_thread.run(encode, request, response, pausing=self._state.draining)
+
+
+def _nothing_yet(request: InFlightRequest) -> Any:
+    """No records, and a time to wait (KIP-219)."""
+    return message.with_defaults(request.api.response)

@@ -9,10 +9,12 @@ from typing import Any, Final, Protocol, cast
 
 from bridge import log
 from bridge.api import Broker, Session
+from bridge.connection.environment import Connection, Environment
 from bridge.connection.intake import Intake
 from bridge.connection.parts import Refused
+from bridge.connection.requests import NOT_YET
 from bridge.connection.responses import InFlightRequest, ResponseWriter
-from bridge.connection.runner import Connection, Environment, RequestRunner
+from bridge.connection.runner import RequestRunner
 from bridge.connection.state import ConnectionState
 from bridge.errors import BridgeError
 from bridge.kafka import frames
@@ -55,7 +57,9 @@ async def _refuse(request: Any, broker: Broker, session: Session) -> Any:
 
 def without_namespace(broker: Broker) -> Broker:
     """The same APIs, of which only those that need no namespace are handled."""
-    apis = {key: api if key in _WITHOUT else replace(api, handle=_refuse) for key, api in broker.apis.items()}
+    apis = {
+        key: api if key in _WITHOUT else replace(api, handle=_refuse, begin=None) for key, api in broker.apis.items()
+    }
     return replace(broker, apis=apis)
 
 
@@ -75,6 +79,9 @@ class TenantRunner(RequestRunner):
     ) -> None:
         super().__init__(connection, environment, session, state, intake, writer)
         self._is_inside = False
+
+    def _begin_nowait(self, request: InFlightRequest) -> Any:
+        return super()._begin_nowait(request) if self._is_inside else NOT_YET
 
     async def _run(self, request: InFlightRequest) -> None:
         if not self._is_inside:

@@ -16,7 +16,7 @@ from bridge.apis import api_versions, sasl_authenticate, sasl_handshake
 from bridge.config import INTERNAL
 from bridge.connection import Budget, Listener, SharedResources
 from bridge.connection.parts import Refused
-from bridge.connection.requests import identify, perform
+from bridge.connection.requests import NOT_YET, identify, perform
 from bridge.connection.responses import EncodedResponse, InFlightRequest, PendingResponseBytes, encode, is_long
 from bridge.connection.runner import RequestRunner
 from bridge.connection.tenant_runner import Namespaces, NamespaceUnavailable
@@ -68,6 +68,9 @@ class EnvelopeRunner(RequestRunner):
         if self.in_flight and self.in_flight[0].response is None:
             self.in_flight = deque(sorted(self.in_flight, key=lambda request: request.response is None))
         super().flush()
+
+    def _begin_nowait(self, request: InFlightRequest) -> Any:
+        return NOT_YET  # an Envelope is followed, whatever is in it
 
     async def _run(self, request: InFlightRequest) -> None:
         identify(request, self._broker, self._session)

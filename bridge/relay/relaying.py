@@ -39,7 +39,7 @@ class Relaying:
     def apis(self, table: Mapping[int, Api]) -> dict[int, Api]:
         """The same APIs, those with owners behind their owners."""
         return {
-            key: replace(api, handle=self._handler(api, ROUTES[key])) if key in ROUTES else api
+            key: replace(api, handle=self._handler(api, ROUTES[key]), begin=None) if key in ROUTES else api
             for key, api in table.items()
         }
 

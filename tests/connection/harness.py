@@ -5,11 +5,12 @@ import gc
 import socket
 import ssl
 import struct
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 from typing import Any, NamedTuple, cast
 
-from bridge.api import Api, Broker, DeferredResponse, Session
+from bridge.api import Api, Broker, DeferredResponse, Handle, Session
 from bridge.apis import api_versions, sasl_authenticate, sasl_handshake
 from bridge.config import Address, Settings
 from bridge.connection import Acceptor, Listener, SharedResources
@@ -53,8 +54,41 @@ class Tls(NamedTuple):
     """The clients'."""
 
 
+AT_ONCE = False
+"""Where it is set, benches' APIs have `begin`: what awaits nothing needs no task."""
 TLS: Tls | None = None
 """Where it is set, benches speak TLS, and so do their clients."""
+
+
+def _begun(handle: Handle, request: Request, broker: Broker, session: Session) -> Any:
+    """What the handler returns if it awaits nothing, else the coroutine that goes on."""
+    work = cast(Coroutine[Any, Any, Any], handle(request, broker, session))
+    try:
+        waited_for = work.send(None)
+    except StopIteration as end:
+        return end.value
+    return _go_on(work, waited_for)
+
+
+async def _go_on(work: Coroutine[Any, Any, Any], waited_for: Any) -> Any:
+    return await _Rest(work, waited_for)
+
+
+class _Rest:
+    """A coroutine that has begun."""
+
+    def __init__(self, work: Coroutine[Any, Any, Any], waited_for: Any) -> None:
+        self._work, self._waited_for = work, waited_for
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        try:
+            yield self._waited_for
+        except BaseException as error:  # noqa: BLE001 - handed on
+            try:
+                self._work.throw(error)
+            except StopIteration as end:
+                return end.value
+        return (yield from self._work.__await__())
 
 
 class Bench:
@@ -104,6 +138,7 @@ class Bench:
                 max_version=0,
                 flexible=None,
                 handle=handle,
+                begin=partial(_begun, handle) if AT_ONCE else None,
                 request=Request,
                 response=Response,
                 max_request_bytes=2**31 - 1,

@@ -9,7 +9,14 @@ from typing import Any, cast
 import pytest
 
 from bridge.api import Api, Broker, Session
-from bridge.connection.requests import LARGE_BYTES, MAX_CONCURRENT, LargeRequestThreads, perform
+from bridge.connection.requests import (
+    LARGE_BYTES,
+    MAX_CONCURRENT,
+    NOT_YET,
+    LargeRequestThreads,
+    perform,
+    perform_nowait,
+)
 from bridge.connection.responses import InFlightRequest
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
@@ -56,12 +63,16 @@ class Site:
         self.running -= 1
         return "done"
 
-    async def ask(self, body: bytes, large_requests: LargeRequestThreads | None = None) -> Any:
+    def started(self, body: bytes) -> InFlightRequest:
         started = InFlightRequest(memoryview(body), 0.0)
         started.api = self.api
-        broker = cast(Broker, SimpleNamespace(cpu_thread=CPU_THREAD, authorization=None))
-        session = Session(id=1, peer="", listener="")
-        return await perform(started, broker, session, large_requests or LargeRequestThreads(), self.given_back.append)
+        return started
+
+    async def ask(self, body: bytes, large_requests: LargeRequestThreads | None = None) -> Any:
+        return await self.perform(self.started(body), large_requests)
+
+    async def perform(self, request: InFlightRequest, large_requests: LargeRequestThreads | None = None) -> Any:
+        return await perform(request, BROKER, SESSION, large_requests or LargeRequestThreads(), self.given_back.append)
 
 
 async def running(site: Site, count: int) -> None:
@@ -71,6 +82,8 @@ async def running(site: Site, count: int) -> None:
 
 
 CPU_THREAD = WorkerThreads(1)
+BROKER = cast(Broker, SimpleNamespace(cpu_thread=CPU_THREAD, authorization=None))
+SESSION = Session(id=1, peer="", listener="")
 HERE = threading.get_ident
 
 
@@ -131,3 +144,33 @@ async def test_too_many_elements_are_an_invalid_request() -> None:
     with pytest.raises(KafkaError) as refused:
         await Site(read=None).ask(count.to_bytes(4, "big") + bytes(4 * count))
     assert refused.value.code == ErrorCode.INVALID_REQUEST
+
+
+async def test_what_begins_at_once_is_answered_without_its_handler() -> None:
+    site = Site(begin=lambda request, broker, session: bytes(request))
+    assert perform_nowait(site.started(SMALL), BROKER, SESSION) == SMALL
+    assert site.handled_in == []
+
+
+async def test_what_begins_and_has_to_wait_goes_on_where_it_was() -> None:
+    async def rest() -> str:
+        await asyncio.sleep(0)
+        return "the rest"
+
+    site = Site(begin=lambda request, broker, session: rest())
+    started = site.started(SMALL)
+    assert perform_nowait(started, BROKER, SESSION) is NOT_YET
+    assert await site.perform(started) == "the rest"
+    assert len(site.read_in) == 1
+    assert site.handled_in == []
+
+
+@pytest.mark.parametrize("begin", [None, lambda *_: "not for large ones"])
+async def test_large_ones_and_those_that_cannot_begin_at_once_are_left_as_they_are(
+    begin: Callable[..., Any] | None,
+) -> None:
+    site = Site(begin=begin)
+    started = site.started(SMALL if begin is None else LARGE)
+    assert perform_nowait(started, BROKER, SESSION) is NOT_YET
+    assert site.read_in == []
+    assert await site.perform(started) == "done"

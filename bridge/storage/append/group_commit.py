@@ -1,8 +1,9 @@
 """Group commit: batches that are there at the same time become one entry of Pulsar.
 
 An entry costs Pulsar, its bookies and each later reader about the same whatever it holds. So batches of one Pulsar
-producer that come in one turn of the event loop are sent together, and those that come while entries are on their way
-wait for an outcome, as far as they fit. A batch that finds nothing on its way waits for the end of the turn alone.
+producer that come in one turn of the event loop are sent together. While the loop has more to do than time for, those
+behind an entry on its way wait for its outcome, as far as they fit. Else they would wait for nothing: a client with
+five batches on their way would be the slower for it.
 
 A group is one run of records: of clients' producers that are not idempotent in the order in which they came, of an
 idempotent producer with consecutive sequences. So an entry says the same whether it was one batch or several, and each
@@ -13,14 +14,18 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
+from bridge.loop_scheduler import loop_scheduler
 from bridge.pulsar.producer import Producer
 from bridge.storage.append.pending_append import PendingAppend
 from bridge.storage.append.preparation import METADATA_BYTES, PreparedEntry
 
-_IN_FLIGHT: Final = 2  # with so many entries on their way a group waits for an outcome: one is stored, one comes behind
 _MAX_RECORDS: Final = 5000  # of a group: readers convert so many on the event loop
 
 Sender = Callable[[PendingAppend, Producer], None]
+
+
+def _loop_is_busy() -> bool:
+    return loop_scheduler().is_busy
 
 
 class _Group:
@@ -50,9 +55,12 @@ class _Group:
 class GroupCommit:
     """The groups of one partition."""
 
-    def __init__(self, send: Sender, max_bytes: int, linger_seconds: float) -> None:
+    def __init__(
+        self, send: Sender, max_bytes: int, linger_seconds: float, is_busy: Callable[[], bool] = _loop_is_busy
+    ) -> None:
         """`send`: sends one append, or several as one; `max_bytes`: of an entry, 0 for one batch an entry."""
         self._send = send
+        self._is_busy = is_busy
         self._max_bytes = max_bytes
         self._linger_seconds = linger_seconds
         self._groups: dict[Producer, _Group] = {}
@@ -116,7 +124,7 @@ class GroupCommit:
         return 0 if largest is None else min(self._max_bytes, largest - METADATA_BYTES)
 
     def _flush_idle(self, producer: Producer) -> None:
-        if producer.pending_count < _IN_FLIGHT or producer.closing or self._linger_seconds:
+        if not producer.pending_count or producer.closing or self._linger_seconds or not self._is_busy():
             self.flush(producer)
 
 

@@ -42,7 +42,10 @@ class Scenario:
     def __init__(self, max_bytes: int = 1000, linger_seconds: float = 0) -> None:
         self.sent: list[PendingAppend] = []
         self.producer = ScriptedProducer()
-        self.groups = GroupCommit(lambda pending, _: self.sent.append(pending), max_bytes, linger_seconds)
+        self.busy = True
+        self.groups = GroupCommit(
+            lambda pending, _: self.sent.append(pending), max_bytes, linger_seconds, lambda: self.busy
+        )
 
     def add(self, entry: PreparedEntry, batch: SequenceRange | None = None) -> PendingAppend:
         offset: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -82,15 +85,24 @@ async def test_one_alone_is_sent_as_it_is() -> None:
     assert scenario.sent == [append]
 
 
-async def test_with_entries_on_their_way_a_group_waits_for_an_outcome() -> None:
+async def test_while_the_loop_has_time_nothing_waits_for_an_outcome() -> None:
     scenario = Scenario()
-    scenario.producer.sends = 2
+    scenario.busy = False
+    scenario.producer.sends = 5
+    scenario.add(plain(b"a"))
+    await asyncio.sleep(0)
+    assert scenario.entries() == [b"a"]
+
+
+async def test_behind_an_entry_on_its_way_a_group_waits_for_the_outcome() -> None:
+    scenario = Scenario()
+    scenario.producer.sends = 1
     scenario.add(plain(b"a"))
     await asyncio.sleep(0)
     scenario.add(plain(b"b"))
     await asyncio.sleep(0)
     assert scenario.sent == []
-    scenario.producer.sends = 1
+    scenario.producer.sends = 0
     scenario.groups.outcome_known(scenario.producer)
     assert scenario.sent == []  # the producer may be about to fail others
     await asyncio.sleep(0)

@@ -1,0 +1,55 @@
+"""Requests that await nothing: all that holds for those that do, and no task."""
+
+import asyncio
+
+import pytest
+
+from bridge.connection.runner import RequestRunner
+from tests.connection import harness, test_client, test_draining, test_login, test_throttling
+from tests.connection.harness import ECHO, LATER, POLL, connected, request, serving
+
+pytestmark = pytest.mark.timeout(60)
+
+for _module in (test_client, test_draining, test_login, test_throttling):
+    for _name, _test in list(vars(_module).items()):
+        if _name.startswith("test_"):
+            globals()[_name] = _test
+
+
+@pytest.fixture(autouse=True)
+def begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(harness, "AT_ONCE", True)
+
+
+async def test_there_is_a_task_only_for_what_waits() -> None:
+    async with serving() as bench, connected(bench) as client:
+        here = asyncio.all_tasks()
+        client.send(request(LATER, 1), request(ECHO, 2))
+        await bench.begun(2)
+        assert asyncio.all_tasks() == here
+        client.send(request(POLL, 3))
+        await bench.begun(1)
+        assert len(asyncio.all_tasks() - here) == 1
+        bench.release.set()
+        bench.answer(1)
+        assert [(await client.receive()).number for _ in range(3)] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+async def test_a_poll_that_is_cut_short_before_its_task_runs_is_answered(
+    monkeypatch: pytest.MonkeyPatch, at_once: bool
+) -> None:
+    monkeypatch.setattr(harness, "AT_ONCE", at_once)
+    serve_on = RequestRunner._serve_on
+
+    def cut_at_once(runner: RequestRunner) -> None:
+        serve_on(runner)
+        runner.cut_poll_short()
+
+    monkeypatch.setattr(RequestRunner, "_serve_on", cut_at_once)
+    async with serving() as bench, connected(bench) as client:
+        client.send(request(POLL, 1), request(ECHO, 2, b"next"))
+        assert (await client.receive()).data == b""
+        assert (await client.receive()).data == b"next"
+        assert bench.cancelled == []
+        assert bench.requests == ([1, 2] if at_once else [2])
