@@ -55,6 +55,7 @@ class LoopScheduler:
         self._now = 0.0  # the clock of the last one served
         self._until = 0.0
         self._slicing = False
+        self._is_first = False  # what is called now, of its slice
         self._waiting: list[tuple[float, int, Callable[[], object]]] = []
         self._came = 0
 
@@ -71,10 +72,9 @@ class LoopScheduler:
         """Wait until it is the connection's turn."""
         share.used = max(share.used, self._now)
         while True:
-            woken = self._loop.create_future()
-            self._push(share, partial(_wake, woken))
-            await woken
-            if _clock() <= self._until:
+            woken: asyncio.Future[bool] = self._loop.create_future()
+            self._push(share, partial(self._wake, woken))
+            if await woken or _clock() <= self._until:
                 return self.serve(share)
 
     @property
@@ -114,13 +114,20 @@ class LoopScheduler:
             self._slicing = False
             return
         self._until = _clock() + SLICE_SECONDS
+        self._is_first = True
         try:
             for _ in range(min(_AT_ONCE, len(self._waiting))):
                 heappop(self._waiting)[2]()
+                self._is_first = False
                 if _clock() > self._until:
                     break
         finally:  # whatever one of them raised
             self._rest(_ITERATIONS)  # tasks that are woken run in the next one
+
+    def _wake(self, waiting: "asyncio.Future[bool]") -> None:
+        """The first of a slice runs even if what is called in turn behind it takes all the time, or it never would."""
+        if not waiting.done():  # cancelled, with its connection
+            waiting.set_result(self._is_first)
 
     def _rest(self, iterations: int) -> None:
         if iterations:
@@ -188,11 +195,6 @@ class ReadAllowance:
         waiting, self._waiting = self._waiting, []
         for go_on in waiting:
             go_on()
-
-
-def _wake(waiting: "asyncio.Future[None]") -> None:
-    if not waiting.done():  # cancelled, with its connection
-        waiting.set_result(None)
 
 
 _of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, LoopScheduler] = WeakKeyDictionary()

@@ -130,6 +130,27 @@ async def test_what_is_called_in_turn_ends_with_the_slice() -> None:
     assert min(seen.count(1), seen.count(2)) >= 3  # the loop iterates between two slices
 
 
+async def test_who_waits_gets_its_turn_beside_calls_that_fill_each_slice() -> None:
+    mine = loop_scheduler()
+    share = LoopShare()
+    called = 0
+
+    def fill() -> None:
+        nonlocal called
+        called += 1
+        use_up_the_slice()
+        mine.call_in_turn(share, fill)
+
+    mine.may_run(share)
+    mine.call_in_turn(share, fill)
+    waiting = asyncio.ensure_future(mine.wait_turn(LoopShare()))
+    while called < 20 and not waiting.done():
+        share.used += SLICE_SECONDS
+        await asyncio.sleep(0)
+    assert waiting.done()
+    mine._waiting.clear()
+
+
 async def test_what_takes_several_iterations_waits_for_one_slice_at_most() -> None:
     mine = loop_scheduler()
     slices = 0

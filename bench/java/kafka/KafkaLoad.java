@@ -40,6 +40,7 @@ final class KafkaLoad {
             "consume", command -> run(ConsumerPerformance::main, command),
             "latency", KafkaLoad::latency,
             "end_to_end", KafkaLoad::endToEnd,
+            "singles", RawProducers::run,
             "create", KafkaLoad::create));
     }
 
