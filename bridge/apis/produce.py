@@ -20,7 +20,7 @@ from bridge.cluster import Cluster
 from bridge.cluster.effects import Serving
 from bridge.codec import HEADER_SIZE, NO_PRODUCER, message_sets
 from bridge.errors import KafkaError
-from bridge.futures import TURN, in_turns, loop_time, yield_turn
+from bridge.futures import TURN, Outcome, call_when_done, in_turns, loop_time, yield_turn
 from bridge.kafka import produce_wire
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import Buffer
@@ -250,16 +250,15 @@ class _PendingResponse:
         hints: Callable[[], leadership.LeaderHints],
     ) -> None:
         """`hints`: names leaders by the view of the moment."""
-        loop = asyncio.get_running_loop()
-        self.future: asyncio.Future[Response | None] = loop.create_future()
+        self.future: Outcome[Response | None] = Outcome()
         self._acks = acks
         self._hints = hints
         self._topics = topics
         self._offsets = [offset for _, appends in topics for append in appends for offset in append.offsets]
         self._pending = len(self._offsets)
-        self._timer = loop.call_at(deadline, self._on_timeout)
+        self._timer = asyncio.get_running_loop().call_at(deadline, self._on_timeout)
         for offset in self._offsets:
-            offset.add_done_callback(self._on_offset)
+            call_when_done(offset, self._on_offset)
         if not self._offsets:
             self._complete()
 

@@ -9,6 +9,7 @@ unforeseen closes the connection: a client must never wait for a response that w
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextvars import copy_context
 from functools import partial
 from logging import DEBUG
 from typing import Any, cast
@@ -26,6 +27,7 @@ from bridge.connection.state import ConnectionState, State
 from bridge.connection.throttling import Throttle
 from bridge.errors import KafkaError, Unanswered
 from bridge.fairness import REQUESTER
+from bridge.futures import call_when_done
 from bridge.kafka import message
 from bridge.loop_scheduler import LOOP_SHARE, LoopShare, Measured, Metered
 from bridge.security.login import Stage
@@ -320,7 +322,7 @@ class RequestRunner:
 
     def _follow(self, request: InFlightRequest, future: Awaitable[Any], make: Callable[[Any], Any] | None) -> None:
         request.future, request.make = asyncio.ensure_future(future), make
-        request.future.add_done_callback(partial(self._deferred_done, request))
+        call_when_done(request.future, partial(self._deferred_done, request))
 
     def _deferred_done(self, request: InFlightRequest, future: asyncio.Future[Any]) -> None:
         request.future = None
@@ -329,11 +331,21 @@ class RequestRunner:
             result = None if lost else future.result()
             response = result if lost or request.make is None else request.make(result)
             if is_long(response):
-                return self._follow(request, self._encode_in_thread(request, response), None)
+                copy_context().run(self._encode_later, request, response)
+                return
             self._finish(request, response)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - answered and logged by _fail
             self._fail(request, error)
-        self._connection.progressed()
+        if self._intake.frames:  # not now: this may be called in the midst of what the next request needs
+            self._loop.call_soon(self._connection.progressed)
+        else:
+            self._connection.progressed()
+
+    def _encode_later(self, request: InFlightRequest, response: Any) -> None:
+        """In a context of its own, as what has called may run for another connection."""
+        REQUESTER.set(self._session.id)
+        LOOP_SHARE.set(self._turns)
+        self._follow(request, self._encode_in_thread(request, response), None)
 
     # ---- responses ---------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from bridge.codec import NO_PRODUCER
 from bridge.config import StorageSettings
 from bridge.errors import KafkaError
-from bridge.futures import failed, following
+from bridge.futures import Outcome, failed, following
 from bridge.kafka.error_codes import ErrorCode
 from bridge.metrics import StorageMetrics
 from bridge.pulsar.client import PulsarClient
@@ -122,7 +122,7 @@ class Appender:
         pending = self._pending_append(prepared, writer.producer, batch, before, own_client_future=True)
         self._groups.add(pending, writer.producer)
         writer.note_sent(batch, pending.offset)
-        pending.offset.add_done_callback(partial(self._outcome_known, prepared.producer, writer))
+        pending.offset.call_at_once(partial(self._outcome_known, prepared.producer, writer))
         writer.last_answer = pending.client_future
         if before is not None and before.done():
             pending.client_future.cancel()
@@ -137,11 +137,10 @@ class Appender:
         *,
         own_client_future: bool = False,
     ) -> PendingAppend:
-        loop = asyncio.get_running_loop()
-        offset: asyncio.Future[int] = loop.create_future()
-        client_future: asyncio.Future[int] = loop.create_future() if own_client_future else offset
+        offset: Outcome[int] = Outcome()
+        client_future: Outcome[int] = Outcome() if own_client_future else offset
         self._in_flight.add(offset)
-        offset.add_done_callback(self._in_flight.discard)
+        offset.call_at_once(self._in_flight.discard)
         position = Position(*self._end.anchor.position)
         return PendingAppend(prepared, producer.name, position, offset, client_future, before, batch)
 
@@ -156,7 +155,7 @@ class Appender:
         )
         if batch is None:
             for one in pending.members or (pending,):
-                one.offset.add_done_callback(partial(self._give_up_if_cancelled, pending, producer))
+                one.offset.call_at_once(partial(self._give_up_if_cancelled, pending, producer))
         if pending.members:
             self._metrics.grouped_batches.inc(len(pending.members))
 
@@ -334,9 +333,11 @@ class Appender:
         if prepared.producer != NO_PRODUCER:
             last = pending.members[-1].entry if pending.members else prepared
             self._missing.note_stored(self._topic, *last.producer)
-        pending.succeed(base)
-        if stored is None:  # a duplicate's entry was counted when it was stored
-            return
+        if stored is not None:  # a duplicate's entry was counted when it was stored
+            self._note_position(stored, base, end)
+        pending.succeed(base)  # last of all: it calls who waits for it
+
+    def _note_position(self, stored: Position, base: int, end: int) -> None:
         position, next_offset = self._last
         if stored > position:
             if base < next_offset:

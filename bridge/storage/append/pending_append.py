@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from bridge.futures import failed, retrieve_exception
+from bridge.futures import Outcome, failed, retrieve_exception
 from bridge.pulsar.producer import Send
 from bridge.pulsar.types import ClientClosed, Position, Receipt
 from bridge.storage.append.preparation import PreparedEntry
@@ -19,8 +19,8 @@ class PendingAppend:
     entry: PreparedEntry
     producer: str  # the Pulsar producer's name
     last_known: Position  # the last position known when it was sent
-    offset: asyncio.Future[int]
-    client_future: asyncio.Future[int]  # what the client waits for: `offset`, or another that it alone may cancel
+    offset: Outcome[int]
+    client_future: Outcome[int]  # what the client waits for: `offset`, or another that it alone may cancel
     previous_answer: asyncio.Future[int] | None  # the client's future of the batch before, unless that has its offset
     batch: SequenceRange | None = None  # of an idempotent producer
     members: "Sequence[PendingAppend]" = ()  # the appends that this entry holds, if they are several
@@ -36,8 +36,8 @@ class PendingAppend:
 
     def together(self, entry: PreparedEntry, members: "Sequence[PendingAppend]") -> "PendingAppend":
         """This one and those behind it as the entry that holds them all."""
-        offset: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        offset.add_done_callback(retrieve_exception)  # no client waits for it
+        offset: Outcome[int] = Outcome()
+        offset.call_at_once(retrieve_exception)  # no client waits for it
         last = members[-1].batch
         batch = None if self.batch is None or last is None else replace(self.batch, last=last.last)
         return PendingAppend(entry, self.producer, self.last_known, offset, offset, None, batch, members)

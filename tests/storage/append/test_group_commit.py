@@ -6,6 +6,7 @@ import pytest
 
 from bridge.codec import NO_PRODUCER
 from bridge.codec.compression import PulsarCodec
+from bridge.futures import Outcome
 from bridge.pulsar.producer import Producer
 from bridge.pulsar.types import EARLIEST, ClientClosed
 from bridge.storage.append.group_commit import GroupCommit
@@ -48,7 +49,7 @@ class Scenario:
         )
 
     def add(self, entry: PreparedEntry, batch: SequenceRange | None = None) -> PendingAppend:
-        offset: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        offset: Outcome[int] = Outcome()
         pending = PendingAppend(entry, "scripted", EARLIEST, offset, offset, None, batch)
         self.groups.add(pending, self.producer)
         return pending
