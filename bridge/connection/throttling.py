@@ -88,9 +88,10 @@ class Throttle:
             self._wait(QuotaKey.PRODUCE, self._quotas.take_bytes(QuotaKey.PRODUCE, user, client_id, count, self._now))
         elif key == fetch.API.key:
             user, client_id = self._client
-            if self._wait(QuotaKey.FETCH, self._quotas.delay(QuotaKey.FETCH, user, client_id, self._now)):
+            now = self._now
+            if self._wait(QuotaKey.FETCH, self._quotas.delay(QuotaKey.FETCH, user, client_id, now)):
                 return message.with_defaults(request.api.response)
-            self._session.fetch_bytes = self._quotas.fetch_bytes(user, client_id, self._now)
+            self._session.fetch_bytes = self._quotas.fetch_bytes(user, client_id, now)
         return None
 
     def answered(self, request: InFlightRequest, response: Any) -> Any:

@@ -10,6 +10,7 @@ A group is in memory from its first request on, and ours until the store says th
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterable
+from typing import ParamSpec
 
 from bridge import log
 from bridge.config import GroupSettings
@@ -33,6 +34,7 @@ from bridge.metrics import GroupMetrics
 _log = log.get(__name__)
 
 _RESUME_SECONDS = 1.0
+_P = ParamSpec("_P")
 
 
 class GroupCoordinator:
@@ -66,7 +68,7 @@ class GroupCoordinator:
 
     def start(self) -> None:
         """Let the sessions of stored members begin, so that members that are gone are removed."""
-        self._spawn(self._resume_all())
+        self._spawn(self._resume_all)
 
     def slot_of(self, group_id: str) -> int:
         """The slot of the groups' log that a group lives in: who holds it coordinates the group."""
@@ -302,11 +304,11 @@ class GroupCoordinator:
     def _take_over(self, group_ids: list[str]) -> None:
         """This node coordinates these groups now, whose members may all be gone."""
         if group_ids:
-            self._spawn(self._resume(group_ids))
+            self._spawn(self._resume, group_ids)
 
-    def _spawn(self, work: Coroutine[None, None, None]) -> None:
-        if self._active:
-            task = asyncio.get_running_loop().create_task(work)
+    def _spawn(self, work: Callable[_P, Coroutine[None, None, None]], *args: _P.args, **kwargs: _P.kwargs) -> None:
+        if self._active:  # a slot may still come while the node stops
+            task = asyncio.get_running_loop().create_task(work(*args, **kwargs))
             self._resuming.add(task)
             task.add_done_callback(self._resuming.discard)
 

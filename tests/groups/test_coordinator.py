@@ -1,5 +1,7 @@
 """The front door: groups of either protocol are found, resumed, and change their protocol."""
 
+import gc
+
 import pytest
 
 from bridge.errors import KafkaError
@@ -59,6 +61,19 @@ async def test_members_of_groups_taken_over_later_are_removed_without_a_request(
     await bench.clock.advance(10)
     assert await bench.state() is ClassicGroupState.EMPTY
     await bench.groups.close()
+
+
+async def test_what_is_taken_over_while_the_node_stops_is_left_to_others(recwarn: pytest.WarningsRecorder) -> None:
+    bench = ClassicBench()
+    await bench.formed()
+    bench = bench.restarted()
+    await bench.groups.close()
+    for owned in bench.store.on_owned:
+        owned(["g"])
+    gc.collect()  # a coroutine that is made and never run would be told here
+    await settle()
+    assert bench.metrics.loaded.value == 0
+    assert not recwarn.list
 
 
 async def test_all_groups_are_seen_also_those_not_in_memory() -> None:

@@ -7,12 +7,14 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 from confluent_kafka import Consumer, Producer
 
+from bridge.http.server import HttpServer
 from bridge.pulsar.admin.rest import RestClient
 from bridge.pulsar.connection.broker_connection import BrokerConnection
 from bridge.pulsar.connection.delay import Delay
@@ -167,14 +169,22 @@ def test_what_there_is_not_is_refused_in_words(nodes: list[BridgeThread], query:
 
 def test_looking_asks_pulsar_nothing(bridge_with: Callable[..., BridgeThread], monkeypatch: pytest.MonkeyPatch) -> None:
     quiet = bridge_with()  # with clients it would ask for them
+    looking: ContextVar[bool] = ContextVar("looking", default=False)  # tasks that looking begins inherit it
+    answer = HttpServer._answer
+
+    async def answer_looking(*arguments: Any) -> Any:
+        looking.set(True)
+        return await answer(*arguments)
+
     producer = Producer({"bootstrap.servers": quiet.kafka})
     producer.produce("orders", b"value")
     assert producer.flush(30) == 0
     del producer
     well(quiet)
     asked: list[object] = []
+    monkeypatch.setattr(HttpServer, "_answer", answer_looking)
     for of, name in ((BrokerConnection, "request"), (RestClient, "_send_request")):
-        monkeypatch.setattr(of, name, noting(getattr(of, name), asked))
+        monkeypatch.setattr(of, name, noting(getattr(of, name), asked, looking))
     for _ in range(10):
         for view in ("overview", "nodes", "brokers", "topics", "groups", "clients", "events", "settings"):
             ask(quiet, view)
@@ -182,13 +192,20 @@ def test_looking_asks_pulsar_nothing(bridge_with: Callable[..., BridgeThread], m
         ask(quiet, "groups", item="none")
     own = quiet.server.client.connections()
     assert not [who for who in asked if who in own or who is quiet.server.admin]
+    assert until(lambda: is_ready(quiet) and bool(asked))  # which does ask
 
 
-def noting(request: Callable[..., Any], asked: list[object]) -> Callable[..., Any]:
-    """The method, which also notes who was asked to do it."""
+def is_ready(node: BridgeThread) -> bool:
+    with urllib.request.urlopen(f"{node.http}/readyz", timeout=30) as response:  # noqa: S310 - it is ours
+        return bool(response.status == 200)
+
+
+def noting(request: Callable[..., Any], asked: list[object], when: ContextVar[bool]) -> Callable[..., Any]:
+    """The method, which also notes who was asked to do it while that is set."""
 
     def noted(self: object, *arguments: Any, **more: Any) -> Any:
-        asked.append(self)
+        if when.get():
+            asked.append(self)
         return request(self, *arguments, **more)
 
     return noted

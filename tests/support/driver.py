@@ -53,6 +53,7 @@ class Driver:
             try:
                 answer = self._answers.get(timeout=ANSWER_TIMEOUT)
             except queue.Empty:
+                self._process.kill()  # its answer would be taken for that to the next operation
                 raise AssertionError(f"{operation} has no answer:\n{self._said()}") from None
         if answer is None:
             raise AssertionError(f"the driver died:\n{self._said()}")
