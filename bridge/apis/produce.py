@@ -19,12 +19,14 @@ from bridge.authorization import Checks, checks_of
 from bridge.cluster import Cluster
 from bridge.cluster.effects import Serving
 from bridge.codec import HEADER_SIZE, NO_PRODUCER, message_sets
+from bridge.deadlines import deadlines
 from bridge.errors import KafkaError
-from bridge.futures import TURN, Outcome, call_when_done, in_turns, loop_time, yield_turn
+from bridge.futures import TURN, in_turns, loop_time, yield_turn
 from bridge.kafka import produce_wire
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import Buffer
 from bridge.kafka.produce_wire import Request, Response, ResponsePartition, ResponseTopic
+from bridge.outcome import Outcome, call_when_done
 from bridge.security.acls import Operation, ResourceType
 from bridge.storage import names
 from bridge.storage.append.conversion_memory import MAX_EXCESS_BYTES
@@ -158,9 +160,10 @@ class _Work:
                 return False
             append.log = log = leadership.log_nowait(broker, topic, append.index)
             assert log is not None  # noqa: S101 - a Produce goes by no leader epoch
-            _check_records(append.records, self._version)
-            if not self._preparation.prepare_nowait(append, log.plan, decompress=decompress):
-                return False
+            if not self._preparation.prepare_plain(append, log.plan):
+                _check_records(append.records, self._version)
+                if not self._preparation.prepare_nowait(append, log.plan, decompress=decompress):
+                    return False
             return log.is_ready(append.first_sequences(), self._session)
         except KafkaError as error:
             append.error = error.bare()
@@ -240,7 +243,7 @@ def _send(append: PartitionAppend, broker: Broker) -> None:
 class _PendingResponse:
     """Waits until every batch has its offset, or for the timeout; with callbacks, because a task costs much more."""
 
-    __slots__ = ("_acks", "_hints", "_offsets", "_pending", "_timer", "_topics", "future")
+    __slots__ = ("_acks", "_hints", "_offsets", "_pending", "_place", "_topics", "future")
 
     def __init__(
         self,
@@ -256,7 +259,7 @@ class _PendingResponse:
         self._topics = topics
         self._offsets = [offset for _, appends in topics for append in appends for offset in append.offsets]
         self._pending = len(self._offsets)
-        self._timer = asyncio.get_running_loop().call_at(deadline, self._on_timeout)
+        self._place = deadlines().add(self, deadline)
         for offset in self._offsets:
             call_when_done(offset, self._on_offset)
         if not self._offsets:
@@ -267,12 +270,13 @@ class _PendingResponse:
         if not self._pending:
             self._complete()
 
-    def _on_timeout(self) -> None:
+    def expired(self) -> None:
+        """The client waits no longer."""
         for offset in self._offsets:
             offset.cancel()  # the client will send it again: it need not be stored any more
 
     def _complete(self) -> None:
-        self._timer.cancel()
+        self._place.discard(self)
         if self.future.done():
             return
         try:

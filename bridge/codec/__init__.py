@@ -16,6 +16,7 @@ from bridge.codec.types import (
     Checked,
     Header,
     Payload,
+    Plain,
     Rebuild,
     Record,
     Twin,
@@ -32,6 +33,7 @@ __all__ = [
     "Checked",
     "Header",
     "Payload",
+    "Plain",
     "Rebuild",
     "Record",
     "Twin",
@@ -40,6 +42,7 @@ __all__ = [
     "crc32c",
     "decode_payload",
     "encode_payload",
+    "encode_plain",
     "from_base64",
     "read_header",
     "read_records",
@@ -71,6 +74,7 @@ TWIN, _twin = choose(os.environ.get("BRIDGE_CODEC") or "auto")
 
 read_header = _twin.read_header
 encode_payload = _twin.encode_payload
+encode_plain = _twin.encode_plain
 check_records = _twin.check_records
 decode_payload = _twin.decode_payload
 build_batch = _twin.build_batch

@@ -43,11 +43,13 @@ from bridge.codec._records import (
 from bridge.codec.types import (
     HEADER_SIZE,
     NO_LIMIT,
+    NO_PRODUCER,
     NO_TIMESTAMP,
     BatchHeader,
     Checked,
     Header,
     Payload,
+    Plain,
     Rebuild,
     Record,
 )
@@ -59,6 +61,7 @@ _U32 = struct.Struct(">I")
 _CRC_AT = 17
 _CRC_START = 21  # the checksum covers attributes to the end: offset and leader epoch can be patched freely
 _LENGTH_START = 12
+_NOT_PLAIN = 0x3F  # attributes of what is compressed, has the broker's times, or is of a transaction or a broker
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 
 
@@ -130,6 +133,30 @@ def encode_payload(  # noqa: C901, PLR0915 — see the module
     if pos != len(records):
         raise InvalidRecord(f"{len(records) - pos} bytes follow the last record")
     return Payload(bytes(out), newest, oldest, escaped, count, pos)
+
+
+def encode_plain(batch: bytes | memoryview, limit: int, oldest: int, newest: int, max_records: int) -> Plain | None:
+    """Turn one whole batch into a payload, if there is nothing to decide about it; else None.
+
+    So it is where the batch is sound, not compressed, of a client, of at most `max_records` records with timestamps
+    from `oldest` to `newest`, or none, and the payload has at most `limit` bytes.
+    """
+    try:
+        header = read_header(batch)
+        count, producer = header.record_count, NO_PRODUCER
+        if header.attributes & _NOT_PLAIN or not 0 < count <= max_records or header.last_offset_delta != count - 1:
+            return None
+        if header.producer_id >= 0:
+            producer = header.producer_id, header.producer_epoch, header.base_sequence
+            if min(producer) < 0:
+                return None
+        payload = encode_payload(memoryview(batch)[HEADER_SIZE:], count, header.base_timestamp, 0, limit)
+    except (CorruptBatch, InvalidRecord):
+        return None
+    fits = payload.records == count and len(payload.data) <= limit
+    if not fits or payload.min_timestamp < max(oldest, 0) or payload.max_timestamp > newest:
+        return None
+    return Plain(payload.data, count, producer, payload.max_timestamp, payload.escaped)
 
 
 def check_records(records: bytes | memoryview, count: int, base_timestamp: int) -> Checked:

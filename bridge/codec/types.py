@@ -44,6 +44,19 @@ class Payload(NamedTuple):
     read: int
 
 
+class Plain(NamedTuple):
+    """The payload that one whole batch becomes where there is nothing to decide about it.
+
+    `producer`: (id, epoch, base sequence); `max_timestamp` and `escaped` as in `Payload`.
+    """
+
+    data: bytes
+    records: int
+    producer: tuple[int, int, int]
+    max_timestamp: int
+    escaped: bool
+
+
 class Checked(NamedTuple):
     """What the records of a batch say: the newest timestamp in ms, the oldest, and whether every one has a key.
 
@@ -88,6 +101,9 @@ class Twin(Protocol):
     def encode_payload(  # noqa: D102
         self, records: bytes | memoryview, count: int, base_timestamp: int, first: int = 0, limit: int = NO_LIMIT
     ) -> Payload: ...
+    def encode_plain(  # noqa: D102
+        self, batch: bytes | memoryview, limit: int, oldest: int, newest: int, max_records: int
+    ) -> Plain | None: ...
     def check_records(self, records: bytes | memoryview, count: int, base_timestamp: int) -> Checked: ...  # noqa: D102
     def decode_payload(self, payload: bytes | memoryview, count: int, rebuild: Rebuild) -> bytes: ...  # noqa: D102
     def build_batch(self, records: Sequence[Record], rebuild: Rebuild) -> bytes: ...  # noqa: D102

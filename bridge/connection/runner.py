@@ -27,9 +27,9 @@ from bridge.connection.state import ConnectionState, State
 from bridge.connection.throttling import Throttle
 from bridge.errors import KafkaError, Unanswered
 from bridge.fairness import REQUESTER
-from bridge.futures import call_when_done
 from bridge.kafka import message
 from bridge.loop_scheduler import LOOP_SHARE, LoopShare, Measured, Metered
+from bridge.outcome import call_when_done
 from bridge.security.login import Stage
 from bridge.security.sasl import Failed
 

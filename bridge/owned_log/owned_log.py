@@ -7,17 +7,20 @@ from typing import Final
 from zlib import crc32
 
 from bridge import log
+from bridge.futures import loop_time
 from bridge.owned_log.batch import Record
 from bridge.owned_log.dependencies import OwnedLogMetrics, OwnedState, SlotDependencies
 from bridge.owned_log.errors import OwnedLogError, SlotUnavailable, copy_of
 from bridge.owned_log.eviction import latest_holder
 from bridge.owned_log.slot import Slot
 from bridge.owned_log.succession import Holder
-from bridge.pulsar.admin import Admin, Conflict, NotFound
+from bridge.pulsar.admin import Admin, AdminError, Conflict, NotFound
 from bridge.pulsar.client import PulsarClient
+from bridge.pulsar.connection import Backoff
 
 _log = log.get(__name__)
 
+_CREATED_TIMEOUT: Final = 30.0
 _OWNED_TIMEOUT: Final = 3.0  # seconds that a request waits for its slot; clients try again after the error
 
 
@@ -63,10 +66,15 @@ class OwnedLog:
     async def start(self) -> None:
         """Create the topic if it is missing, and count its slots; takes none. AdminError where that fails."""
         # another number of slots would put every name elsewhere: the topic's own counts
-        count = await self._count()
-        if not count:
+        backoff, count = Backoff(), await self._count()
+        until = loop_time() + _CREATED_TIMEOUT
+        while not count:
             await self._create_topic()
             count = await self._count()
+            if not count:  # another process creates it just now: Pulsar refuses a second creation before it is there
+                if loop_time() > until:
+                    raise AdminError(0, f"the topic {self.topic} is neither there nor can be created")
+                await asyncio.sleep(backoff.next())
         self.slots = [Slot(index, f"{self.topic}-partition-{index}", self._dependencies) for index in range(count)]
 
     def assign(self, slots: Collection[int], *, orphaned: Collection[int] = ()) -> None:

@@ -56,7 +56,11 @@ struct Types {
     header: Py<PyType>,
     payload: Py<PyType>,
     checked: Py<PyType>,
+    plain: Py<PyType>,
 }
+
+/// Attributes of what is compressed, has the broker's times, or is of a transaction or a broker (KIP-98).
+const NOT_PLAIN: i16 = 0x3F;
 
 static TYPES: PyOnceLock<Types> = PyOnceLock::new();
 
@@ -69,6 +73,7 @@ impl Types {
                 header: types.getattr("BatchHeader")?.cast_into()?.unbind(),
                 payload: types.getattr("Payload")?.cast_into()?.unbind(),
                 checked: types.getattr("Checked")?.cast_into()?.unbind(),
+                plain: types.getattr("Plain")?.cast_into()?.unbind(),
             })
         })
     }
@@ -162,6 +167,56 @@ fn encode_payload<'py>(
     types.make(&types.payload, fields.into_pyobject(py)?)
 }
 
+/// Turn one whole batch into a payload, if there is nothing to decide about it; else None.
+///
+/// So it is where the batch is sound, not compressed, of a client, of at most `max_records` records with timestamps from
+/// `oldest` to `newest`, or none, and the payload has at most `limit` bytes.
+#[pyfunction]
+fn encode_plain<'py>(
+    batch: &Bound<'py, PyAny>,
+    limit: usize,
+    oldest: i64,
+    newest: i64,
+    max_records: i32,
+) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let py = batch.py();
+    let input = Input::of(batch)?;
+    let data = input.bytes();
+    let Some(head) = data.first_chunk::<HEADER_SIZE>() else {
+        return Ok(None);
+    };
+    let count = i32_at(head, 57);
+    let (id, epoch, sequence) = (i64_at(head, 43), i16_at(head, 51), i32_at(head, 53));
+    if head[16] != 2
+        || i64::from(i32_at(head, 8)) != (data.len() - LENGTH_START) as i64
+        || i16_at(head, 21) & NOT_PLAIN != 0
+        || !(1..=max_records).contains(&count)
+        || i32_at(head, 23) != count - 1
+        || (id >= 0 && (epoch < 0 || sequence < 0))
+    {
+        return Ok(None);
+    }
+    let immutable = input.is_immutable();
+    let crc = memory::released(py, immutable, data.len(), || crc32c::crc32c(&data[CRC_START..]));
+    if crc != i32_at(head, 17) as u32 {
+        return Ok(None);
+    }
+    let records = &data[HEADER_SIZE..];
+    let coder = Encode { records, count: count.into(), base_timestamp: i64_at(head, 27), first: 0, limit };
+    let size = (records.len() + records.len() / 8 + 64).min(limit.saturating_add(64));
+    let Ok((payload, encoded)) = memory::make(py, immutable, size, coder.count, &coder)? else {
+        return Ok(None);
+    };
+    let fits = encoded.count == coder.count && payload.as_bytes().len() <= limit;
+    if !fits || encoded.oldest < oldest.max(0) || encoded.newest > newest {
+        return Ok(None);
+    }
+    let producer = if id < 0 { (-1, -1, -1) } else { (id, epoch.into(), sequence.into()) };
+    let types = Types::get(py)?;
+    let fields = (payload, coder.count, producer, encoded.newest, encoded.escaped);
+    Ok(Some(types.make(&types.plain, fields.into_pyobject(py)?)?))
+}
+
 /// Read the uncompressed records of a batch as `encode_payload` does; raises InvalidRecord.
 #[pyfunction]
 fn check_records<'py>(
@@ -237,6 +292,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(checksum, module)?)?;
     module.add_function(wrap_pyfunction!(read_header, module)?)?;
     module.add_function(wrap_pyfunction!(encode_payload, module)?)?;
+    module.add_function(wrap_pyfunction!(encode_plain, module)?)?;
     module.add_function(wrap_pyfunction!(check_records, module)?)?;
     module.add_function(wrap_pyfunction!(decode_payload, module)?)?;
     module.add_function(wrap_pyfunction!(build_batch, module)?)

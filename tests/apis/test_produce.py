@@ -148,9 +148,9 @@ async def test_what_is_opened_on_the_loop_follows_what_came(opened: Opened, comp
 
 
 async def test_ordinary_batches_are_prepared_on_the_loop(opened: Opened) -> None:
-    await Site().begin({0: batch(10_000), 1: batch(200_000, KafkaCodec.NONE)})
+    await Site().begin({0: batch(10_000), 1: batch(200_000, KafkaCodec.NONE)})  # which is prepared without opening it
     assert opened.in_threads == []
-    assert len(opened.on_loop) == 2
+    assert len(opened.on_loop) == 1
 
 
 async def test_many_partitions_of_a_request_have_one_turn(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -138,10 +138,15 @@ def case(python: Twin, chance: random.Random) -> Case:
             batch = damaged(batch, chance)
             whole = with_checksum(batch) if len(batch) > 20 and chance.random() < 0.5 else batch
             return "read_header", (lent(whole, chance),)
-        if kind < 0.35:
+        if kind < 0.16:
+            batch = with_checksum(damaged(batch, chance) + bytes(20)) if chance.random() < 0.3 else batch
+            limit = max(some_limit(len(batch), chance), 0)
+            times = (0, NO_LIMIT) if chance.random() < 0.8 else (chance.choice(TIMES), chance.choice(TIMES))
+            return "encode_plain", (lent(batch, chance), limit, *times, chance.choice([1, 2, 9, 9, 9]))
+        if kind < 0.37:
             data = damaged(section(batch), chance)
             arguments = (lent(data, chance), some_count(count, chance), chance.choice(TIMES))
-            if kind < 0.15:
+            if kind < 0.22:
                 return "check_records", arguments
             return "encode_payload", (*arguments, chance.choice([0, 0, 0, 1, -1]), some_limit(len(data), chance))
         payload = python.encode_payload(section(batch), count, made[0].timestamp).data

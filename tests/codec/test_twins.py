@@ -24,6 +24,7 @@ def test_the_twins_agree(seed: int) -> None:
     for kind in ("build_batch: bytes", "build_batch: CorruptEntry", "read_header: BatchHeader",
                  "read_header: CorruptBatch", "encode_payload: Payload", "encode_payload: InvalidRecord",
                  "check_records: Checked", "check_records: InvalidRecord",
+                 "encode_plain: Plain", "encode_plain: NoneType",
                  "decode_payload: bytes", "decode_payload: CorruptEntry"):  # fmt: skip
         assert seen[kind] > COUNT // 100, kind
 

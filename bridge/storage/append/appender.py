@@ -12,9 +12,10 @@ from typing import Any, TypeVar
 from bridge.codec import NO_PRODUCER
 from bridge.config import StorageSettings
 from bridge.errors import KafkaError
-from bridge.futures import Outcome, failed, following
+from bridge.futures import failed, following
 from bridge.kafka.error_codes import ErrorCode
 from bridge.metrics import StorageMetrics
+from bridge.outcome import Outcome
 from bridge.pulsar.client import PulsarClient
 from bridge.pulsar.producer import REFUSALS, Producer, Send
 from bridge.pulsar.types import EARLIEST, ClientClosed, Entry, MessageTooLarge, Position, PulsarError, SendCancelled
@@ -122,7 +123,8 @@ class Appender:
         pending = self._pending_append(prepared, writer.producer, batch, before, own_client_future=True)
         self._groups.add(pending, writer.producer)
         writer.note_sent(batch, pending.offset)
-        pending.offset.call_at_once(partial(self._outcome_known, prepared.producer, writer))
+        # not at once: the batch of a new epoch that ends the older one is not noted yet
+        pending.offset.add_done_callback(partial(self._outcome_known, prepared.producer, writer))
         writer.last_answer = pending.client_future
         if before is not None and before.done():
             pending.client_future.cancel()

@@ -21,6 +21,7 @@ from bridge.storage.append.preparation import (
     Plan,
     PreparedEntry,
     excess_bytes,
+    prepare_plain,
     prepare_records,
     prepare_records_nowait,
     with_reservations,
@@ -158,6 +159,17 @@ class RequestPreparation:
         self._allow_zstd = allow_zstd
         self._now = time.time_ns() // 1_000_000
         self._memory_acquired = False
+
+    def prepare_plain(self, append: PartitionAppend, plan: Plan) -> bool:
+        """Prepare an append that is one plain batch; False where it may be anything else."""
+        records = append.records
+        if not isinstance(records, memoryview):
+            return False
+        entry = prepare_plain(records, plan, self._now)
+        if entry is None or excess_bytes([entry], len(records)):
+            return False
+        append.entries = [entry]
+        return True
 
     def prepare_nowait(self, append: PartitionAppend, plan: Plan, *, decompress: bool) -> bool:
         """Prepare one append's entries on the event loop; False where that takes long, or memory is not free.

@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from bridge.futures import Outcome, failed, retrieve_exception
+from bridge.futures import failed, retrieve_exception
+from bridge.outcome import Outcome
 from bridge.pulsar.producer import Send
 from bridge.pulsar.types import ClientClosed, Position, Receipt
 from bridge.storage.append.preparation import PreparedEntry

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
 
 from bridge import codec
-from bridge.codec import HEADER_SIZE, NO_PRODUCER, NO_TIMESTAMP, BatchHeader, Payload, Rebuild, message_sets
+from bridge.codec import HEADER_SIZE, NO_LIMIT, NO_PRODUCER, NO_TIMESTAMP, BatchHeader, Payload, Rebuild, message_sets
 from bridge.codec.compression import (
     CODEC_MASK,
     PULSAR_OF,
@@ -64,6 +64,11 @@ class Plan:
     """The topic's max.message.bytes: of a batch as the client sent it."""
 
     @property
+    def decides(self) -> bool:
+        """Whether more is to be done with a batch than to store it as it is."""
+        return self.entry_format != PULSAR or bool(self.codec) or self.requires_keys
+
+    @property
     def largest_batch(self) -> int:
         """The most bytes that a batch may have uncompressed: the memory that a few bytes can take."""
         return MAX_ENTRIES * self.largest_entry
@@ -103,6 +108,20 @@ class PreparedEntry(NamedTuple):
             metadata.properties.add(key=FORMAT_PROPERTY, value=KAFKA)
         metadata.properties.add(key=PROPERTY, value=mark + "}")
         return metadata
+
+
+def prepare_plain(records: memoryview, plan: Plan, now: int) -> PreparedEntry | None:
+    """As `prepare_records_nowait`, for the one sound and uncompressed batch that is nearly all that clients send: one
+    call of native code, and a tenth of the work. None for anything else, whatever it is."""
+    limit = plan.max_batch_bytes
+    if plan.decides or len(records) > _MAX_LOOP_BYTES or (limit is not None and len(records) > limit):
+        return None
+    oldest, newest = now - plan.before_max_ms, min(now + plan.after_max_ms, NO_LIMIT)
+    made = codec.encode_plain(records, plan.largest_entry, oldest, newest, _MAX_LOOP_RECORDS)
+    if made is None:
+        return None
+    data, count, producer, max_timestamp, escaped = made
+    return PreparedEntry(data, count, producer, max_timestamp, escaped, uncompressed_size=len(data))
 
 
 def prepare_records_nowait(

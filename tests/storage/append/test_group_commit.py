@@ -6,7 +6,7 @@ import pytest
 
 from bridge.codec import NO_PRODUCER
 from bridge.codec.compression import PulsarCodec
-from bridge.futures import Outcome
+from bridge.outcome import Outcome
 from bridge.pulsar.producer import Producer
 from bridge.pulsar.types import EARLIEST, ClientClosed
 from bridge.storage.append.group_commit import GroupCommit
