@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from bench import apart, end_to_end, nodes, stub_rounds, throughput
+from bench import apart, end_to_end, nodes, singles, stub_rounds, throughput
 from bench import security as costs
 from bench import startup as starts
 from bench import topics as many
@@ -321,6 +321,11 @@ def security(stack: Stack, plan: Plan) -> Part:
     return costs.part(stack, plan.scaled(0.5), min(plan.rounds, 4), plan.seconds)
 
 
+def single_records(stack: Stack, plan: Plan) -> Part:
+    """One record a request, of many connections."""
+    return singles.part(stack, plan.rounds, plan.seconds)
+
+
 PARTS: dict[str, Callable[[Stack, Plan], Part]] = {
     "produce": produce,
     "fetch": fetch,
@@ -328,6 +333,7 @@ PARTS: dict[str, Callable[[Stack, Plan], Part]] = {
     "end-to-end": end_to_end_latency,
     "consumers": consumers,
     "connections": connections,
+    "singles": single_records,
     "partitions": partitions,
     "compressed": compressed,
     "groups": groups,

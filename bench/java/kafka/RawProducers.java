@@ -21,6 +21,7 @@ final class RawProducers {
     private static final short PRODUCE = 0;
     private static final short PRODUCE_VERSION = 8;
     private static final short INIT_PRODUCER_ID = 22;
+    private static final short COORDINATOR_LOAD_IN_PROGRESS = 14;
     private static final int CRC_AT = 17;
     private static final int CRC_FROM = 21;
     private static final int SEQUENCE_AT = 53;
@@ -90,6 +91,18 @@ final class RawProducers {
 
     /** InitProducerId (v0): the id and the epoch as they stand in a batch. */
     private static byte[] producer(SocketChannel channel) throws Exception {
+        ByteBuffer answer = initProducerId(channel);
+        for (int tries = 0; answer.getShort(12) == COORDINATOR_LOAD_IN_PROGRESS && tries < 100; tries++) {
+            Thread.sleep(100);
+            answer = initProducerId(channel);
+        }
+        if (answer.getShort(12) != 0) {
+            throw new IllegalStateException("InitProducerId: error " + answer.getShort(12));
+        }
+        return Arrays.copyOfRange(answer.array(), 14, 24);
+    }
+
+    private static ByteBuffer initProducerId(SocketChannel channel) throws Exception {
         ByteBuffer request = ByteBuffer.allocate(4 + 8 + 2 + 2 + 4);
         request.putInt(request.capacity() - 4).putShort(INIT_PRODUCER_ID).putShort((short) 0).putInt(0);
         request.putShort((short) -1).putShort((short) -1).putInt(60_000).flip();
@@ -102,10 +115,7 @@ final class RawProducers {
                 throw new EOFException("the server hung up");
             }
         }
-        if (answer.getShort(12) != 0) {
-            throw new IllegalStateException("InitProducerId: error " + answer.getShort(12));
-        }
-        return Arrays.copyOfRange(answer.array(), 14, 24);
+        return answer;
     }
 
     private final class Producer {
