@@ -153,6 +153,12 @@ class DeferredResponse(Generic[_R]):
         self.make = make
 
 
+class Brief:
+    """A response without errors and with few elements, by its class: nothing has to be looked for in it."""
+
+    __slots__ = ()
+
+
 class Authorization(Protocol):
     """Decides what clients may do."""
 
@@ -328,7 +334,7 @@ class Api:
 
 def error_codes(response: Any) -> Iterator[int]:
     """Every error code in a response, of the whole request and of its topics and partitions."""
-    if isinstance(response, EncodedBody):
+    if isinstance(response, EncodedBody | Brief):
         return
     cls: type = type(response)
     tells, arrays = _errors_of(cls)

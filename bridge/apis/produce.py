@@ -8,13 +8,12 @@ v2 carry message sets of magic 0 and 1, which become record batches; without the
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine
-from functools import partial
+from collections.abc import Collection, Coroutine
 from time import perf_counter as clock
 from typing import Any, TypeAlias
 
 from bridge import leadership
-from bridge.api import Api, Broker, DeferredResponse, RequestLimit, ServedBy, Session
+from bridge.api import Api, Brief, Broker, DeferredResponse, RequestLimit, ServedBy, Session
 from bridge.authorization import Checks, checks_of
 from bridge.cluster import Cluster
 from bridge.cluster.effects import Serving
@@ -181,8 +180,8 @@ class _Work:
         await append.log.make_ready(append.first_sequences(), self._session, self._deadline)
 
     def _sent(self) -> _Begun:
-        hints = partial(leadership.LeaderHints, self._broker.cluster, self._session.listener)
-        return DeferredResponse(_PendingResponse(self._acks, self.topics, self._deadline, hints).future)
+        cluster, listener = self._broker.cluster, self._session.listener
+        return DeferredResponse(_PendingResponse(self._acks, self.topics, self._deadline, cluster, listener).future)
 
 
 def _refusal(request: Request) -> KafkaError | None:
@@ -243,19 +242,20 @@ def _send(append: PartitionAppend, broker: Broker) -> None:
 class _PendingResponse:
     """Waits until every batch has its offset, or for the timeout; with callbacks, because a task costs much more."""
 
-    __slots__ = ("_acks", "_hints", "_offsets", "_pending", "_place", "_topics", "future")
+    __slots__ = ("_acks", "_cluster", "_listener", "_offsets", "_pending", "_place", "_topics", "future")
 
     def __init__(
         self,
         acks: int,
         topics: list[tuple[str, list[PartitionAppend]]],
         deadline: float,
-        hints: Callable[[], leadership.LeaderHints],
+        cluster: Cluster,
+        listener: str,
     ) -> None:
-        """`hints`: names leaders by the view of the moment."""
+        """`listener`: by which clients are told of leaders, those of the view of the moment."""
         self.future: Outcome[Response | None] = Outcome()
         self._acks = acks
-        self._hints = hints
+        self._cluster, self._listener = cluster, listener
         self._topics = topics
         self._offsets = [offset for _, appends in topics for append in appends for offset in append.offsets]
         self._pending = len(self._offsets)
@@ -280,9 +280,40 @@ class _PendingResponse:
         if self.future.done():
             return
         try:
-            self.future.set_result(_response(self._acks, self._topics, self._hints()))
+            self.future.set_result(self._response())
         except Exception as error:  # noqa: BLE001 - whatever it is, the connection must get it
             self.future.set_exception(error)
+
+    def _response(self) -> Response | None:
+        stored = self._stored()
+        if stored is None:
+            hints = leadership.LeaderHints(self._cluster, self._listener)
+            return _response(self._acks, self._topics, hints)
+        return None if self._acks == 0 else stored
+
+    def _stored(self) -> "_Stored | None":
+        """The response if all batches are stored, as nearly always; None where one is not, or there are many."""
+        if len(self._topics) > _FEW or len(self._offsets) > _FEW:
+            return None
+        topics = []
+        for name, appends in self._topics:
+            partitions = []
+            for append in appends:
+                if append.failure() is not None or append.log is None:
+                    return None
+                start, base = append.log.known_start, append.offsets[0].result()
+                partitions.append(
+                    ResponsePartition(index=append.index, error_code=0, base_offset=base, log_start_offset=start)
+                )
+            topics.append(ResponseTopic(name=name, partition_responses=partitions))
+        for _, appends in self._topics:
+            for append in appends:
+                append.count()
+        return _Stored(responses=topics)
+
+
+class _Stored(Response, Brief):
+    """All batches are stored."""
 
 
 def _response(

@@ -48,35 +48,39 @@ def identify(request: InFlightRequest, broker: Broker, session: Session) -> None
     if len(frame) < frames.MIN_FRAME:  # a log-in has shorter ones
         raise Refused("bad_header", size=len(frame))
     key, version, request.correlation_id = frames.parse_start(frame)
-    fields = {"api": key, "version": version, "correlation_id": request.correlation_id}
     login = session.login
     if login is not None and (reason := login.refusal(key, request.received)) is not None:
-        raise Refused(reason, **fields)
+        raise Refused(reason, **_fields(request, key, version))
     api = broker.apis.get(key)
     if api is None:
-        raise Refused("unknown_api", **fields)
-    if not api.serves(version):
+        raise Refused("unknown_api", **_fields(request, key, version))
+    if not api.min_version <= version <= api.max_version:
         if key != api_versions.KEY:
-            raise Refused("unsupported_version", **fields)
+            raise Refused("unsupported_version", **_fields(request, key, version))
         api, version = api_versions.REFUSAL, 0
     request.api, request.version = api, version
     if len(frame) > api.max_request_bytes:
-        raise Refused("too_large", size=len(frame), **fields)
+        raise Refused("too_large", size=len(frame), **_fields(request, key, version))
     metrics = broker.metrics.api(key)
     metrics.requests.inc()
     metrics.bytes_in.inc(len(frame) + 4)
     session.traffic.requests += 1
     session.traffic.bytes_in += len(frame) + 4
     if _log.isEnabledFor(DEBUG):
+        fields = _fields(request, key, version)
         _log.debug("< request", extra={**fields, "conn": session.id, "size": len(frame)})
     try:
         header = frames.parse_header(frame, api.is_flexible(version))
     except DecodeError as error:
-        raise Refused("bad_header", error=error, **fields) from None
+        raise Refused("bad_header", error=error, **_fields(request, key, version)) from None
     session.client_id = header.client_id
     session.api_version = version
     session.received_at = request.received
     request.body = frame[header.body_offset :]
+
+
+def _fields(request: InFlightRequest, key: int, version: int) -> dict[str, object]:
+    return {"api": key, "version": version, "correlation_id": request.correlation_id}
 
 
 def perform_nowait(request: InFlightRequest, broker: Broker, session: Session) -> Any:

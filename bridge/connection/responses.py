@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NamedTuple, cast
 
-from bridge.api import Api, error_codes
+from bridge.api import Api, Brief, error_codes
 from bridge.apis import api_versions
 from bridge.connection.budget import Gauge
 from bridge.connection.draining import THROTTLE_MS
@@ -60,12 +60,12 @@ def encode(request: InFlightRequest, response: Any, *, pausing: bool) -> Encoded
     api, version = request.api, request.version
     body = api.encode(response, version)
     answer = frames.response(api.key, request.correlation_id, api.is_flexible(version), body)
-    return EncodedResponse(answer, list(error_codes(response)))
+    return EncodedResponse(answer, () if isinstance(response, Brief) else list(error_codes(response)))
 
 
 def is_long(response: Any) -> bool:
     """Whether encoding the response would hold the event loop for long."""
-    return _left(response, LONG) < 0
+    return not isinstance(response, Brief) and _left(response, LONG) < 0
 
 
 def _left(value: Any, left: int) -> int:
