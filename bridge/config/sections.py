@@ -161,7 +161,7 @@ class StorageSettings:
 
     entry_format: str = one_of("pulsar", "pulsar", "kafka")
     fetch_compression: str = one_of("producer", "producer", "none")
-    group_commit_bytes: int = integer(0, 0, 1_048_576)
+    group_commit_bytes: int = integer(131_072, 0, 1_048_576)
     linger_ms: int = integer(0, 0, 1000)
     cache_bytes: int = integer(268_435_456, 0)
     tail_idle_seconds: float = seconds(60)
