@@ -54,7 +54,7 @@ async def test_a_task_that_is_cancelled_cancels_the_outcome_it_waits_for() -> No
     assert waiting.cancelled()
 
 
-async def test_a_call_that_fails_keeps_nobody_else_from_being_called() -> None:
+async def test_a_call_that_fails_keeps_no_other_from_being_called() -> None:
     outcome: Outcome[int] = Outcome()
     seen: list[object] = []
     told: list[object] = []

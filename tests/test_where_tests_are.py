@@ -60,7 +60,7 @@ COVERED_BY = {
         "kafka/fetch_messages", "kafka/fetch_wire", "kafka/leader_hints", "kafka/produce_wire",
     },
     "owned_log/test_contract.py": {
-        "owned_log/dependencies", "owned_log/errors", "owned_log/eviction", "owned_log/holding", "owned_log/owned_log",
+        "owned_log/dependencies", "owned_log/errors", "owned_log/eviction", "owned_log/holding",
         "owned_log/slot_reader",
     },
     "relay/test_shared_address.py": {"relay/relaying", "relay/sockets"},

@@ -331,8 +331,10 @@ class RequestRunner:
             result = None if lost else future.result()
             response = result if lost or request.make is None else request.make(result)
             if is_long(response):
-                copy_context().run(self._encode_later, request, response)
-                return
+                context = copy_context()  # what has called may run for another connection
+                context.run(REQUESTER.set, self._session.id)
+                context.run(LOOP_SHARE.set, self._turns)
+                return context.run(self._follow, request, self._encode_in_thread(request, response), None)
             self._finish(request, response)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - answered and logged by _fail
             self._fail(request, error)
@@ -340,12 +342,6 @@ class RequestRunner:
             self._loop.call_soon(self._connection.progressed)
         else:
             self._connection.progressed()
-
-    def _encode_later(self, request: InFlightRequest, response: Any) -> None:
-        """In a context of its own, as what has called may run for another connection."""
-        REQUESTER.set(self._session.id)
-        LOOP_SHARE.set(self._turns)
-        self._follow(request, self._encode_in_thread(request, response), None)
 
     # ---- responses ---------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""How a log begins: with the slots that its topic has, whoever creates that."""
+"""How a log begins: with the slots that its topic has, whatever process creates that."""
 
 import asyncio
 from types import SimpleNamespace

@@ -16,12 +16,12 @@ from bridge.futures import gathered
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import Buffer
 from bridge.storage.append.conversion_memory import MAX_EXCESS_BYTES, ConversionMemory
+from bridge.storage.append.plain import prepare_plain
 from bridge.storage.append.preparation import (
     NeedsThread,
     Plan,
     PreparedEntry,
     excess_bytes,
-    prepare_plain,
     prepare_records,
     prepare_records_nowait,
     with_reservations,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
 
 from bridge import codec
-from bridge.codec import HEADER_SIZE, NO_LIMIT, NO_PRODUCER, NO_TIMESTAMP, BatchHeader, Payload, Rebuild, message_sets
+from bridge.codec import HEADER_SIZE, NO_PRODUCER, NO_TIMESTAMP, BatchHeader, Payload, Rebuild, message_sets
 from bridge.codec.compression import (
     CODEC_MASK,
     PULSAR_OF,
@@ -39,8 +39,8 @@ _KAFKA_FORMAT_DIVISOR = 4  # a record as Kafka writes it is less than 4 times it
 _RECORD_FRAMING = 64  # bytes of a record's lengths, offset and timestamp deltas, at most
 _USUAL_EXPANSION = 2  # times the bytes received: other levels, base64, and Pulsar's metadata of each record
 # What may be prepared on the event loop. The worst are headers, by the hundred thousand in a record: 17 ns a byte.
-_MAX_LOOP_RECORDS = 20_000 if codec.TWIN == "native" else 1000
-_MAX_LOOP_BYTES, _MAX_LOOP_COMPRESSED_BYTES = 256 * 1024, 32 * 1024  # of a batch as received
+MAX_LOOP_RECORDS = 20_000 if codec.TWIN == "native" else 1000
+MAX_LOOP_BYTES, _MAX_LOOP_COMPRESSED_BYTES = 256 * 1024, 32 * 1024  # of a batch as received
 # A batch may be decompressed on the loop to so many times its size, within these bounds: the cost follows the bytes
 # received, and hardly any records compress better.
 _LOOP_EXPANSION, _MIN_LOOP_EXPANDED_BYTES, _MAX_LOOP_EXPANDED_BYTES = 16, 16 * 1024, 144 * 1024
@@ -110,20 +110,6 @@ class PreparedEntry(NamedTuple):
         return metadata
 
 
-def prepare_plain(records: memoryview, plan: Plan, now: int) -> PreparedEntry | None:
-    """As `prepare_records_nowait`, for the one sound and uncompressed batch that is nearly all that clients send: one
-    call of native code, and a tenth of the work. None for anything else, whatever it is."""
-    limit = plan.max_batch_bytes
-    if plan.decides or len(records) > _MAX_LOOP_BYTES or (limit is not None and len(records) > limit):
-        return None
-    oldest, newest = now - plan.before_max_ms, min(now + plan.after_max_ms, NO_LIMIT)
-    made = codec.encode_plain(records, plan.largest_entry, oldest, newest, _MAX_LOOP_RECORDS)
-    if made is None:
-        return None
-    data, count, producer, max_timestamp, escaped = made
-    return PreparedEntry(data, count, producer, max_timestamp, escaped, uncompressed_size=len(data))
-
-
 def prepare_records_nowait(
     records: memoryview, plan: Plan, now: int, allow_zstd: bool, decompress: bool
 ) -> list[PreparedEntry]:
@@ -185,9 +171,9 @@ def is_compressed(batch: memoryview) -> bool:
 
 def needs_thread(batch: memoryview) -> bool:
     """Whether the size of this batch alone makes preparing it work for a thread, not for the event loop."""
-    if len(batch) > (_MAX_LOOP_COMPRESSED_BYTES if is_compressed(batch) else _MAX_LOOP_BYTES):
+    if len(batch) > (_MAX_LOOP_COMPRESSED_BYTES if is_compressed(batch) else MAX_LOOP_BYTES):
         return True
-    return int.from_bytes(batch[HEADER_SIZE - 4 : HEADER_SIZE], "big") > _MAX_LOOP_RECORDS
+    return int.from_bytes(batch[HEADER_SIZE - 4 : HEADER_SIZE], "big") > MAX_LOOP_RECORDS
 
 
 class NeedsThread(Exception):
