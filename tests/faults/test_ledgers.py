@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from functools import partial
 
+import pytest
 from confluent_kafka import KafkaError, TopicPartition
 
 from tests.faults.checker import KAFKA_PYTHON_LEAKS, load
@@ -15,6 +16,12 @@ from tests.support.bridges import BridgeChild
 from tests.support.pulsar import PrivatePulsar
 
 pytestmark = KAFKA_PYTHON_LEAKS
+
+
+@pytest.fixture
+def bridge_child(start_bridge: Callable[..., BridgeChild]) -> BridgeChild:
+    """A bridge that writes an entry for each batch, whatever the load: entries fill ledgers, and are counted here."""
+    return start_bridge(storage={"group_commit_bytes": 0})
 
 
 def ledgers(broker: PrivatePulsar, full: str) -> list[dict[str, int]]:

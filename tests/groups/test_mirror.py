@@ -22,7 +22,7 @@ from bridge.storage.read.catch_up import CatchUpReaders
 from bridge.storage.services import Storage
 from bridge.storage.topics.topics import Topics
 from tests.storage.conftest import prepared
-from tests.support.bridges import settings_for
+from tests.support.bridges import Overrides, settings_for
 from tests.support.pulsar import PulsarAddress
 
 
@@ -108,7 +108,9 @@ class Bench:
 
 @pytest_asyncio.fixture
 async def bench(pulsar: PulsarAddress, namespace: str) -> AsyncIterator[Bench]:
-    settings = settings_for(pulsar, namespace, {"groups": {"mirror_pattern": "mirrored-.*"}})
+    # a subscription's position is an entry: these tests count them, and write one for each record
+    overrides: Overrides = {"groups": {"mirror_pattern": "mirrored-.*"}, "storage": {"group_commit_bytes": 0}}
+    settings = settings_for(pulsar, namespace, overrides)
     metrics, offsets = Metrics(), FakeOffsets()
     async with AsyncExitStack() as stack:
         client, admin = PulsarClient(settings.pulsar, metrics.pulsar), Admin(settings.pulsar)

@@ -1,9 +1,9 @@
 """Group commit: batches that are there at the same time become one entry of Pulsar.
 
-An entry costs Pulsar, its bookies and each later reader about the same whatever it holds. So batches of one Pulsar
-producer that come in one turn of the event loop are sent together. While the loop has more to do than time for, those
-behind an entry on its way wait for its outcome, as far as they fit. Else they would wait for nothing: a client with
-five batches on their way would be the slower for it.
+An entry costs Pulsar, its bookies and each later reader about the same whatever it holds. So while the event loop has
+more to do than time for, batches of one Pulsar producer that come in one turn of it are sent together, and those behind
+an entry on its way wait for its outcome, as far as they fit. Else each batch is an entry: it would wait for nothing,
+and a client with five batches on their way would be the slower for it.
 
 A group is one run of records: of clients' producers that are not idempotent in the order in which they came, of an
 idempotent producer with consecutive sequences. So an entry says the same whether it was one batch or several, and each
@@ -75,7 +75,7 @@ class GroupCommit:
         if group is not None and not (may_join and group.can_take(pending, limit)):
             self.flush(producer)
             group = None
-        if not may_join:
+        if not may_join or (group is None and not self._linger_seconds and not self._is_busy()):
             self._send(pending, producer)
             return
         if group is None:
