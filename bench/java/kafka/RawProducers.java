@@ -22,6 +22,7 @@ final class RawProducers {
     private static final short PRODUCE_VERSION = 8;
     private static final short INIT_PRODUCER_ID = 22;
     private static final short COORDINATOR_LOAD_IN_PROGRESS = 14;
+    private static final short NOT_LEADER_OR_FOLLOWER = 6;
     private static final int CRC_AT = 17;
     private static final int CRC_FROM = 21;
     private static final int SEQUENCE_AT = 53;
@@ -179,6 +180,10 @@ final class RawProducers {
                 request.putInt(batch + SEQUENCE_AT, sequence++);
                 seal();
             }
+            write();
+        }
+
+        private void write() throws Exception {
             request.rewind();
             sent = System.nanoTime();
             while (request.hasRemaining()) {
@@ -195,10 +200,15 @@ final class RawProducers {
             }
             long now = System.nanoTime();
             short error = answer.getShort(4 + 4 + 4 + 2 + topic.length() + 4 + 4);
+            answer.clear();
+            if (error == NOT_LEADER_OR_FOLLOWER && now < from) { // Kafka has created the topic before its broker leads it
+                Thread.sleep(20);
+                write();
+                return;
+            }
             if (error != 0) {
                 throw new IllegalStateException("Produce: error " + error);
             }
-            answer.clear();
             if (now > from && now < until) {
                 latencies.add(now - sent);
             }
