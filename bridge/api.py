@@ -334,7 +334,7 @@ class Api:
 
 def error_codes(response: Any) -> Iterator[int]:
     """Every error code in a response, of the whole request and of its topics and partitions."""
-    if isinstance(response, EncodedBody | Brief):
+    if isinstance(response, EncodedBody):
         return
     cls: type = type(response)
     tells, arrays = _errors_of(cls)

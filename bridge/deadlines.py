@@ -57,7 +57,7 @@ class Deadlines:
         if place is None:
             place = self._waiting[step] = set()
             if self._timer is None:
-                self._timer = self._loop.call_later(_STEP_SECONDS, self._look)
+                self._look_in(_STEP_SECONDS)
         place.add(waiting)
         return place
 
@@ -71,7 +71,12 @@ class Deadlines:
                 left -= 1
             if not place:
                 del self._waiting[step]
-        self._timer = self._loop.call_later(_STEP_SECONDS if left else 0, self._look) if self._waiting else None
+        self._timer = None
+        if self._waiting:
+            self._look_in(_STEP_SECONDS if left else 0)
+
+    def _look_in(self, seconds: float) -> None:
+        self._timer = self._loop.call_at(self._loop.time() + seconds, self._look)
 
 
 _of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, Deadlines] = WeakKeyDictionary()

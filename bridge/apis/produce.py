@@ -295,21 +295,14 @@ class _PendingResponse:
         """The response if all batches are stored, as nearly always; None where one is not, or there are many."""
         if len(self._topics) > _FEW or len(self._offsets) > _FEW:
             return None
-        topics = []
-        for name, appends in self._topics:
-            partitions = []
-            for append in appends:
-                if append.failure() is not None or append.log is None:
-                    return None
-                start, base = append.log.known_start, append.offsets[0].result()
-                partitions.append(
-                    ResponsePartition(index=append.index, error_code=0, base_offset=base, log_start_offset=start)
-                )
-            topics.append(ResponseTopic(name=name, partition_responses=partitions))
-        for _, appends in self._topics:
-            for append in appends:
-                append.count()
-        return _Stored(responses=topics)
+        if any(append.failure() is not None for _, appends in self._topics for append in appends):
+            return None
+        return _Stored(
+            responses=[
+                ResponseTopic(name=name, partition_responses=[_stored_at(append) for append in appends])
+                for name, appends in self._topics
+            ]
+        )
 
 
 class _Stored(Response, Brief):
@@ -342,6 +335,10 @@ def _partition_response(append: PartitionAppend, hints: leadership.LeaderHints) 
             error_message=error.message or None,
             current_leader=hints.leader(append.topic, append.index, error.code),
         )
+    return _stored_at(append)
+
+
+def _stored_at(append: PartitionAppend) -> ResponsePartition:
     append.count()
     start = -1 if append.log is None else append.log.known_start
     return ResponsePartition(

@@ -54,7 +54,7 @@ def identify(request: InFlightRequest, broker: Broker, session: Session) -> None
     api = broker.apis.get(key)
     if api is None:
         raise Refused("unknown_api", **_fields(request, key, version))
-    if not api.min_version <= version <= api.max_version:
+    if not api.serves(version):
         if key != api_versions.KEY:
             raise Refused("unsupported_version", **_fields(request, key, version))
         api, version = api_versions.REFUSAL, 0
