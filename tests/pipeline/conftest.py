@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,7 +51,15 @@ def start_job(
     """Start a job in a process of its own, with a session of its own: `start_job("copy", …)`."""
     classes = tmp_path_factory.mktemp("classes") / "session.jsa"
     keep_classes(spark, classes)
-    yield partial(JobProcess, guard, classes)
+    jobs: list[JobProcess] = []
+
+    def start(*words: str) -> JobProcess:
+        jobs.append(JobProcess(guard, classes, *words))
+        return jobs[-1]
+
+    yield start
+    for job in jobs:
+        job.stop()
     classes.unlink()  # it is large, and pytest keeps what is there for three runs
 
 

@@ -123,6 +123,11 @@ class JobProcess:
         """SIGTERM, as an operator stops it."""
         os.kill(self._process.pid, signal.SIGTERM)
 
+    def stop(self) -> None:
+        """End what a test that failed has left running."""
+        if self.running:
+            self.kill_all()
+
     def finish(self) -> int:
         """Wait for the end and return the exit code."""
         code = self._process.wait(TIMEOUT)
@@ -145,7 +150,8 @@ class JobProcess:
         self._guard.forget(self._process.pid)
 
     def _events(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self._lines if line.startswith("{")]
+        """Its events: an event is a line's end, and what the JVM was writing at that time may stand before it."""
+        return [json.loads(line[at:]) for line in self._lines if (at := line.find('{"event"')) >= 0]
 
     def _read(self, read: int) -> None:
         with os.fdopen(read, encoding="utf-8", errors="replace") as stream:
