@@ -9,6 +9,7 @@ import java.nio.channels.SocketChannel;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.zip.CRC32C;
@@ -19,6 +20,7 @@ import java.util.zip.CRC32C;
  */
 final class RawProducers {
     private static final short PRODUCE = 0;
+    private static final short METADATA = 3;
     private static final short PRODUCE_VERSION = 8;
     private static final short INIT_PRODUCER_ID = 22;
     private static final short COORDINATOR_LOAD_IN_PROGRESS = 14;
@@ -40,28 +42,27 @@ final class RawProducers {
 
     /** Rate, and milliseconds from a request to its answer, once `warm_seconds` are over. */
     static Map<String, Object> run(JsonNode command) throws Exception {
-        String[] address = command.get("bootstrap").asText().split(":");
         boolean idempotent = command.get("idempotent").asBoolean();
         double seconds = command.get("seconds").asDouble();
+        String topic = command.get("topic").asText();
+        InetSocketAddress[] leaders = leaders(command.get("bootstrap").asText(), topic);
         List<SocketChannel> channels = new ArrayList<>();
         List<byte[]> producers = new ArrayList<>();
         try (Selector selector = Selector.open()) {
             for (int number = 0; number < command.get("connections").asInt(); number++) {
-                SocketChannel channel =
-                    SocketChannel.open(new InetSocketAddress(address[0], Integer.parseInt(address[1])));
+                SocketChannel channel = SocketChannel.open(leaders[number % leaders.length]);
                 channel.setOption(StandardSocketOptions.TCP_NODELAY, true);
                 channels.add(channel);
                 producers.add(idempotent ? producer(channel) : null);
             }
             long begin = System.nanoTime();
             long warm = begin + (long) (command.get("warm_seconds").asDouble() * 1e9);
-            RawProducers all = new RawProducers(command.get("topic").asText(), warm, warm + (long) (seconds * 1e9));
-            int partitions = command.get("partitions").asInt();
+            RawProducers all = new RawProducers(topic, warm, warm + (long) (seconds * 1e9));
             for (int number = 0; number < channels.size(); number++) {
                 SocketChannel channel = channels.get(number);
                 channel.configureBlocking(false);
                 Producer one = all.new Producer(
-                    channel, number % partitions, command.get("size").asInt(), producers.get(number));
+                    channel, number % leaders.length, command.get("size").asInt(), producers.get(number));
                 channel.register(selector, SelectionKey.OP_READ, one);
                 one.send();
             }
@@ -90,33 +91,96 @@ final class RawProducers {
             "p99", sorted[sorted.length * 99 / 100] / 1e6);
     }
 
-    /** InitProducerId (v0): the id and the epoch as they stand in a batch. */
-    private static byte[] producer(SocketChannel channel) throws Exception {
-        ByteBuffer answer = initProducerId(channel);
-        for (int tries = 0; answer.getShort(12) == COORDINATOR_LOAD_IN_PROGRESS && tries < 100; tries++) {
-            Thread.sleep(100);
-            answer = initProducerId(channel);
+    /** Where each partition is led: Metadata (v1) of the topic, asked until all have a leader. */
+    private static InetSocketAddress[] leaders(String bootstrap, String topic) throws Exception {
+        String[] address = bootstrap.split(":");
+        byte[] name = topic.getBytes(StandardCharsets.UTF_8);
+        ByteBuffer request = ByteBuffer.allocate(4 + 8 + 2 + 4 + 2 + name.length);
+        request.putInt(request.capacity() - 4).putShort(METADATA).putShort((short) 1).putInt(0).putShort((short) -1);
+        request.putInt(1).putShort((short) name.length).put(name);
+        try (SocketChannel channel =
+            SocketChannel.open(new InetSocketAddress(address[0], Integer.parseInt(address[1])))) {
+            for (int tries = 0; tries < 100; tries++) {
+                InetSocketAddress[] found = leaders(ask(channel, request));
+                if (found.length > 0 && !Arrays.asList(found).contains(null)) {
+                    return found;
+                }
+                Thread.sleep(100);
+            }
         }
-        if (answer.getShort(12) != 0) {
-            throw new IllegalStateException("InitProducerId: error " + answer.getShort(12));
-        }
-        return Arrays.copyOfRange(answer.array(), 14, 24);
+        throw new IllegalStateException("not all partitions of " + topic + " have a leader");
     }
 
-    private static ByteBuffer initProducerId(SocketChannel channel) throws Exception {
-        ByteBuffer request = ByteBuffer.allocate(4 + 8 + 2 + 2 + 4);
-        request.putInt(request.capacity() - 4).putShort(INIT_PRODUCER_ID).putShort((short) 0).putInt(0);
-        request.putShort((short) -1).putShort((short) -1).putInt(60_000).flip();
+    private static InetSocketAddress[] leaders(ByteBuffer answer) {
+        answer.getInt(); // correlation id
+        Map<Integer, InetSocketAddress> brokers = new HashMap<>();
+        for (int left = answer.getInt(); left > 0; left--) {
+            int id = answer.getInt();
+            brokers.put(id, new InetSocketAddress(string(answer), answer.getInt()));
+            string(answer); // rack
+        }
+        answer.getInt(); // controller
+        answer.getInt(); // one topic
+        answer.getShort(); // its error, with which it has no partitions
+        string(answer);
+        answer.get();
+        InetSocketAddress[] leaders = new InetSocketAddress[answer.getInt()];
+        for (int left = leaders.length; left > 0; left--) {
+            answer.getShort();
+            int partition = answer.getInt();
+            leaders[partition] = brokers.get(answer.getInt());
+            skip(answer); // replicas
+            skip(answer); // in sync
+        }
+        return leaders;
+    }
+
+    private static void skip(ByteBuffer from) {
+        int count = from.getInt();
+        from.position(from.position() + 4 * count);
+    }
+
+    private static String string(ByteBuffer from) {
+        byte[] bytes = new byte[Math.max(from.getShort(), 0)];
+        from.get(bytes);
+        return new String(bytes, StandardCharsets.UTF_8);
+    }
+
+    /** The answer to a request, without its length. */
+    private static ByteBuffer ask(SocketChannel channel, ByteBuffer request) throws Exception {
+        request.rewind();
         while (request.hasRemaining()) {
             channel.write(request);
         }
-        ByteBuffer answer = ByteBuffer.allocate(4 + 4 + 4 + 2 + 8 + 2);
-        while (answer.hasRemaining()) {
-            if (channel.read(answer) < 0) {
+        ByteBuffer length = ByteBuffer.allocate(4);
+        fill(channel, length);
+        ByteBuffer answer = ByteBuffer.allocate(length.getInt(0));
+        fill(channel, answer);
+        return answer.flip();
+    }
+
+    private static void fill(SocketChannel channel, ByteBuffer into) throws Exception {
+        while (into.hasRemaining()) {
+            if (channel.read(into) < 0) {
                 throw new EOFException("the server hung up");
             }
         }
-        return answer;
+    }
+
+    /** InitProducerId (v0): the id and the epoch as they stand in a batch. */
+    private static byte[] producer(SocketChannel channel) throws Exception {
+        ByteBuffer request = ByteBuffer.allocate(4 + 8 + 2 + 2 + 4);
+        request.putInt(request.capacity() - 4).putShort(INIT_PRODUCER_ID).putShort((short) 0).putInt(0);
+        request.putShort((short) -1).putShort((short) -1).putInt(60_000);
+        ByteBuffer answer = ask(channel, request);
+        for (int tries = 0; answer.getShort(8) == COORDINATOR_LOAD_IN_PROGRESS && tries < 100; tries++) {
+            Thread.sleep(100);
+            answer = ask(channel, request);
+        }
+        if (answer.getShort(8) != 0) {
+            throw new IllegalStateException("InitProducerId: error " + answer.getShort(8));
+        }
+        return Arrays.copyOfRange(answer.array(), 10, 20);
     }
 
     private final class Producer {
