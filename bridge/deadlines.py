@@ -24,7 +24,7 @@ class Expiring(Protocol):
 class Place(Protocol):
     """Where it waits."""
 
-    def discard(self, waiting: Expiring, /) -> None:
+    def pop(self, waiting: Expiring, default: None, /) -> None:
         """It waits no more."""
 
 
@@ -36,7 +36,7 @@ class _Timer:
     def __init__(self, handle: asyncio.TimerHandle) -> None:
         self._handle = handle
 
-    def discard(self, waiting: Expiring, /) -> None:
+    def pop(self, waiting: Expiring, default: None, /) -> None:
         self._handle.cancel()
 
 
@@ -45,20 +45,20 @@ class Deadlines:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._waiting: dict[int, set[Expiring]] = {}
+        self._waiting: dict[int, dict[Expiring, None]] = {}  # by step, in the order in which they came
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, waiting: Expiring, deadline: float) -> Place:
-        """Tell it when the deadline (loop time) is over, unless it is discarded before."""
+        """Tell it when the deadline (loop time) is over, unless it is popped before."""
         if deadline - self._loop.time() < _PRECISE_SECONDS:
             return _Timer(self._loop.call_at(deadline, waiting.expired))
         step = int(deadline / _STEP_SECONDS) + 1
         place = self._waiting.get(step)
         if place is None:
-            place = self._waiting[step] = set()
+            place = self._waiting[step] = {}
             if self._timer is None:
                 self._look_in(_STEP_SECONDS)
-        place.add(waiting)
+        place[waiting] = None
         return place
 
     def _look(self) -> None:
@@ -67,7 +67,9 @@ class Deadlines:
         for step in [step for step, place in self._waiting.items() if step <= now or not place]:
             place = self._waiting[step]
             while place and left:
-                place.pop().expired()
+                waiting = next(iter(place))
+                del place[waiting]
+                waiting.expired()
                 left -= 1
             if not place:
                 del self._waiting[step]

@@ -44,7 +44,7 @@ async def test_what_is_discarded_is_not_told_and_leaves_nothing(clock: FakeClock
     told: list[Waiting] = []
     for seconds in (0.1, 30.0):
         waiting = Waiting(told)
-        mine.add(waiting, clock.now + seconds).discard(waiting)
+        mine.add(waiting, clock.now + seconds).pop(waiting, None)
     await clock.advance(1)
     assert not clock.waiting
     assert not mine._waiting

@@ -276,7 +276,7 @@ class _PendingResponse:
             offset.cancel()  # the client will send it again: it need not be stored any more
 
     def _complete(self) -> None:
-        self._place.discard(self)
+        self._place.pop(self, None)
         if self.future.done():
             return
         try:

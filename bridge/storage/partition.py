@@ -91,7 +91,7 @@ class PartitionLog:
         read_stored = partial(self._log_reader.read_stored, timeout_seconds=self._operation_timeout)
         self._times = TimeLookup(self._search, self.end, self.earliest, read_stored, storage.threads)
         self._closed = False
-        self._making_ready: set[asyncio.Timeout] = set()
+        self._making_ready: dict[asyncio.Timeout, None] = {}  # in the order in which they came
         self.plan = Plan(storage.largest_entry, storage.settings.storage.entry_format)
 
     # --- what is kept with the topic ---
@@ -133,7 +133,7 @@ class PartitionLog:
         them; `deadline`: the loop time at which a KafkaError says what there is to wait for.
         """
         waiting = asyncio.timeout_at(deadline)
-        self._making_ready.add(waiting)
+        self._making_ready[waiting] = None
         try:
             async with waiting:
                 await self._make_ready(batches, session)
@@ -145,7 +145,7 @@ class PartitionLog:
             text = "Pulsar takes no more for this partition at present"
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, text) from None
         finally:
-            self._making_ready.discard(waiting)
+            del self._making_ready[waiting]
 
     async def _make_ready(self, batches: Collection[ProducerSequence], session: ClientSession | None) -> None:
         with translated():

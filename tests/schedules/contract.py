@@ -225,6 +225,28 @@ async def readers_start_where_they_are_told(site: Site) -> None:
 
 
 @script
+async def readers_at_the_end_get_all_behind_their_place(site: Site) -> None:
+    topic, client = await site.topic(), await site.client()
+    producer = client.producer(topic)
+    sent = [(await send(producer)).position]
+    over = asyncio.Event()
+
+    async def write() -> None:
+        while not over.is_set():
+            sent.append((await send(producer)).position)
+
+    writing = asyncio.ensure_future(write())
+    for _ in range(20):
+        reader = await client.reader(topic, LATEST)
+        first = (await reader.receive()).position
+        await until(lambda first=first: sent[-1] >= first)  # type: ignore[misc]
+        assert next(place for place in sent if place > reader.start) == first
+        await reader.close()
+    over.set()
+    await writing
+
+
+@script
 async def permits_bound_what_is_sent(site: Site) -> None:
     topic, client, slow_client = await site.topic(), await site.client(), await site.client()
     producer = client.producer(topic)

@@ -57,6 +57,11 @@ _GAP = (
 
 RULES_OF_NODES = (
     Mutation(
+        "a reader at the end begins wherever its cursor is", "pulsar/consumer/reader.py",
+        "            Position.of(answer.consumer_mark_delete_position) > self.start\n", "            False\n",
+        "test_readers_at_the_end", "test_a_tail_that_opens_while_others_write_misses_nothing",
+    ),
+    Mutation(
         "a producer goes on though its name was used elsewhere meanwhile", *_OVERTAKEN,
         "test_two_nodes", "test_a_producer_that_has_a_newer_epoch_at_another_node_is_fenced_here",
     ),

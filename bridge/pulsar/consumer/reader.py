@@ -78,9 +78,23 @@ class Reader(Subscription[Entry]):
         if self._seek_time is not None:
             await self._find_time(connection, self._seek_time)
         elif self._last_received == LATEST:
-            # From here on "latest" is a place, so that a reconnect before the first entry skips nothing.
-            answer = await connection.request(lambda request_id: commands.last_message_id(request_id, self._id))
-            self._last_received = self.start = Position.of(answer.get_last_message_id_response.last_message_id)
+            await self._find_end(connection)
+
+    async def _find_end(self, connection: BrokerConnection) -> None:
+        """Make "latest" a place, so that a reconnect before the first entry skips nothing.
+
+        The cursor may be past the last message that the broker tells of: an entry that fills its ledger is stored for a
+        cursor, and not yet for that answer, until the ledger is closed. Then another session begins behind the message.
+        """
+        asked = await connection.request(lambda request_id: commands.last_message_id(request_id, self._id))
+        answer = asked.get_last_message_id_response
+        self._last_received = self.start = Position.of(answer.last_message_id)
+        if not answer.HasField("consumer_mark_delete_position") or (
+            Position.of(answer.consumer_mark_delete_position) > self.start
+        ):
+            await connection.request(lambda request_id: commands.close_consumer(request_id, self._id))
+            connection.consumers.pop(self._id, None)
+            await self._subscribe(connection)
 
     async def _find_time(self, connection: BrokerConnection, timestamp: int) -> None:
         """Have the broker move the cursor, and ask where it is now.

@@ -54,6 +54,9 @@ class Log(FakeBroker):
     def _last(self, peer: Peer, command: pb.BaseCommand, _: memoryview) -> None:
         answer = pb.CommandGetLastMessageIdResponse(request_id=command.get_last_message_id.request_id)
         last = len(self.entries) - 1
+        before = self.next[command.get_last_message_id.consumer_id] - 1
+        answer.consumer_mark_delete_position.ledger_id = LEDGER
+        answer.consumer_mark_delete_position.entry_id = before & (2**64 - 1)
         answer.last_message_id.ledger_id = LEDGER if last >= 0 else 2**64 - 1
         answer.last_message_id.entry_id = last if last >= 0 else 2**64 - 1
         peer.send(type=Type.GET_LAST_MESSAGE_ID_RESPONSE, get_last_message_id_response=answer)

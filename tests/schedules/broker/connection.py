@@ -11,7 +11,8 @@ from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import EARLIEST, Position
 from tests.schedules.broker.consumers import Consumer
 from tests.schedules.broker.peer import Peer
-from tests.schedules.broker.topic import Producer, Refusal, Topic
+from tests.schedules.broker.producers import Producer, Refusal
+from tests.schedules.broker.topic import Topic
 from tests.schedules.pipe import Endpoint
 
 if TYPE_CHECKING:
@@ -243,12 +244,17 @@ class Connection(Peer):
             self.error(asked.request_id, Refusal(pb.MetadataError, "Consumer not found"))
             return
         log = consumer.topic.log
-        self._broker.listing("last id", lambda: log.last, self._answer_last_message_id, asked.request_id)
+        self._broker.listing(
+            "last id", lambda: log.last, self._answer_last_message_id, asked.request_id, consumer.began
+        )
 
-    def _answer_last_message_id(self, last: Position, request_id: int) -> None:
+    def _answer_last_message_id(self, last: Position, request_id: int, began: Position) -> None:
         self._trace(self._who, "> last message id %s", last)
         place = pb.MessageIdData(ledger_id=last.ledger & _U64, entry_id=last.entry & _U64)
-        answer = pb.CommandGetLastMessageIdResponse(request_id=request_id, last_message_id=place)
+        mark = pb.MessageIdData(ledger_id=began.ledger, entry_id=began.entry & _U64)
+        answer = pb.CommandGetLastMessageIdResponse(
+            request_id=request_id, last_message_id=place, consumer_mark_delete_position=mark
+        )
         self.send(type=Type.GET_LAST_MESSAGE_ID_RESPONSE, get_last_message_id_response=answer)
 
     def _on_close_consumer(self, command: pb.BaseCommand, _: memoryview) -> None:

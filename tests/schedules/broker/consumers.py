@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bridge.pulsar.types import LATEST, Position
+from bridge.pulsar.types import EARLIEST, LATEST, Position
 from tests.schedules.chance import LONGEST
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class Consumer:
-    """A consumer's session; `at` is the number of the entry that it gets next."""
+    """A consumer's session; `at` is the number of the entry that it gets next, `began` the place before the first."""
 
     connection: "Peer"
     id: int
@@ -23,6 +23,7 @@ class Consumer:
     start: Position
     topic: "Topic | None" = None
     at: int = 0
+    began: Position = EARLIEST
     added_at: float = 0.0
     permits: int = 0
     open: bool = False
@@ -52,6 +53,7 @@ class Consumers:
             consumer.topic = self._topic
             consumer.added_at = self._broker.loop.now
             consumer.at = log.end if consumer.start == LATEST else log.number_of(consumer.start)
+            consumer.began = log.place_before(consumer.at)
             self._by_name[consumer.subscription] = consumer
             then(True)
         else:

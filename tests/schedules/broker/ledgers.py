@@ -6,6 +6,8 @@ The rules are Pulsar 4.0's (`ManagedLedgerImpl`, `ManagedLedgerInterceptorImpl`,
 * The index counts messages when an entry is on its way to the ledger. It is written down when a ledger is listed, and
   read back from the last entry of the last ledger, or from what was written down where that ledger has none: indices
   that were counted and never stored are left out forever then, and used again otherwise.
+* An entry that fills its ledger is there for a cursor at once. Its receipt, and the last message id, come once the
+  ledger is closed (`OpAddEntry`).
 * Deduplication goes by producer name, and knows nothing of what came before it was turned on. `pushed` is what is on
   its way, `persisted` what is stored; after a load both are what is stored.
 """
@@ -67,6 +69,8 @@ class Ledgers:
         self.counter = -1
         """The index given out last."""
         self.written_down = -1
+        self.is_closing = False
+        """The last entry has filled its ledger, which is not closed yet: readers get it, and no one is told of it."""
         self.deduplicates = False
         self.pushed: dict[str, int] = {}
         self.persisted: dict[str, int] = {}
@@ -86,6 +90,7 @@ class Ledgers:
 
     def roll_over(self) -> None:
         """Begin a new ledger."""
+        self.is_closing = False
         self.ledgers.append(Ledger(next(self._ids)))
         self.written_down = self.counter
 
@@ -125,8 +130,14 @@ class Ledgers:
 
     @property
     def last(self) -> Position:
-        """The last entry's place, EARLIEST if there is none."""
-        return self.entries[-1].position if self.entries else EARLIEST
+        """The last entry's place as Pulsar tells it, EARLIEST if there is none."""
+        entries = self.entries[-2:-1] if self.is_closing else self.entries[-1:]
+        return entries[0].position if entries else EARLIEST
+
+    def place_before(self, number: int) -> Position:
+        """The place behind which the entry with this number is."""
+        at = number - self.trimmed
+        return self.entries[at - 1].position if at > 0 else Position(self.ledgers[0].id, -1)
 
     @property
     def end(self) -> int:

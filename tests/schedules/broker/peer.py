@@ -8,7 +8,7 @@ from bridge.pulsar import protocol
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from tests.schedules.broker.consumers import Consumer
 from tests.schedules.broker.ledgers import Stored
-from tests.schedules.broker.topic import Producer, Refusal
+from tests.schedules.broker.producers import Producer, Refusal
 from tests.schedules.pipe import Endpoint
 
 if TYPE_CHECKING:

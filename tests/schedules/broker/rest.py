@@ -15,8 +15,9 @@ from urllib.parse import unquote
 from bridge.config import PulsarSettings
 from bridge.pulsar.admin import NO_RESPONSE, Admin, AdminError, Conflict, NotFound
 from tests.schedules.broker.namespace import Partitioned
+from tests.schedules.broker.producers import Refusal
 from tests.schedules.broker.server import Broker
-from tests.schedules.broker.topic import Refusal, Topic
+from tests.schedules.broker.topic import Topic
 from tests.schedules.loop import PROCESS
 
 _CONNECTIONS: Final = 16

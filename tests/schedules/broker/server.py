@@ -9,7 +9,8 @@ from bridge.pulsar.admin import NO_RESPONSE, AdminError
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from tests.schedules.broker.connection import Connection
 from tests.schedules.broker.namespace import Namespace
-from tests.schedules.broker.topic import Refusal, State, Topic
+from tests.schedules.broker.producers import Refusal
+from tests.schedules.broker.topic import State, Topic
 from tests.schedules.chance import WALL, Chance
 from tests.schedules.loop import ScheduleLoop
 from tests.schedules.network import Network

@@ -19,24 +19,16 @@ from typing import TYPE_CHECKING, Final
 
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.protocol import parse_body
-from bridge.pulsar.types import EARLIEST
+from bridge.pulsar.types import EARLIEST, Position
 from tests.schedules.broker.consumers import Consumers
 from tests.schedules.broker.ledgers import Ledgers, Stored, Verdict
+from tests.schedules.broker.producers import Producer, Refusal
 
 if TYPE_CHECKING:
     from tests.schedules.broker.peer import Peer
     from tests.schedules.broker.server import Broker
 
 _NOT_STORED: Final = (1 << 64) - 1
-
-
-class Refusal(Exception):
-    """The broker's error to a request."""
-
-    def __init__(self, code: int, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
 
 
 class State(Enum):
@@ -47,23 +39,6 @@ class State(Enum):
     LOADED = "loaded"
     CLOSING = "closing"
     DELETED = "deleted"
-
-
-@dataclass(slots=True, eq=False)
-class Producer:
-    """A producer's session."""
-
-    connection: "Peer"
-    id: int
-    name: str
-    epoch: int
-    access_mode: int
-    topic_epoch: int | None
-    topic: "Topic | None" = None
-    open: bool = False
-    closed: bool = False
-    pending: int = 0
-    when_drained: Callable[[], None] | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -335,13 +310,26 @@ class Topic:
 
     def _store_next(self, load: int) -> None:
         """The oldest send on its way is stored, as far as there is a ledger to store it in."""
-        if load != self._loads or not self._adding or self._rolling_over:
+        if load != self._loads or not self._adding or self._rolling_over or self.log.is_closing:
             return
         if len(self.log.ledgers[-1].entries) >= self._most_entries:
             self._rolling_over = True
             self._broker.after("roll over", self._rolled_over, load)
             return
-        self._store(self._adding.popleft(), receipt=True)
+        add = self._adding.popleft()
+        fills = len(self.log.ledgers[-1].entries) + 1 == self._most_entries
+        position = self._store(add, receipt=not fills)
+        if fills:
+            self.log.is_closing = True
+            self._broker.after("close", self._ledger_closed, load, add, position)
+
+    def _ledger_closed(self, load: int, add: _Add, position: Position) -> None:
+        if load != self._loads:
+            return
+        self.log.is_closing = False
+        self._receipt(add.producer, add.sequence, add.highest, position.ledger, position.entry)
+        for _ in range(len(self._adding)):
+            self._schedule_store()
 
     def _rolled_over(self, load: int) -> None:
         if load != self._loads:
@@ -352,7 +340,7 @@ class Topic:
         for _ in range(len(self._adding)):
             self._schedule_store()
 
-    def _store(self, add: _Add, *, receipt: bool) -> None:
+    def _store(self, add: _Add, *, receipt: bool) -> Position:
         at_ms = self._broker.wall_ms()
         entry = Stored(
             EARLIEST, add.index, add.count, add.body, add.producer.name, add.sequence, add.highest, at_ms, add.metadata
@@ -366,6 +354,7 @@ class Topic:
         if not producer.pending and producer.when_drained is not None:
             producer.when_drained()
         self.consumers.wake()
+        return position
 
     def _receipt(self, producer: Producer, sequence: int, highest: int, ledger: int, entry: int) -> None:
         """Receipts of what is stored leave in order, after a while; those of duplicates at once, before them."""
@@ -389,7 +378,7 @@ class Topic:
             self.log.counter -= add.count
             add.producer.connection.send_error(add.producer, add.highest, pb.PersistenceError, "Bookie failed")
         self._loads += 1
-        self._rolling_over = False
+        self._rolling_over = self.log.is_closing = False
         for producer in list(self.producers.values()):
             producer.connection.close_producer(producer)
             self._remove(producer)
