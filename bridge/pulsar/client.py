@@ -126,6 +126,7 @@ class PulsarClient:
         inclusive: bool = True,
         permits: int = 1000,
         max_buffer: int = _BUFFER,
+        more_buffer: int = 0,
         read_compacted: bool = False,
     ) -> Reader:
         """A reader from this entry on (or behind it), once it is open; PulsarError when it never will be."""
@@ -135,6 +136,7 @@ class PulsarClient:
             read_compacted=read_compacted,
             permits=permits,
             max_buffer=max_buffer,
+            more_buffer=more_buffer,
         )
         return await self._opened(Reader(topic, start, inclusive, self._context, options))
 

@@ -29,6 +29,9 @@ from bridge.storage.services import Storage
 from bridge.traffic import Traffic
 
 _BOUNDS_FRESH_SECONDS = 1.0
+_CATCH_UP_BUFFERS = 4
+"""So many times its buffer a reader of older records may hold, while few read: Pulsar reads 5 MB at a time from disk,
+and should do so while the last 5 MB are on their way to the client."""
 _HAND_OVER_SECONDS = 2.0
 """How long what is on its way to Pulsar may take when another node goes on."""
 
@@ -84,7 +87,7 @@ class PartitionLog:
         self._start = LogStart(topic, self._search, self.end, self._tails.load_end, self._tails.open_at_start)
         self._log_reader = LogReader(
             self._start, self.end, self.earliest, self._tails, self._search, self._index, storage.catch_up_readers,
-            self._open_reader, storage.maker, storage.threads, storage.metrics,
+            partial(self._open_reader, times_buffer=_CATCH_UP_BUFFERS), storage.maker, storage.threads, storage.metrics,
         )  # fmt: skip
         self.read_nowait: Callable[..., list[bytes] | None] = self._log_reader.read_nowait
         """As `read`, from memory alone: the reader's own, because each Fetch calls it for each of its partitions."""
@@ -327,11 +330,16 @@ class PartitionLog:
     def _operation_timeout(self) -> float:
         return self._storage.settings.pulsar.operation_timeout_seconds
 
-    async def _open_reader(self, position: Position) -> Reader:
+    async def _open_reader(self, position: Position, times_buffer: int = 1) -> Reader:
         self._check_open()
         settings = self._storage.settings.storage
+        buffer = settings.reader_buffer_bytes
         reader = await self._storage.client.reader(
-            self.topic, position, permits=settings.reader_queue_messages, max_buffer=settings.reader_buffer_bytes
+            self.topic,
+            position,
+            permits=settings.reader_queue_messages,
+            max_buffer=buffer,
+            more_buffer=(times_buffer - 1) * buffer,
         )
         if self._closed:
             await reader.close()

@@ -278,6 +278,12 @@ def test_answers_are_short_while_others_wait_for_slow_consumers(bridge_with: Cal
         (answer,) = ask(bridge, fetch.API, much).responses[0].partitions
         return sum(map(len, answer.records or []))
 
+    def wait_for_memory() -> None:
+        until = time.monotonic() + 30
+        while size() < 7_000_000:
+            assert time.monotonic() < until
+
+    wait_for_memory()  # so that the slow one's answer is as large as it may be
     with socket.socket() as slow:
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
         host, _, port = bridge.kafka.rpartition(":")
@@ -285,9 +291,7 @@ def test_answers_are_short_while_others_wait_for_slow_consumers(bridge_with: Cal
         slow.sendall(frame(fetch.API, much, BY_ID - 1))
         slow.recv(4, socket.MSG_PEEK | socket.MSG_WAITALL)
         assert 0 < size() < 6_000_000  # what the sockets have taken of the slow one's answer
-    until = time.monotonic() + 30
-    while size() < 7_000_000:
-        assert time.monotonic() < until
+    wait_for_memory()
 
     broker = broker_of(bridge)
     session = Session(1, "peer", "listener", api_version=12, remaining_response_bytes=lambda: 0)

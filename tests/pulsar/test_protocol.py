@@ -83,6 +83,16 @@ def test_a_frame_is_received_into_memory_of_its_own_when_it_is_large() -> None:
     assert len(buffer.space()) == 1_000_004 - 1000
 
 
+def test_chunks_are_larger_while_more_comes_than_they_take() -> None:
+    buffer, stream = FrameBuffer(), framed(bytes(999)) * 1000
+    most = len(buffer.space())
+    feed(buffer, stream, len(stream))
+    assert most < len(buffer.space()) <= 4 * most
+    for _ in range(1000):
+        feed(buffer, framed(bytes(999)), 1003)
+    assert len(buffer.space()) <= most, "what little comes does not hold on to much"
+
+
 @pytest.mark.parametrize("size", [0, 3, 1024 + protocol.FRAME_PADDING + 1, 2**32 - 1])
 def test_a_frame_of_an_impossible_size_is_refused_at_once(size: int) -> None:
     with pytest.raises(ProtocolError):

@@ -10,6 +10,7 @@ from bridge.pulsar.connection.lookup import Lookup
 from bridge.pulsar.connection.pool import ConnectionPool
 
 _MOST_QUEUED_BYTES: Final = 32 << 20
+_MOST_LENT_BYTES: Final = 24 << 20
 
 
 class QueueMemory:
@@ -17,11 +18,20 @@ class QueueMemory:
 
     def __init__(self) -> None:
         self.held = 0
+        self.lent = 0
+        """By which buffers may be larger, beyond what all may hold."""
+
+    def lend(self, count: int) -> bool:
+        """Let a buffer be larger by so many bytes, if there are any; to be returned as a negative number."""
+        if count > 0 and self.lent + count > _MOST_LENT_BYTES:
+            return False
+        self.lent += count
+        return True
 
     @property
     def is_full(self) -> bool:
         """Whether none may hold more than its buffer."""
-        return self.held > _MOST_QUEUED_BYTES
+        return self.held > _MOST_QUEUED_BYTES + self.lent
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,11 +18,12 @@ class FlowControl:
     large messages follow many small ones, `is_overfull` says that the session has to end.
     """
 
-    def __init__(self, permits: int, max_buffer: int, memory: QueueMemory | None = None) -> None:
-        """`memory`: what others hold, too."""
+    def __init__(self, permits: int, max_buffer: int, memory: QueueMemory | None = None, more: int = 0) -> None:
+        """`memory`: what others hold, too; `more`: the bytes by which the buffer is larger, if it has them to lend."""
         self._permits = permits
-        self._max_buffer = max_buffer
+        self._max_buffer = self._least_buffer = max_buffer
         self._memory = memory or QueueMemory()
+        self._more = more
         self._message_bytes = max_buffer / _FIRST_PERMITS
         self._measured = False
         self.outstanding = 0
@@ -54,21 +55,35 @@ class FlowControl:
     @property
     def is_overfull(self) -> bool:
         """Whether more is held than was meant to be, and more may come."""
-        allowed = self._max_buffer if self._memory.is_full else _MOST_OVERSHOT * self._max_buffer
+        allowed = self._max_buffer
+        if not self._memory.is_full:
+            allowed += (_MOST_OVERSHOT - 1) * self._least_buffer
         return self.outstanding > 0 and self.queued_bytes > allowed
 
     def refill(self) -> int:
-        """The permits to give now: none until half of the window is free."""
+        """The permits to give now: none until half of the window is free, or a quarter where the broker has none left.
+
+        It reads up to 100 entries or 5 MB for a single permit, so it owes thousands afterwards. A few for each entry
+        that is consumed would only be more commands, for which it sends nothing.
+        """
+        if self._more and self._measured and self._memory.lend(self._more):
+            self._max_buffer += self._more
+            self._more = 0
         fitting = int((self._max_buffer - self.queued_bytes) / max(self._message_bytes, 1.0))
         room = min(self._permits - self.queued, fitting)
         if self.queued == 0:
             room = max(room, 1)  # a message larger than the whole buffer must still get through
         missing = room - self.outstanding
         window = min(self._permits, int(self._max_buffer / max(self._message_bytes, 1.0)))
-        if missing <= 0 or (missing < window / 2 and self.outstanding > 0):
+        if missing <= 0 or (missing < window / 2 if self.outstanding > 0 else room < window / 4):
             return 0
         self.outstanding += missing
         return missing
+
+    def close(self) -> None:
+        """Nothing is received any more: what was lent is returned."""
+        self._memory.lend(self._least_buffer - self._max_buffer)
+        self._max_buffer, self._more = self._least_buffer, 0
 
     def reset(self) -> None:
         """A new session: the broker knows of no permits."""

@@ -33,6 +33,8 @@ class SubscriptionOptions:
     read_compacted: bool = False
     permits: int = 1000
     max_buffer: int = 8 << 20
+    more_buffer: int = 0
+    """Bytes by which the buffer is larger while few others read."""
     properties: Mapping[str, str] | None = None
 
 
@@ -65,7 +67,7 @@ class Subscription(ReconnectingHandler, Generic[_E]):
         self.ended = False  # the topic is terminated and everything was received
         self._id = 0  # a new one for each session: what is under way to an old one cannot be taken for the new one's
         self._options = options
-        self._flow = FlowControl(options.permits, options.max_buffer, context.queued)
+        self._flow = FlowControl(options.permits, options.max_buffer, context.queued, options.more_buffer)
         self._queue: deque[_E | CorruptEntry] = deque()
         self._receiver: asyncio.Future[None] | None = None
         context.metrics.readers.inc()
@@ -114,6 +116,7 @@ class Subscription(ReconnectingHandler, Generic[_E]):
         connection = await self._stop(f"the {type(self).__name__.lower()}")
         self._metrics.readers.dec()
         self._clear_queue()
+        self._flow.close()
         if connection is not None:
             self._close_session(connection)
 

@@ -5,7 +5,7 @@ import asyncio
 from bridge import codec
 from bridge.codec import NO_TIMESTAMP
 from bridge.errors import CorruptEntry
-from bridge.futures import yield_turn
+from bridge.futures import TURN, yield_turn
 from bridge.pulsar.types import Entry, Position
 from bridge.storage import entries
 from bridge.storage.entries import NO_PROMISE, TimeMark
@@ -28,6 +28,7 @@ class Batch:
         "_kafka",
         "_limit",
         "_mark",
+        "_mark_text",
         "_payload",
         "base",
         "next",
@@ -52,6 +53,7 @@ class Batch:
         self._kafka: bytes | None = None
         self._limit = limit
         self._mark: TimeMark | None = None
+        self._mark_text: str | None = None
         self._compress = compress
         self._converting: asyncio.Task[None] | None = None
 
@@ -111,7 +113,7 @@ class Batch:
         """Replace the entry by its Kafka batches."""
         if self._entry is not None:
             self._kafka = kafka
-            self._mark = entries.time_mark(self._entry.metadata)
+            self._mark_text = entries.mark_text(self._entry.metadata)  # most are never asked for
             self._entry = self._payload = None
 
     async def time_mark(self, threads: WorkerThreads) -> TimeMark:
@@ -123,6 +125,9 @@ class Batch:
                 return TimeMark(metadata.event_time or metadata.publish_time, NO_PROMISE)
         if self._mark is None:
             await self.convert(threads)
+        if self._mark is None and self._mark_text is not None:
+            self._mark = entries.time_mark_in(self._mark_text)
+        if self._mark is None:
             newest = entries.summary(self.kafka())[0] if self.kafka() else NO_TIMESTAMP
             self._mark = TimeMark(newest, NO_PROMISE)
         return self._mark
@@ -180,9 +185,12 @@ def kafka_batches_nowait(batches: list[Batch], max_bytes: int, deadline: float) 
 async def convert_batches(batches: list[Batch], max_bytes: int, threads: WorkerThreads) -> list[bytes]:
     """As `kafka_batches`; slow conversions run in threads, and other requests get their turn between batches."""
     size = 0
+    time = asyncio.get_running_loop().time
+    until = time() + TURN
     for batch in batches:
-        if not batch.is_converted:
+        if not batch.is_converted and (batch.is_slow or time() > until):
             await batch.convert(threads)
+            until = time() + TURN
         size += len(batch.kafka())
         if size > max_bytes:
             break

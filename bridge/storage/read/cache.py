@@ -2,24 +2,16 @@
 
 from bisect import bisect_right, insort
 from collections import deque
-from typing import Protocol
 
 from bridge.metrics import StorageMetrics
 from bridge.storage.read.batches import Batch
+from bridge.storage.read.replacement import CachedPartition, Run, Runs, weight
 
-_BATCH_OVERHEAD_BYTES = 2048
-"""The Python objects of one batch, as measured before its conversion; afterwards half of it is left."""
-
-
-class CachedPartition(Protocol):
-    """A partition's batches in one share of the cache."""
-
-    def drop(self, batch: Batch) -> None:
-        """Drop this batch, the first that was added of those that are left."""
+_RUNS = 64
 
 
 class CacheShare:
-    """Half of the cache, and what the other half leaves free; the batch that was added first is dropped first."""
+    """The recent batches' share: half of the cache, and what the other half leaves free; first in, first out."""
 
     def __init__(self, cache: "Cache") -> None:
         self._cache = cache
@@ -32,30 +24,33 @@ class CacheShare:
     def add(self, partition: CachedPartition, batch: Batch) -> None:
         """Account for a batch; others are dropped if there is no memory left."""
         self._order.append((partition, batch))
-        self.size += _weight(batch)
+        self.size += weight(batch)
         self._cache.shrink()
 
     def drop_first(self) -> None:
         """Let its partition drop the batch that was added first."""
         partition, batch = self._order.popleft()
-        self.size -= _weight(batch)
+        self.size -= weight(batch)
         partition.drop(batch)
 
     def remove(self, partition: CachedPartition) -> None:
         """Remove all batches of a partition that closes."""
         self._order = deque(item for item in self._order if item[0] is not partition)
-        self.size = sum(_weight(batch) for _, batch in self._order)
+        self.size = sum(weight(batch) for _, batch in self._order)
         self._cache.shrink()
 
 
 class Cache:
-    """The memory that all partitions share; a scan of old records takes at most half of it from recent ones."""
+    """The memory that all partitions share; a scan of old records takes at most half of it from recent ones.
+
+    Which of the older ones stay, `replacement` decides.
+    """
 
     def __init__(self, limit: int, metrics: StorageMetrics) -> None:
         self._limit = limit
         self._metrics = metrics
         self.recent = CacheShare(self)
-        self.older = CacheShare(self)
+        self.older = Runs(limit // _RUNS)
 
     def shrink(self) -> None:
         """Drop what is above the limit, but never the last recent batch: consumers are about to ask for it."""
@@ -74,10 +69,10 @@ class OlderBatches:
     """Batches of one partition that were read behind the tail, wherever in the log they are."""
 
     def __init__(self, cache: Cache) -> None:
-        self._share = cache.older
+        self._cache = cache
         self._bases: list[int] = []  # sorted
         self._batches: dict[
-            int, tuple[int, Batch]
+            int, tuple[int, Batch, Run]
         ] = {}  # by base offset, with the offset from which on it is the next batch
 
     def __bool__(self) -> bool:
@@ -89,8 +84,8 @@ class OlderBatches:
         if known is not None:
             return known[1]
         insort(self._bases, batch.base)
-        self._batches[batch.base] = batch.base, batch
-        self._share.add(self, batch)
+        self._batches[batch.base] = batch.base, batch, self._cache.older.add(self, batch)
+        self._cache.shrink()
         return batch
 
     def add(self, offset: int, batches: list[Batch]) -> None:
@@ -99,7 +94,7 @@ class OlderBatches:
             self.keep(batch)
             known = self._batches.get(batch.base)
             if known is not None:  # else there is no memory for it
-                self._batches[batch.base] = min(offset, known[0]), known[1]
+                self._batches[batch.base] = min(offset, known[0]), known[1], known[2]
             offset = batch.next
 
     def slice(self, offset: int, max_bytes: int) -> list[Batch]:
@@ -113,14 +108,27 @@ class OlderBatches:
             at += 1
         found: list[Batch] = []
         size = 0
+        runs = self._cache.older
         for number in range(at, len(bases)):
-            after, batch = self._batches[bases[number]]
+            after, batch, run = self._batches[bases[number]]
             size += batch.size
             if after > offset or (found and size > max_bytes):
                 break
             found.append(batch)
+            runs.touch(run, batch)
             offset = batch.next
         return found
+
+    def follows(self, offset: int, count: int) -> bool:
+        """Whether so many bytes are in memory from `offset` on without a gap; looks at runs, not at batches."""
+        while count > 0:
+            found = self._batches.get(offset)
+            if found is None:
+                return False
+            run = found[2]
+            count -= run.size
+            offset = run.next
+        return True
 
     def drop(self, batch: Batch) -> None:
         """Drop a batch: the cache has chosen it."""
@@ -132,8 +140,5 @@ class OlderBatches:
         if self._bases:
             self._bases.clear()
             self._batches.clear()
-            self._share.remove(self)
-
-
-def _weight(batch: Batch) -> int:
-    return batch.size + _BATCH_OVERHEAD_BYTES
+            self._cache.older.remove(self)
+            self._cache.shrink()

@@ -3,30 +3,54 @@
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Final
 
-from bridge.futures import retrieve_exception
+from bridge.errors import BridgeError, CorruptEntry
+from bridge.futures import TURN, retrieve_exception, yield_turn
 from bridge.metrics import StorageMetrics
 from bridge.pulsar.consumer import Reader
+from bridge.pulsar.types import ClientClosed, Entry
 from bridge.storage.read.batches import Batch, BatchMaker
+from bridge.worker_threads import WorkerThreads
+
+_MAX_AHEAD_BYTES: Final = 2 << 20
+"""What one reader holds at most that its client has not asked for, beside what waits to be received."""
 
 
 class CatchUpReader:
     """One reader somewhere in a partition, with the batches that it has received and its client has not passed yet.
 
-    The batches of the last read stay until the next one: a client may ask again for what it did not get.
+    It reads ahead: while the client works on an answer, what the next one will hold is received and converted. The
+    batches of the last read stay until the next one: a client may ask again for what it did not get.
     """
 
-    def __init__(self, reader: Reader, start: int, maker: BatchMaker, keep: Callable[[Batch], Batch]) -> None:
-        """`keep`: adds a batch to the partition's memory; the one of its place that was there before, if there was."""
+    def __init__(
+        self,
+        reader: Reader,
+        start: int,
+        maker: BatchMaker,
+        keep: Callable[[Batch], Batch],
+        threads: WorkerThreads | None = None,
+    ) -> None:
+        """`keep`: adds a batch to the partition's memory; the one of its place that was there before, if there was.
+        `threads`: where slow conversions run ahead; without, they wait for who asks."""
         self._reader = reader
         self._maker = maker
         self._keep = keep
+        self._threads = threads
         self._batches: deque[Batch] = deque()
+        self._size = 0  # bytes of these batches
+        self._limit = 0  # bytes of them up to which it reads ahead
         self._from = start  # everything from this offset on is in the deque or still to be received
+        self._wanted = start  # the offset that was asked for last
         self._lock = asyncio.Lock()
+        self._ahead: asyncio.Task[None] | None = None
+        self._arrived: asyncio.Future[None] | None = None  # a read waits for the first batch
+        self._failure: Exception | None = None  # of the reader: it brings no more
         self._closed = False
         self.is_interrupted = False
-        """Whether a read was ended in its midst: what it had taken is lost with it."""
+        """Whether a read has failed or was ended in its midst: it is of no use any more."""
         self.used = 0.0  # loop time
 
     def covers(self, offset: int) -> bool:
@@ -39,6 +63,12 @@ class CatchUpReader:
         """Whether a read is under way."""
         return self._lock.locked()
 
+    def read_nowait(self, offset: int, max_bytes: int) -> list[Batch] | None:
+        """As `read`, what has come; None where that is nothing, or another read is under way."""
+        if self._closed or self.busy or not self.covers(offset):
+            return None
+        return self._take(offset, max_bytes) or None
+
     async def read(self, offset: int, max_bytes: int, first_timeout: float) -> list[Batch] | None:
         """The batches from the one with `offset`, or the next after, on; `first_timeout`: seconds for the first.
 
@@ -47,40 +77,109 @@ class CatchUpReader:
         async with self._lock:
             if self._closed or not self.covers(offset):
                 return None
-            self._drop_before(offset)
             try:
-                await self._fill(offset, max_bytes, first_timeout)
+                found = self._take(offset, max_bytes)
+                if not found:
+                    await self._wait_for_first(first_timeout)
+                    found = self._take(offset, max_bytes)
             except BaseException:
                 self.is_interrupted = True
                 raise
-            return _up_to(self._batches, max_bytes)
+            return found
 
-    async def _fill(self, offset: int, max_bytes: int, first_timeout: float) -> None:
-        size = sum(batch.size for batch in self._batches)
-        while size < max_bytes:
-            entry = self._reader.receive_nowait()
-            if entry is None:
-                if any(batch.next > offset for batch in self._batches):
+    def _take(self, offset: int, max_bytes: int) -> list[Batch]:
+        """What has come from `offset` on; what follows is read ahead."""
+        self._drop_before(offset)
+        self._wanted = offset
+        try:
+            while self._size < max_bytes and self._failure is None:
+                entry = self._reader.receive_nowait()
+                if entry is None:
                     break
-                try:
-                    async with asyncio.timeout(first_timeout):
-                        entry = await self._reader.receive()
-                except TimeoutError:
-                    break
-            batch = self._maker.make(entry)
-            if batch is not None and batch.next > offset:
-                self._batches.append(self._keep(batch))
-                size += batch.size
+                self._add(entry)
+        except BridgeError as error:  # what came before it is good
+            self._failure = error
+        found = _up_to(self._batches, max_bytes)
+        self._limit = sum(batch.size for batch in found) + min(max_bytes, _MAX_AHEAD_BYTES)
+        if self._failure is None and self._size < self._limit and (self._ahead is None or self._ahead.done()):
+            self._ahead = asyncio.get_running_loop().create_task(self._read_ahead())
+        return found
+
+    async def _wait_for_first(self, seconds: float) -> None:
+        self._arrived = asyncio.get_running_loop().create_future()
+        try:
+            if self._failure is None:
+                async with asyncio.timeout(seconds):
+                    await self._arrived
+        except TimeoutError:
+            return
+        finally:
+            self._arrived = None
+        if not self._batches and self._failure is not None:
+            raise self._failure
+
+    async def _read_ahead(self) -> None:
+        """Receive and convert until there is enough for the next read; the reader is awaited here alone."""
+        time = asyncio.get_running_loop().time
+        until = time() + TURN
+        try:
+            while self._size < self._limit:
+                entry = self._reader.receive_nowait()
+                if entry is None:
+                    entry = await self._reader.receive()
+                    until = time() + TURN
+                batch = self._add(entry)
+                if batch is not None and not self._is_converted(batch) and self._threads is not None:
+                    with suppress(CorruptEntry):
+                        await batch.convert(self._threads)
+                if time() > until:
+                    await yield_turn()
+                    until = time() + TURN
+        except Exception as error:  # noqa: BLE001 - who asks next gets it
+            self._fail(error)
+
+    def _is_converted(self, batch: Batch) -> bool:
+        """Whether nothing is left to do; what does not take long is done."""
+        if batch.is_converted:
+            return True
+        if batch.is_slow:
+            return False
+        with suppress(CorruptEntry):  # it is told to who asks for the batch
+            batch.kafka()
+        return True
+
+    def _add(self, entry: Entry) -> Batch | None:
+        batch = self._maker.make(entry)
+        if batch is None or batch.next <= self._wanted:
+            return None
+        batch = self._keep(batch)
+        self._batches.append(batch)
+        self._size += batch.size
+        self._wake()
+        return batch
+
+    def _fail(self, error: Exception) -> None:
+        self._failure = self._failure or error
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._arrived is not None and not self._arrived.done():
+            self._arrived.set_result(None)
 
     def _drop_before(self, offset: int) -> None:
         while self._batches and self._batches[0].next <= offset:
-            self._from = self._batches.popleft().next
+            batch = self._batches.popleft()
+            self._size -= batch.size
+            self._from = batch.next
         self._from = max(self._from, min(offset, self._batches[0].base if self._batches else offset))
 
     async def close(self) -> None:
         """Close the reader."""
         self._closed = True
         await self._reader.close()
+        self._fail(ClientClosed("the reader was closed"))
+        if self._ahead is not None:
+            self._ahead.cancel()
 
 
 def _up_to(batches: deque[Batch], max_bytes: int) -> list[Batch]:
@@ -163,6 +262,14 @@ class CatchUpReaders:
             del self._opening[place]
             if not opening.done():
                 opening.set_result(None)
+
+    def read_nowait(self, owner: object, offset: int, max_bytes: int) -> list[Batch] | None:
+        """What the reader of `owner` that is at `offset` has from there on; None where that is nothing."""
+        reader = self._find(owner, offset)
+        if reader is None:
+            return None
+        reader.used = asyncio.get_running_loop().time()
+        return reader.read_nowait(offset, max_bytes)
 
     def covers(self, owner: object, offset: int) -> bool:
         """Whether a reader of `owner` is at `offset`."""

@@ -24,6 +24,8 @@ from bridge.worker_threads import WorkerThreads
 _MEMORY_FRESH_SECONDS = 1.0
 """How long older batches are served from memory before Pulsar is asked again what it has deleted."""
 _SCAN_BYTES = 1 << 20
+_LONG_RUN_BYTES = 32 << 20
+"""A reader leaves off where so much follows in memory; for less it is not worth to open another one behind it."""
 
 
 class LogReader:
@@ -70,6 +72,8 @@ class LogReader:
             self._catch_up_readers.release(self, offset)
             return []
         batches = self._slice_memory(tail, offset, max_bytes)
+        if batches is None:
+            batches = self._read_ahead(tail, offset, max_bytes)
         if not batches:
             return None if batches is None else []
         return kafka_batches_nowait(batches, max_bytes, until) or None
@@ -149,10 +153,25 @@ class LogReader:
         found = tail.slice(offset, max_bytes)
         if found is not None:
             self._catch_up_readers.release(self, offset)
-        elif self._start.is_fresh(_MEMORY_FRESH_SECONDS) and not self._catch_up_readers.covers(self, offset):
-            found = tail.older.slice(offset, max_bytes) or None
+        elif self._start.is_fresh(_MEMORY_FRESH_SECONDS):
+            if not self._catch_up_readers.covers(self, offset):
+                found = tail.older.slice(offset, max_bytes) or None
+            elif tail.older.follows(offset, _LONG_RUN_BYTES):
+                self._catch_up_readers.release(self, offset)
+                found = tail.older.slice(offset, max_bytes) or None
         if found is not None:
             self._metrics.cache_hits.inc()
+        return found
+
+    def _read_ahead(self, tail: Tail, offset: int, max_bytes: int) -> list[Batch] | None:
+        """What a reader at `offset` has read ahead; None where that is nothing, or not to be trusted."""
+        if not self._start.is_fresh(_MEMORY_FRESH_SECONDS):
+            return None
+        found = self._catch_up_readers.read_nowait(self, offset, max_bytes)
+        if found is None or found[0].base > offset:
+            return None
+        tail.older.add(offset, found)
+        self._metrics.cache_misses.inc()
         return found
 
     async def _open_catch_up_reader(self, offset: int) -> CatchUpReader:
@@ -164,7 +183,8 @@ class LogReader:
             position = batch.position
             if batch.is_chunk:
                 position = await self._search.first_chunk(position)
-        return CatchUpReader(await self._open_reader(position), offset, self._make_maker(), self._keep)
+        reader = await self._open_reader(position)
+        return CatchUpReader(reader, offset, self._make_maker(), self._keep, self._threads)
 
     def _keep(self, batch: Batch) -> Batch:
         """Let readers that read the same hold it once, and convert it once."""

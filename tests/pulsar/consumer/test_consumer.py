@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from bridge.errors import CorruptEntry
 from bridge.pulsar import EARLIEST, LATEST, ClientClosed, Position, PulsarClient, PulsarError
+from bridge.pulsar.connection.context import QueueMemory
 from bridge.pulsar.consumer.flow_control import FlowControl
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from tests.pulsar.consumer.log_broker import LEDGER, TOPIC, Log, body
@@ -240,6 +241,44 @@ def test_flow_never_stalls_and_never_grows_past_its_bounds(
         granted += flow.refill()
         assert granted <= permits
         assert flow.outstanding == granted
+
+
+def test_what_comes_beyond_the_permits_is_not_answered_entry_by_entry() -> None:
+    """A broker reads up to 5 MB for the first permit: 40 batches of 128 records."""
+    flow = FlowControl(100_000, 2 << 20)
+    outstanding, flows, entries = flow.refill(), 0, 0
+    while entries < 4000:
+        assert outstanding > 0, "the broker may go on"
+        for _ in range(40):
+            flow.received(128, 128 << 10)
+            outstanding, entries = outstanding - 128, entries + 1
+        while flow.queued:
+            flow.consumed(128, 128 << 10)
+            granted = flow.refill()
+            outstanding, flows = outstanding + granted, flows + (granted > 0)
+    assert flows <= 4 * entries / 40
+
+
+def test_a_buffer_is_larger_while_few_have_asked_for_it() -> None:
+    memory, buffer, more = QueueMemory(), 2 << 20, 6 << 20
+    flows = [FlowControl(100_000, buffer, memory, more) for _ in range(6)]
+    windows = []
+    for flow in flows:
+        flow.refill()
+        flow.received(1, 1 << 10)  # from here on it is known how large messages are
+        flow.consumed(1, 1 << 10)
+        flow.refill()
+        windows.append(flow.outstanding << 10)
+    assert windows == [buffer + more] * 4 + [buffer] * 2
+    flows[0].close()
+    flows[0].close()
+    flows[5].received(flows[5].outstanding, flows[5].outstanding << 10)
+    flows[5].consumed(flows[5].queued, flows[5].queued_bytes)
+    flows[5].refill()
+    assert flows[5].outstanding << 10 == buffer + more, "what is returned is lent again"
+    for flow in flows:
+        flow.close()
+    assert memory.lent == 0
 
 
 @given(st.integers(1, 1000), st.integers(1, 5_000_000))

@@ -5,17 +5,9 @@ from __future__ import annotations
 import pytest
 
 from bridge.metrics import Metrics
-from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
-from bridge.pulsar.types import Entry, Position
 from bridge.storage.read.batches import Batch
 from bridge.storage.read.cache import Cache, CacheShare, OlderBatches
-
-
-def batch(base: int, count: int = 10, size: int = 100_000) -> Batch:
-    """A batch of `count` records that counts for `size` bytes and a little more."""
-    metadata = MessageMetadata(producer_name="p", sequence_id=0, publish_time=1, num_messages_in_batch=count)
-    entry = Entry(Position(1, base), base + count - 1, None, metadata, memoryview(b""), size)
-    return Batch(entry, entry.payload, 1 << 20)
+from tests.storage.read.cached import batch
 
 
 class Recent:

@@ -7,10 +7,11 @@ from typing import cast
 
 import pytest
 
+from bridge.errors import CorruptEntry
 from bridge.metrics import Metrics
 from bridge.pulsar.consumer import Reader
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
-from bridge.pulsar.types import Entry, OperationTimeout, Position
+from bridge.pulsar.types import ClientClosed, Entry, OperationTimeout, Position
 from bridge.storage import entries
 from bridge.storage.read.batches import Batch, BatchMaker
 from bridge.storage.read.catch_up import CatchUpReader, CatchUpReaders
@@ -22,7 +23,7 @@ class Scripted:
     """A reader of Pulsar's whose entries come when the test says so."""
 
     def __init__(self) -> None:
-        self.entries: asyncio.Queue[Entry] = asyncio.Queue()
+        self.entries: asyncio.Queue[Entry | CorruptEntry] = asyncio.Queue()
         self.is_closed = False
 
     def bring(self, *offsets: int) -> None:
@@ -32,10 +33,15 @@ class Scripted:
             self.entries.put_nowait(Entry(Position(1, offset), offset, None, metadata, memoryview(b"v"), 100))
 
     async def receive(self) -> Entry:
-        return await self.entries.get()
+        return self._taken(await self.entries.get())
 
     def receive_nowait(self) -> Entry | None:
-        return None if self.entries.empty() else self.entries.get_nowait()
+        return None if self.entries.empty() else self._taken(self.entries.get_nowait())
+
+    def _taken(self, entry: Entry | CorruptEntry) -> Entry:
+        if isinstance(entry, CorruptEntry):
+            raise entry
+        return entry
 
     async def close(self) -> None:
         self.is_closed = True
@@ -59,8 +65,18 @@ class Opener:
         self.opened.append(Scripted())
         return CatchUpReader(cast(Reader, self.opened[-1]), 0, BatchMaker(1 << 20), lambda batch: batch)
 
-    def read(self, offset: int = 0) -> asyncio.Task[list[Batch]]:
-        return asyncio.create_task(self.readers.read("p", offset, 1, 10.0, self.make))
+    def read(self, offset: int = 0, max_bytes: int = 1) -> asyncio.Task[list[Batch]]:
+        return asyncio.create_task(self.readers.read("p", offset, max_bytes, 10.0, self.make))
+
+    async def begun(self, *offsets: int, max_bytes: int = 1) -> Scripted:
+        """A reader that has brought these entries, the first of which was read."""
+        self.may_open.set()
+        first = self.read(max_bytes=max_bytes)
+        await turns()
+        self.opened[0].bring(*offsets)
+        assert [batch.base for batch in await first][:1] == [0]
+        await turns()
+        return self.opened[0]
 
 
 @pytest.fixture
@@ -125,6 +141,77 @@ async def test_a_read_that_is_cancelled_in_its_midst_closes_its_reader(opener: O
     read.cancel()
     await turns()
     assert opener.opened[0].is_closed
+
+
+async def test_what_follows_is_received_and_converted_before_it_is_asked_for(opener: Opener) -> None:
+    reader = await opener.begun(0, max_bytes=1 << 20)
+    reader.bring(1, 2, 3)
+    await turns()
+    assert reader.entries.empty()
+    found = opener.readers.read_nowait("p", 1, 1 << 20)
+    assert found is not None
+    assert [batch.base for batch in found] == [1, 2, 3]
+    assert all(batch.is_converted for batch in found)
+    assert opener.readers.read_nowait("p", 4, 1 << 20) is None
+    assert opener.readers.read_nowait("another", 1, 1 << 20) is None
+
+
+async def test_no_more_is_read_ahead_than_the_next_answer_holds(opener: Opener) -> None:
+    reader = await opener.begun(*range(20), max_bytes=200)
+    ahead = 20 - reader.entries.qsize()
+    assert 4 <= ahead <= 5, "as much as an answer holds, beside the answer, and the one that passes the limit"
+    for offset in range(18):
+        found = await opener.read(offset, 200)
+        assert [batch.base for batch in found] == [offset, offset + 1]
+
+
+async def test_the_same_can_be_asked_for_again(opener: Opener) -> None:
+    await opener.begun(0, 1, 2, 3, max_bytes=200)
+    for _ in range(3):
+        found = opener.readers.read_nowait("p", 0, 200)
+        assert found is not None
+        assert [batch.base for batch in found] == [0, 1]
+
+
+async def test_nothing_is_taken_from_a_read_that_waits(opener: Opener) -> None:
+    reader = await opener.begun(0)
+    waiting = opener.read(1)
+    await turns()
+    assert opener.readers.read_nowait("p", 1, 1) is None
+    reader.bring(1)
+    assert [batch.base for batch in await waiting] == [1]
+
+
+async def test_what_came_before_an_entry_that_cannot_be_read_is_served(opener: Opener) -> None:
+    reader = await opener.begun(0, max_bytes=200)
+    reader.bring(1)
+    reader.entries.put_nowait(CorruptEntry("not an entry", Position(1, 2)))
+    await turns()
+    assert [batch.base for batch in await opener.read(1, 200)] == [1]
+    with pytest.raises(CorruptEntry):
+        await opener.read(2, 200)
+    assert reader.is_closed
+
+
+async def test_an_entry_that_cannot_be_converted_is_told_to_who_asks_for_it(opener: Opener) -> None:
+    reader = await opener.begun(0, max_bytes=200)
+    metadata = MessageMetadata(producer_name="p", sequence_id=0, publish_time=1, num_messages_in_batch=9)
+    reader.entries.put_nowait(Entry(Position(1, 1), 9, None, metadata, memoryview(b"v"), 100))
+    reader.bring(10)
+    await turns()
+    broken, good = await opener.read(1, 200)
+    assert good.is_converted
+    with pytest.raises(CorruptEntry):
+        broken.kafka()
+
+
+async def test_who_waits_is_told_that_the_reader_is_closed(opener: Opener) -> None:
+    await opener.begun(0)
+    waiting = opener.read(1)
+    await turns()
+    await opener.readers.close()
+    with pytest.raises(ClientClosed):
+        await waiting
 
 
 async def test_readers_that_meet_hold_what_they_read_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

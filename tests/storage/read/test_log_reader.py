@@ -1,9 +1,15 @@
 """A read of what is not in memory opens what it needs once."""
 
+import asyncio
+
 import pytest
 
 from bridge.pulsar.types import Position
 from bridge.storage import entries
+from bridge.storage.partition import PartitionLog
+from bridge.storage.read import log_reader
+from bridge.storage.read.catch_up import CatchUpReader
+from bridge.storage.read.log_reader import LogReader
 from bridge.storage.read.tail import Tail
 from bridge.storage.read.tail_owner import TailOwner
 from tests.storage.conftest import Bench, prepared
@@ -49,3 +55,48 @@ async def test_a_tail_that_has_ended_meanwhile_is_opened_again(bench: Bench, mon
     first, second = tails
     assert not first.is_running
     assert second.is_running
+
+
+async def test_what_was_read_ahead_is_answered_without_waiting(bench: Bench) -> None:
+    topic = await bench.topic()
+    await bench.append(bench.log(topic), *[prepared(7, value=b"x" * 50) for _ in range(100)])
+    log = bench.log(topic)
+    await log.latest()
+    (first, *more) = await log.read(0, 3000, 10)
+    _, following = entries.summary(([first, *more])[-1])
+    async with asyncio.timeout(30):
+        while (found := log.read_nowait(following, 3000)) is None:
+            await log.read(0, 3000, 10)  # the same again: what follows comes meanwhile
+    assert entries.records_of(found[0])[0].offset == following
+
+
+async def test_a_reader_leaves_off_where_much_follows_in_memory(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_reader, "_LONG_RUN_BYTES", 20_000)
+    topic = await bench.topic()
+    await bench.append(bench.log(topic), *[prepared(7, value=b"x" * 50) for _ in range(100)])
+    log = bench.log(topic)
+    await log.latest()
+    readers, memory = log._storage.catch_up_readers, log._storage.cache.older
+    await _read_all(log, 0, 60 * 7, 1 << 20)
+    await log._log_reader.close()
+    memory.drop_first()
+    opened: list[int] = []
+    open_reader = LogReader._open_catch_up_reader
+
+    async def noted(reader: LogReader, offset: int) -> CatchUpReader:
+        opened.append(offset)
+        return await open_reader(reader, offset)
+
+    monkeypatch.setattr(LogReader, "_open_catch_up_reader", noted)
+    await _read_all(log, 0, 50 * 7, 1)
+    assert opened == [0], "memory had it from the next run on"
+    assert not readers.covers(log._log_reader, 50 * 7)
+
+
+async def _read_all(log: PartitionLog, offset: int, end: int, max_bytes: int) -> None:
+    """Every record from one offset to another, in order."""
+    while offset < end:
+        for data in await log.read(offset, max_bytes, 10):
+            for record in entries.records_of(data):
+                assert record.offset == offset
+                offset += 1
