@@ -9,12 +9,15 @@ import time
 from bench import wire
 from bridge.apis import metadata, produce
 from bridge.codec import Rebuild, Record, build_batch
+from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import Buffer
 from bridge.kafka.produce_wire import Request, RequestPartition, RequestTopic
 
 _NOW = 1_700_000_000_000
 _PRODUCE, _METADATA = 8, 1
 _RECORD_BYTES = 1024
+_TRIES = 50
+"""Of a first request, until its partition has a leader that stays."""
 IN_FLIGHT = 3
 """Of each partition."""
 _ERROR = struct.Struct(">ih")
@@ -39,13 +42,25 @@ async def leaders(bootstrap: str, topic: str) -> list[str]:
     return [brokers[one.leader_id] for one in sorted(found.topics[0].partitions, key=lambda one: one.partition_index)]
 
 
+async def connected(options: argparse.Namespace, partition: int, frame: bytes) -> wire.Client:
+    """A connection to the partition's leader, which has answered a first request: workers share a new topic out."""
+    for _ in range(_TRIES):
+        client = await wire.Client.connect((await leaders(options.bootstrap, options.topic))[partition])
+        body = await client.exchange(frame)
+        if error_in(body, options.topic) != ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            break
+        client.close()
+        await asyncio.sleep(0.1)
+    check(body, options.topic)
+    return client
+
+
 async def main(options: argparse.Namespace) -> dict[str, float]:
     """A connection for each partition; counted once every partition was answered."""
     frames, clients, counted = [], [], [0]
-    for partition, leader in enumerate(await leaders(options.bootstrap, options.topic)):
+    for partition in range(len(await leaders(options.bootstrap, options.topic))):
         frames.append(produce_frame(options.topic, partition, options.size))
-        clients.append(await wire.Client.connect(leader))
-        check(await clients[-1].exchange(frames[-1]), options.topic)
+        clients.append(await connected(options, partition, frames[-1]))
     start, used = time.perf_counter(), time.process_time()
     end = start + options.seconds
 
@@ -68,11 +83,17 @@ async def main(options: argparse.Namespace) -> dict[str, float]:
     return {"megabytes": sent / 1e6, "seconds": taken, "cpu": time.process_time() - used}
 
 
-def check(body: Buffer | None, topic: str) -> None:
+def error_in(body: Buffer | None, topic: str) -> int:
     """One topic, its name, one partition, its index; then the error."""
     if body is None:
         raise ConnectionError("the bridge hung up")
     _, error = _ERROR.unpack_from(body, 4 + 2 + len(topic) + 4)
+    return int(error)
+
+
+def check(body: Buffer | None, topic: str) -> None:
+    """Raise what an answer that is none of success tells."""
+    error = error_in(body, topic)
     if error:
         raise ValueError(f"a produce was answered with error {error}")
 

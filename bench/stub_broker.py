@@ -176,10 +176,13 @@ class Peer(asyncio.BufferedProtocol):
         self._transport.write(protocol.entry_frame_head(command, b"", len(body)) + body)
 
     def _last(self, asked: pb.CommandGetLastMessageId) -> pb.BaseCommand:
-        topic, _ = self._readers[asked.consumer_id]
+        topic, reader = self._readers[asked.consumer_id]
         last = topic.entries - 1
         position = pb.MessageIdData(ledger_id=_LEDGER if topic.entries else _U64, entry_id=last & _U64)
-        answer = pb.CommandGetLastMessageIdResponse(request_id=asked.request_id, last_message_id=position)
+        mark = pb.MessageIdData(ledger_id=_LEDGER, entry_id=(reader.next - 1) & _U64)
+        answer = pb.CommandGetLastMessageIdResponse(
+            request_id=asked.request_id, last_message_id=position, consumer_mark_delete_position=mark
+        )
         return pb.BaseCommand(type=Type.GET_LAST_MESSAGE_ID_RESPONSE, get_last_message_id_response=answer)
 
     def _topic(self, name: str) -> Topic:
