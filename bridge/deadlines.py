@@ -45,7 +45,7 @@ class Deadlines:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._waiting: dict[int, dict[Expiring, None]] = {}  # by step, in the order in which they came
+        self._waiting: dict[int, dict[Expiring, None]] = {}  # by step; not sets, which have another order each time
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, waiting: Expiring, deadline: float) -> Place:
@@ -67,9 +67,7 @@ class Deadlines:
         for step in [step for step, place in self._waiting.items() if step <= now or not place]:
             place = self._waiting[step]
             while place and left:
-                waiting = next(iter(place))
-                del place[waiting]
-                waiting.expired()
+                place.popitem()[0].expired()
                 left -= 1
             if not place:
                 del self._waiting[step]
