@@ -1,8 +1,7 @@
 """Many producers that send single records, the bridge beside Kafka: what small requests cost."""
 
-import secrets
 import statistics
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -10,6 +9,7 @@ from functools import partial
 from bench.measure import Cpu, paired_ratio
 from bench.results import Cell, Part, Table
 from bench.stack import Stack
+from bench.throughput import alternate
 from bench.workers import clusters
 from tests.support.pulsar import PulsarAddress
 
@@ -62,25 +62,15 @@ class System:
 def _rows(
     stack: Stack, systems: Mapping[str, System], rounds: int, seconds: float, idempotent: bool
 ) -> list[list[Cell]]:
-    topics = {name: new_topic(stack, system) for name, system in systems.items()}
-    runs: dict[str, list[Run]] = {name: [] for name in systems}
-    names = deque(systems)
-    for number in range(rounds + 1):
-        for name in names:
-            one = run(stack, systems[name], topics[name], seconds, idempotent=idempotent)
-            if number:  # the first one warms up
-                runs[name].append(one)
-        names.rotate()
+    topics = {name: stack.new_topic(system.bootstrap, PARTITIONS, "singles-") for name, system in systems.items()}
+
+    def once(name: str, _: int) -> Run:
+        return run(stack, systems[name], topics[name], seconds, idempotent=idempotent)
+
+    runs = alternate(rounds, once, [*systems])
     kafka = runs.pop("Kafka")
     producers = "idempotent" if idempotent else "not idempotent"
     return [row(producers, name, found, kafka) for name, found in runs.items()]
-
-
-def new_topic(stack: Stack, system: System) -> str:
-    """Create one of the load's partitions."""
-    topic = f"singles-{secrets.token_hex(4)}"
-    stack.kafka_client.call("create", bootstrap=system.bootstrap, topic=topic, partitions=PARTITIONS)
-    return topic
 
 
 def run(stack: Stack, system: System, topic: str, seconds: float, *, idempotent: bool) -> Run:

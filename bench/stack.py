@@ -1,5 +1,6 @@
 """Everything the benchmark runs against: a Pulsar, the bridge before it, a Kafka, and the two warm Java clients."""
 
+import secrets
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -49,6 +50,12 @@ class Stack:
         self._topics += 1
         name = f"bench-{self._topics}-{system}"
         bootstrap = self.bootstrap("kafka" if system == "kafka" else "bridge")
+        self.kafka_client.call("create", bootstrap=bootstrap, topic=name, partitions=partitions)
+        return name
+
+    def new_topic(self, bootstrap: str, partitions: int, prefix: str) -> str:
+        """A new topic of bridges or a Kafka that are not the stack's own, by its name."""
+        name = f"{prefix}{secrets.token_hex(4)}"
         self.kafka_client.call("create", bootstrap=bootstrap, topic=name, partitions=partitions)
         return name
 

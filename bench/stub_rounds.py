@@ -1,7 +1,6 @@
 """One and two workers before a broker that stores nothing: what a second worker is worth where Pulsar is elsewhere."""
 
 import os
-import secrets
 import statistics
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -94,8 +93,7 @@ def at_most(one: Run, cores: int) -> float:
 
 def load(stack: Stack, workers: Workers, process: Apart, size: int, seconds: float) -> Run:
     """One, on a topic of its own."""
-    topic = f"{PREFIX}{secrets.token_hex(4)}"
-    stack.kafka_client.call("create", bootstrap=workers.bootstrap, topic=topic, partitions=PARTITIONS)
+    topic = stack.new_topic(workers.bootstrap, PARTITIONS, PREFIX)
     cpu = workers.cpu(stub=process.pid)
     options = {"bootstrap": workers.bootstrap, "topic": topic, "size": size, "seconds": seconds}
     with apart.started("light_producer", **options) as client:

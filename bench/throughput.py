@@ -4,6 +4,7 @@ import secrets
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from bench.loads import LINGER_MS, Load
 from bench.measure import paired_ratio
@@ -12,6 +13,7 @@ from bench.stack import SYSTEMS, Stack
 from bench.tools import consumed, produced_seconds
 
 MEGABYTE = 1e6
+_R = TypeVar("_R")
 _FETCH_BYTES = 1024 * 1024
 """Kafka's default fetch size; Pulsar's receiver queue is as many records as fit in it."""
 
@@ -76,9 +78,9 @@ def fetch(stack: Stack, system: str, load: Load, topic: str) -> Run:
     return Run(seconds, load.bytes / MEGABYTE, cpu.used())
 
 
-def alternate(rounds: int, once: Callable[[str, int], Run], systems: Sequence[str] = SYSTEMS) -> Runs:
+def alternate(rounds: int, once: Callable[[str, int], _R], systems: Sequence[str] = SYSTEMS) -> dict[str, list[_R]]:
     """One round to warm up, which is not counted, and then so many, each beginning with another system."""
-    runs: Runs = {system: [] for system in systems}
+    runs: dict[str, list[_R]] = {system: [] for system in systems}
     for number in range(rounds + 1):
         first = number % len(systems)
         for system in [*systems[first:], *systems[:first]]:

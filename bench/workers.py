@@ -146,8 +146,7 @@ def _records(stack: Stack, started: dict[int, Workers], rounds: int, batch: int,
     read: dict[int, list[Run]] = {count: [] for count in COUNTS}
     for number in range(rounds + 1):
         for count in (*COUNTS[number % 3 :], *COUNTS[: number % 3]):
-            topic = f"workers-{secrets.token_hex(4)}"
-            stack.kafka_client.call("create", bootstrap=started[count].bootstrap, topic=topic, partitions=8)
+            topic = stack.new_topic(started[count].bootstrap, 8, "workers-")
             one = _produce(stack, started[count], load, topic), _fetch(stack, started[count], load, topic)
             if number:
                 sent[count].append(one[0])

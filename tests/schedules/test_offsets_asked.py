@@ -11,6 +11,7 @@ from bridge.metrics import Metrics
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from bridge.storage.read.batches import BatchMaker
 from bridge.storage.read.catch_up import CatchUpReader, CatchUpReaders
+from bridge.worker_threads import WorkerThreads
 from tests.schedules import faults
 from tests.schedules.explorer import schedules
 from tests.schedules.kafka import NOW_MS, Client, Fetched, batch, error_name, log_of
@@ -95,7 +96,11 @@ async def test_clients_share_one_reader(world: World) -> None:
         async def make() -> CatchUpReader:
             place = places[min(offset, len(places) - 1)]  # what is read may not be acknowledged yet
             return CatchUpReader(
-                await client.reader(full("t"), place), offset, BatchMaker(1 << 20), lambda batch: batch
+                await client.reader(full("t"), place),
+                offset,
+                BatchMaker(1 << 20),
+                lambda batch: batch,
+                WorkerThreads(1),
             )
 
         while offset < 6:

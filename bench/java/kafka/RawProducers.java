@@ -148,15 +148,19 @@ final class RawProducers {
 
     /** The answer to a request, without its length. */
     private static ByteBuffer ask(SocketChannel channel, ByteBuffer request) throws Exception {
-        request.rewind();
-        while (request.hasRemaining()) {
-            channel.write(request);
-        }
+        write(channel, request);
         ByteBuffer length = ByteBuffer.allocate(4);
         fill(channel, length);
         ByteBuffer answer = ByteBuffer.allocate(length.getInt(0));
         fill(channel, answer);
         return answer.flip();
+    }
+
+    private static void write(SocketChannel channel, ByteBuffer request) throws Exception {
+        request.rewind();
+        while (request.hasRemaining()) {
+            channel.write(request);
+        }
     }
 
     private static void fill(SocketChannel channel, ByteBuffer into) throws Exception {
@@ -248,11 +252,8 @@ final class RawProducers {
         }
 
         private void write() throws Exception {
-            request.rewind();
             sent = System.nanoTime();
-            while (request.hasRemaining()) {
-                channel.write(request);
-            }
+            RawProducers.write(channel, request);
         }
 
         void read() throws Exception {

@@ -86,8 +86,7 @@ class Reader(Subscription[Entry]):
         The cursor may be past the last message that the broker tells of: an entry that fills its ledger is stored for a
         cursor, and not yet for that answer, until the ledger is closed. Then another session begins behind the message.
         """
-        asked = await connection.request(lambda request_id: commands.last_message_id(request_id, self._id))
-        answer = asked.get_last_message_id_response
+        answer = await self._last_message_id(connection)
         self._last_received = self.start = Position.of(answer.last_message_id)
         if not answer.HasField("consumer_mark_delete_position") or (
             Position.of(answer.consumer_mark_delete_position) > self.start
@@ -107,11 +106,16 @@ class Reader(Subscription[Entry]):
             await connection.request(lambda request_id: commands.seek(request_id, self._id, timestamp=timestamp))
             connection.consumers.pop(self._id, None)
             await self._subscribe(connection)
-            answer = await connection.request(lambda request_id: commands.last_message_id(request_id, self._id))
+            answer = await self._last_message_id(connection)
         except PulsarError:
             self._seek_time = timestamp
             raise
-        self._last_received = Position.of(answer.get_last_message_id_response.consumer_mark_delete_position)
+        self._last_received = Position.of(answer.consumer_mark_delete_position)
+
+    async def _last_message_id(self, connection: BrokerConnection) -> pb.CommandGetLastMessageIdResponse:
+        """The topic's last message, and where our cursor is."""
+        answer = await connection.request(lambda request_id: commands.last_message_id(request_id, self._id))
+        return answer.get_last_message_id_response
 
     def _attached(self, connection: BrokerConnection) -> None:
         if self._last_consumed is not None or self._queue:

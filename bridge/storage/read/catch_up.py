@@ -31,10 +31,10 @@ class CatchUpReader:
         start: int,
         maker: BatchMaker,
         keep: Callable[[Batch], Batch],
-        threads: WorkerThreads | None = None,
+        threads: WorkerThreads,
     ) -> None:
         """`keep`: adds a batch to the partition's memory; the one of its place that was there before, if there was.
-        `threads`: where slow conversions run ahead; without, they wait for who asks."""
+        `threads`: where slow conversions run ahead."""
         self._reader = reader
         self._maker = maker
         self._keep = keep
@@ -129,7 +129,7 @@ class CatchUpReader:
                     entry = await self._reader.receive()
                     until = time() + TURN
                 batch = self._add(entry)
-                if batch is not None and not self._is_converted(batch) and self._threads is not None:
+                if batch is not None and not self._is_converted(batch):
                     with suppress(CorruptEntry):
                         await batch.convert(self._threads)
                 if time() > until:

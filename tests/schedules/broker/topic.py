@@ -1,7 +1,7 @@
 """One topic of the model broker: who produces to it, who consumes from it, and what is between a send and its receipt.
 
 The rules are Pulsar 4.0's (`PersistentTopic`, `AbstractTopic.incrementTopicEpochIfNeeded` and `internalAddProducer`,
-`Producer`, `MessageDeduplication`); the numbers are measured (NODES-FACTS). What an entry goes through:
+`Producer`, `MessageDeduplication`); the numbers are measured. What an entry goes through:
 
     send ─▶ judged by deduplication ─▶ counted ─▶ on its way ─▶ stored ─┬─▶ receipt, after a delay
               │                                                         └─▶ consumers with permits, after another delay
@@ -308,6 +308,10 @@ class Topic:
         self._stored_at = max(self._stored_at, now + self._broker.chance.delay("store")) + 1e-9
         self._broker.at(self._stored_at, self._store_next, self._loads)
 
+    def _go_on(self) -> None:
+        for _ in range(len(self._adding)):
+            self._schedule_store()
+
     def _store_next(self, load: int) -> None:
         """The oldest send on its way is stored, as far as there is a ledger to store it in."""
         if load != self._loads or not self._adding or self._rolling_over or self.log.is_closing:
@@ -328,8 +332,7 @@ class Topic:
             return
         self.log.is_closing = False
         self._receipt(add.producer, add.sequence, add.highest, position.ledger, position.entry)
-        for _ in range(len(self._adding)):
-            self._schedule_store()
+        self._go_on()
 
     def _rolled_over(self, load: int) -> None:
         if load != self._loads:
@@ -337,8 +340,7 @@ class Topic:
         self._rolling_over = False
         self.log.roll_over()
         self._trace("pulsar", "= %s begins ledger %d", self.short, self.log.ledgers[-1].id)
-        for _ in range(len(self._adding)):
-            self._schedule_store()
+        self._go_on()
 
     def _store(self, add: _Add, *, receipt: bool) -> Position:
         at_ms = self._broker.wall_ms()

@@ -16,6 +16,7 @@ from bridge.storage import entries
 from bridge.storage.read.batches import Batch, BatchMaker
 from bridge.storage.read.catch_up import CatchUpReader, CatchUpReaders
 from bridge.storage.read.log_reader import LogReader
+from bridge.worker_threads import WorkerThreads
 from tests.storage.conftest import Bench, prepared
 
 
@@ -63,7 +64,8 @@ class Opener:
         if self.error is not None:
             raise self.error
         self.opened.append(Scripted())
-        return CatchUpReader(cast(Reader, self.opened[-1]), 0, BatchMaker(1 << 20), lambda batch: batch)
+        reader, maker = cast(Reader, self.opened[-1]), BatchMaker(1 << 20)
+        return CatchUpReader(reader, 0, maker, lambda batch: batch, WorkerThreads(1))
 
     def read(self, offset: int = 0, max_bytes: int = 1) -> asyncio.Task[list[Batch]]:
         return asyncio.create_task(self.readers.read("p", offset, max_bytes, 10.0, self.make))
