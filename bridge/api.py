@@ -153,6 +153,15 @@ class DeferredResponse(Generic[_R]):
         self.make = make
 
 
+class LongPoll(DeferredResponse[_R]):
+    """One for which the connection's next request waits, as for a handler that has not returned.
+
+    `future` is cancelled when the client is gone, or has to be answered now without a result.
+    """
+
+    __slots__ = ()
+
+
 class Brief:
     """A response without errors and with few elements, by its class: nothing has to be looked for in it."""
 
@@ -225,15 +234,15 @@ class RequestLimit(NamedTuple):
 Handle: TypeAlias = Callable[[Any, Broker, Session], Awaitable[Any]]
 """`async def handle(request, broker, session) -> Response | DeferredResponse[Response] | None`.
 
-None: no response is sent. A handler may raise `KafkaError`, which is about the request as a whole: the client gets
-`Api.failure`, or its connection is closed if the version has no field for the error. Errors of single topics,
-partitions or groups are fields of the response. Any other exception is a fault of the bridge: it is logged, and the
-connection is closed.
+None: no response is sent. A `long_poll` may return a `LongPoll`. A handler may raise `KafkaError`, which is about the
+request as a whole: the client gets `Api.failure`, or its connection is closed if the version has no field for the
+error. Errors of single topics, partitions or groups are fields of the response. Any other exception is a fault of the
+bridge: it is logged, and the connection is closed.
 """
 
 
 Begin: TypeAlias = Callable[[Any, Broker, Session], Any]
-"""`def begin(request, broker, session) -> Response | DeferredResponse[Response] | Coroutine`.
+"""`def begin(request, broker, session) -> Response | DeferredResponse[Response] | LongPoll[Response] | Coroutine`.
 
 What the handler returns, where that has nothing to wait for: a task costs as much as half of a small request. Else the
 coroutine that goes on, and returns it.

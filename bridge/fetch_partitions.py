@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from typing import Final
 
 from bridge import leadership
 from bridge.api import Broker, Session
@@ -17,6 +18,9 @@ from bridge.security.acls import Operation, ResourceType
 from bridge.storage.partition import PartitionLog
 from bridge.storage.read.pending_reads import ReadRequest
 from bridge.storage.topics.topic import Topic
+
+_FEW: Final = 256
+"""Partitions that are opened in one turn of the event loop."""
 
 
 @dataclass(slots=True)
@@ -54,6 +58,28 @@ class PreferredReplica:
     node: int
     log_start: int
     high_watermark: int
+
+
+def opened_nowait(request: Request, version: int, broker: Broker, session: Session) -> list[FetchPartition] | None:
+    """As `opened_partitions`; None where something has to be waited for, or there is much to open."""
+    if checks_of(broker, session) is not None:
+        return None
+    by_id, or_follower = version >= BY_ID, version >= RACKS and request.replica_id < 0
+    parts: dict[tuple[str, uuid.UUID, int], FetchPartition] = {}
+    for topic in request.topics:
+        if len(parts) + len(topic.partitions) > _FEW:
+            return None
+        if by_id:
+            known = broker.topics.cached_by_id(topic.topic_id)
+            if known is None:
+                return None
+            topic.topic = known.name
+        for wanted in topic.partitions:
+            part = FetchPartition(topic.topic, topic.topic_id, wanted, or_follower)
+            if not _open_nowait(part, broker):
+                return None
+            parts[topic.topic, topic.topic_id, wanted.partition] = part
+    return list(parts.values())
 
 
 async def opened_partitions(request: Request, version: int, broker: Broker, session: Session) -> list[FetchPartition]:

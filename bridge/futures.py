@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Iterable, Sequence
 from itertools import chain, islice
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from bridge.loop_scheduler import LOOP_SHARE, Metered, loop_scheduler
 
@@ -16,6 +16,27 @@ _CHUNK = 512
 _K = TypeVar("_K", bound=Hashable)
 _S = TypeVar("_S")
 _R = TypeVar("_R")
+
+
+class Waiter(Protocol):
+    """Who waits for something that happens elsewhere."""
+
+    def woken(self, by: object) -> None:
+        """It has happened; called in the midst of it, so what follows from it is done later."""
+
+
+class FutureWaiter:
+    """One that waits with a future."""
+
+    __slots__ = ("future",)
+
+    def __init__(self) -> None:
+        self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def woken(self, by: object = None) -> None:
+        """Let who awaits the future go on."""
+        if not self.future.done():
+            self.future.set_result(None)
 
 
 def loop_time() -> float:

@@ -14,7 +14,7 @@ from bridge.cluster.racks import racks_of
 from bridge.cluster.slots import UNOWNED, slot_of
 from bridge.cluster.view import NO_NODE, ClusterView, Endpoint, NodeRegistration, NodeState
 from bridge.errors import KafkaError
-from bridge.futures import loop_time
+from bridge.futures import Waiter, loop_time
 from bridge.kafka.error_codes import ErrorCode
 
 NO_EPOCH: Final = -1
@@ -220,7 +220,7 @@ class Cluster:
         """Called with the former and the new snapshot when there is a new view, or `serving` has changed."""
         self._departed = DepartedNodes()
         self._changed: asyncio.Future[None] | None = None
-        self._waiting: set[asyncio.Future[None]] = set()
+        self._waiting: dict[Waiter, None] = {}  # in the order in which they came
 
     def update(self, view: ClusterView, node_id: int, serving: Serving) -> None:
         """There is a new view, or this node may do more or less than before."""
@@ -231,9 +231,8 @@ class Cluster:
         for callback in self.on_change:
             callback(before, self.snapshot)
         if self._waiting and before.is_anything_lost(node_id, self.snapshot):
-            for waiter in self._waiting:
-                if not waiter.done():
-                    waiter.set_result(None)
+            for waiter in list(self._waiting):
+                waiter.woken(self)
         changed, self._changed = self._changed, None
         if changed is not None and not changed.done():
             changed.set_result(None)
@@ -299,13 +298,13 @@ class Cluster:
         if self.serving is not Serving.SERVE:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this node is cut off from Pulsar or the cluster")
 
-    def add_waiter(self, waiter: "asyncio.Future[None]") -> None:
-        """Set this future when this node loses a partition, whichever: for those that wait for what it leads."""
-        self._waiting.add(waiter)
+    def add_waiter(self, waiter: Waiter) -> None:
+        """Wake it whenever this node loses a partition, whichever: for those that wait for what it leads."""
+        self._waiting[waiter] = None
 
-    def remove_waiter(self, waiter: "asyncio.Future[None]") -> None:
-        """Forget a future."""
-        self._waiting.discard(waiter)
+    def remove_waiter(self, waiter: Waiter) -> None:
+        """Forget it."""
+        self._waiting.pop(waiter, None)
 
     async def _change(self, until: float) -> bool:
         """Wait for the next change; False when the time is over."""

@@ -110,6 +110,8 @@ async def perform(
     api = request.api
     if request.rest is not None:
         rest, request.rest = request.rest, None
+        if api.waits:
+            release_memory(request, release)
         return await rest
     if request.size <= LARGE_BYTES or api.max_request_bytes > MAX_CONTROL_BYTES:
         body = _decode(request)
@@ -121,9 +123,14 @@ async def perform(
             if not api.waits:
                 return await _handle(api, body, broker, session, is_large=True)
     if api.waits:
-        size, request.size = request.size, 0
-        release(size)
+        release_memory(request, release)
     return await _handle(api, body, broker, session)
+
+
+def release_memory(request: InFlightRequest, release: Callable[[int], None]) -> None:
+    """Return the bytes of a request that is decoded and waits."""
+    size, request.size = request.size, 0
+    release(size)
 
 
 async def _handle(api: Api, body: Any, broker: Broker, session: Session, *, is_large: bool = False) -> Any:

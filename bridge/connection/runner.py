@@ -15,13 +15,13 @@ from logging import DEBUG
 from typing import Any, cast
 
 from bridge import log
-from bridge.api import DeferredResponse, Session
+from bridge.api import DeferredResponse, LongPoll, Session
 from bridge.apis import sasl_authenticate
 from bridge.connection.draining import Drain
 from bridge.connection.environment import Connection, Environment
 from bridge.connection.intake import Intake
 from bridge.connection.parts import Refused, cancelled_from_outside
-from bridge.connection.requests import NOT_YET, identify, perform, perform_nowait
+from bridge.connection.requests import NOT_YET, identify, perform, perform_nowait, release_memory
 from bridge.connection.responses import EncodedResponse, InFlightRequest, ResponseWriter, encode, is_long
 from bridge.connection.state import ConnectionState, State
 from bridge.connection.throttling import Throttle
@@ -40,29 +40,10 @@ class RequestRunner:
     """The requests of one connection that have begun."""
 
     __slots__ = (
-        "_broker",
-        "_connection",
-        "_cut_short",
-        "_environment",
-        "_intake",
-        "_limit",
-        "_loop",
-        "_metrics",
-        "_queued",
-        "_quotas",
-        "_running",
-        "_serving",
-        "_session",
-        "_share",
-        "_state",
-        "_turns",
-        "_working",
-        "_writer",
-        "drain",
-        "in_flight",
-        "throttle",
-        "worker",
-    )
+        "_broker", "_connection", "_cut_short", "_environment", "_intake", "_limit", "_loop", "_metrics", "_poll",
+        "_queued", "_quotas", "_running", "_serving", "_session", "_share", "_state", "_turns", "_working", "_writer",
+        "drain", "in_flight", "throttle", "worker",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -95,6 +76,7 @@ class RequestRunner:
         )
         session.mutations = self.throttle
         self._running: InFlightRequest | None = None
+        self._poll: InFlightRequest | None = None  # it waits without a task, and the next request for it
         self._queued = False  # for its turn, without a worker
         self._serving = False  # without a worker
         self._working = False  # the worker has begun: a task that is cancelled before does nothing at all
@@ -116,7 +98,7 @@ class RequestRunner:
     def only_polls(self) -> bool:
         """Whether everything is answered but perhaps the long poll that runs."""
         running = self._running
-        polling = running if running is not None and running.api.long_poll else None
+        polling = running if running is not None and running.api.long_poll else self._poll
         return not any(request.response is None and request is not polling for request in self.in_flight)
 
     def admit(self, limit: int) -> None:
@@ -137,11 +119,16 @@ class RequestRunner:
         running = self._running
         if running is not None and running.api.long_poll and not self._cut_short and self.worker is not None:
             self._cut_short = self.worker.cancel() if self._working else True
+        elif self._poll is not None and not self._cut_short:
+            self._cut_short = True
+            self._cancel_soon(self._poll)
 
     def cancel_reads(self) -> None:
         """Give up what changes nothing: the client that asked for it is gone. All else goes on, as in Kafka."""
         for request in list(self.in_flight):
-            if request.future is not None and request.api.read_only:
+            if request is self._poll:
+                self._cancel_soon(request)
+            elif request.future is not None and request.api.read_only:
                 request.future.cancel()
         if self.worker is not None and self._working and self._running is not None and self._running.api.read_only:
             self.worker.cancel()
@@ -168,6 +155,11 @@ class RequestRunner:
             self._intake.release(request.size)
         self._writer.write()
 
+    def _cancel_soon(self, poll: InFlightRequest) -> None:
+        """Not now: what follows may be the end of the connection, in the midst of its work."""
+        if poll.future is not None:
+            self._loop.call_soon(poll.future.cancel)
+
     def _queue(self) -> None:
         self._queued = True
         self._environment.scheduler.call_in_turn(self._turns, self._in_turn)
@@ -182,7 +174,9 @@ class RequestRunner:
     # ---- one request after another -----------------------------------------------------------------------------------
 
     def _may_start(self) -> bool:
-        return bool(self._intake.frames) and self._state.may_start(self._writer.writable, self.unanswered, self._limit)
+        if self._poll is not None or not self._intake.frames:
+            return False
+        return self._state.may_start(self._writer.writable, self.unanswered, self._limit)
 
     def _serve_on(self) -> None:
         """Run the received requests one after another, up to the first that has to wait for something."""
@@ -304,6 +298,9 @@ class RequestRunner:
     def _take(self, request: InFlightRequest, result: Any) -> None:
         """What a handler has returned."""
         if isinstance(result, DeferredResponse):
+            if isinstance(result, LongPoll):
+                self._poll = request
+                release_memory(request, self._intake.release)
             self._follow(request, result.future, result.make)
         elif is_long(result):
             self._follow(request, self._encode_in_thread(request, result), None)
@@ -326,10 +323,13 @@ class RequestRunner:
 
     def _deferred_done(self, request: InFlightRequest, future: asyncio.Future[Any]) -> None:
         request.future = None
-        lost = self._state.lost and future.cancelled()
+        lost, cut_short = self._state.lost and future.cancelled(), False
+        if request is self._poll:
+            cut_short = self._cut_short and future.cancelled()
+            self._poll, self._cut_short = None, False
         try:
-            result = None if lost else future.result()
-            response = result if lost or request.make is None else request.make(result)
+            result = None if lost else _nothing_yet(request) if cut_short else future.result()
+            response = result if lost or cut_short or request.make is None else request.make(result)
             if is_long(response):
                 context = copy_context()  # what has called may run for another connection
                 context.run(REQUESTER.set, self._session.id)

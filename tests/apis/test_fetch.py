@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from bridge.api import Broker, Session
+from bridge.api import Broker, LongPoll, Session
 from bridge.apis import fetch
 from bridge.connection.responses import PendingResponseBytes
 from bridge.encoded import EncodedBody
@@ -32,6 +32,12 @@ def whole(answer: Response | EncodedBody) -> Response:
     """An answer that is not shared with others."""
     assert isinstance(answer, Response)
     return answer
+
+
+async def answered(request: Request, broker: Broker, session: Session) -> Response | EncodedBody:
+    """The answer, when there is one."""
+    answer = await fetch.handle(request, broker, session)
+    return await answer.future if isinstance(answer, LongPoll) else answer
 
 
 def created(bridge: BridgeThread, **options: Any) -> str:
@@ -183,7 +189,7 @@ def test_a_batch_that_is_converted_in_a_thread_is_sent_to_a_waiting_fetch_at_onc
         partition = RequestPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
         wanted = [RequestTopic(topic=topic, partitions=[partition])]
         request = Request(max_wait_ms=20_000, min_bytes=1, max_bytes=1 << 22, topics=wanted)
-        waiting = asyncio.ensure_future(fetch.handle(request, broker, session))
+        waiting = asyncio.ensure_future(answered(request, broker, session))
         log = await broker.topics.partition(topic, 0)
         await until(lambda: log.is_followed and not session.pending_reads.reserved)
         producer = bridge.server.client.producer(f"persistent://{bridge.namespace}/{topic}-partition-0")
@@ -203,7 +209,7 @@ def test_each_consumer_of_a_shared_answer_is_counted(bridge: BridgeThread) -> No
         wanted = [RequestTopic(topic=topic, partitions=[partition])]
         request = Request(max_wait_ms=20_000, min_bytes=1, max_bytes=1 << 22, topics=wanted)
         sessions = [Session(number, "", "", api_version=12) for number in range(consumers)]
-        waiting = [asyncio.ensure_future(fetch.handle(request, broker, session)) for session in sessions]
+        waiting = [asyncio.ensure_future(answered(request, broker, session)) for session in sessions]
         log = await broker.topics.partition(topic, 0)
         await until(lambda: log.is_followed and len(log.end._waiters) == consumers)
         producer = bridge.server.client.producer(f"persistent://{bridge.namespace}/{topic}-partition-0")
@@ -254,7 +260,7 @@ def test_concurrent_answers_share_the_memory_of_pending_responses(
 
     async def together() -> list[Response]:
         sessions = [session_with(waiting) for _ in range(consumers)]
-        return list(map(whole, await asyncio.gather(*(fetch.handle(much, broker, session) for session in sessions))))
+        return list(map(whole, await asyncio.gather(*(answered(much, broker, session) for session in sessions))))
 
     answers = [answer.responses[0].partitions[0] for answer in bridge.call(together())]
     assert limits[:3] == [3_000_000, 1_000_000, 1], "what the others leave, or one batch"
@@ -295,6 +301,6 @@ def test_answers_are_short_while_others_wait_for_slow_consumers(bridge_with: Cal
 
     broker = broker_of(bridge)
     session = Session(1, "peer", "listener", api_version=12, remaining_response_bytes=lambda: 0)
-    (answer,) = whole(bridge.call(fetch.handle(much, broker, session))).responses[0].partitions
+    (answer,) = whole(bridge.call(answered(much, broker, session))).responses[0].partitions
     assert answer.error_code == ErrorCode.NONE
     assert len(answer.records or []) == 1

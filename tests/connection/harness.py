@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from typing import Any, NamedTuple, cast
 
-from bridge.api import Api, Broker, DeferredResponse, Handle, Session
+from bridge.api import Api, Begin, Broker, DeferredResponse, Handle, LongPoll, Session
 from bridge.apis import api_versions, sasl_authenticate, sasl_handshake
 from bridge.config import Address, Settings
 from bridge.connection import Acceptor, Listener, SharedResources
@@ -23,6 +23,7 @@ from bridge.kafka.message import Int16, Int32, message
 from bridge.listening import listen
 from bridge.loop_scheduler import LOOP_SHARE, LoopShare
 from bridge.metrics import Metrics
+from bridge.outcome import Outcome
 from bridge.security.failures import LoginFailures
 from bridge.security.principal import Principal
 from tests.connection.tls_client import open_tls
@@ -56,6 +57,8 @@ class Tls(NamedTuple):
 
 AT_ONCE = False
 """Where it is set, benches' APIs have `begin`: what awaits nothing needs no task."""
+LONG_POLLS = False
+"""Where it is set as well, polls wait without a task."""
 TLS: Tls | None = None
 """Where it is set, benches speak TLS, and so do their clients."""
 
@@ -138,7 +141,7 @@ class Bench:
                 max_version=0,
                 flexible=None,
                 handle=handle,
-                begin=partial(_begun, handle) if AT_ONCE else None,
+                begin=self._begin_of(key, handle) if AT_ONCE else None,
                 request=Request,
                 response=Response,
                 max_request_bytes=2**31 - 1,
@@ -147,6 +150,9 @@ class Bench:
             )
             for key, handle in handles.items()
         ]
+
+    def _begin_of(self, key: int, handle: Handle) -> Begin:
+        return self._poll_at_once if LONG_POLLS and key == POLL else partial(_begun, handle)
 
     def _start(self, request: Request) -> None:
         self.requests.append(request.number)
@@ -172,6 +178,27 @@ class Bench:
             self.began.release()
             raise
         return Response(number=request.number, data=b"")
+
+    def _poll_at_once(self, request: Request, broker: Broker, session: Session) -> LongPoll[Response]:
+        """The same without a task."""
+        self._start(request)
+        poll: Outcome[Response] = Outcome()
+        released = asyncio.ensure_future(self.release.wait())
+
+        def answer(_: asyncio.Future[Any]) -> None:
+            if not poll.done():
+                poll.set_result(Response(number=request.number, data=b""))
+
+        def ended(_: Outcome[Response]) -> None:
+            released.remove_done_callback(answer)
+            released.cancel()
+            if poll.cancelled():
+                self.cancelled.append(request.number)
+                self.began.release()
+
+        released.add_done_callback(answer)
+        poll.call_at_once(ended)
+        return LongPoll(poll)
 
     async def _fail(self, request: Request, broker: Broker, session: Session) -> Response:
         self._start(request)

@@ -118,12 +118,12 @@ class Client:
             session.api_version = newest(api) if version is None else version
             session.received_at = received
             answer = await api.handle(request, self.bridge.handlers, session)
-            if isinstance(answer, EncodedBody):
-                body = b"".join(answer.body)
-                answer = message.decode(api.response, body, session.api_version, api.is_flexible(session.api_version))
         if isinstance(answer, DeferredResponse):
             found = await answer.future
-            return found if answer.make is None else answer.make(found)
+            answer = found if answer.make is None else answer.make(found)
+        if isinstance(answer, EncodedBody):
+            body = b"".join(answer.body)
+            answer = message.decode(api.response, body, session.api_version, api.is_flexible(session.api_version))
         return answer
 
     # --- records ----------------------------------------------------------------------------------------------------

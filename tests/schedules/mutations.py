@@ -127,9 +127,9 @@ MUTATIONS = (
         "test_waiting_fetch", "test_entries_of_native_writers_wake_a_waiting_fetch",
     ),
     Mutation(
-        "a Fetch looks first and asks to be told then", "apis/fetch.py",
-        "        for log in logs:\n            log.end.add_waiter(grown)\n",
-        "        loop.call_soon(lambda: [log.end.add_waiter(grown) for log in logs])\n",
+        "a Fetch looks first and asks to be told some time later", "fetch_waiting.py",
+        "                part.log.end.add_waiter(self)\n",
+        "                self._loop.call_soon(part.log.end.add_waiter, self)\n",
         "test_waiting_fetch", "test_entries_of_native_writers_wake_a_waiting_fetch",
     ),
     Mutation(

@@ -7,6 +7,7 @@ import pytest
 
 from bridge.codec import NO_PRODUCER, Record
 from bridge.errors import KafkaError
+from bridge.futures import FutureWaiter
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.storage import entries
@@ -103,10 +104,10 @@ async def test_reading_waits_for_nothing_at_the_end_and_beyond_is_out_of_range(b
 async def test_a_waiting_reader_is_told_of_new_records(bench: Bench) -> None:
     log = bench.log(await bench.topic())
     assert await log.latest() == 0
-    grown: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    grown = FutureWaiter()
     log.end.add_waiter(grown)
     await bench.append(log, prepared(1))
-    await asyncio.wait_for(grown, TIMEOUT_SECONDS)
+    await asyncio.wait_for(grown.future, TIMEOUT_SECONDS)
     assert log.end.offset == 1
 
 

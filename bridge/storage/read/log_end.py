@@ -1,8 +1,9 @@
-"""The high watermark of one partition, and the futures that wait for it to grow."""
+"""The high watermark of one partition, and who waits for it to grow."""
 
 import asyncio
 from contextlib import suppress
 
+from bridge.futures import Waiter
 from bridge.pulsar.types import Position, Receipt
 from bridge.storage.offsets import Anchor
 from bridge.storage.read.batches import Batch
@@ -31,7 +32,7 @@ class LogEnd:
         """Of own appends alone. It may be behind `anchor`, which also moves when other writers have stored entries."""
         self._seen: dict[Position, int] = {}
         self._expected: dict[Position, asyncio.Future[None]] = {}
-        self._waiters: set[asyncio.Future[None]] = set()
+        self._waiters: dict[Waiter, None] = {}  # in the order in which they came
 
     def advance(self, offset: int) -> None:
         """The partition is known to reach up to `offset` (exclusive); wakes the waiters."""
@@ -46,18 +47,17 @@ class LogEnd:
 
     def wake_waiters(self) -> None:
         """Let all waiters look again."""
-        waiters, self._waiters = self._waiters, set()
+        waiters, self._waiters = self._waiters, {}
         for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+            waiter.woken(self)
 
-    def add_waiter(self, waiter: "asyncio.Future[None]") -> None:
-        """Set this future when the partition grows; the same one may wait for many partitions."""
-        self._waiters.add(waiter)
+    def add_waiter(self, waiter: Waiter) -> None:
+        """Wake it when the partition grows, once; the same one may wait for many partitions."""
+        self._waiters[waiter] = None
 
-    def remove_waiter(self, waiter: "asyncio.Future[None]") -> None:
-        """Forget a future."""
-        self._waiters.discard(waiter)
+    def remove_waiter(self, waiter: Waiter) -> None:
+        """Forget it."""
+        self._waiters.pop(waiter, None)
 
     @property
     def has_waiters(self) -> bool:

@@ -6,6 +6,7 @@ from functools import partial
 from math import inf
 
 from bridge.errors import KafkaError
+from bridge.futures import FutureWaiter
 from bridge.kafka.error_codes import ErrorCode
 from bridge.metrics import StorageMetrics
 from bridge.pulsar.consumer import Reader
@@ -105,14 +106,14 @@ class LogReader:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout_seconds
         while True:
-            arrived: asyncio.Future[None] = loop.create_future()
+            arrived = FutureWaiter()
             self._end.add_waiter(arrived)
             try:
                 found = await self.read(offset, _SCAN_BYTES, timeout_seconds)
                 if found or (self._tails.running is not None and self._tails.running.next >= self._end.offset):
                     return found
                 async with asyncio.timeout_at(deadline):
-                    await arrived
+                    await arrived.future
             finally:
                 self._end.remove_waiter(arrived)
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Collection, Coroutine
 from typing import Any, Final, NamedTuple, Protocol
 
-from bridge.futures import retrieve_exception
+from bridge.futures import Waiter, retrieve_exception
 
 _MAX_READS: Final = 64  # of one client; what they read stays in memory until its next Fetch
 
@@ -32,7 +32,7 @@ class PendingReads:
         self.reserved = 0
         """Bytes reserved of the memory that answers may use."""
         self._reads: dict[ReadRequest, tuple[asyncio.Task[list[bytes]], int]] = {}
-        self._waiter: asyncio.Future[None] | None = None
+        self._waiter: Waiter | None = None
 
     def __contains__(self, wanted: ReadRequest) -> bool:
         return wanted in self._reads
@@ -53,8 +53,11 @@ class PendingReads:
         read.add_done_callback(self._done)
         self._reads[wanted] = read, reserved
 
-    def set_waiter(self, waiter: "asyncio.Future[None]") -> None:
-        """Set this future when another read is done."""
+    def __len__(self) -> int:
+        return len(self._reads)
+
+    def set_waiter(self, waiter: Waiter | None) -> None:
+        """Wake it when another read is done."""
         self._waiter = waiter
 
     def take(self, wanted: ReadRequest) -> list[bytes] | None:
@@ -83,5 +86,5 @@ class PendingReads:
 
     def _done(self, read: "asyncio.Task[list[bytes]]") -> None:
         retrieve_exception(read)
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        if self._waiter is not None:
+            self._waiter.woken(self)

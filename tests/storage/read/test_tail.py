@@ -9,6 +9,7 @@ from typing import cast
 import pytest
 
 from bridge.errors import BridgeError
+from bridge.futures import FutureWaiter
 from bridge.metrics import Metrics
 from bridge.pulsar.consumer import Reader
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
@@ -107,30 +108,29 @@ async def test_a_waiter_is_woken_when_the_entry_can_be_read(partition: Partition
     steps = [partition.acknowledge(own), partition.receive(other)]
     if first == "entry":
         steps.reverse()
-    waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    waiter = FutureWaiter()
     for number, step in enumerate(steps):
         if number == when:  # as a Fetch: asked to be told before looking
             partition.end.add_waiter(waiter)
         await step
-        if waiter.done() and not partition.bases():
-            waiter = asyncio.get_running_loop().create_future()
+        if waiter.future.done() and not partition.bases():
+            waiter = FutureWaiter()
             partition.end.add_waiter(waiter)
-    assert waiter.done()
+    assert waiter.future.done()
     assert partition.bases() == [0, RECORDS]
 
 
 async def test_the_lost_wake_up(partition: Partition) -> None:
     """The end moves before the entry is here: a Fetch looks too early, and the entry wakes it though no end moves."""
-    loop = asyncio.get_running_loop()
-    first: asyncio.Future[None] = loop.create_future()
+    first = FutureWaiter()
     partition.end.add_waiter(first)
     partition.end.advance(RECORDS)  # known of by other means than an append of this process
-    assert first.done()
+    assert first.future.done()
     assert partition.bases() == []
-    second: asyncio.Future[None] = loop.create_future()
+    second = FutureWaiter()
     partition.end.add_waiter(second)
     await partition.receive(entry(0))
-    assert second.done()
+    assert second.future.done()
     assert partition.bases() == [0]
 
 
