@@ -256,7 +256,7 @@ def _read(parts: Sequence[FetchPartition], max_bytes: int, first_timeout: float,
             under_way |= is_under_way
             if is_under_way or part.records or part.error is not None:
                 continue
-            # at the end when it was read; what has come since is in memory, and wakes nobody any more
+            # at the end when it was read; what has come since is in memory, and has woken its waiter already
         limit = max(min(part.wanted.partition_max_bytes, max_bytes), 1)  # at least one batch (KIP-74)
         found = log.read_nowait(part.wanted.fetch_offset, limit, until)
         if found is not None:

@@ -82,7 +82,7 @@ async def _in_turns(fetch: PendingFetch, broker: Broker, session: Session) -> An
 
 
 class _Waiting:
-    """Looks again when something has happened that it waits for, until there is the answer or nobody wants it."""
+    """Looks again when something has happened that it waits for, until there is the answer or it is given up."""
 
     __slots__ = (
         "__weakref__", "_at_all", "_broker", "_counted", "_fetch", "_grown", "_looks", "_loop", "_session", "_share",

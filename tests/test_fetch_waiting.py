@@ -155,7 +155,7 @@ async def test_it_looks_only_at_the_logs_that_have_grown() -> None:
 
 @pytest.mark.parametrize("turn", range(6))
 async def test_records_that_come_as_a_read_ends_are_not_missed(turn: int) -> None:
-    """The read has found nothing; before it is looked at, a record comes, which wakes nobody once more."""
+    """The read has found nothing; before it is looked at, a record comes, and wakes no waiter once more."""
     bench = Bench([Log()])
     (log,) = bench.logs
     log.is_slow = True
@@ -179,7 +179,7 @@ async def test_it_ends_with_what_there_is_at_its_deadline(min_bytes: int) -> Non
     bench.assert_nothing_is_left()
 
 
-async def test_one_that_nobody_wants_leaves_nothing() -> None:
+async def test_one_that_is_given_up_leaves_nothing() -> None:
     bench = Bench([Log(), Log()])
     answer = bench.waiting(wait=0.01)
     bench.logs[0].append()  # and a look is due

@@ -47,6 +47,7 @@ COVERED_BY = {
         "connection/responses", "connection/shared",
     },
     "connection/test_login.py": {"login_outcomes"},
+    "test_fetch_waiting.py": {"fetch_answers"},
     "guards/test_table.py": {"guards/guard", "guards/of_cluster", "guards/of_groups", "guards/of_topics"},
     "groups/classic/test_state.py": {
         "groups/classic/answers", "groups/classic/effects", "groups/classic/events", "groups/classic/facts",
