@@ -274,8 +274,8 @@ class Appender:
 
     def _on_outcome(self, pending: PendingAppend, producer: Producer, send: Send) -> None:
         pending.entry.release()
-        self._groups.outcome_known(producer)
         error = send.future.exception()
+        self._groups.outcome_known(pending, producer, stored=error is None)
         if error is not None:
             if self._producer is not None and self._producer.closing:
                 self._producer = None  # it is refused permanently; the next append opens another

@@ -1,6 +1,7 @@
 """Group commit: what shares an entry, when it is sent, and who has which offset."""
 
 import asyncio
+from itertools import pairwise
 
 import pytest
 
@@ -9,12 +10,19 @@ from bridge.codec.compression import PulsarCodec
 from bridge.outcome import Outcome
 from bridge.pulsar.producer import Producer
 from bridge.pulsar.types import EARLIEST, ClientClosed
+from bridge.storage.append import group_commit
 from bridge.storage.append.group_commit import GroupCommit
 from bridge.storage.append.pending_append import PendingAppend
 from bridge.storage.append.preparation import METADATA_BYTES, PreparedEntry
 from bridge.storage.append.sequences import SequencePosition, SequenceRange
+from tests.support.waiting import until
 
 PID = 4711
+
+
+@pytest.fixture(autouse=True)
+def time_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_commit, "clock", lambda: 1000.0)
 
 
 class ScriptedProducer(Producer):
@@ -53,6 +61,20 @@ class Scenario:
         pending = PendingAppend(entry, "scripted", EARLIEST, offset, offset, None, batch)
         self.groups.add(pending, self.producer)
         return pending
+
+    def outcome(self, *appends: PendingAppend, stored: bool = True) -> None:
+        """Entries have their outcomes, in one turn of the event loop."""
+        for append in appends:
+            self.groups.outcome_known(append, self.producer, stored=stored)
+
+    def burst(self, size: int) -> list[PendingAppend]:
+        """A client's next batches, one after another."""
+        return [self.add(plain(b"x")) for _ in range(size)]
+
+    def new(self) -> list[PendingAppend]:
+        """The entries since the last look."""
+        sent, self.sent[:] = list(self.sent), []
+        return sent
 
     def entries(self) -> list[bytes]:
         return [one.entry.data for one in self.sent]
@@ -104,7 +126,7 @@ async def test_behind_an_entry_on_its_way_a_group_waits_for_the_outcome() -> Non
     await asyncio.sleep(0)
     assert scenario.sent == []
     scenario.producer.sends = 0
-    scenario.groups.outcome_known(scenario.producer)
+    scenario.outcome(PendingAppend(plain(b"x"), "scripted", EARLIEST, Outcome(), Outcome(), None))
     assert scenario.sent == []  # the producer may be about to fail others
     await asyncio.sleep(0)
     assert scenario.entries() == [b"ab"]
@@ -213,3 +235,142 @@ async def test_a_linger_lets_others_come() -> None:
     assert scenario.sent == []
     await asyncio.sleep(0.002)
     assert scenario.entries() == [b"ab"]
+
+
+# ---- what follows acknowledgements -----------------------------------------------------------------------------------
+
+
+def idle(max_bytes: int = 1000) -> Scenario:
+    """One whose event loop has time."""
+    scenario = Scenario(max_bytes)
+    scenario.busy = False
+    return scenario
+
+
+def batches(entry: PendingAppend) -> int:
+    return len(entry.members) or 1
+
+
+async def test_a_client_answers_acknowledgements_and_its_batches_come_together() -> None:
+    scenario = idle()
+    scenario.burst(5)
+    first = scenario.new()
+    assert [batches(one) for one in first] == [1] * 5, "nothing was acknowledged yet, so none waits"
+    for _ in range(3):
+        scenario.outcome(*first)
+        scenario.burst(4)
+        assert scenario.new() == []
+        scenario.burst(1)
+        first = scenario.new()
+        assert [batches(one) for one in first] == [5], "sent with the last one, and not later"
+
+
+async def test_a_client_that_waits_for_each_answer_never_waits_here() -> None:
+    scenario = idle()
+    for _ in range(50):
+        scenario.burst(1)
+        (sent,) = scenario.new()
+        scenario.outcome(sent)
+
+
+async def test_who_waits_in_vain_is_sent_soon_and_waits_less_often() -> None:
+    scenario = idle()
+    waits: list[int] = []
+    for number in range(200):
+        scenario.burst(1)
+        if not scenario.sent:
+            waits.append(number)
+            await until(lambda: bool(scenario.sent))
+        (sent,) = scenario.new()
+        scenario.outcome(sent, other(scenario))  # two are acknowledged, and one comes
+    distances = [after - before for before, after in pairwise(waits)]
+    assert len(waits) < 8
+    assert distances == sorted(distances)
+
+
+def other(scenario: Scenario) -> PendingAppend:
+    """One that was sent without the others, and is on its way."""
+    scenario.groups._paces[scenario.producer].batches += 1
+    return PendingAppend(plain(b""), "scripted", EARLIEST, Outcome(), Outcome(), None)
+
+
+async def test_acknowledgements_of_long_ago_announce_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario = idle()
+    scenario.burst(3)
+    scenario.outcome(*scenario.new())
+    monkeypatch.setattr(group_commit, "clock", lambda: 1001.0)
+    scenario.burst(2)
+    assert [batches(one) for one in scenario.new()] == [1, 1]
+
+
+async def test_what_failed_announces_nothing() -> None:
+    scenario = idle()
+    scenario.burst(3)
+    scenario.outcome(*scenario.new(), stored=False)
+    scenario.burst(2)
+    assert [batches(one) for one in scenario.new()] == [1, 1]
+
+
+async def test_a_steady_client_s_batches_are_brought_together_once() -> None:
+    """Those of one turn and those of another stay apart, as their acknowledgements do, until the fewer wait once."""
+    scenario = idle()
+    scenario.burst(5)
+    sent = scenario.new()
+    small, large = sent[:1], sent[1:]
+    rounds = 0
+    while True:
+        scenario.outcome(*small)
+        scenario.burst(1)
+        small = scenario.new()
+        if not small:
+            break
+        scenario.outcome(*large)
+        scenario.burst(4)
+        large = scenario.new()
+        rounds += 1
+    assert rounds == group_commit._STEADY
+    scenario.outcome(*large)
+    for _ in range(3):
+        scenario.burst(4)
+        (together,) = scenario.new()
+        assert batches(together) == 5
+        scenario.outcome(together)
+        scenario.burst(1)
+        assert scenario.new() == []
+
+
+async def test_none_waits_for_what_would_not_fit_with_it() -> None:
+    scenario = idle(max_bytes=4)
+    scenario.burst(5)
+    sent = scenario.new()
+    for _ in range(2 * group_commit._STEADY):
+        scenario.outcome(*sent[:1])
+        scenario.burst(1)
+        (small,) = scenario.new()
+        scenario.outcome(*sent[1:])
+        scenario.burst(4)
+        sent = [small, *scenario.new()]
+
+
+@pytest.mark.parametrize("taken", [False, True])
+async def test_a_group_that_is_sent_or_taken_before_its_time_is_over_is_not_sent_again(taken: bool) -> None:
+    scenario = idle()
+    scenario.burst(3)
+    scenario.outcome(*scenario.new())
+    scenario.burst(1)
+    assert len(scenario.groups.take(scenario.producer) if taken else scenario.new()) == taken
+    scenario.groups.flush_all()
+    assert len(scenario.new()) == (not taken)
+    await asyncio.sleep(5 * group_commit._HOLD_SECONDS)
+    assert scenario.sent == []
+
+
+async def test_a_busy_loop_sends_what_waits_for_more() -> None:
+    scenario = idle()
+    scenario.burst(3)
+    scenario.outcome(*scenario.new())
+    scenario.burst(1)
+    scenario.busy = True
+    scenario.burst(1)
+    await until(lambda: bool(scenario.sent))
+    assert [batches(one) for one in scenario.sent] == [2]
