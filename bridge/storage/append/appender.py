@@ -152,6 +152,7 @@ class Appender:
         metadata = prepared.metadata(self._end.time_marks.start_append(prepared.max_timestamp))
         if batch is not None:
             metadata.sequence_id, metadata.highest_sequence_id = batch.first.to_pulsar(), batch.last.to_pulsar()
+        self._groups.sent(pending, producer)
         pending.send = producer.enqueue(
             metadata, prepared.data, prepared.record_count, partial(self._on_outcome, pending, producer)
         )

@@ -52,9 +52,12 @@ class Scenario:
         self.sent: list[PendingAppend] = []
         self.producer = ScriptedProducer()
         self.busy = True
-        self.groups = GroupCommit(
-            lambda pending, _: self.sent.append(pending), max_bytes, linger_seconds, lambda: self.busy
-        )
+        self.sequence = 0
+        self.groups = GroupCommit(self._send, max_bytes, linger_seconds, lambda: self.busy)
+
+    def _send(self, pending: PendingAppend, producer: Producer) -> None:
+        self.groups.sent(pending, producer)
+        self.sent.append(pending)
 
     def add(self, entry: PreparedEntry, batch: SequenceRange | None = None) -> PendingAppend:
         offset: Outcome[int] = Outcome()
@@ -68,8 +71,9 @@ class Scenario:
             self.groups.outcome_known(append, self.producer, stored=stored)
 
     def burst(self, size: int) -> list[PendingAppend]:
-        """A client's next batches, one after another."""
-        return [self.add(plain(b"x")) for _ in range(size)]
+        """An idempotent client's next batches, one after another."""
+        self.sequence += size
+        return [self.add(*sequenced(at)) for at in range(self.sequence - size, self.sequence)]
 
     def new(self) -> list[PendingAppend]:
         """The entries since the last look."""
@@ -240,7 +244,7 @@ async def test_a_linger_lets_others_come() -> None:
 # ---- what follows acknowledgements -----------------------------------------------------------------------------------
 
 
-def idle(max_bytes: int = 1000) -> Scenario:
+def idle(max_bytes: int = 10_000) -> Scenario:
     """One whose event loop has time."""
     scenario = Scenario(max_bytes)
     scenario.busy = False
@@ -290,8 +294,9 @@ async def test_who_waits_in_vain_is_sent_soon_and_waits_less_often() -> None:
 
 def other(scenario: Scenario) -> PendingAppend:
     """One that was sent without the others, and is on its way."""
-    scenario.groups._paces[scenario.producer].batches += 1
-    return PendingAppend(plain(b""), "scripted", EARLIEST, Outcome(), Outcome(), None)
+    append = PendingAppend(plain(b""), "scripted", EARLIEST, Outcome(), Outcome(), None)
+    scenario.groups.sent(append, scenario.producer)
+    return append
 
 
 async def test_acknowledgements_of_long_ago_announce_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -340,7 +345,8 @@ async def test_a_steady_client_s_batches_are_brought_together_once() -> None:
 
 
 async def test_none_waits_for_what_would_not_fit_with_it() -> None:
-    scenario = idle(max_bytes=4)
+    scenario = idle(max_bytes=len(sequenced(100)[0].data) * 4)
+    scenario.sequence = 100  # of batches that are all of one size
     scenario.burst(5)
     sent = scenario.new()
     for _ in range(2 * group_commit._STEADY):
@@ -350,6 +356,23 @@ async def test_none_waits_for_what_would_not_fit_with_it() -> None:
         scenario.outcome(*sent[1:])
         scenario.burst(4)
         sent = [small, *scenario.new()]
+
+
+async def test_batches_of_other_producers_do_not_wait_for_each_other_s_outcomes() -> None:
+    scenario = idle()
+    for _ in range(4):
+        scenario.add(plain(b"x"))
+    large = scenario.new()
+    small: list[PendingAppend] = []
+    for _ in range(2 * group_commit._STEADY):
+        scenario.outcome(*small)
+        scenario.add(plain(b"y"))
+        small = scenario.new()
+        assert len(small) == 1
+        scenario.outcome(*large)
+        for _ in range(4):
+            scenario.add(plain(b"x"))
+        large = scenario.new()
 
 
 @pytest.mark.parametrize("taken", [False, True])
