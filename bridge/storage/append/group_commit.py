@@ -20,10 +20,10 @@ batch has its own offset, counted from the entry's. Compressed batches stay alon
 
 import asyncio
 from collections.abc import Callable
-from time import perf_counter as clock
 from typing import Final
 from weakref import WeakKeyDictionary
 
+from bridge.futures import loop_time
 from bridge.loop_scheduler import loop_scheduler
 from bridge.pulsar.producer import Producer
 from bridge.storage.append.pending_append import PendingAppend
@@ -81,14 +81,14 @@ class _Pace:
         if self._resting:
             self._resting = max(self._resting - count, 0)
             return
-        now = clock()
+        now = loop_time()
         self._expected = count if now > self._until else self._expected + count
         self._until = now + _BURST_SECONDS
 
     def came(self) -> None:
         """One has come."""
         if self._expected:
-            self._expected = self._expected - 1 if clock() <= self._until else 0
+            self._expected = self._expected - 1 if loop_time() <= self._until else 0
 
     def begin_anew(self) -> None:
         """It is not steady until it has proven it again."""

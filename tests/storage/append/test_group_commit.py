@@ -22,7 +22,7 @@ PID = 4711
 
 @pytest.fixture(autouse=True)
 def time_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_commit, "clock", lambda: 1000.0)
+    monkeypatch.setattr(group_commit, "loop_time", lambda: 1000.0)
 
 
 class ScriptedProducer(Producer):
@@ -303,7 +303,7 @@ async def test_acknowledgements_of_long_ago_announce_nothing(monkeypatch: pytest
     scenario = idle()
     scenario.burst(3)
     scenario.outcome(*scenario.new())
-    monkeypatch.setattr(group_commit, "clock", lambda: 1001.0)
+    monkeypatch.setattr(group_commit, "loop_time", lambda: 1001.0)
     scenario.burst(2)
     assert [batches(one) for one in scenario.new()] == [1, 1]
 
