@@ -19,6 +19,7 @@ from bridge.security.failures import LoginFailures
 from bridge.security.login import Login
 from bridge.security.principal import ANONYMOUS, Principal
 from bridge.security.quotas.creations import TopicCreations
+from bridge.storage.append.pace import Pace
 from bridge.storage.read.pending_reads import PendingReads
 from bridge.traffic import Traffic, TrafficTable, software_label
 from bridge.worker_threads import WorkerThreads
@@ -84,6 +85,9 @@ class Session:
     """What the client's quota allows the Fetch that begins now; None: any number."""
     mutations: MutationQuota | None = field(default=None, repr=False)
     """None: changes of topics are not limited."""
+
+    pace: Pace = field(default_factory=Pace, repr=False)
+    """Of its Produces."""
 
     _reads: PendingReads | None = None
 

@@ -29,6 +29,7 @@ from bridge.outcome import Outcome, call_when_done
 from bridge.security.acls import Operation, ResourceType
 from bridge.storage import names
 from bridge.storage.append.conversion_memory import MAX_EXCESS_BYTES
+from bridge.storage.append.pace import Pace
 from bridge.storage.append.partition_append import PartitionAppend, RequestPreparation, for_each
 from bridge.storage.append.preparation import MAX_ENTRIES, is_message_set
 from bridge.storage.entries import producer_in
@@ -126,8 +127,11 @@ class _Work:
                 return self._go_on(number + 1, [])
         if len(self.appends) > _FEW or self._broker.cluster.snapshot is not self._view:
             return self._go_on(len(self.appends), [])
+        pace = self._session.pace
+        pace.begin()
         for append in self.appends:
-            _send(append, self._broker)
+            _send(append, self._broker, pace)
+        pace.end()
         return self._sent()
 
     async def _go_on(self, at: int, slow: list[PartitionAppend]) -> _Begun:
@@ -144,10 +148,15 @@ class _Work:
             await self._preparation.prepare(slow)
             await for_each(self._make_log_ready, slow)
         cluster, hold_until = self._broker.cluster, min(self._deadline, loop_time() + _HOLD_SECONDS)
-        async for append in in_turns(self.appends):
-            if cluster.snapshot is not self._view:
-                await _check_again(append, cluster, hold_until)
-            _send(append, self._broker)
+        pace = self._session.pace
+        pace.begin()
+        try:
+            async for append in in_turns(self.appends):
+                if cluster.snapshot is not self._view:
+                    await _check_again(append, cluster, hold_until)
+                _send(append, self._broker, pace)
+        finally:
+            pace.end()
         return self._sent()
 
     def _prepare_nowait(self, append: PartitionAppend, *, decompress: bool) -> bool:
@@ -181,7 +190,9 @@ class _Work:
 
     def _sent(self) -> _Begun:
         cluster, listener = self._broker.cluster, self._session.listener
-        return DeferredResponse(_PendingResponse(self._acks, self.topics, self._deadline, cluster, listener).future)
+        pace = self._session.pace
+        pending = _PendingResponse(self._acks, self.topics, self._deadline, cluster, listener, pace)
+        return DeferredResponse(pending.future)
 
 
 def _refusal(request: Request) -> KafkaError | None:
@@ -230,8 +241,8 @@ def _check_records(records: Buffer | None, version: int) -> None:
         raise KafkaError(ErrorCode.INVALID_RECORD, text + "partition")
 
 
-def _send(append: PartitionAppend, broker: Broker) -> None:
-    append.send()
+def _send(append: PartitionAppend, broker: Broker, pace: Pace) -> None:
+    append.send(pace)
     if append.error is not None and append.error.code in _RETRIED:
         producer = producer_in(append.records or b"")
         if producer != NO_PRODUCER:
@@ -242,7 +253,7 @@ def _send(append: PartitionAppend, broker: Broker) -> None:
 class _PendingResponse:
     """Waits until every batch has its offset, or for the timeout; with callbacks, because a task costs much more."""
 
-    __slots__ = ("_acks", "_cluster", "_listener", "_offsets", "_pending", "_place", "_topics", "future")
+    __slots__ = ("_acks", "_cluster", "_listener", "_offsets", "_pace", "_pending", "_place", "_topics", "future")
 
     def __init__(
         self,
@@ -251,8 +262,10 @@ class _PendingResponse:
         deadline: float,
         cluster: Cluster,
         listener: str,
+        pace: Pace,
     ) -> None:
-        """`listener`: by which clients are told of leaders, those of the view of the moment."""
+        """`listener`: by which clients are told of leaders, those of the view of the moment; `pace`: the client's."""
+        self._pace = pace
         self.future: Outcome[Response | None] = Outcome()
         self._acks = acks
         self._cluster, self._listener = cluster, listener
@@ -277,6 +290,7 @@ class _PendingResponse:
 
     def _complete(self) -> None:
         self._place.pop(self, None)
+        self._pace.answered()
         if self.future.done():
             return
         try:

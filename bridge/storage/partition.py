@@ -13,6 +13,7 @@ from bridge.pulsar.types import Entry, Position, PulsarError
 from bridge.storage import topic_properties
 from bridge.storage.append.appender import Appender
 from bridge.storage.append.duplicates import DuplicateFinder
+from bridge.storage.append.pace import Pace
 from bridge.storage.append.preparation import Plan, PreparedEntry
 from bridge.storage.append.sequences import SequencePosition
 from bridge.storage.append.writers import ClientSession, ProducerSequence
@@ -162,14 +163,14 @@ class PartitionLog:
                     await self._storage.deduplication.ensure(self.topic)
                 await self._appender.make_ready(batch, session)
 
-    def append_all(self, batches: list[PreparedEntry]) -> list[asyncio.Future[int]]:
-        """Send batches: each one's base offset once Pulsar holds it, or a KafkaError.
+    def append_all(self, batches: list[PreparedEntry], pace: Pace | None = None) -> list[asyncio.Future[int]]:
+        """Send batches: each one's base offset once Pulsar holds it, or a KafkaError; `pace`: of the client.
 
         Order is the order of the calls. Raises KafkaError, having sent none, if one is too large for this Pulsar.
         """
         self._check_open()
         self._appender.check(batches)
-        return [self._appender.append(batch) for batch in batches]
+        return [self._appender.append(batch, pace) for batch in batches]
 
     async def writable(self) -> None:
         """Wait until a Produce would succeed."""

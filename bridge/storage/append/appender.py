@@ -24,6 +24,7 @@ from bridge.storage.append.duplicates import DuplicateFinder
 from bridge.storage.append.group_commit import GroupCommit
 from bridge.storage.append.holes import Holes
 from bridge.storage.append.missing_batches import MissingBatches
+from bridge.storage.append.pace import Pace
 from bridge.storage.append.pending_append import (
     PendingAppend,
     cancel_if_cancelled,
@@ -86,15 +87,15 @@ class Appender:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._holes = Holes(end.time_marks, duplicates, self._background)
 
-    def append(self, prepared: PreparedEntry) -> asyncio.Future[int]:
+    def append(self, prepared: PreparedEntry, pace: Pace | None = None) -> asyncio.Future[int]:
         """Send one entry; the future is its base offset once Pulsar has stored it, or a KafkaError.
 
-        It takes its place in the partition before this returns. Cancelling the future cancels the append: what was not
-        sent is never sent, what was sent may be stored.
+        It takes its place in the partition before this returns. `pace`: of the client that sends it. Cancelling the
+        future cancels the append: what was not sent is never sent, what was sent may be stored.
         """
         if prepared.producer == NO_PRODUCER:
             pending = self._pending_append(prepared, self._default_producer())
-            self._groups.add(pending, self._default_producer())
+            self._groups.add(pending, self._default_producer(), pace)
             return pending.offset
         producer_id, epoch, sequence = prepared.producer
         writer = self._writers.get(producer_id)
@@ -103,7 +104,7 @@ class Appender:
         self._missing.check_order(self._topic, prepared.producer, writer.sequences, self._has_moved)
         batch = writer.sequences.check(epoch, sequence, prepared.record_count)
         if not batch.is_duplicate:
-            return self._append_next(prepared, batch, writer)
+            return self._append_next(prepared, batch, writer, pace)
         before = writer.previous_answer(is_retry=True)
         known = writer.offset_of(batch)
         if known is None:
@@ -113,7 +114,9 @@ class Appender:
             writer.last_answer = following(known, lambda answer, base: complete_in_order(answer, base, before))
         return writer.last_answer
 
-    def _append_next(self, prepared: PreparedEntry, batch: SequenceRange, writer: Writer) -> "asyncio.Future[int]":
+    def _append_next(
+        self, prepared: PreparedEntry, batch: SequenceRange, writer: Writer, pace: Pace | None
+    ) -> "asyncio.Future[int]":
         if batch.first.epoch > writer.epoch:
             self._refuse(self._groups.take(writer.producer), SendCancelled())
         if writer.begin_epoch(batch.first.epoch):
@@ -121,7 +124,7 @@ class Appender:
         before = writer.previous_answer(is_retry=False)
         # sent even if the client stops waiting: a gap in its sequences would stop the producer permanently
         pending = self._pending_append(prepared, writer.producer, batch, before, own_client_future=True)
-        self._groups.add(pending, writer.producer)
+        self._groups.add(pending, writer.producer, pace)
         writer.note_sent(batch, pending.offset)
         # not at once: the batch of a new epoch that ends the older one is not noted yet
         pending.offset.add_done_callback(partial(self._outcome_known, prepared.producer, writer))
@@ -152,7 +155,6 @@ class Appender:
         metadata = prepared.metadata(self._end.time_marks.start_append(prepared.max_timestamp))
         if batch is not None:
             metadata.sequence_id, metadata.highest_sequence_id = batch.first.to_pulsar(), batch.last.to_pulsar()
-        self._groups.sent(pending, producer)
         pending.send = producer.enqueue(
             metadata, prepared.data, prepared.record_count, partial(self._on_outcome, pending, producer)
         )
@@ -276,7 +278,7 @@ class Appender:
     def _on_outcome(self, pending: PendingAppend, producer: Producer, send: Send) -> None:
         pending.entry.release()
         error = send.future.exception()
-        self._groups.outcome_known(pending, producer, stored=error is None)
+        self._groups.outcome_known(producer)
         if error is not None:
             if self._producer is not None and self._producer.closing:
                 self._producer = None  # it is refused permanently; the next append opens another

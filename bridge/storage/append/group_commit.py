@@ -5,13 +5,9 @@ producer are sent together, as far as they fit:
 
 - While the event loop has more to do than time for, those that come in one turn of it, and those behind an entry on its
   way, which wait for its outcome.
-- Else those that follow acknowledgements. A client that has as many batches on their way as it may sends the next ones
-  when some are acknowledged, as many, one after another. The first waits for the others, a millisecond at most. An
-  idempotent producer that does so time and again may have one batch in each entry and four in each next. Then the one
-  waits for the outcome of the four, once in a while, and from then on they come together.
+- Else those of 8 KB and more that come together from one client, with the answers that it has had: `pace` has the rest.
 
-What waits for nothing is sent at once. A client that waits for each answer never waits here, and one that sends by the
-clock hardly ever: who waited in vain once does not for the next batches, and for twice as many each time.
+What waits for nothing is sent at once.
 
 A group is one run of records: of clients' producers that are not idempotent in the order in which they came, of an
 idempotent producer with consecutive sequences. So an entry says the same whether it was one batch or several, and each
@@ -20,21 +16,17 @@ batch has its own offset, counted from the entry's. Compressed batches stay alon
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Final
-from weakref import WeakKeyDictionary
 
-from bridge.futures import loop_time
 from bridge.loop_scheduler import loop_scheduler
 from bridge.pulsar.producer import Producer
+from bridge.storage.append.pace import Pace
 from bridge.storage.append.pending_append import PendingAppend
 from bridge.storage.append.preparation import METADATA_BYTES, PreparedEntry
 
 _MAX_RECORDS: Final = 5000  # of a group: readers convert so many on the event loop
-_HOLD_SECONDS: Final = 0.001  # for the rest of a burst
-_BURST_SECONDS: Final = 0.005  # in which a client answers acknowledgements
-_JOIN_SECONDS: Final = 0.01  # for the outcome of the rest of a client's batches
-_STEADY: Final = 20  # bursts that came as expected, until a client's batches are brought together
-_LEAST_REST, _LONGEST_REST = 8, 512  # batches that are acknowledged until it is tried again
+_LEAST_HELD_BYTES: Final = 8192  # of a batch: who fills batches has much to send, who does not wants it there soon
 
 Sender = Callable[[PendingAppend, Producer], None]
 
@@ -43,75 +35,15 @@ def _loop_is_busy() -> bool:
     return loop_scheduler().is_busy
 
 
-class _Pace:
-    """How many batches of one Pulsar producer are about to come."""
-
-    __slots__ = ("_expected", "_rest", "_resting", "_steady", "_until", "batches", "size")
-
-    def __init__(self) -> None:
-        self._expected = self._resting = self._rest = self._steady = 0
-        self._until = 0.0
-        self.batches = self.size = 0
-        """Of those on their way."""
-
-    @property
-    def expects(self) -> bool:
-        """Whether more are about to come."""
-        return self._expected > 0
-
-    @property
-    def is_steady(self) -> bool:
-        """Whether acknowledgements are answered by as many batches, time and again."""
-        return self._steady >= _STEADY
-
-    def sent(self, pending: PendingAppend) -> None:
-        """An entry is on its way."""
-        self.batches += len(pending.members) or 1
-        self.size += len(pending.entry.data)
-
-    def left(self, pending: PendingAppend, *, stored: bool) -> None:
-        """It has its outcome."""
-        count = len(pending.members) or 1
-        self.batches -= count
-        self.size -= len(pending.entry.data)
-        if stored:
-            self._acknowledged(count)
-
-    def _acknowledged(self, count: int) -> None:
-        if self._resting:
-            self._resting = max(self._resting - count, 0)
-            return
-        now = loop_time()
-        self._expected = count if now > self._until else self._expected + count
-        self._until = now + _BURST_SECONDS
-
-    def came(self) -> None:
-        """One has come."""
-        if self._expected:
-            self._expected = self._expected - 1 if loop_time() <= self._until else 0
-
-    def begin_anew(self) -> None:
-        """It is not steady until it has proven it again."""
-        self._steady = 0
-
-    def waited(self, *, in_vain: bool) -> None:
-        """Some have waited for those that were to come, or one alone has, in vain."""
-        self._expected = 0
-        self._steady = 0 if in_vain else self._steady + 1
-        self._rest = min(max(2 * self._rest, _LEAST_REST), _LONGEST_REST) if in_vain else 0
-        self._resting = self._rest
-
-
 class _Group:
     """One Pulsar producer's batches that are not sent yet."""
 
-    __slots__ = ("members", "paced", "records", "size", "timer")
+    __slots__ = ("members", "paces", "records", "size")
 
     def __init__(self) -> None:
         self.members: list[PendingAppend] = []
         self.records = self.size = 0
-        self.paced = False  # it waits for the rest of a burst, if for anything
-        self.timer: asyncio.TimerHandle | None = None  # at most until then
+        self.paces: list[Pace] = []  # of clients that let it go; none: the event loop's turns do
 
     def add(self, pending: PendingAppend) -> None:
         self.members.append(pending)
@@ -140,10 +72,12 @@ class GroupCommit:
         self._max_bytes = max_bytes
         self._linger_seconds = linger_seconds
         self._groups: dict[Producer, _Group] = {}
-        self._paces: WeakKeyDictionary[Producer, _Pace] = WeakKeyDictionary()
 
-    def add(self, pending: PendingAppend, producer: Producer) -> None:
-        """Send an append, now or with others; it takes its place among those of its producer before this returns."""
+    def add(self, pending: PendingAppend, producer: Producer, pace: Pace | None = None) -> None:
+        """Send an append, now or with others; it takes its place among those of its producer before this returns.
+
+        `pace`: its client's.
+        """
         if not self._max_bytes:
             return self._send(pending, producer)
         group = self._groups.get(producer)
@@ -154,59 +88,37 @@ class GroupCommit:
             group = None
         if not may_join:
             return self._send(pending, producer)
-        pace = self._pace(producer)
-        pace.came()
+        holding = pace if pace is not None and pace.holds and len(pending.entry.data) >= _LEAST_HELD_BYTES else None
         if group is None:
+            if holding is None and not self._linger_seconds and not self._is_busy():
+                return self._send(pending, producer)
             group = self._groups[producer] = _Group()
             loop = asyncio.get_running_loop()
             if self._linger_seconds:
                 loop.call_later(self._linger_seconds, self._flush_idle, producer)
-            elif self._is_busy():
+            elif holding is None or self._is_busy():
                 loop.call_soon(self._flush_idle, producer)
             else:
-                group.paced = True
+                self._hold(group, producer, holding)
+        elif group.paces and holding is not None and holding not in group.paces:
+            self._hold(group, producer, holding)
         group.add(pending)
-        if group.paced and not pace.expects:
-            self._all_have_come(group, producer, pace, limit)
-        elif group.paced and group.timer is None:
-            group.timer = asyncio.get_running_loop().call_later(_HOLD_SECONDS, self._held_enough, group, producer)
+        if group.paces and holding is None:  # of a client that waits for nothing
+            self.flush(producer)
 
-    def sent(self, pending: PendingAppend, producer: Producer) -> None:
-        """An entry of this producer is on its way; `outcome_known` follows."""
-        if self._max_bytes:
-            self._pace(producer).sent(pending)
-
-    def outcome_known(self, pending: PendingAppend, producer: Producer, *, stored: bool) -> None:
+    def outcome_known(self, producer: Producer) -> None:
         """An entry of this producer has its outcome, so a group that waits for one may go.
 
         Not before the next turn: the producer may be about to fail others, and their order would be lost.
         """
-        if self._max_bytes:
-            self._pace(producer).left(pending, stored=stored)
         if producer in self._groups and not self._linger_seconds:
             asyncio.get_running_loop().call_soon(self._flush_idle, producer)
-
-    def _all_have_come(self, group: _Group, producer: Producer, pace: _Pace, limit: int) -> None:
-        """Send a group, unless it is the smaller part of what its client has on its way, and all would fit: then once
-        for the outcome of the rest, so that they come together from then on."""
-        is_part = pace.batches >= 2 * len(group.members) and pace.size + group.size <= limit
-        if is_part and pace.is_steady and group.members[0].batch is not None:
-            pace.begin_anew()
-            if group.timer is not None:
-                group.timer.cancel()
-            group.timer = asyncio.get_running_loop().call_later(_JOIN_SECONDS, self._held_enough, group, producer)
-        else:
-            if len(group.members) > 1:
-                pace.waited(in_vain=False)
-            self.flush(producer)
 
     def flush(self, producer: Producer) -> None:
         """Send what there is of this producer."""
         group = self._groups.pop(producer, None)
         if group is None:
             return
-        if group.timer is not None:
-            group.timer.cancel()
         wanted = [one for one in group.members if one.is_wanted]
         if wanted:
             self._send(merged(wanted), producer)
@@ -225,25 +137,22 @@ class GroupCommit:
         """All that is not sent, and is not to be sent any more."""
         return [one for producer in list(self._groups) for one in self.take(producer)]
 
-    def _pace(self, producer: Producer) -> _Pace:
-        pace = self._paces.get(producer)
-        if pace is None:
-            pace = self._paces[producer] = _Pace()
-        return pace
-
     def _limit(self, producer: Producer) -> int:
         """The most bytes of a group; 0 until the topic's broker has told how large an entry may be."""
         largest = producer.max_message_size
         return 0 if largest is None else min(self._max_bytes, largest - METADATA_BYTES)
 
-    def _held_enough(self, group: _Group, producer: Producer) -> None:
+    def _hold(self, group: _Group, producer: Producer, pace: Pace) -> None:
+        group.paces.append(pace)
+        pace.hold(partial(self._release, group, producer))
+
+    def _release(self, group: _Group, producer: Producer) -> None:
         if self._groups.get(producer) is group:
-            self._pace(producer).waited(in_vain=len(group.members) == 1)
             self.flush(producer)
 
     def _flush_idle(self, producer: Producer) -> None:
         group = self._groups.get(producer)
-        if group is not None and group.paced:
+        if group is not None and group.paces:
             return  # it is not this that it waits for
         if not producer.pending_count or producer.closing or self._linger_seconds or not self._is_busy():
             self.flush(producer)

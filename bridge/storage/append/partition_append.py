@@ -16,6 +16,7 @@ from bridge.futures import gathered
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import Buffer
 from bridge.storage.append.conversion_memory import MAX_EXCESS_BYTES, ConversionMemory
+from bridge.storage.append.pace import Pace
 from bridge.storage.append.plain import prepare_plain
 from bridge.storage.append.preparation import (
     NeedsThread,
@@ -53,8 +54,8 @@ class AppendLog(Protocol):
     ) -> None:
         """Wait until `append_all` can be called."""
 
-    def append_all(self, batches: list[PreparedEntry]) -> list[asyncio.Future[int]]:
-        """Send entries: each one's base offset once Pulsar has stored it, or a KafkaError."""
+    def append_all(self, batches: list[PreparedEntry], pace: Pace | None = None) -> list[asyncio.Future[int]]:
+        """Send entries: each one's base offset once Pulsar has stored it, or a KafkaError; `pace`: of the client."""
 
 
 @dataclass(slots=True)
@@ -82,11 +83,11 @@ class PartitionAppend:
         first = {entry.producer[0]: entry.producer for entry in reversed(self.entries)}
         return first.values()
 
-    def send(self) -> None:
+    def send(self, pace: Pace | None = None) -> None:
         """Give the entries their places in the log, unless there is an error; nothing of them is held afterwards."""
         if self.error is None and self.log is not None:
             try:
-                self.offsets = self.log.append_all(self.entries)
+                self.offsets = self.log.append_all(self.entries, pace)
                 self.record_count = sum([entry.record_count for entry in self.entries])
                 self.size = len(self.records or b"")
                 self.entries = []

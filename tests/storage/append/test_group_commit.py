@@ -1,7 +1,6 @@
 """Group commit: what shares an entry, when it is sent, and who has which offset."""
 
 import asyncio
-from itertools import pairwise
 
 import pytest
 
@@ -12,17 +11,12 @@ from bridge.pulsar.producer import Producer
 from bridge.pulsar.types import EARLIEST, ClientClosed
 from bridge.storage.append import group_commit
 from bridge.storage.append.group_commit import GroupCommit
+from bridge.storage.append.pace import Pace
 from bridge.storage.append.pending_append import PendingAppend
 from bridge.storage.append.preparation import METADATA_BYTES, PreparedEntry
 from bridge.storage.append.sequences import SequencePosition, SequenceRange
-from tests.support.waiting import until
 
 PID = 4711
-
-
-@pytest.fixture(autouse=True)
-def time_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group_commit, "loop_time", lambda: 1000.0)
 
 
 class ScriptedProducer(Producer):
@@ -52,33 +46,15 @@ class Scenario:
         self.sent: list[PendingAppend] = []
         self.producer = ScriptedProducer()
         self.busy = True
-        self.sequence = 0
-        self.groups = GroupCommit(self._send, max_bytes, linger_seconds, lambda: self.busy)
+        self.groups = GroupCommit(
+            lambda pending, _: self.sent.append(pending), max_bytes, linger_seconds, lambda: self.busy
+        )
 
-    def _send(self, pending: PendingAppend, producer: Producer) -> None:
-        self.groups.sent(pending, producer)
-        self.sent.append(pending)
-
-    def add(self, entry: PreparedEntry, batch: SequenceRange | None = None) -> PendingAppend:
+    def add(self, entry: PreparedEntry, batch: SequenceRange | None = None, pace: Pace | None = None) -> PendingAppend:
         offset: Outcome[int] = Outcome()
         pending = PendingAppend(entry, "scripted", EARLIEST, offset, offset, None, batch)
-        self.groups.add(pending, self.producer)
+        self.groups.add(pending, self.producer, pace)
         return pending
-
-    def outcome(self, *appends: PendingAppend, stored: bool = True) -> None:
-        """Entries have their outcomes, in one turn of the event loop."""
-        for append in appends:
-            self.groups.outcome_known(append, self.producer, stored=stored)
-
-    def burst(self, size: int) -> list[PendingAppend]:
-        """An idempotent client's next batches, one after another."""
-        self.sequence += size
-        return [self.add(*sequenced(at)) for at in range(self.sequence - size, self.sequence)]
-
-    def new(self) -> list[PendingAppend]:
-        """The entries since the last look."""
-        sent, self.sent[:] = list(self.sent), []
-        return sent
 
     def entries(self) -> list[bytes]:
         return [one.entry.data for one in self.sent]
@@ -130,7 +106,7 @@ async def test_behind_an_entry_on_its_way_a_group_waits_for_the_outcome() -> Non
     await asyncio.sleep(0)
     assert scenario.sent == []
     scenario.producer.sends = 0
-    scenario.outcome(PendingAppend(plain(b"x"), "scripted", EARLIEST, Outcome(), Outcome(), None))
+    scenario.groups.outcome_known(scenario.producer)
     assert scenario.sent == []  # the producer may be about to fail others
     await asyncio.sleep(0)
     assert scenario.entries() == [b"ab"]
@@ -241,159 +217,73 @@ async def test_a_linger_lets_others_come() -> None:
     assert scenario.entries() == [b"ab"]
 
 
-# ---- what follows acknowledgements -----------------------------------------------------------------------------------
+class ScriptedPace(Pace):
+    """One that says whether its client's batches wait."""
+
+    def __init__(self, *, holds: bool) -> None:
+        super().__init__()
+        self.holds = holds
+
+    def release(self) -> None:
+        """They wait no more."""
+        self._go()
 
 
-def idle(max_bytes: int = 10_000) -> Scenario:
-    """One whose event loop has time."""
-    scenario = Scenario(max_bytes)
+@pytest.fixture
+def of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group_commit, "_LEAST_HELD_BYTES", 1)
+
+
+async def test_small_batches_of_a_client_do_not_wait() -> None:
+    scenario = Scenario(max_bytes=50_000)
     scenario.busy = False
-    return scenario
+    pace = ScriptedPace(holds=True)
+    large = bytes(8192)
+    for data in (b"a", large, large, b"b", b"c"):
+        scenario.add(plain(data), pace=pace)
+    assert scenario.entries() == [b"a", large + large + b"b", b"c"]
 
 
-def batches(entry: PendingAppend) -> int:
-    return len(entry.members) or 1
-
-
-async def test_a_client_answers_acknowledgements_and_its_batches_come_together() -> None:
-    scenario = idle()
-    scenario.burst(5)
-    first = scenario.new()
-    assert [batches(one) for one in first] == [1] * 5, "nothing was acknowledged yet, so none waits"
-    for _ in range(3):
-        scenario.outcome(*first)
-        scenario.burst(4)
-        assert scenario.new() == []
-        scenario.burst(1)
-        first = scenario.new()
-        assert [batches(one) for one in first] == [5], "sent with the last one, and not later"
-
-
-async def test_a_client_that_waits_for_each_answer_never_waits_here() -> None:
-    scenario = idle()
-    for _ in range(50):
-        scenario.burst(1)
-        (sent,) = scenario.new()
-        scenario.outcome(sent)
-
-
-async def test_who_waits_in_vain_is_sent_soon_and_waits_less_often() -> None:
-    scenario = idle()
-    waits: list[int] = []
-    for number in range(200):
-        scenario.burst(1)
-        if not scenario.sent:
-            waits.append(number)
-            await until(lambda: bool(scenario.sent))
-        (sent,) = scenario.new()
-        scenario.outcome(sent, other(scenario))  # two are acknowledged, and one comes
-    distances = [after - before for before, after in pairwise(waits)]
-    assert len(waits) < 8
-    assert distances == sorted(distances)
-
-
-def other(scenario: Scenario) -> PendingAppend:
-    """One that was sent without the others, and is on its way."""
-    append = PendingAppend(plain(b""), "scripted", EARLIEST, Outcome(), Outcome(), None)
-    scenario.groups.sent(append, scenario.producer)
-    return append
-
-
-async def test_acknowledgements_of_long_ago_announce_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    scenario = idle()
-    scenario.burst(3)
-    scenario.outcome(*scenario.new())
-    monkeypatch.setattr(group_commit, "loop_time", lambda: 1001.0)
-    scenario.burst(2)
-    assert [batches(one) for one in scenario.new()] == [1, 1]
-
-
-async def test_what_failed_announces_nothing() -> None:
-    scenario = idle()
-    scenario.burst(3)
-    scenario.outcome(*scenario.new(), stored=False)
-    scenario.burst(2)
-    assert [batches(one) for one in scenario.new()] == [1, 1]
-
-
-async def test_a_steady_client_s_batches_are_brought_together_once() -> None:
-    """Those of one turn and those of another stay apart, as their acknowledgements do, until the fewer wait once."""
-    scenario = idle()
-    scenario.burst(5)
-    sent = scenario.new()
-    small, large = sent[:1], sent[1:]
-    rounds = 0
-    while True:
-        scenario.outcome(*small)
-        scenario.burst(1)
-        small = scenario.new()
-        if not small:
-            break
-        scenario.outcome(*large)
-        scenario.burst(4)
-        large = scenario.new()
-        rounds += 1
-    assert rounds == group_commit._STEADY
-    scenario.outcome(*large)
-    for _ in range(3):
-        scenario.burst(4)
-        (together,) = scenario.new()
-        assert batches(together) == 5
-        scenario.outcome(together)
-        scenario.burst(1)
-        assert scenario.new() == []
-
-
-async def test_none_waits_for_what_would_not_fit_with_it() -> None:
-    scenario = idle(max_bytes=len(sequenced(100)[0].data) * 4)
-    scenario.sequence = 100  # of batches that are all of one size
-    scenario.burst(5)
-    sent = scenario.new()
-    for _ in range(2 * group_commit._STEADY):
-        scenario.outcome(*sent[:1])
-        scenario.burst(1)
-        (small,) = scenario.new()
-        scenario.outcome(*sent[1:])
-        scenario.burst(4)
-        sent = [small, *scenario.new()]
-
-
-async def test_batches_of_other_producers_do_not_wait_for_each_other_s_outcomes() -> None:
-    scenario = idle()
-    for _ in range(4):
-        scenario.add(plain(b"x"))
-    large = scenario.new()
-    small: list[PendingAppend] = []
-    for _ in range(2 * group_commit._STEADY):
-        scenario.outcome(*small)
-        scenario.add(plain(b"y"))
-        small = scenario.new()
-        assert len(small) == 1
-        scenario.outcome(*large)
-        for _ in range(4):
-            scenario.add(plain(b"x"))
-        large = scenario.new()
-
-
-@pytest.mark.parametrize("taken", [False, True])
-async def test_a_group_that_is_sent_or_taken_before_its_time_is_over_is_not_sent_again(taken: bool) -> None:
-    scenario = idle()
-    scenario.burst(3)
-    scenario.outcome(*scenario.new())
-    scenario.burst(1)
-    assert len(scenario.groups.take(scenario.producer) if taken else scenario.new()) == taken
-    scenario.groups.flush_all()
-    assert len(scenario.new()) == (not taken)
-    await asyncio.sleep(5 * group_commit._HOLD_SECONDS)
+@pytest.mark.usefixtures("of_any_size")
+async def test_a_client_s_batches_wait_for_those_to_come() -> None:
+    scenario = Scenario()
+    scenario.busy = False
+    pace = ScriptedPace(holds=True)
+    for data in (b"a", b"b", b"c"):
+        scenario.add(plain(data), pace=pace)
+    scenario.groups.outcome_known(scenario.producer)  # it is not this that they wait for
+    await asyncio.sleep(0.01)
     assert scenario.sent == []
+    pace.release()
+    assert scenario.entries() == [b"abc"]
 
 
-async def test_a_busy_loop_sends_what_waits_for_more() -> None:
-    scenario = idle()
-    scenario.burst(3)
-    scenario.outcome(*scenario.new())
-    scenario.burst(1)
-    scenario.busy = True
-    scenario.burst(1)
-    await until(lambda: bool(scenario.sent))
-    assert [batches(one) for one in scenario.sent] == [2]
+@pytest.mark.usefixtures("of_any_size")
+async def test_who_waits_for_nothing_takes_those_along_that_wait() -> None:
+    scenario = Scenario()
+    scenario.busy = False
+    waits, waits_too, other = ScriptedPace(holds=True), ScriptedPace(holds=True), ScriptedPace(holds=False)
+    scenario.add(plain(b"a"), pace=waits)
+    scenario.add(plain(b"b"), pace=waits_too)
+    scenario.add(plain(b"c"), pace=other)
+    assert scenario.entries() == [b"abc"]
+    scenario.add(plain(b"d"), pace=waits_too)
+    waits.release()
+    assert scenario.entries() == [b"abc"]
+    waits_too.release()
+    assert scenario.entries() == [b"abc", b"d"]
+
+
+@pytest.mark.usefixtures("of_any_size")
+@pytest.mark.parametrize("taken", [False, True])
+async def test_what_was_sent_or_taken_before_is_released_for_nothing(taken: bool) -> None:
+    scenario = Scenario()
+    scenario.busy = False
+    pace = ScriptedPace(holds=True)
+    scenario.add(plain(b"a"), pace=pace)
+    if taken:
+        assert len(scenario.groups.take(scenario.producer)) == 1
+    else:
+        scenario.groups.flush_all()
+    pace.release()
+    assert len(scenario.sent) == (not taken)

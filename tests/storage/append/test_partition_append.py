@@ -10,6 +10,7 @@ from bridge.codec.packing import pack
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.storage.append.conversion_memory import ConversionMemory
+from bridge.storage.append.pace import Pace
 from bridge.storage.append.partition_append import PartitionAppend, RequestPreparation, for_each
 from bridge.storage.append.preparation import Plan, PreparedEntry
 from bridge.storage.append.writers import ClientSession, ProducerSequence
@@ -38,7 +39,7 @@ class Log:
     ) -> None:
         """It is."""
 
-    def append_all(self, batches: list[PreparedEntry]) -> list[asyncio.Future[int]]:
+    def append_all(self, batches: list[PreparedEntry], pace: Pace | None = None) -> list[asyncio.Future[int]]:
         if self._refusal is not None:
             raise self._refusal
         return [asyncio.get_running_loop().create_future() for _ in batches]
