@@ -85,8 +85,8 @@ class _Waiting:
     """Looks again when something has happened that it waits for, until there is the answer or it is given up."""
 
     __slots__ = (
-        "__weakref__", "_at_all", "_broker", "_counted", "_fetch", "_grown", "_looks", "_loop", "_session", "_share",
-        "_timer", "_until", "future",
+        "__weakref__", "_at_all", "_broker", "_counted", "_ends", "_fetch", "_grown", "_looks", "_loop", "_session",
+        "_share", "_timer", "_until", "future",
     )  # fmt: skip
 
     def __init__(self, fetch: PendingFetch, broker: Broker, session: Session, *, counted: bool) -> None:
@@ -98,9 +98,9 @@ class _Waiting:
         self._looks = False  # soon
         self._grown: dict[LogEnd, None] = {}  # ends that have woken it, and will not again
         self._at_all = False  # it is to look at all partitions
-        for part in fetch.parts:
-            if part.log is not None:
-                part.log.end.add_waiter(self)
+        self._ends = [part.log.end for part in fetch.parts if part.log is not None]
+        for end in self._ends:
+            end.add_waiter(self)
         session.pending_reads.set_waiter(self)
         broker.cluster.add_waiter(self)
         self._wait_until(fetch.until)
@@ -163,9 +163,8 @@ class _Waiting:
 
     def _ended(self, _: Outcome[Any]) -> None:
         self._timer.cancel()
-        for part in self._fetch.parts:
-            if part.log is not None:
-                part.log.end.remove_waiter(self)
+        for end in self._ends:
+            end.remove_waiter(self)
         self._broker.cluster.remove_waiter(self)
         self._session.pending_reads.set_waiter(None)
         if self._counted:

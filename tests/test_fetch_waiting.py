@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -10,11 +11,13 @@ from bridge import fetch_waiting
 from bridge.api import Broker, LongPoll, Session
 from bridge.config import Settings
 from bridge.encoded import EncodedBody, SharedResponses
+from bridge.errors import KafkaError
 from bridge.fairness import Quota
 from bridge.fetch_answers import PendingFetch
 from bridge.fetch_partitions import FetchPartition
 from bridge.futures import Waiter
 from bridge.kafka import message
+from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.fetch_wire import Request, RequestPartition, RequestTopic, Response
 from bridge.kafka.message import ZERO_UUID
 from bridge.storage.read.log_end import LogEnd
@@ -58,13 +61,26 @@ class Log:
         return False
 
 
+class NoHints:
+    """A view that knows no leaders."""
+
+    def leader(self, topic: str, partition: int) -> Any:
+        return SimpleNamespace(node=None)
+
+
 class Cluster:
     """One node, as far as a Fetch asks."""
 
     def __init__(self) -> None:
-        self.snapshot: Any = object()
+        self.snapshot: Any = NoHints()
         self.node_id = 0
         self.waiters: list[Waiter] = []
+        self.lost: set[int] = set()
+        """Partitions."""
+
+    def check_leader(self, topic: str, partition: int, epoch: int, *, or_follower: bool) -> None:
+        if partition in self.lost:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def add_waiter(self, waiter: Waiter) -> None:
         self.waiters.append(waiter)
@@ -188,6 +204,18 @@ async def test_one_that_is_given_up_leaves_nothing() -> None:
     looks = [log.looks for log in bench.logs]
     await asyncio.sleep(0.05)
     assert [log.looks for log in bench.logs] == looks
+
+
+async def test_one_whose_leader_is_another_leaves_nothing() -> None:
+    bench = Bench([Log(), Log()])
+    answer = bench.waiting()
+    bench.cluster.snapshot = NoHints()
+    bench.cluster.lost = {1}
+    for waiter in list(bench.cluster.waiters):
+        waiter.woken(bench.cluster)
+    found = (await answer_of(answer)).responses[0].partitions
+    assert [one.error_code for one in found] == [ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER]
+    bench.assert_nothing_is_left()
 
 
 async def test_a_fault_is_the_answer() -> None:

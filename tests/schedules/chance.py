@@ -20,6 +20,7 @@ from zlib import crc32
 
 from bridge.connection.client import ClientConnection
 from bridge.pulsar.connection import ReconnectingHandler
+from bridge.storage.append import group_commit
 
 _SCALES = (0.0, 0.0002, 0.001, 0.005, 0.02)
 LONGEST = 0.25
@@ -72,7 +73,8 @@ def _ln(uniform: float) -> float:
 def controlled(chance: Chance, now: Callable[[], float]) -> Iterator[None]:
     """Have Python's clocks and random numbers come from the run: nothing differs when its seed runs again.
 
-    Sets of objects that hash by address are put in an order of the run's own as well.
+    Sets of objects that hash by address are put in an order of the run's own as well. With every second seed small
+    batches wait for those to come as large ones do.
     """
     draw = random.Random(chance.number + 1)
     clocks: dict[object, Callable[[], float]] = {
@@ -89,6 +91,7 @@ def controlled(chance: Chance, now: Callable[[], float]) -> Iterator[None]:
         *((owner, name, clocks[clock]) for owner, name, clock in _clocks_of(len(sys.modules))),
         (ReconnectingHandler, "__hash__", _numbered(draw)),
         (ClientConnection, "__hash__", _numbered(draw)),
+        (group_commit, "_LEAST_HELD_BYTES", 1 if chance.number % 2 else group_commit._LEAST_HELD_BYTES),
     ]
     state, before = random.getstate(), [getattr(owner, name) for owner, name, _ in replaced]
     random.seed(chance.number + 2)

@@ -128,8 +128,8 @@ MUTATIONS = (
     ),
     Mutation(
         "a Fetch looks first and asks to be told some time later", "fetch_waiting.py",
-        "                part.log.end.add_waiter(self)\n",
-        "                self._loop.call_soon(part.log.end.add_waiter, self)\n",
+        "        for end in self._ends:\n            end.add_waiter(self)\n",
+        "        for end in self._ends:\n            self._loop.call_soon(end.add_waiter, self)\n",
         "test_waiting_fetch", "test_entries_of_native_writers_wake_a_waiting_fetch",
     ),
     Mutation(
