@@ -19,6 +19,7 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.produce_wire import Request, RequestPartition, RequestTopic, Response
 from bridge.storage.append import partition_append, preparation
 from bridge.storage.append.conversion_memory import ConversionMemory
+from bridge.storage.append.pace import Pace
 from bridge.storage.append.preparation import Plan, PreparedEntry
 from bridge.traffic import Traffic
 from bridge.worker_threads import WorkerThreads
@@ -44,7 +45,7 @@ class Log:
     async def make_ready(self, *_: object) -> None:
         pass
 
-    def append_all(self, batches: list[PreparedEntry]) -> list[asyncio.Future[int]]:
+    def append_all(self, batches: list[PreparedEntry], pace: Pace | None = None) -> list[asyncio.Future[int]]:
         offsets = [asyncio.get_running_loop().create_future() for _ in batches]
         self.prepared += batches
         self.offsets += offsets
