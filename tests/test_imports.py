@@ -10,9 +10,10 @@ import ast
 from tests.support.sources import imported_names, name, python_files
 
 RUN_ONCE_MORE = dict.fromkeys(
-    ("tests/connection/test_runner.py", "tests/connection/test_tls.py"), "tests.connection.test_"
+    ("tests/connection/test_long_polls.py", "tests/connection/test_runner.py", "tests/connection/test_tls.py"),
+    "tests.connection.test_",
 )
-"""Where all of a folder's tests are run again: over TLS, and with requests that need no task."""
+"""Where a folder's tests are run again: over TLS, with requests that need no task, and with polls that need none."""
 FOLDERS = ("bench", "bridge", "pipeline", "tests")
 
 
