@@ -82,7 +82,7 @@ class NodeClient(Client):
         if not self.node.is_open:
             await asyncio.sleep(0.02)
             return None
-        self.node.clients.add(self)
+        self.node.clients[self] = None
         answer = await super().ask(api, request, version, seconds)
         if answer is None:
             return None

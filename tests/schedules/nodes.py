@@ -25,7 +25,7 @@ class ServingNode(Member):
         self.is_open = False
         """Its port is open."""
         self.epochs_told: dict[tuple[str, int], int] = {}
-        self.clients: set[Client] = set()
+        self.clients: dict[Client, None] = {}  # in the order in which they came
         """Who is connected."""
 
     def _wire(self) -> Bridge:
@@ -97,7 +97,7 @@ class ServingNode(Member):
         network.cut_off.pop(self.process, None)
 
     def _hang_up(self) -> None:
-        clients, self.clients = self.clients, set()
+        clients, self.clients = self.clients, {}
         for client in clients:
             client.hang_up()
 
