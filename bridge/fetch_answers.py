@@ -39,8 +39,8 @@ class PendingFetch:
     """One request until it has its answer; `until`: when it is answered with what there is."""
 
     __slots__ = (
-        "_broker", "_deadline", "_max_bytes", "_request", "_session", "_shared", "_under_way", "_version", "_waited",
-        "parts", "pause_seconds", "until", "view",
+        "_broker", "_deadline", "_max_bytes", "_request", "_session", "_shared", "_under_way", "_version", "_view",
+        "_waited", "parts", "pause_seconds", "until",
     )  # fmt: skip
 
     def __init__(
@@ -55,8 +55,7 @@ class PendingFetch:
         """`view`: by which the partitions were opened."""
         self.parts = parts
         self.until = self._deadline = deadline
-        self.view = view
-        """The view by which this node leads the partitions."""
+        self._view = view
         self.pause_seconds = 0.0
         """How long to wait between two looks: a Fetch does not look at many partitions whenever one grows."""
         self._request = request
@@ -84,12 +83,12 @@ class PendingFetch:
         `grown`: the ends of the logs that have grown since the last look, where no other can have anything new.
         """
         parts: Sequence[FetchPartition] = self.parts
-        if self._broker.cluster.snapshot is not self.view:
-            self.view, grown = self._broker.cluster.snapshot, None
+        if self._broker.cluster.snapshot is not self._view:
+            self._view, grown = self._broker.cluster.snapshot, None
             for part in parts:
                 self._check_leader(part)
         max_bytes, key = self._limits()
-        shared = None if key is None else self._find_shared(key)
+        shared = self._find_shared(key)
         if shared is not None:
             return shared
         if grown is not None and not self._under_way and now < self.until:
@@ -103,17 +102,18 @@ class PendingFetch:
             _refuse_zstd(self.parts)
         answer = self._answer(max_bytes)
         answer.add(self.parts)
-        return self._response(answer, key)
+        is_brief = all(part.error is None and part.log is not None for part in self.parts)
+        return self._response(answer, key, _Found if is_brief else Response)
 
     async def look_in_turns(self, now: float) -> Response | EncodedBody | None:
         """As `look` at all, letting other requests run in between."""
         parts, cluster = self.parts, self._broker.cluster
-        if cluster.snapshot is not self.view:
-            self.view = cluster.snapshot
+        if cluster.snapshot is not self._view:
+            self._view = cluster.snapshot
             async for part in in_turns(parts):
                 self._check_leader(part)
         max_bytes, key = self._limits()
-        shared = None if key is None else self._find_shared(key)
+        shared = self._find_shared(key)
         if shared is not None:
             return shared
         began, under_way = time.perf_counter(), False
@@ -130,7 +130,7 @@ class PendingFetch:
         answer = self._answer(max_bytes)
         async for part in in_turns(parts):
             answer.add((part,))
-        return self._response(answer, key)
+        return self._response(answer, key, Response)
 
     def _check_leader(self, part: FetchPartition) -> None:
         """There is another view: of what this node leads no more, the client is told at once."""
@@ -151,7 +151,9 @@ class PendingFetch:
         waited, self._waited = self._waited, True
         return max_bytes, _key(self._request, self.parts, max_bytes, self._version) if waited else None
 
-    def _find_shared(self, key: Hashable) -> EncodedBody | None:
+    def _find_shared(self, key: Hashable | None) -> EncodedBody | None:
+        if key is None:
+            return None
         shared = self._shared.get(key, max(self._request.min_bytes, 1))
         log = self.parts[0].log
         if shared is not None and log is not None:
@@ -174,8 +176,8 @@ class PendingFetch:
         hints = leadership.LeaderHints(self._broker.cluster, self._session.listener)
         return _Answer(self._request, max_bytes, hints)
 
-    def _response(self, answer: "_Answer", key: Hashable | None) -> Response | EncodedBody:
-        response = answer.response()
+    def _response(self, answer: "_Answer", key: Hashable | None, cls: type[Response]) -> Response | EncodedBody:
+        response = answer.response(cls)
         if key is None or self.parts[0].error is not None:
             return response
         found = _found(self.parts)
@@ -193,7 +195,7 @@ class _Answer:
 
     def __init__(self, request: Request, max_bytes: int, hints: leadership.LeaderHints) -> None:
         self._left = max_bytes
-        self._nothing_yet = self._is_brief = True
+        self._nothing_yet = True
         self._isolation_level = request.isolation_level
         self._hints = hints
         self._of: dict[tuple[str, uuid.UUID], list[ResponsePartition]] = {
@@ -203,8 +205,6 @@ class _Answer:
     def add(self, parts: Iterable[FetchPartition]) -> None:
         """Some partitions, in the order of the request."""
         for part in parts:
-            if part.error is not None:
-                self._is_brief = False
             records: list[bytes] = []
             for batch in part.records:
                 if len(batch) > self._left and not (self._nothing_yet and not records):
@@ -214,10 +214,9 @@ class _Answer:
             self._nothing_yet = self._nothing_yet and not records
             self._of[part.topic, part.topic_id].append(_answer(part, records, self._isolation_level, self._hints))
 
-    def response(self) -> Response:
-        """With all that was added."""
+    def response(self, cls: type[Response]) -> Response:
+        """With all that was added, of this class."""
         topics = [ResponseTopic(topic=name, topic_id=id_, partitions=found) for (name, id_), found in self._of.items()]
-        cls = _Found if self._is_brief and sum(map(len, self._of.values())) <= _FEW else Response
         return cls(responses=topics, node_endpoints=self._hints.endpoints)
 
 
@@ -252,9 +251,10 @@ def _read(parts: Sequence[FetchPartition], max_bytes: int, first_timeout: float,
         if log is None or part.error is not None:
             continue
         if is_reading and part.position in reads:
-            is_under_way = _take(part, reads)
-            under_way |= is_under_way
-            if is_under_way or part.records or part.error is not None:
+            if _take(part, reads):
+                under_way = True
+                continue
+            if part.records or part.error is not None:
                 continue
             # at the end when it was read; what has come since is in memory, and has woken its waiter already
         limit = max(min(part.wanted.partition_max_bytes, max_bytes), 1)  # at least one batch (KIP-74)

@@ -231,7 +231,7 @@ class Cluster:
         for callback in self.on_change:
             callback(before, self.snapshot)
         if self._waiting and before.is_anything_lost(node_id, self.snapshot):
-            for waiter in list(self._waiting):
+            for waiter in self._waiting:
                 waiter.woken(self)
         changed, self._changed = self._changed, None
         if changed is not None and not changed.done():

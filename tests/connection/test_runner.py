@@ -29,7 +29,7 @@ async def test_there_is_a_task_only_for_what_waits() -> None:
         assert asyncio.all_tasks() == here
         client.send(request(POLL, 3))
         await bench.begun(1)
-        assert len(asyncio.all_tasks() - here) == 1, "that which waits for the release"
+        assert len(asyncio.all_tasks() - here) == 1
         bench.release.set()
         bench.answer(1)
         assert [(await client.receive()).number for _ in range(3)] == [1, 2, 3]

@@ -15,8 +15,7 @@ from typing import Final
 
 from bridge.futures import loop_time
 
-HOLD_SECONDS: Final = 0.002
-"""For the next of a burst."""
+_HOLD_SECONDS: Final = 0.002  # for the next of a burst
 _BURST_SECONDS: Final = 0.005  # in which a client answers answers
 _JOIN_SECONDS: Final = 0.01  # for the answers of the rest
 _STEADY: Final = 5  # bursts that came as expected, until those apart are brought together
@@ -66,7 +65,7 @@ class Pace:
         elif self._expected or (self._joins and self._on_their_way > 0):
             if self._timer is not None:
                 self._timer.cancel()
-            seconds = _JOIN_SECONDS if self._joins else HOLD_SECONDS
+            seconds = _JOIN_SECONDS if self._joins else _HOLD_SECONDS
             self._timer = asyncio.get_running_loop().call_later(seconds, self._held_enough)
         else:
             self._steady = 1 if self._joins else self._steady + 1

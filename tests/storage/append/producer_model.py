@@ -134,7 +134,7 @@ def _of_client(state: State) -> Iterator[tuple[str, State]]:
 
 def _of_node(state: State, at: int, node: Node, design: Design) -> Iterator[tuple[str, State]]:
     name = f"node {at}" if design.naming is Naming.NODE else "shared"
-    if node.leads and not node.is_open and not _is_held(state, name, design):
+    if node.leads and not node.is_open and not _is_held(state, design):
         yield f"node {at} opens its producer", _opened(state, at, node, name, design)
     if not node.is_open:
         return
@@ -146,7 +146,7 @@ def _of_node(state: State, at: int, node: Node, design: Design) -> Iterator[tupl
         yield f"another client writes through node {at}", replace(other, others=state.others - 1)
 
 
-def _is_held(state: State, name: str, design: Design) -> bool:
+def _is_held(state: State, design: Design) -> bool:
     """Whether another node's session has the name."""
     return design.naming is not Naming.NODE and any(node.is_open for node in state.nodes)
 

@@ -144,5 +144,5 @@ async def test_what_waits_for_answers_that_do_not_come_is_sent(client: Client) -
     client.answers(4)
     client.requests(1)
     assert client.new() == [1]
-    await asyncio.sleep(5 * module.HOLD_SECONDS)
+    await asyncio.sleep(5 * module._HOLD_SECONDS)
     assert client.sent == []
