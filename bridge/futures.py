@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Iterable, Sequence
 from itertools import chain, islice
+from types import TracebackType
 from typing import Any, Generic, Protocol, TypeVar
 
 from bridge.loop_scheduler import LOOP_SHARE, Metered, loop_scheduler
@@ -148,6 +149,26 @@ async def _gathered_many(works: Iterable[Coroutine[Any, Any, _R]], at_once: int)
 
     await asyncio.gather(*(work_off() for _ in range(at_once)))
     return [found[number] for number in range(len(found))]
+
+
+class Together(asyncio.TaskGroup):
+    """Tasks side by side, of which none is left where one fails: `asyncio.TaskGroup`, but it raises the first failure
+    itself and not a group."""
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            await super().__aexit__(kind, error, traceback)
+        except BaseExceptionGroup as failed:
+            raise failed.exceptions[0] from None
+
+
+async def side_by_side(*works: Coroutine[Any, Any, None]) -> None:
+    """Run all of them `Together`."""
+    async with Together() as tasks:
+        for work in works:
+            tasks.create_task(work)
 
 
 class SharedQuery(Generic[_R]):

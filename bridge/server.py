@@ -27,6 +27,7 @@ from bridge.cluster.view import Endpoint, NodeRegistration
 from bridge.config import Address, Settings
 from bridge.connection.client_listeners import ClientListeners
 from bridge.errors import BridgeError, StartupError
+from bridge.futures import Together, side_by_side
 from bridge.http import HttpServer
 from bridge.listening import Sockets
 from bridge.metrics import Metrics, PulsarMetrics
@@ -156,13 +157,13 @@ class Server:
         except BridgeError as error:
             raise StartupError(f"pulsar.service_url {settings.pulsar.service_url}: {error}") from None
         # what does not depend on another is asked side by side: a start is a gap for clients
-        pulsar_cluster, _ = await asyncio.gather(
-            self._pulsar_cluster(), check.ensure_fit(self.admin, self.client, settings)
-        )
+        async with Together() as tasks:
+            found = tasks.create_task(self._pulsar_cluster())
+            tasks.create_task(check.ensure_fit(self.admin, self.client, settings))
         self._index_checked_at = asyncio.get_running_loop().time()
         self._own.coordinate()
-        await asyncio.gather(self._own.open(), self.security.start())
-        cluster = self.cluster = Cluster(cluster_id(pulsar_cluster, settings.pulsar.full_namespace))
+        await side_by_side(self._own.open(), self.security.start())
+        cluster = self.cluster = Cluster(cluster_id(found.result(), settings.pulsar.full_namespace))
         self._member = self._make_member(cluster, self._follow_views(cluster))
         self._tell_topic_changes(self._member)
         await self._member.start()

@@ -3,7 +3,7 @@ from contextlib import suppress
 
 import pytest
 
-from bridge.futures import Cached, SharedQuery, following, gathered, within
+from bridge.futures import Cached, SharedQuery, Together, following, gathered, side_by_side, within
 
 
 def doubled(answer: "asyncio.Future[int]", value: int) -> None:
@@ -260,3 +260,31 @@ async def test_who_gives_up_leaves_nothing_unawaited() -> None:
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking
+
+
+async def test_what_runs_beside_a_failure_has_ended_before_it_is_told() -> None:
+    ended = []
+
+    async def go_on() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.append("cancelled")
+
+    async def fail() -> None:
+        await asyncio.sleep(0)
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        await side_by_side(go_on(), fail())
+    assert ended == ["cancelled"]
+
+
+async def test_side_by_side_has_all_results() -> None:
+    async def double(number: int) -> int:
+        await asyncio.sleep(0)
+        return 2 * number
+
+    async with Together() as tasks:
+        first, second = tasks.create_task(double(1)), tasks.create_task(double(2))
+    assert (first.result(), second.result()) == (2, 4)

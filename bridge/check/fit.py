@@ -1,7 +1,5 @@
 """What the server asks of a Pulsar: fit or not at start-up, and still fit for readiness."""
 
-import asyncio
-
 from bridge import log
 from bridge.check.facts import (
     INDEX_SETTINGS,
@@ -15,6 +13,7 @@ from bridge.check.facts import (
 from bridge.check.remedies import index_remedy, keep_topics_command, retention_command
 from bridge.config import Settings
 from bridge.errors import StartupError
+from bridge.futures import Together
 from bridge.pulsar import Admin, AdminError, PulsarClient
 from bridge.pulsar.admin import Forbidden, NotFound, Retention
 
@@ -25,16 +24,15 @@ async def ensure_fit(admin: Admin, client: PulsarClient, settings: Settings) -> 
     """Make the namespace keep its data where that is allowed; StartupError says what else to set or run."""
     await _namespace_exists(admin, settings)
     # side by side: each is a way to the broker and back or two, and clients wait for the start
-    index, retention, deletes = await asyncio.gather(
-        index_problem(admin, client, settings),
-        retention_problem(admin, settings),
-        deletes_inactive(admin, settings.pulsar.full_namespace),
-    )
-    if index is not None:
-        raise StartupError(index)
-    if retention is not None:
-        await _set_retention(admin, settings, retention)
-    if deletes is not False:
+    async with Together() as tasks:
+        index = tasks.create_task(index_problem(admin, client, settings))
+        retention = tasks.create_task(retention_problem(admin, settings))
+        deletes = tasks.create_task(deletes_inactive(admin, settings.pulsar.full_namespace))
+    if (problem := index.result()) is not None:
+        raise StartupError(problem)
+    if (lacking := retention.result()) is not None:
+        await _set_retention(admin, settings, lacking)
+    if deletes.result() is not False:
         await _keep_topics(admin, settings)
 
 

@@ -3,7 +3,6 @@
 Nothing of it knows another namespace. So the topics, groups and ids of two cannot meet, by whatever names.
 """
 
-import asyncio
 import uuid
 from collections.abc import Callable, Collection
 from dataclasses import replace
@@ -12,6 +11,7 @@ from functools import partial
 from bridge.api import Broker
 from bridge.cluster.records import TopicChange, TopicEvent
 from bridge.encoded import SharedResponses
+from bridge.futures import side_by_side
 from bridge.groups.budget import GroupMemory
 from bridge.groups.coordinator import GroupCoordinator
 from bridge.groups.lag import LagTable
@@ -63,7 +63,7 @@ class NamespaceServices:
     async def open(self) -> None:
         """Ask Pulsar what has to be known before any request."""
         if self.is_own:
-            await asyncio.gather(self.topics.start(), self.store.start())  # clients wait for the node
+            await side_by_side(self.topics.start(), self.store.start())  # clients wait for the node
         else:
             await self.store.start()
             await self.topics.start()  # last: where it fails nothing is left
