@@ -158,10 +158,16 @@ class Together(asyncio.TaskGroup):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        failure: BaseException | None = None
         try:
             await super().__aexit__(kind, error, traceback)
         except BaseExceptionGroup as failed:
-            raise failed.exceptions[0] from None
+            failure = failed.exceptions[0]
+        if failure is not None:
+            try:
+                raise failure  # not in the handler: it keeps the cause that it has
+            finally:
+                del failure  # its traceback has this frame
 
 
 async def side_by_side(*works: Coroutine[Any, Any, None]) -> None:

@@ -273,11 +273,12 @@ async def test_what_runs_beside_a_failure_has_ended_before_it_is_told() -> None:
 
     async def fail() -> None:
         await asyncio.sleep(0)
-        raise ValueError("no")
+        raise ValueError("no") from KeyError("why")
 
-    with pytest.raises(ValueError, match="no"):
+    with pytest.raises(ValueError, match="no") as failed:
         await side_by_side(go_on(), fail())
     assert ended == ["cancelled"]
+    assert isinstance(failed.value.__cause__, KeyError)
 
 
 async def test_side_by_side_has_all_results() -> None:

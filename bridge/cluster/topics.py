@@ -1,11 +1,11 @@
 """The two topics of a cluster, hidden from Kafka clients: heartbeats, and the view log."""
 
-import asyncio
 from contextlib import suppress
 from typing import Final
 
 from bridge import log
 from bridge.errors import BridgeError, StartupError
+from bridge.futures import side_by_side
 from bridge.pulsar.admin import Admin, AdminError, Conflict, Retention
 from bridge.pulsar.client import PulsarClient
 from bridge.pulsar.types import PulsarError
@@ -28,7 +28,7 @@ class ClusterTopics:
 
     async def create(self, client: PulsarClient) -> None:
         """Create those that are missing; StartupError where that is refused, and they are not there."""
-        await asyncio.gather(*(self.ensure(topic, client) for topic in (self.heartbeats, self.view_log)))
+        await side_by_side(*(self.ensure(topic, client) for topic in (self.heartbeats, self.view_log)))
 
     async def ensure(self, topic: str, client: PulsarClient) -> None:
         """Create a topic unless it is there; StartupError where that is refused."""
