@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from itertools import chain
 from typing import Any, NamedTuple
 
 import pytest
@@ -28,8 +27,8 @@ from bridge.apis import (
 from bridge.kafka.error_codes import ErrorCode
 from tests.apis.wire import ask, unique
 from tests.support.bridges import BridgeThread, settings_for
+from tests.support.group_slots import wait_until_shared
 from tests.support.pulsar import PulsarAddress
-from tests.support.waiting import until
 
 
 class Pair(NamedTuple):
@@ -39,11 +38,6 @@ class Pair(NamedTuple):
     there: BridgeThread
     own: str
     others: str
-
-
-def share_the_slots(*bridges: BridgeThread) -> bool:
-    owned = [bridge.server.store.owned_slots() for bridge in bridges]
-    return all(owned) and sorted(chain(*owned)) == list(range(bridges[0].server.store.slots))
 
 
 def group_of(bridge: BridgeThread) -> str:
@@ -61,7 +55,7 @@ def nodes(pulsar: PulsarAddress) -> Iterator[tuple[BridgeThread, BridgeThread]]:
             running.callback(bridge.stop)
         admin = AdminClient({"bootstrap.servers": bridges[0].kafka})
         admin.create_topics([NewTopic("t", 2, 1)])["t"].result(30)
-        bridges[0].call(until(lambda: share_the_slots(*bridges)))
+        wait_until_shared(*bridges)
         yield bridges
 
 

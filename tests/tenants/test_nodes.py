@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain
 from typing import Any
 
 import pytest
@@ -15,26 +14,17 @@ from bridge.kafka import envelope, message
 from bridge.kafka.error_codes import ErrorCode
 from bridge.standalone.ports import HOST, any_free
 from tests.apis.wire import unique
+from tests.support.group_slots import wait_until_shared
 from tests.support.pulsar import PulsarAddress
-from tests.support.waiting import until
 from tests.tenants.world import LISTENERS, World, world_of
 
 TOPIC = "orders"
 
 
-def _share_the_slots(world: World) -> bool:
-    owned = [node.server.store.owned_slots() for node in world.nodes]
-    return all(owned) and sorted(chain(*owned)) == [0, 1]
-
-
-def _wait_for_all(world: World) -> None:
-    world.nodes[0].call(until(lambda: _share_the_slots(world)))
-
-
 @pytest.fixture(scope="module")
 def pair(pulsar: PulsarAddress, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with world_of(pulsar, tmp_path_factory.mktemp("pair"), [{}, {}]) as made:
-        _wait_for_all(made)
+        wait_until_shared(*made.nodes)
         yield made
 
 
@@ -56,7 +46,7 @@ def single(pulsar: PulsarAddress, tmp_path_factory: pytest.TempPathFactory) -> I
         for number in range(2)
     ]  # fmt: skip
     with world_of(pulsar, directory, nodes) as made:
-        _wait_for_all(made)
+        wait_until_shared(*made.nodes)
         yield made
 
 

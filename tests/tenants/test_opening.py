@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ from bridge.security.acls import Operation, PatternType, Permission, ResourceTyp
 from bridge.tenants import namespaces as namespaces_module
 from bridge.tenants.namespaces import Namespaces
 from tests.support.bridges import BridgeThread
+from tests.support.group_slots import wait_until_shared
 from tests.support.pulsar import PulsarAddress
 from tests.support.waiting import until
 from tests.tenants.world import World, world_of
@@ -139,12 +139,7 @@ def test_groups_of_tenants_move_with_the_nodes(world: World) -> None:
         _commit_all(world, user)
     joined = world.start()
     first = world.nodes[0]
-
-    def are_shared() -> bool:
-        owned = [node.server.store.owned_slots() for node in world.nodes]
-        return all(owned) and sorted(chain(*owned)) == [0, 1]
-
-    first.call(until(are_shared))
+    wait_until_shared(*world.nodes)
     for user in users:
         shares = [_groups(world, user, node) for node in range(2)]
         assert shares[0] | shares[1] == set(GROUPS)
