@@ -3,21 +3,8 @@
 from __future__ import annotations
 
 import os
-import signal
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-
-
-@contextmanager
-def stopped(pid: int) -> Iterator[None]:
-    """SIGSTOP, and SIGCONT at the end."""
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
 
 
 def let_pass(seconds: float) -> None:

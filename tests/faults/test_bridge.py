@@ -15,9 +15,10 @@ from bridge.errors import StartupError
 from bridge.standalone.guard import Guard
 from bridge.standalone.ports import any_free
 from tests.faults.checker import KAFKA_PYTHON_LEAKS, load
-from tests.faults.processes import let_pass, stopped
+from tests.faults.processes import let_pass
 from tests.faults.topics import create
 from tests.support.bridges import BridgeChild, settings_for
+from tests.support.freezing import frozen
 from tests.support.login import Login
 from tests.support.pulsar import PrivatePulsar, PulsarAddress
 
@@ -72,7 +73,7 @@ def test_a_producer_that_never_repeats_meets_no_error_in_a_drain(bridge_child: B
 
 def test_a_stopped_bridge_is_a_pause(bridge_child: BridgeChild, topic: str) -> None:
     with load(bridge_child.kafka, topic) as running:
-        with stopped(bridge_child.pid):
+        with frozen(bridge_child.pid):
             let_pass(6)
         gap = running.recovery()
         verdict = running.stop()

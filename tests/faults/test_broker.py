@@ -8,8 +8,9 @@ from itertools import pairwise
 from tests.faults.checker import KAFKA_PYTHON_LEAKS, load
 from tests.faults.figures import report
 from tests.faults.ledgers import ledger_starts
-from tests.faults.processes import let_pass, resident_bytes, stopped
+from tests.faults.processes import let_pass, resident_bytes
 from tests.support.bridges import BridgeChild
+from tests.support.freezing import frozen
 from tests.support.pulsar import PrivatePulsar
 
 pytestmark = KAFKA_PYTHON_LEAKS
@@ -34,7 +35,7 @@ def test_no_acknowledged_record_is_lost_when_pulsar_is_killed(
 def test_a_stopped_pulsar_is_a_pause(broker: PrivatePulsar, bridge_child: BridgeChild, topic: str) -> None:
     with load(bridge_child.kafka, topic, PARTITIONS) as running:
         before = resident_bytes(bridge_child.pid)
-        with stopped(broker.pid):
+        with frozen(broker.pid):
             let_pass(6)
             grown = resident_bytes(bridge_child.pid) - before
         gap = running.recovery()

@@ -11,8 +11,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.faults.clients import read_cold
 from tests.faults.figures import report
-from tests.faults.processes import let_pass, resident_bytes, stopped
+from tests.faults.processes import let_pass, resident_bytes
 from tests.support.bridges import BridgeChild
+from tests.support.freezing import frozen
 from tests.support.pulsar import PrivatePulsar
 
 PARTITIONS = 3
@@ -86,7 +87,7 @@ def test_what_clients_gave_up_is_not_stored_over_and_over(
     for client in clients:
         client.until_acked(0)
     before = resident_bytes(bridge_child.pid)
-    with stopped(broker.pid):
+    with frozen(broker.pid):
         let_pass(_AWAY)
         grown = resident_bytes(bridge_child.pid) - before
     for client in clients:

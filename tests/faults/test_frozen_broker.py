@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -15,6 +13,7 @@ from tests.apis.wire import ask_at
 from tests.contract.log import Log
 from tests.faults.processes import let_pass
 from tests.support.bridges import BridgeChild
+from tests.support.freezing import frozen
 from tests.support.pulsar import PrivatePulsar
 
 
@@ -37,13 +36,10 @@ def test_the_end_of_a_log_is_not_told_from_memory(
     with Log(bridge.kafka, topic) as log, ThreadPoolExecutor(8) as askers:
         log.write_batches((3, 5))
         assert log.ends() == (0, 8)
-        os.kill(broker.pid, signal.SIGSTOP)
-        try:
+        with frozen(broker.pid):
             ends = [askers.submit(offset, bridge, topic, LATEST) for _ in range(8)]
             assert [offset(bridge, topic, EARLIEST) for _ in range(20)] == [0] * 20
             let_pass(0.5)
             assert not any(end.done() for end in ends)
-        finally:
-            os.kill(broker.pid, signal.SIGCONT)
         assert [end.result() for end in ends] == [8] * 8
         assert log.write([b"after"]) == [8]

@@ -16,10 +16,11 @@ import pytest
 
 from bridge.standalone.guard import Guard
 from tests.faults.disk import Disk, mounted
-from tests.faults.processes import let_pass, stopped
+from tests.faults.processes import let_pass
 from tests.monitoring import quickened, time_line
 from tests.monitoring.load import Load, restarted_in_turn
 from tests.monitoring.time_line import TimeLine
+from tests.support.freezing import frozen
 from tests.support.nodes import Nodes
 from tests.support.prometheus import Prometheus, scraping
 from tests.support.pulsar import NewPulsar, PrivatePulsar
@@ -91,7 +92,7 @@ def bridge_killed(scene: Scene) -> None:
 
 
 def pulsar_frozen(scene: Scene) -> None:
-    with scene.time_line.period("Pulsar frozen"), stopped(scene.pulsar.pid):
+    with scene.time_line.period("Pulsar frozen"), frozen(scene.pulsar.pid):
         scene.time_line.wait_for(["BridgeNotReady", "BridgePulsarUnreachable", "BridgeProduceErrors"])
 
 
@@ -100,7 +101,7 @@ def pulsar_slow(scene: Scene) -> None:
         for _ in range(60):
             if "BridgeReceiptsSlow" in period.fired:
                 break
-            with stopped(scene.pulsar.pid):
+            with frozen(scene.pulsar.pid):
                 let_pass(1.5)
             let_pass(1.0)
     assert "BridgeReceiptsSlow" in period.fired

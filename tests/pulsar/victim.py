@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import signal
 import subprocess
 import sys
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 from bridge.pulsar import AccessMode
 from bridge.standalone.guard import Guard
 from tests.pulsar.one_connection import OneConnection
+from tests.support.freezing import freeze
 from tests.support.sources import ROOT
 
 Held = tuple[str, str, AccessMode]
@@ -41,7 +41,7 @@ class Victim:
 
     def freeze(self) -> None:
         """SIGSTOP: its connection stays, and nothing answers on it."""
-        os.kill(self._process.pid, signal.SIGSTOP)
+        freeze(self._process.pid)
 
     def kill(self) -> None:
         """SIGKILL, and see it end; a second time is nothing."""

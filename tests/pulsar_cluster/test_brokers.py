@@ -11,9 +11,10 @@ from bridge.standalone.jvm import JvmProcess
 from tests.faults.checker import KAFKA_PYTHON_LEAKS, Load, Verdict, load
 from tests.faults.figures import report
 from tests.faults.ledgers import ledger_starts
-from tests.faults.processes import let_pass, stopped
+from tests.faults.processes import let_pass
 from tests.pulsar_cluster.moves import Owners, first_acks, longest_pauses, summary
 from tests.support.bridges import BridgeChild
+from tests.support.freezing import frozen
 from tests.support.pulsar_cluster import RealCluster
 
 pytestmark = KAFKA_PYTHON_LEAKS
@@ -85,7 +86,7 @@ def test_a_frozen_broker_loses_its_topics_and_comes_back_as_another(
         victim = owners.busiest()
         partitions = owners.of(victim)
         at = time.monotonic()
-        with stopped(victim.pid):
+        with frozen(victim.pid):
             moved = owners.moved(partitions, victim)
             let_pass(FROZEN_SECONDS - (time.monotonic() - at))
         gap = running.recovery(180)

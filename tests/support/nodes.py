@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import random
-import signal
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +17,7 @@ from bridge.standalone.bridge_process import BridgeProcess
 from bridge.standalone.guard import Guard
 from bridge.standalone.ports import HOST, is_free
 from tests.support.bridges import Overrides, settings_for
+from tests.support.freezing import frozen
 from tests.support.pulsar import PulsarAddress
 from tests.support.relay import Relay
 
@@ -89,11 +88,8 @@ class Node:
     @contextmanager
     def frozen(self) -> Iterator[None]:
         """SIGSTOP, and SIGCONT at the end."""
-        os.kill(self.process.pid, signal.SIGSTOP)
-        try:
+        with frozen(self.process.pid):
             yield
-        finally:
-            os.kill(self.process.pid, signal.SIGCONT)
 
     @contextmanager
     def without_pulsar(self, *, half_open: bool = True) -> Iterator[None]:

@@ -25,6 +25,7 @@ from bridge.standalone.guard import Guard
 from bridge.workers.http_get import get
 from bridge.workers.supervisor import Supervisor
 from tests.support.certificates import Authority
+from tests.support.freezing import frozen
 from tests.support.prometheus import check_metrics
 from tests.support.waiting import until
 from tests.workers.stubs import COMMAND, stub_settings
@@ -111,10 +112,8 @@ async def test_a_worker_that_dies_is_started_again_with_its_port() -> None:
 
 async def test_the_shared_port_serves_while_a_worker_hangs_or_is_gone() -> None:
     async with supervising() as supervisor:
-        pid = kill(supervisor, 0, signal.SIGSTOP)
-        await until(lambda: state(pid) == "T", SECONDS)
-        assert [await greeting(supervisor.kafka_port) for _ in range(20)] == ["1"] * 20
-        os.kill(pid, signal.SIGCONT)
+        with frozen(process_number(supervisor, 0)):
+            assert [await greeting(supervisor.kafka_port) for _ in range(20)] == ["1"] * 20
         kill(supervisor, 0)
         assert {await greeting(supervisor.kafka_port) for _ in range(20)} <= {"0", "1"}
 
@@ -188,9 +187,8 @@ async def test_the_supervisors_port_has_the_token_and_the_certificate_of_the_set
 async def test_a_worker_that_does_not_answer_a_scrape_is_left_out_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bridge.workers.overview.SCRAPE_SECONDS", 1.0)
     async with supervising() as supervisor:
-        pid = kill(supervisor, 0, signal.SIGSTOP)
-        _, text = await page(supervisor, "/metrics")
-        os.kill(pid, signal.SIGCONT)
+        with frozen(process_number(supervisor, 0)):
+            _, text = await page(supervisor, "/metrics")
         assert 'bridge_kafka_connections{worker="0"}' not in text
         assert 'bridge_kafka_connections{worker="1"} 2.0' in text
         assert 'bridge_worker_scrapes_failed_total{worker="0"} 1' in text

@@ -23,10 +23,10 @@ from tests.faults.checker import Load, MakeWriters, under_way
 from tests.faults.clients import ConfluentWriter, Writer
 from tests.faults.figures import report
 from tests.faults.ledgers import ledger_starts
-from tests.faults.processes import stopped
 from tests.faults.topics import wait_for
 from tests.fuzz import wire
 from tests.support.bridges import BridgeChild
+from tests.support.freezing import frozen
 from tests.support.pulsar import PrivatePulsar
 
 MIB = 1 << 20
@@ -140,7 +140,7 @@ def test_clients_wait_where_memory_is_short(
         running.look_ups = 3
         with read_again(bridge.kafka, topic) as readers, never_read(bridge, topic):
             running.more(20)
-            with stopped(broker.pid):
+            with frozen(broker.pid):
                 wait_for(lambda: metric(bridge, "bridge_kafka_paused_connections") > 0, "no client waits")
             running.more(20)
         verdict = running.stop()
