@@ -151,6 +151,47 @@ async def test_who_waits_gets_its_turn_beside_calls_that_fill_each_slice() -> No
     mine._waiting.clear()
 
 
+@pytest.mark.parametrize(
+    ("appending", "others", "least", "most"),
+    [
+        pytest.param(1, 100, 0.4, 0.5, id="a hundred consumers wait for one producer"),
+        pytest.param(5, 100, 0.4, 0.5, id="and for five"),
+        pytest.param(1, 1, 0.5, 0.5, id="one of each"),
+        pytest.param(50, 1, 50 / 51, 50 / 51, id="one consumer of many producers"),
+        pytest.param(20, 20, 0.5, 0.5, id="as many of each"),
+    ],
+)
+async def test_appends_that_wait_among_many_others_have_up_to_half_of_the_time(
+    appending: int, others: int, least: float, most: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All have always a request that waits, and each takes as long: a clock of the test's own counts the time."""
+    now = 0.0
+    monkeypatch.setattr("bridge.loop_scheduler._clock", lambda: now)
+    mine = loop_scheduler()
+    shares = [LoopShare() for _ in range(appending + others)]
+    called = [0] * len(shares)
+
+    def serve(index: int) -> None:
+        nonlocal now
+        mine.serve(shares[index])
+        with mine.measured(shares[index], appends=index < appending):
+            now += 0.0001
+        called[index] += 1
+        if sum(called) < 10_000:
+            queue(index)
+
+    def queue(index: int) -> None:
+        mine.call_in_turn(shares[index], partial(serve, index), appends=index < appending)
+
+    for index in range(len(shares)):
+        queue(index)
+    while mine.is_busy:  # noqa: ASYNC110 - the loop iterates between two slices
+        await asyncio.sleep(0)
+    assert least - 0.01 <= sum(called[:appending]) / sum(called) <= most + 0.01
+    for alike in (called[:appending], called[appending:]):
+        assert max(alike) - min(alike) <= 2
+
+
 async def test_what_takes_several_iterations_waits_for_one_slice_at_most() -> None:
     mine = loop_scheduler()
     slices = 0

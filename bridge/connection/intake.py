@@ -101,6 +101,12 @@ class Intake:
         self.waiting += size
         self._budget.take(self._lease, size + self._receiver.capacity - held)
 
+    @property
+    def is_produce_next(self) -> bool:
+        """Whether the first of the frames is a Produce."""
+        first = self.frames[0][0]
+        return len(first) > 1 and not (first[0] or first[1])  # its API key, 0
+
     def next(self) -> tuple[memoryview, float]:
         """Remove and return the first of the frames."""
         first = self.frames.popleft()

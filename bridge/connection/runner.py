@@ -28,7 +28,7 @@ from bridge.connection.throttling import Throttle
 from bridge.errors import KafkaError, Unanswered
 from bridge.fairness import REQUESTER
 from bridge.kafka import message
-from bridge.loop_scheduler import LOOP_SHARE, LoopShare, Measured, Metered
+from bridge.loop_scheduler import LOOP_SHARE, LoopShare, Metered
 from bridge.outcome import call_when_done
 from bridge.security.login import Stage
 from bridge.security.sasl import Failed
@@ -162,7 +162,7 @@ class RequestRunner:
 
     def _queue(self) -> None:
         self._queued = True
-        self._environment.scheduler.call_in_turn(self._turns, self._in_turn)
+        self._environment.scheduler.call_in_turn(self._turns, self._in_turn, appends=self._intake.is_produce_next)
 
     def _in_turn(self) -> None:
         self._queued = False
@@ -186,8 +186,8 @@ class RequestRunner:
             while True:
                 share = self._turns
                 LOOP_SHARE.set(share)
-                request = InFlightRequest(*self._intake.next())
-                with Measured(share):
+                with self._environment.scheduler.measured(share, appends=self._intake.is_produce_next):
+                    request = InFlightRequest(*self._intake.next())
                     served = self._serve_nowait(request)
                 if not served:
                     self.worker = self._loop.create_task(self._work(request))

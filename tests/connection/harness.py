@@ -30,6 +30,8 @@ from tests.connection.tls_client import open_tls
 
 MakeNamespaces = Callable[[Broker], Namespaces]
 ECHO, LATER, POLL, FAIL, SILENT = range(100, 105)
+PRODUCE = 0
+"""Echoes, with the API key of an append."""
 
 
 @message
@@ -132,7 +134,10 @@ class Bench:
         self.port = 0
 
     def _apis(self) -> list[Api]:
-        handles = {ECHO: self._echo, LATER: self._later, POLL: self._poll, FAIL: self._fail, SILENT: self._silent}
+        handles = {
+            ECHO: self._echo, LATER: self._later, POLL: self._poll, FAIL: self._fail, SILENT: self._silent,
+            PRODUCE: self._echo,
+        }  # fmt: skip
         return [
             Api(
                 key=key,

@@ -1,12 +1,14 @@
 """Requests that await nothing: all that holds for those that do, and no task."""
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
 from bridge.connection.runner import RequestRunner
+from bridge.loop_scheduler import LoopScheduler, LoopShare, Measured
 from tests.connection import harness, test_client, test_draining, test_login, test_throttling
-from tests.connection.harness import ECHO, LATER, POLL, connected, request, serving
+from tests.connection.harness import ECHO, LATER, POLL, PRODUCE, connected, request, serving
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -53,3 +55,27 @@ async def test_a_poll_that_is_cut_short_before_its_task_runs_is_answered(
         assert (await client.receive()).data == b"next"
         assert bench.cancelled == []
         assert bench.requests == ([1, 2] if at_once else [2])
+
+
+async def test_what_appends_waits_and_is_measured_as_an_append(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it does where others wait: each request has its turn."""
+    waited: list[bool] = []
+    measured: list[bool] = []
+    call_in_turn, measure = LoopScheduler.call_in_turn, LoopScheduler.measured
+
+    def note_turn(mine: LoopScheduler, share: LoopShare, call: Callable[[], object], *, appends: bool) -> None:
+        waited.append(appends)
+        call_in_turn(mine, share, call, appends=appends)
+
+    def note_time(mine: LoopScheduler, share: LoopShare, *, appends: bool) -> Measured:
+        measured.append(appends)
+        return measure(mine, share, appends=appends)
+
+    async with serving() as bench, connected(bench) as client:
+        with monkeypatch.context() as busy:
+            busy.setattr(LoopScheduler, "is_busy", True)
+            busy.setattr(LoopScheduler, "call_in_turn", note_turn)
+            busy.setattr(LoopScheduler, "measured", note_time)
+            client.send(request(PRODUCE, 1), request(ECHO, 2), request(PRODUCE, 3))
+            assert [(await client.receive()).number for _ in range(3)] == [1, 2, 3]
+    assert waited == measured == [True, False, True]
