@@ -5,6 +5,10 @@ one whose clock is furthest behind goes next. One that was idle starts at the cl
 before all that have used theirs, and saves nothing up. Between two slices the loop iterates: sockets are read, receipts
 and timers come in. If no connection waits, nothing is queued.
 
+What a request without awaits counts is the mean of its connection's last ones. The time of a single one is noise as
+much as work: a processor taken away, a collection of garbage. Among a hundred connections, one that is charged twice
+its usual time would wait for a whole round of all others.
+
 Appends count less where few wait among many others: together they have up to half of the time. With a hundred consumers
 of a topic its one producer would have a hundredth, but what it sends is what they wait for. A client with a few
 requests on its way sends no more until one is answered, while the answer to a Fetch that waits its turn grows.
@@ -26,6 +30,8 @@ READ_BYTES = 512 * 1024
 """Of large requests that one iteration of the loop may read: half a millisecond."""
 _ITERATIONS = 3
 """Of the loop between two slices: what takes several, as all that asks Pulsar, waits for no slice before each."""
+_USUAL_OF = 16
+"""How many requests the running mean of a connection remembers."""
 _AT_ONCE = 16
 """How many are woken for one slice; one that is too late for it keeps its place."""
 
@@ -36,11 +42,13 @@ _clock = time.perf_counter
 class LoopShare:
     """One connection's part of the event loop's time."""
 
-    __slots__ = ("__weakref__", "began", "spent", "used")
+    __slots__ = ("__weakref__", "began", "spent", "used", "usual")
 
     def __init__(self) -> None:
         self.used = 0.0
         """Its virtual clock: seconds."""
+        self.usual = 0.0
+        """What one of its requests takes: the seconds that count for the next one, a running mean."""
         self.spent = 0.0
         """The seconds it has had, in threads as well."""
         self.began = 0.0
@@ -225,7 +233,8 @@ def loop_scheduler() -> LoopScheduler:
 
 
 class Measured:
-    """Work on the event loop that awaits nothing: its time, or such a part of it, counts for a connection."""
+    """A request, or a part of one, that awaits nothing: what such a one usually takes counts for its connection, or a
+    part of that."""
 
     __slots__ = ("_share", "_weight")
 
@@ -238,7 +247,8 @@ class Measured:
     def __exit__(self, *_: object) -> None:
         share = self._share
         elapsed = _clock() - share.began
-        share.used += elapsed * self._weight
+        share.usual += (elapsed - share.usual) / _USUAL_OF
+        share.used += share.usual * self._weight
         share.spent += elapsed
         share.began = 0.0
 

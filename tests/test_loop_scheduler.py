@@ -192,6 +192,37 @@ async def test_appends_that_wait_among_many_others_have_up_to_half_of_the_time(
         assert max(alike) - min(alike) <= 2
 
 
+async def test_who_is_interrupted_once_is_not_behind_by_many_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Connections alike, each with a request that waits: one in 40 takes ten times as long, as where a collection of
+    garbage comes in its midst."""
+    now = 0.0
+    monkeypatch.setattr("bridge.loop_scheduler._clock", lambda: now)
+    mine, alike = loop_scheduler(), 20
+    shares = [LoopShare() for _ in range(alike)]
+    order: list[int] = []
+
+    def serve(index: int) -> None:
+        nonlocal now
+        mine.serve(shares[index])
+        with mine.measured(shares[index], appends=False):
+            now += 0.00005 if len(order) % 41 else 0.0005
+        order.append(index)
+        if len(order) < 10_000:
+            mine.call_in_turn(shares[index], partial(serve, index))
+
+    for index in range(alike):
+        mine.call_in_turn(shares[index], partial(serve, index))
+    while mine.is_busy:  # noqa: ASYNC110 - the loop iterates between two slices
+        await asyncio.sleep(0)
+    settled = order[2000:]  # at first no connection has a usual time
+    last: dict[int, int] = {}
+    gaps = []
+    for at, index in enumerate(settled):
+        gaps.append(at - last.get(index, at))
+        last[index] = at
+    assert max(gaps) <= 3 * alike
+
+
 async def test_what_takes_several_iterations_waits_for_one_slice_at_most() -> None:
     mine = loop_scheduler()
     slices = 0
