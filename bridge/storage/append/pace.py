@@ -5,8 +5,9 @@ another. Each of them waits for the next, two milliseconds at most. What is sent
 so the next ones come together as well. A client that does so time and again may have one request on its way apart from
 four. Then that one waits for the answers of the four, once in a while, and from then on they go together.
 
-A client that waits for each answer never waits here. One that sends by the clock hardly ever does: who waited in vain
-does not wait for the next requests, and not for twice as many each time.
+A client that waits for each answer never waits here. Neither does one that has fewer requests on their way than it has
+had: it sends what it has to, by the clock, and an entry less is not worth a millisecond to it. Who waited in vain does
+not wait for the next requests, and not for twice as many each time.
 """
 
 import asyncio
@@ -18,6 +19,7 @@ from bridge.futures import loop_time
 _HOLD_SECONDS: Final = 0.002  # for the next of a burst
 _BURST_SECONDS: Final = 0.005  # in which a client answers answers
 _JOIN_SECONDS: Final = 0.01  # for the answers of the rest
+_WINDOW: Final = 5  # requests on their way that are many for any client: max.in.flight.requests.per.connection
 _STEADY: Final = 5  # bursts that came as expected, until those apart are brought together
 _LEAST_REST, _LONGEST_REST = 4, 512  # requests that are answered until it is tried again
 
@@ -26,8 +28,8 @@ class Pace:
     """One client connection's."""
 
     __slots__ = (
-        "_expected", "_held", "_joins", "_on_their_way", "_rest", "_resting", "_steady", "_timer", "_until", "_waiting",
-        "holds",
+        "_expected", "_held", "_joins", "_most", "_on_their_way", "_rest", "_resting", "_steady", "_timer", "_until",
+        "_waiting", "holds",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -36,6 +38,7 @@ class Pace:
         self._expected = 0  # requests
         self._until = 0.0  # loop time, after which they are not expected any more
         self._on_their_way = 0  # requests without an answer, but for those that wait
+        self._most = 0  # requests it has had on their way, up to `_WINDOW`
         self._waiting = 0  # requests
         self._held: list[Callable[[], None]] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -48,6 +51,11 @@ class Pace:
         if self._expected:
             self._expected = self._expected - 1 if loop_time() <= self._until else 0
         self._waiting += 1
+        in_flight = self._on_their_way + self._waiting
+        self._most = max(self._most, min(in_flight, _WINDOW))
+        if in_flight + self._expected < self._most:
+            self.holds = self._timer is not None
+            return
         if not self._expected and self._timer is None and self._steady >= _STEADY:
             self._joins = self._on_their_way > 1
         self.holds = self._expected > 0 or self._timer is not None or self._joins

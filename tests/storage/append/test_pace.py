@@ -72,6 +72,9 @@ async def test_who_waits_for_each_answer_never_waits_here(client: Client) -> Non
 
 
 async def test_who_waits_in_vain_is_sent_soon_and_waits_less_often(client: Client) -> None:
+    """It has as many on their way as ever, and two answers, but sends when it has something to send."""
+    client.requests(5)
+    client.new()
     waits: list[int] = []
     for number in range(300):
         client.answers(2)  # and one follows
@@ -80,9 +83,32 @@ async def test_who_waits_in_vain_is_sent_soon_and_waits_less_often(client: Clien
             waits.append(number)
             await until(lambda: bool(client.sent))
         assert client.new() == [1]
+        client.requests(1)  # by the clock
+        assert client.new() == [1]
     distances = [after - before for before, after in pairwise(waits)]
     assert 3 < len(waits) < 10
     assert distances == sorted(distances)
+
+
+async def test_who_has_had_more_on_their_way_waits_for_nothing(client: Client) -> None:
+    client.requests(5)
+    client.answers(5)
+    client.new()
+    client.requests(3)
+    assert client.new() == []
+    await until(lambda: bool(client.sent))
+    assert client.new() == [3], "there were five, and five may come"
+    for _ in range(20):
+        client.answers(2)
+        client.requests(2)
+        assert client.new() == [1, 1], "there are three, and all that it had to send"
+    client.requests(2)
+    client.new()
+    client.answers(5)
+    client.requests(4)
+    assert client.new() == []
+    client.requests(1)
+    assert client.new() == [5], "there are five again"
 
 
 async def test_answers_of_long_ago_announce_nothing(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
