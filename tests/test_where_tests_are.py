@@ -43,7 +43,7 @@ COVERED_BY = {
     "codec/test_round_trip.py": {"codec/_messages"},
     "codec/test_twins.py": {"codec/_listing", "codec/_python", "codec/types"},
     "connection/test_client.py": {
-        "connection/environment", "connection/intake", "connection/listener", "connection/owner", "connection/parts",
+        "connection/environment", "connection/listener", "connection/owner", "connection/parts",
         "connection/responses", "connection/shared",
     },
     "connection/test_login.py": {"login_outcomes"},
