@@ -56,6 +56,6 @@ def test_it_waits_for_the_thread_that_stops_the_others(pid: int, monkeypatch: py
     monkeypatch.setattr("tests.support.freezing.os.kill", late)
     monkeypatch.setattr("tests.support.freezing.running_threads", look)
     freeze(pid)
-    assert len(looks) > 3
+    assert len(looks) >= 3
     assert running_threads(pid) == []
     thaw(pid)
