@@ -4,6 +4,7 @@ import asyncio
 import gc
 import time
 import weakref
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -151,6 +152,38 @@ async def test_who_waits_gets_its_turn_beside_calls_that_fill_each_slice() -> No
     mine._waiting.clear()
 
 
+async def order_of(
+    connections: int, appending: int, takes: Callable[[int], float], monkeypatch: pytest.MonkeyPatch
+) -> list[int]:
+    """In which order connections are served that always have a request that waits, the first of them appends.
+
+    `takes`: the seconds of the request of this number, by a clock of the test's own.
+    """
+    now = 0.0
+    monkeypatch.setattr("bridge.loop_scheduler._clock", lambda: now)
+    mine = loop_scheduler()
+    shares = [LoopShare() for _ in range(connections)]
+    order: list[int] = []
+
+    def serve(index: int) -> None:
+        nonlocal now
+        mine.serve(shares[index])
+        with mine.measured(shares[index], appends=index < appending):
+            now += takes(len(order))
+        order.append(index)
+        if len(order) < 10_000:
+            queue(index)
+
+    def queue(index: int) -> None:
+        mine.call_in_turn(shares[index], partial(serve, index), appends=index < appending)
+
+    for index in range(connections):
+        queue(index)
+    while mine.is_busy:  # noqa: ASYNC110 - the loop iterates between two slices
+        await asyncio.sleep(0)
+    return order
+
+
 @pytest.mark.parametrize(
     ("appending", "others", "least", "most"),
     [
@@ -164,30 +197,10 @@ async def test_who_waits_gets_its_turn_beside_calls_that_fill_each_slice() -> No
 async def test_appends_that_wait_among_many_others_have_up_to_half_of_the_time(
     appending: int, others: int, least: float, most: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All have always a request that waits, and each takes as long: a clock of the test's own counts the time."""
-    now = 0.0
-    monkeypatch.setattr("bridge.loop_scheduler._clock", lambda: now)
-    mine = loop_scheduler()
-    shares = [LoopShare() for _ in range(appending + others)]
-    called = [0] * len(shares)
-
-    def serve(index: int) -> None:
-        nonlocal now
-        mine.serve(shares[index])
-        with mine.measured(shares[index], appends=index < appending):
-            now += 0.0001
-        called[index] += 1
-        if sum(called) < 10_000:
-            queue(index)
-
-    def queue(index: int) -> None:
-        mine.call_in_turn(shares[index], partial(serve, index), appends=index < appending)
-
-    for index in range(len(shares)):
-        queue(index)
-    while mine.is_busy:  # noqa: ASYNC110 - the loop iterates between two slices
-        await asyncio.sleep(0)
-    assert least - 0.01 <= sum(called[:appending]) / sum(called) <= most + 0.01
+    """Each takes as long."""
+    order = await order_of(appending + others, appending, lambda _: 0.0001, monkeypatch)
+    called = [order.count(index) for index in range(appending + others)]
+    assert least - 0.01 <= sum(called[:appending]) / len(order) <= most + 0.01
     for alike in (called[:appending], called[appending:]):
         assert max(alike) - min(alike) <= 2
 
@@ -195,25 +208,8 @@ async def test_appends_that_wait_among_many_others_have_up_to_half_of_the_time(
 async def test_who_is_interrupted_once_is_not_behind_by_many_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Connections alike, each with a request that waits: one in 40 takes ten times as long, as where a collection of
     garbage comes in its midst."""
-    now = 0.0
-    monkeypatch.setattr("bridge.loop_scheduler._clock", lambda: now)
-    mine, alike = loop_scheduler(), 20
-    shares = [LoopShare() for _ in range(alike)]
-    order: list[int] = []
-
-    def serve(index: int) -> None:
-        nonlocal now
-        mine.serve(shares[index])
-        with mine.measured(shares[index], appends=False):
-            now += 0.00005 if len(order) % 41 else 0.0005
-        order.append(index)
-        if len(order) < 10_000:
-            mine.call_in_turn(shares[index], partial(serve, index))
-
-    for index in range(alike):
-        mine.call_in_turn(shares[index], partial(serve, index))
-    while mine.is_busy:  # noqa: ASYNC110 - the loop iterates between two slices
-        await asyncio.sleep(0)
+    alike = 20
+    order = await order_of(alike, 0, lambda number: 0.00005 if number % 41 else 0.0005, monkeypatch)
     settled = order[2000:]  # at first no connection has a usual time
     last: dict[int, int] = {}
     gaps = []

@@ -138,7 +138,6 @@ class Bench:
             ECHO: self._echo, LATER: self._later, POLL: self._poll, FAIL: self._fail, SILENT: self._silent,
             PRODUCE: self._echo,
         }  # fmt: skip
-        self.keys = set(handles)
         return [
             Api(
                 key=key,

@@ -4,6 +4,7 @@ import os
 import subprocess
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 
 def until(holds: Callable[[], bool], seconds: float = 15.0) -> bool:
@@ -14,6 +15,17 @@ def until(holds: Callable[[], bool], seconds: float = 15.0) -> bool:
             return False
         time.sleep(0.02)
     return True
+
+
+def state(task: Path) -> str:
+    """Of a process or thread, by its directory in /proc, as proc(5) has it; an empty text if there is none.
+
+    Z: it has ended, and its parent has not asked how.
+    """
+    try:
+        return (task / "stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 def gone(pid: int) -> bool:

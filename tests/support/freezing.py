@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.support.foreign import until
+from tests.support.foreign import state, until
 
-_AT_REST = "TXZ"
+_AT_REST = ("T", "Z", "X", "")
 """Stopped, or ended: proc(5)."""
 
 
@@ -43,11 +43,4 @@ def frozen(pid: int) -> Iterator[None]:
 
 def running_threads(pid: int) -> list[int]:
     """Those of a process that SIGSTOP has not reached."""
-    return [int(task.name) for task in Path(f"/proc/{pid}/task").iterdir() if _state(task) not in _AT_REST]
-
-
-def _state(task: Path) -> str:
-    try:
-        return (task / "stat").read_text().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return "X"
+    return [int(task.name) for task in Path(f"/proc/{pid}/task").iterdir() if state(task) not in _AT_REST]

@@ -7,7 +7,7 @@ import random
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -85,11 +85,9 @@ class Node:
         """SIGKILL."""
         self.process.kill()
 
-    @contextmanager
-    def frozen(self) -> Iterator[None]:
+    def frozen(self) -> AbstractContextManager[None]:
         """SIGSTOP, and SIGCONT at the end."""
-        with frozen(self.process.pid):
-            yield
+        return frozen(self.process.pid)
 
     @contextmanager
     def without_pulsar(self, *, half_open: bool = True) -> Iterator[None]:

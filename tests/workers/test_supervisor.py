@@ -25,6 +25,7 @@ from bridge.standalone.guard import Guard
 from bridge.workers.http_get import get
 from bridge.workers.supervisor import Supervisor
 from tests.support.certificates import Authority
+from tests.support.foreign import state
 from tests.support.freezing import frozen
 from tests.support.prometheus import check_metrics
 from tests.support.waiting import until
@@ -267,12 +268,4 @@ async def test_a_killed_supervisor_leaves_no_process() -> None:
         numbers = [int(number) for number in (await asyncio.to_thread(child.stdout.readline)).split()]
         assert len(numbers) == 2
         child.kill()
-    await until(lambda: {state(number) for number in numbers} <= {"", "Z"}, SECONDS)
-
-
-def state(number: int) -> str:
-    """Of a process, as proc(5) has it; Z: it has ended, and its parent has not asked how."""
-    try:
-        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return ""
+    await until(lambda: {state(Path(f"/proc/{number}")) for number in numbers} <= {"", "Z"}, SECONDS)

@@ -53,12 +53,10 @@ class Pace:
         self._waiting += 1
         in_flight = self._on_their_way + self._waiting
         self._most = max(self._most, min(in_flight, _WINDOW))
-        if in_flight + self._expected < self._most:
-            self.holds = self._timer is not None
-            return
-        if not self._expected and self._timer is None and self._steady >= _STEADY:
+        is_full = in_flight + self._expected >= self._most
+        if is_full and not self._expected and self._timer is None and self._steady >= _STEADY:
             self._joins = self._on_their_way > 1
-        self.holds = self._expected > 0 or self._timer is not None or self._joins
+        self.holds = self._timer is not None or (is_full and (self._expected > 0 or self._joins))
 
     def hold(self, release: Callable[[], None]) -> None:
         """Call this when they wait no more."""
