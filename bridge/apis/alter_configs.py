@@ -132,11 +132,11 @@ async def _topic(name: str, broker: Broker) -> Topic:
 
 def _check_fixed(changes: Changes, broker: Broker) -> None:
     """Refuse every change; to delete a config that is not set is none."""
-    wanted = [(name, value or "") for name, operation, value in changes.asked if operation != Operation.DELETE]
+    wanted = [name for name, operation, _ in changes.asked if operation != Operation.DELETE]
     if changes.type == ResourceType.BROKER:
         _check_node(changes.name, "Unexpected broker id, expected {}, but received {}", broker)
         if wanted:
-            raise _invalid(f"Cannot update these configs dynamically: Set({', '.join(name for name, _ in wanted)})")
+            raise _invalid(f"Cannot update these configs dynamically: Set({', '.join(wanted)})")
     elif changes.type == ResourceType.BROKER_LOGGER:
         _check_node(changes.name, "Unexpected node id. Expected {}, but received {}", broker)
         raise KafkaError(ErrorCode.INVALID_CONFIG, "The bridge's setting log.level says what is logged.")

@@ -174,7 +174,7 @@ class Administration:
                 for _ in range(_MAX_TRIES):
                     configured = await self._read_configs(topic)
                     present = configs.current_configs(configured.kept, configured.actual, configured.defaults)
-                    wanted = configs.validate(change(present, configured.defaults), configured.defaults)
+                    wanted = configs.validate(change(present, configured.defaults), configured.defaults, present)
                     if validate_only:
                         return
                     # the policies first: if Pulsar refuses one, nothing has changed

@@ -10,7 +10,7 @@ from enum import Enum, IntEnum
 from typing import Final
 
 from bridge.storage.entries import KAFKA, PULSAR
-from bridge.storage.topic_properties import TIMESTAMP_AFTER, TIMESTAMP_BEFORE
+from bridge.storage.topic_properties import AFTER_MAX_MS, BEFORE_MAX_MS, TIMESTAMP_AFTER, TIMESTAMP_BEFORE
 
 INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1
@@ -39,7 +39,7 @@ class ConfigSupport(Enum):
     every topic).
     """
     FIXED = "fixed"
-    """Its true value, which is shown. Any other value is refused with the reason."""
+    """Its true value, kept and shown like any. Any other value is refused with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +52,22 @@ class Config:
     documentation: str
     broker_name: str = ""
     """What Kafka calls the broker's default for it."""
+    default: str | None = None
+    """Its value where the topic sets none; None: it is up to Pulsar or the bridge's settings (`TopicDefaults`)."""
     minimum: float = -1
     maximum: float = INT64_MAX
+    apart: int | None = None
+    """A value that is legal beside those from `minimum` to `maximum`."""
     choices: tuple[str, ...] = ()
 
 
 _KAFKA_FILES: Final = (
     "Kafka's files are not here: Pulsar writes ledgers, whose sizes its brokers set. Kept and shown as asked for; "
 )
+_LEVEL: Final = (
+    "Kept and shown as asked for. The records are the same at every level; what is compressed here is at the quickest."
+)
+_TIERS: Final = "Remote storage is off, so there is nothing that it could say; kept and shown as asked for."
 
 TABLE: Final[Mapping[str, Config]] = {
     config.name: config
@@ -72,6 +80,7 @@ TABLE: Final[Mapping[str, Config]] = {
             "readers. Both: compacted, and deleted by retention. Neither: all is kept forever.",
             broker_name="log.cleanup.policy",
             choices=("compact", "delete"),
+            default="delete",
         ),
         Config(
             "retention.ms",
@@ -88,7 +97,7 @@ TABLE: Final[Mapping[str, Config]] = {
             "How many bytes of a partition are kept, -1 all: Pulsar's topic retention, in whole megabytes, "
             "never less than asked for.",
             broker_name="log.retention.bytes",
-            minimum=-INT64_MAX,
+            minimum=-INT64_MAX - 1,
         ),
         Config(
             "max.message.bytes",
@@ -124,6 +133,7 @@ TABLE: Final[Mapping[str, Config]] = {
             _KAFKA_FILES + "retention is honoured either way.",
             broker_name="log.roll.jitter.ms",
             minimum=0,
+            default="0",
         ),
         Config(
             "segment.index.bytes",
@@ -133,6 +143,7 @@ TABLE: Final[Mapping[str, Config]] = {
             broker_name="log.index.size.max.bytes",
             minimum=4,
             maximum=INT32_MAX,
+            default="10485760",
         ),
         Config(
             "index.interval.bytes",
@@ -142,6 +153,7 @@ TABLE: Final[Mapping[str, Config]] = {
             broker_name="log.index.interval.bytes",
             minimum=0,
             maximum=INT32_MAX,
+            default="4096",
         ),
         Config(
             "file.delete.delay.ms",
@@ -150,6 +162,7 @@ TABLE: Final[Mapping[str, Config]] = {
             _KAFKA_FILES + "nothing is deleted earlier than retention says.",
             broker_name="log.segment.delete.delay.ms",
             minimum=0,
+            default="60000",
         ),
         Config(
             "preallocate",
@@ -157,6 +170,7 @@ TABLE: Final[Mapping[str, Config]] = {
             ConfigSupport.SATISFIED,
             _KAFKA_FILES + "clients see no difference.",
             broker_name="log.preallocate",
+            default="false",
         ),
         Config(
             "flush.messages",
@@ -165,6 +179,7 @@ TABLE: Final[Mapping[str, Config]] = {
             "Each batch is on a bookie's disk before it is acknowledged, which is more than any value asks for.",
             broker_name="log.flush.interval.messages",
             minimum=1,
+            default="1",
         ),
         Config(
             "flush.ms",
@@ -173,6 +188,7 @@ TABLE: Final[Mapping[str, Config]] = {
             "Each batch is on a bookie's disk before it is acknowledged, which is more than any value asks for.",
             broker_name="log.flush.interval.ms",
             minimum=0,
+            default="0",
         ),
         Config(
             "delete.retention.ms",
@@ -182,6 +198,7 @@ TABLE: Final[Mapping[str, Config]] = {
             "value asks for.",
             broker_name="log.cleaner.delete.retention.ms",
             minimum=0,
+            default=str(INT64_MAX),
         ),
         Config(
             "min.compaction.lag.ms",
@@ -190,6 +207,7 @@ TABLE: Final[Mapping[str, Config]] = {
             "The least time before a record may be compacted away: none is, which is more than any value asks for.",
             broker_name="log.cleaner.min.compaction.lag.ms",
             minimum=0,
+            default="0",
         ),
         Config(
             "min.cleanable.dirty.ratio",
@@ -199,6 +217,7 @@ TABLE: Final[Mapping[str, Config]] = {
             broker_name="log.cleaner.min.cleanable.ratio",
             minimum=0,
             maximum=1,
+            default="0.5",
         ),
         Config(
             "compression.type",
@@ -208,6 +227,38 @@ TABLE: Final[Mapping[str, Config]] = {
             "one codec, or none.",
             broker_name="compression.type",
             choices=("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+            default="producer",
+        ),
+        Config(
+            "compression.gzip.level",
+            ConfigType.INT,
+            ConfigSupport.SATISFIED,
+            _LEVEL,
+            broker_name="compression.gzip.level",
+            minimum=1,
+            maximum=9,
+            apart=-1,
+            default="1",
+        ),
+        Config(
+            "compression.lz4.level",
+            ConfigType.INT,
+            ConfigSupport.SATISFIED,
+            _LEVEL,
+            broker_name="compression.lz4.level",
+            minimum=1,
+            maximum=17,
+            default="1",
+        ),
+        Config(
+            "compression.zstd.level",
+            ConfigType.INT,
+            ConfigSupport.SATISFIED,
+            _LEVEL,
+            broker_name="compression.zstd.level",
+            minimum=-131072,
+            maximum=22,
+            default="1",
         ),
         Config(
             "entry.format",
@@ -224,6 +275,7 @@ TABLE: Final[Mapping[str, Config]] = {
             "Timestamps are the producers'.",
             broker_name="log.message.timestamp.type",
             choices=("CreateTime", "LogAppendTime"),
+            default="CreateTime",
         ),
         Config(
             TIMESTAMP_BEFORE,
@@ -232,6 +284,7 @@ TABLE: Final[Mapping[str, Config]] = {
             "How old the timestamp of a new record may be.",
             broker_name="log.message.timestamp.before.max.ms",
             minimum=0,
+            default=str(BEFORE_MAX_MS),
         ),
         Config(
             TIMESTAMP_AFTER,
@@ -240,6 +293,7 @@ TABLE: Final[Mapping[str, Config]] = {
             "How far ahead of the bridge's clock the timestamp of a new record may be.",
             broker_name="log.message.timestamp.after.max.ms",
             minimum=0,
+            default=str(AFTER_MAX_MS),
         ),
         Config(
             "min.insync.replicas",
@@ -258,6 +312,7 @@ TABLE: Final[Mapping[str, Config]] = {
             "No record has to be compacted by any time.",
             broker_name="log.cleaner.max.compaction.lag.ms",
             minimum=1,
+            default=str(INT64_MAX),
         ),
         Config(
             "unclean.leader.election.enable",
@@ -265,24 +320,60 @@ TABLE: Final[Mapping[str, Config]] = {
             ConfigSupport.FIXED,
             "BookKeeper never takes back what it has acknowledged.",
             broker_name="unclean.leader.election.enable",
+            default="false",
         ),
         Config(
             "remote.storage.enable",
             ConfigType.BOOLEAN,
             ConfigSupport.FIXED,
             "Offloading is a policy of Pulsar's namespaces.",
+            default="false",
+        ),
+        Config(
+            "local.retention.ms",
+            ConfigType.LONG,
+            ConfigSupport.SATISFIED,
+            _TIERS,
+            broker_name="log.local.retention.ms",
+            minimum=-2,
+            default="-2",
+        ),
+        Config(
+            "local.retention.bytes",
+            ConfigType.LONG,
+            ConfigSupport.SATISFIED,
+            _TIERS,
+            broker_name="log.local.retention.bytes",
+            minimum=-2,
+            default="-2",
+        ),
+        Config(
+            "remote.log.copy.disable",
+            ConfigType.BOOLEAN,
+            ConfigSupport.SATISFIED,
+            _TIERS,
+            default="false",
+        ),
+        Config(
+            "remote.log.delete.on.disable",
+            ConfigType.BOOLEAN,
+            ConfigSupport.SATISFIED,
+            _TIERS,
+            default="false",
         ),
         Config(
             "leader.replication.throttled.replicas",
             ConfigType.LIST,
             ConfigSupport.FIXED,
             "Pulsar replicates by itself.",
+            default="",
         ),
         Config(
             "follower.replication.throttled.replicas",
             ConfigType.LIST,
             ConfigSupport.FIXED,
             "Pulsar replicates by itself.",
+            default="",
         ),
     )
 }

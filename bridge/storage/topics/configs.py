@@ -13,14 +13,7 @@ from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.admin import Retention
 from bridge.storage.entries import KAFKA, PULSAR
-from bridge.storage.topic_properties import (
-    AFTER_MAX_MS,
-    BEFORE_MAX_MS,
-    TIMESTAMP_AFTER,
-    TIMESTAMP_BEFORE,
-    entry_format,
-    is_compacted,
-)
+from bridge.storage.topic_properties import entry_format, is_compacted
 from bridge.storage.topics.config_table import INT32_MAX, INT64_MAX, TABLE, Config, ConfigSupport, ConfigType
 
 COMPACTION_THRESHOLD: Final = 64 * 1024 * 1024
@@ -55,7 +48,6 @@ class TopicDefaults:
     def value(self, name: str) -> str | None:
         """The value of a config that is not set; None if there is none to show."""
         values: dict[str, object] = {
-            **_ALWAYS,
             "retention.ms": _unscaled(self.retention.minutes, _MINUTE),
             "retention.bytes": _unscaled(self.retention.megabytes, _MEGABYTE),
             "entry.format": self.entry_format,
@@ -64,7 +56,8 @@ class TopicDefaults:
             "segment.bytes": self.ledger_bytes,
             "segment.ms": self.ledger_ms,
         }
-        found = values.get(name)
+        config = TABLE.get(name)
+        found = values.get(name, config and config.default)
         return None if found is None else str(found)
 
 
@@ -87,32 +80,19 @@ class ConfigEntry(NamedTuple):
     synonyms: tuple[tuple[str, str, ConfigSource], ...]
 
 
-_ALWAYS: Final[dict[str, object]] = {
-    "cleanup.policy": "delete",
-    "compression.type": "producer",
-    "delete.retention.ms": INT64_MAX,
-    "flush.messages": 1,
-    "follower.replication.throttled.replicas": "",
-    "leader.replication.throttled.replicas": "",
-    "max.compaction.lag.ms": INT64_MAX,
-    TIMESTAMP_AFTER: AFTER_MAX_MS,
-    TIMESTAMP_BEFORE: BEFORE_MAX_MS,
-    "message.timestamp.type": "CreateTime",
-    "min.compaction.lag.ms": 0,
-    "preallocate": "false",
-    "remote.storage.enable": "false",
-    "unclean.leader.election.enable": "false",
-}
+def validate(
+    asked: Mapping[str, str | None], defaults: TopicDefaults, present: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """The configs to keep: all that are asked for; INVALID_CONFIG, naming the config, if one is not supported.
 
-
-def validate(asked: Mapping[str, str | None], defaults: TopicDefaults) -> dict[str, str]:
-    """The configs to keep of those asked for; INVALID_CONFIG, naming the config, if one is not supported.
-
-    A fixed config may be set to its true value, as clients do that write back what they were shown. It is not kept.
+    `present`: those that the topic has. What of them stays as it is may be older than a rule, or of a newer node.
     """
     kept: dict[str, str] = {}
     for name, value in asked.items():
         config = TABLE.get(name)
+        if present is not None and value is not None and present.get(name) == value:
+            kept[name] = value
+            continue
         if config is None:
             raise _invalid(f"Unknown topic config name: {name}")
         if value is None:
@@ -121,8 +101,7 @@ def validate(asked: Mapping[str, str | None], defaults: TopicDefaults) -> dict[s
         _check_type(config, value)
         if config.support is ConfigSupport.FIXED:
             _check_fixed(config, value, defaults)
-        else:
-            kept[name] = _normal(config, value)
+        kept[name] = _normal(config, value)
     if is_compacted(kept) and kept.get("entry.format") == KAFKA:
         raise _invalid(
             "entry.format is pulsar where cleanup.policy says compact: Pulsar cannot compact Kafka's batches"
@@ -180,16 +159,15 @@ def describe(configs: Mapping[str, str], actual: Policies, defaults: TopicDefaul
 
 def _entry(config: Config, value: str | None, defaults: TopicDefaults) -> ConfigEntry | None:
     default = defaults.value(config.name)
+    shown, source = (default, ConfigSource.DEFAULT) if value is None else (value, ConfigSource.TOPIC)
+    if shown is None:
+        return None
     synonyms = []  # the one that holds comes first
     if value is not None:
         synonyms.append((config.name, value, ConfigSource.TOPIC))
-    if default is not None:
-        synonyms.append((config.broker_name or config.name, default, ConfigSource.DEFAULT))
-    if not synonyms:
-        return None
-    _, shown, source = synonyms[0]
-    is_fixed = config.support is ConfigSupport.FIXED
-    return ConfigEntry(config.name, shown, is_fixed, source, config.type, config.documentation, tuple(synonyms))
+    if default is not None and config.broker_name:
+        synonyms.append((config.broker_name, default, ConfigSource.DEFAULT))
+    return ConfigEntry(config.name, shown, False, source, config.type, config.documentation, tuple(synonyms))
 
 
 class Operation(IntEnum):
@@ -225,7 +203,8 @@ def _edited(name: str, operation: Operation, present: str, value: str) -> str:
     config = TABLE.get(name)
     if config is None or config.type is not ConfigType.LIST:
         raise _invalid(f"Can't {operation.name} to key {name} because its type is not LIST.")
-    items, given = _items(present), _items(value)
+    items = _list(present)
+    given = [part.strip() for part in value.split(",")]
     left = [item for item in items if item not in given]
     return ",".join(left if operation is Operation.SUBTRACT else [*items, *_new(given, items)])
 
@@ -234,27 +213,37 @@ def _new(given: list[str], present: list[str]) -> list[str]:
     return [item for item in given if item not in present]
 
 
-def _items(text: str) -> list[str]:
-    return [item for part in text.split(",") if (item := part.strip())]
+def _list(text: str) -> list[str]:
+    """The items of a list as `ConfigDef` reads it: nothing between two commas is an item, too."""
+    return [part.strip() for part in text.split(",")] if text else []
 
 
 def _check_type(config: Config, value: str) -> None:
     """As `ConfigDef` does, with the same texts: tools look for them."""
     if config.choices:
-        for item in _items(value) if config.type is ConfigType.LIST else (value,):
+        for item in _list(value) if config.type is ConfigType.LIST else (value,):
             if item not in config.choices:
                 raise _wrong(config, item, f"String must be one of: {', '.join(config.choices)}")
     if config.type is ConfigType.BOOLEAN:
         if value.lower() not in ("true", "false"):
             raise _wrong(config, value, "Expected value to be either true or false")
     elif config.type in _LARGEST:
-        number = _number(value, config.type)
-        if number is None:
-            raise _wrong(config, value, f"Not a number of type {config.type.name}")
-        if number < config.minimum:
-            raise _wrong(config, number, f"Value must be at least {config.minimum}")
-        if number > config.maximum:
-            raise _wrong(config, number, f"Value must be no more than {config.maximum}")
+        _check_number(config, value)
+
+
+def _check_number(config: Config, value: str) -> None:
+    number = _number(value, config.type)
+    if number is None:
+        raise _wrong(config, value, f"Not a number of type {config.type.name}")
+    if number == config.apart or config.minimum <= number <= config.maximum:
+        return
+    if config.apart is not None:
+        reason = f"Value must be between {config.minimum} and {config.maximum} or equal to {config.apart}"
+    elif number < config.minimum:
+        reason = f"Value must be at least {config.minimum}"
+    else:
+        reason = f"Value must be no more than {config.maximum}"
+    raise _wrong(config, number, reason)
 
 
 def _number(text: str, type: ConfigType) -> float | None:
@@ -263,7 +252,8 @@ def _number(text: str, type: ConfigType) -> float | None:
         number = float(text) if type is ConfigType.DOUBLE else int(text)
     except ValueError:
         return None
-    return number if "_" not in text and abs(number) <= _LARGEST[type] else None
+    largest = _LARGEST[type]
+    return number if "_" not in text and -largest - 1 <= number <= largest else None
 
 
 def _wrong(config: Config, value: object, reason: str) -> KafkaError:
@@ -280,10 +270,12 @@ def _check_fixed(config: Config, value: str, defaults: TopicDefaults) -> None:
 
 def _normal(config: Config, value: str) -> str:
     if config.type is ConfigType.LIST:
-        return ",".join(dict.fromkeys(_items(value)))
+        return ",".join(_list(value))
     if config.type in (ConfigType.INT, ConfigType.LONG):
         return str(int(value))
-    return value.lower()
+    if config.type is ConfigType.DOUBLE:
+        return str(float(value))
+    return value.lower() if config.type is ConfigType.BOOLEAN else value
 
 
 def _invalid(text: str) -> KafkaError:

@@ -258,22 +258,25 @@ CASES = [
          "soon")),
          "INVALID_CONFIG: Invalid value soon for configuration consumer.session.timeout.ms: Not a number of type "
          "INT",
-         ours="INVALID_CONFIG: consumer.session.timeout.ms is 45000 for all groups here and cannot be soon: The "
-         "bridge's setting groups.consumer_session_timeout_ms: after how long without a heartbeat members are removed.",
+         ours="INVALID_CONFIG: consumer.session.timeout.ms is 45000 for all groups here and cannot be set for one: "
+         "The bridge's setting groups.consumer_session_timeout_ms: after how long without a heartbeat members are "
+         "removed.",
          why="groups have no configs of their own"),
     Case("group config that is too small", CHANGE, lambda w: change(GROUP, "g", ("consumer.session.timeout.ms", SET,
          "1")),
          "INVALID_CONFIG: consumer.session.timeout.ms must be greater than or equal to "
          "group.consumer.min.session.timeout.ms",
-         ours="INVALID_CONFIG: consumer.session.timeout.ms is 45000 for all groups here and cannot be 1: The bridge's "
-         "setting groups.consumer_session_timeout_ms: after how long without a heartbeat members are removed.",
+         ours="INVALID_CONFIG: consumer.session.timeout.ms is 45000 for all groups here and cannot be set for one: "
+         "The bridge's setting groups.consumer_session_timeout_ms: after how long without a heartbeat members are "
+         "removed.",
          why="groups have no configs of their own"),
     Case("group config that is too large", CHANGE, lambda w: change(GROUP, "g", ("consumer.session.timeout.ms", SET,
          "99999999")),
          "INVALID_CONFIG: consumer.session.timeout.ms must be less than or equal to "
          "group.consumer.max.session.timeout.ms",
-         ours="INVALID_CONFIG: consumer.session.timeout.ms is 45000 for all groups here and cannot be 99999999: The "
-         "bridge's setting groups.consumer_session_timeout_ms: after how long without a heartbeat members are removed.",
+         ours="INVALID_CONFIG: consumer.session.timeout.ms is 45000 for all groups here and cannot be set for one: "
+         "The bridge's setting groups.consumer_session_timeout_ms: after how long without a heartbeat members are "
+         "removed.",
          why="groups have no configs of their own"),
     Case("group config, deleted", CHANGE, lambda w: change(GROUP, "g", ("consumer.session.timeout.ms", DELETE, None)),
          "NONE"),
