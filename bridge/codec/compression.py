@@ -5,8 +5,9 @@ with `uncompressed_size`. Kafka's snappy comes raw or in xerial frames, its lz4 
 snappy are raw blocks.
 
 Memory follows the bytes received: a claimed size is believed only as far as the codec could make so much of so few
-bytes. Streams of several gzip members or zstd frames are read, up to 16 (each costs a copy of the rest, and no client
-writes two); an lz4 frame stands alone, as in Kafka's `Lz4BlockInputStream`. Bytes after the end are refused.
+bytes. Kafka's records may be several gzip members, zstd frames or xerial streams: 16, and one more for each KiB that
+may be made, for a zstd frame costs 5 us whatever it holds. As by Java's readers, nothing after an lz4 frame is looked
+at, nor what is no member after a gzip member.
 """
 
 import sys
@@ -27,13 +28,13 @@ else:
     from backports import zstd
 
 from bridge.allocator import mapped
+from bridge.codec.frames import GZIP, LEAST_GZIP, XERIAL, XERIAL_HEADER
 from bridge.errors import BatchTooLarge, CorruptBatch, CorruptEntry
 
-_XERIAL = b"\x82SNAPPY\x00"
-_XERIAL_HEADER = 16
-_XERIAL_START = _XERIAL + b"\0\0\0\1\0\0\0\1"  # its version, and the oldest that reads it
+_XERIAL_START = XERIAL + b"\0\0\0\1\0\0\0\1"  # its version, and the oldest that reads it
 CODEC_MASK = 0x07
-_MAX_PARTS = 16
+_FEW_STREAMS, _STREAM_BYTES = 16, 1024  # so many streams always; of what may be made, for each beyond
+_FIRST_FED = 512  # bytes of a stream behind another, then twice as many: a stream's end copies what it was not fed for
 _PIECE = 1024 * 1024
 """What is made at a time: the libraries copy what they have made with the GIL held, 8 ms for 20 MB."""
 _LZ4_RATIO = 255  # the most bytes that one byte can stand for
@@ -178,24 +179,53 @@ class _Inflater:
         return self._stream.unused_data
 
 
-def _pieces(start: Callable[[], _Stream], data: bytes, limit: int, most: int) -> Iterator[bytes]:
-    """What `most` streams at most, one after another, are together, some of it at a time."""
-    left = limit
-    for _ in range(most):
+Goes = Callable[[bytes, int], bool]
+"""Whether another stream begins in data where one has ended."""
+
+
+def _pieces(start: Callable[[], _Stream], data: bytes, limit: int, goes_on: Goes) -> Iterator[bytes]:
+    """What the streams, one after another, are together, some of it at a time."""
+    left, end = limit, 0
+    for _ in range(_FEW_STREAMS + limit // _STREAM_BYTES):
+        step = _FIRST_FED if end else len(data)
+        fed = data[end : end + step]
+        end += len(fed)
         stream = start()
-        fed = data
         while not stream.eof:
             out = stream.decompress(fed, min(left + 1, _PIECE))  # one byte more than allowed tells
             _check(limit - left + len(out), limit)
-            if not (out or stream.eof) and stream.needs_input:
-                raise EOFError("the stream ends in the middle")
             left -= len(out)
             fed = b""
-            yield out
-        data = stream.unused_data or b""
-        if not data:
+            if out:
+                yield out
+            elif not stream.eof and stream.needs_input:
+                if end == len(data):
+                    raise EOFError("the stream ends in the middle")
+                step *= 2
+                fed = data[end : end + step]
+                end += len(fed)
+        end -= len(stream.unused_data or b"")
+        if not goes_on(data, end):
             return
-    raise ValueError(f"more than {most} streams one after another")
+    raise _TooLarge(f"more than {_FEW_STREAMS + limit // _STREAM_BYTES} streams for {limit} bytes uncompressed")
+
+
+def _never(data: bytes, end: int) -> bool:
+    return False
+
+
+def _not_at_all(data: bytes, end: int) -> bool:
+    if end != len(data):
+        raise ValueError("bytes follow the stream")
+    return False
+
+
+def _is_member(data: bytes, end: int) -> bool:
+    return data.startswith(GZIP, end) and len(data) - end > LEAST_GZIP
+
+
+def _is_more(data: bytes, end: int) -> bool:
+    return end != len(data)
 
 
 def _joined(pieces: Iterator[bytes | memoryview], limit: int) -> bytes | memoryview:
@@ -217,20 +247,20 @@ def _joined(pieces: Iterator[bytes | memoryview], limit: int) -> bytes | memoryv
 
 
 def _gzip(data: bytes, limit: int) -> bytes | memoryview:
-    return _joined(_pieces(partial(_Inflater, 31), data, limit, _MAX_PARTS), limit)
+    return _joined(_pieces(partial(_Inflater, 31), data, limit, _is_member), limit)
 
 
 def _zstd(data: bytes, limit: int) -> bytes | memoryview:
-    return _joined(_pieces(zstd.ZstdDecompressor, data, limit, _MAX_PARTS), limit)
+    return _joined(_pieces(zstd.ZstdDecompressor, data, limit, _is_more), limit)
 
 
 def _zlib(data: bytes, limit: int) -> bytes | memoryview:
-    return _joined(_pieces(partial(_Inflater, zlib.MAX_WBITS), data, limit, 1), limit)
+    return _joined(_pieces(partial(_Inflater, zlib.MAX_WBITS), data, limit, _not_at_all), limit)
 
 
 def _lz4_frame(data: bytes, limit: int) -> bytes | memoryview:
     limit = min(limit, _LZ4_RATIO * len(data))  # the library allocates all that it may make at once
-    return _joined(_pieces(lz4.frame.LZ4FrameDecompressor, data, limit, 1), limit)
+    return _joined(_pieces(lz4.frame.LZ4FrameDecompressor, data, limit, _never), limit)
 
 
 def _snappy_block(data: bytes, limit: int) -> bytes | memoryview:
@@ -243,15 +273,20 @@ def _snappy_block(data: bytes, limit: int) -> bytes | memoryview:
 
 
 def _snappy_kafka(data: bytes, limit: int) -> bytes | memoryview:
-    if not data.startswith(_XERIAL):
+    if not data.startswith(XERIAL):
         return _snappy_block(data, limit)
     return _joined(_xerial_chunks(data, limit), limit)
 
 
 def _xerial_chunks(data: bytes, limit: int) -> Iterator[bytes | memoryview]:
     left = limit
-    pos = _XERIAL_HEADER
-    while pos != len(data):
+    pos = XERIAL_HEADER
+    if len(data) < pos:
+        raise ValueError("the stream ends in its header")
+    while len(data) - pos >= 4:
+        if data.startswith(XERIAL, pos):  # another stream
+            pos += XERIAL_HEADER
+            continue
         size = int.from_bytes(data[pos : pos + 4], "big")
         pos += 4
         if not 0 < size <= len(data) - pos:  # CVE-2023-34455: the chunk length comes from outside

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from bridge.codec import crc32c
 from bridge.codec._records import append_record, read_record, wrapped
 from bridge.codec.compression import KafkaCodec, decompress_kafka
+from bridge.codec.frames import xxh32
 from bridge.codec.types import HEADER_SIZE, NO_PRODUCER, NO_TIMESTAMP, BatchHeader, Record
 from bridge.errors import CorruptBatch, InvalidRecord
 
@@ -202,23 +203,7 @@ def _with_header_checksum(frame: bytes) -> bytes:
         return frame
     flags = frame[4]
     end = 6 + (8 if flags & 0x08 else 0) + (4 if flags & 0x01 else 0)  # content size, dictionary id
-    return frame[:end] + bytes([_xxh32(frame[4:end]) >> 8 & 0xFF]) + frame[end + 1 :]
-
-
-def _xxh32(data: bytes) -> int:
-    """The xxHash of less than 16 bytes, seed 0."""
-    mask = 0xFFFFFFFF
-    value = (374761393 + len(data)) & mask
-    whole = len(data) // 4 * 4
-    for (lane,) in struct.iter_unpack("<I", data[:whole]):
-        value = (value + lane * 3266489917) & mask
-        value = ((value << 17 | value >> 15) & mask) * 668265263 & mask
-    for byte in data[whole:]:
-        value = (value + byte * 374761393) & mask
-        value = ((value << 11 | value >> 21) & mask) * 2654435761 & mask
-    value = (value ^ value >> 15) * 2246822519 & mask
-    value = (value ^ value >> 13) * 3266489917 & mask
-    return value ^ value >> 16
+    return frame[:end] + bytes([xxh32(frame[4:end]) >> 8 & 0xFF]) + frame[end + 1 :]
 
 
 # ---- writing batches -------------------------------------------------------------------------------------------------

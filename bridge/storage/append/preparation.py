@@ -18,6 +18,7 @@ from bridge.codec.compression import (
     compress_pulsar,
     decompress_kafka,
 )
+from bridge.codec.frames import check_frames
 from bridge.codec.packing import pack
 from bridge.errors import BatchTooLarge, BridgeError, CorruptBatch, InvalidRecord, KafkaError
 from bridge.kafka.error_codes import ErrorCode
@@ -248,13 +249,15 @@ def with_reservations(prepared: list[PreparedEntry], received: int, memory: Conv
 def _header(batch: memoryview) -> BatchHeader:
     header = codec.read_header(batch)
     if header.attributes & CODEC_MASK >= len(_CODECS):
-        raise CorruptBatch(f"compression codec {header.attributes & CODEC_MASK} is unknown")
+        raise InvalidRecord(f"compression codec {header.attributes & CODEC_MASK} is unknown")
     if header.attributes & (_LOG_APPEND_TIME | _CONTROL | _TRANSACTIONAL):
         _refuse(header.attributes)
     if header.record_count < 1 or header.last_offset_delta != header.record_count - 1:
         raise InvalidRecord(f"last offset delta {header.last_offset_delta} with {header.record_count} records")
     if header.producer_id >= 0 and (header.producer_epoch < 0 or header.base_sequence < 0):
         raise InvalidRecord(f"producer id {header.producer_id} without an epoch or a sequence")
+    if header.attributes & CODEC_MASK:
+        check_frames(header.attributes & CODEC_MASK, batch[HEADER_SIZE:])
     return header
 
 
@@ -295,8 +298,9 @@ def _verbatim(batch: memoryview, header: BatchHeader, plan: Plan, now: int) -> P
     """The batch as it is.
 
     The records of an uncompressed batch are validated, as in Kafka: it takes little time, and no consumer can read past
-    a damaged one. Those of a compressed batch are not: this format exists to avoid decompressing them, and the checksum
-    proves that they are what their producer wrote. The header has the first and the newest of its timestamps.
+    a damaged one. Those of a compressed batch are not: this format exists to avoid decompressing them, the checksum
+    proves that they are what their producer wrote, and `check_frames` that consumers have what they need to read it.
+    The header has the first and the newest of its timestamps.
     """
     newest = header.max_timestamp
     if not header.attributes & CODEC_MASK:
@@ -337,12 +341,15 @@ def _parts(
 
 
 def _decompressed(batch: memoryview, header: BatchHeader, limit: int, max_expanded: int | None) -> bytes | memoryview:
-    if max_expanded is None or max_expanded >= limit:
-        return decompress_kafka(header.attributes, batch[HEADER_SIZE:], limit)
+    most = limit if max_expanded is None else min(max_expanded, limit)
     try:
-        return decompress_kafka(header.attributes, batch[HEADER_SIZE:], max_expanded)
+        return decompress_kafka(header.attributes, batch[HEADER_SIZE:], most)
     except BatchTooLarge:
-        raise NeedsThread from None
+        if most < limit:
+            raise NeedsThread from None
+        raise
+    except CorruptBatch as error:  # its checksum is right: the producer would only send it again
+        raise InvalidRecord(str(error)) from error
 
 
 def _pulsar_entry(payload: Payload, producer: tuple[int, int, int], wanted: KafkaCodec) -> PreparedEntry:

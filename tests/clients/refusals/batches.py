@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import struct
 import time
 import zlib
 from collections.abc import Callable
 from typing import Any
 
+import cramjam
 import crc32c
+from lz4 import frame
 
 from bridge.apis import create_topics, init_producer_id, produce
+from bridge.codec._records import append_record
+from bridge.codec.compression import KafkaCodec, compress_kafka
 from bridge.kafka.error_codes import ErrorCode
 from tests.clients.model import attempts
 from tests.clients.refusals.case import World
@@ -58,6 +63,46 @@ def message_set(magic: int) -> bytes:
     body = struct.pack(">bb", magic, 0) + (struct.pack(">q", _NOW) if magic else b"") + struct.pack(">i", -1)
     body += struct.pack(">i", 1) + b"v"
     return struct.pack(">qiI", 0, 4 + len(body), zlib.crc32(body)) + body
+
+
+def compressed(codec: int, pack: Callable[[bytes], bytes], parts: int = 1, after: bytes = b"") -> bytes:
+    """A batch of many records, packed in so many parts; then these bytes."""
+    count = 2000
+    body = b"".join(record_of(delta) for delta in range(count))
+    step = -(-len(body) // parts)
+    packed = b"".join(pack(body[at : at + step]) for at in range(0, len(body), step))
+    return plain(attributes=codec, count=count, last_delta=count - 1, body=packed + after)
+
+
+def record_of(delta: int) -> bytes:
+    """A record of 73 bytes and more, that hardly compresses."""
+    out = bytearray()
+    append_record(out, 0, delta, None, hashlib.sha512(bytes([delta & 0xFF, delta >> 8])).digest(), ())
+    return bytes(out)
+
+
+def lz4(data: bytes, **options: bool) -> bytes:
+    """A frame as clients write it, but for what is said to be otherwise."""
+    packed: bytes = frame.compress(data, **{"block_linked": False, "store_size": False, **options})
+    return packed
+
+
+def xerial(data: bytes) -> bytes:
+    """A stream of snappy-java's."""
+    return compress_kafka(KafkaCodec.SNAPPY, data)
+
+
+def snappy_framed(data: bytes) -> bytes:
+    """Snappy's own framing format, which Kafka never had."""
+    return bytes(cramjam.snappy.compress(data))
+
+
+def zstd_frame(data: bytes, exponent: int = 10, dictionary: bytes = b"") -> bytes:
+    """A frame of uncompressed blocks, with a window of 2 to the exponent, and the id of a dictionary of one byte."""
+    blocks = [data[at : at + 1024] for at in range(0, len(data), 1024)]
+    heads = [(len(block) << 3 | (at == len(blocks) - 1)).to_bytes(3, "little") for at, block in enumerate(blocks)]
+    start = b"\x28\xb5\x2f\xfd" + bytes([len(dictionary), exponent - 10 << 3]) + dictionary
+    return start + b"".join(head + block for head, block in zip(heads, blocks, strict=True))
 
 
 Write = Callable[..., Any]

@@ -4,12 +4,13 @@ import random
 from collections.abc import Iterator
 
 import crc32c
+import lz4.frame
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bridge import codec
-from bridge.codec import Payload, Rebuild, Record, Twin
+from bridge.codec import HEADER_SIZE, Payload, Rebuild, Record, Twin
 from bridge.codec.compression import KafkaCodec, PulsarCodec
 from bridge.errors import BatchTooLarge, CorruptBatch, InvalidRecord, KafkaError
 from bridge.kafka.error_codes import ErrorCode
@@ -25,6 +26,8 @@ from tests.storage.append.batches import EVER, LIMIT, NOW, batch_of, codecs, num
 from tests.support.effort import examples
 
 FORMATS = ("pulsar", "kafka")
+LINKED = lz4.frame.compress(bytes(200_000), block_linked=True)
+"""Which no Java client reads."""
 formats = st.sampled_from(FORMATS)
 twin = twins
 
@@ -243,13 +246,22 @@ def test_compressed_batches_are_bounded(of_client: KafkaCodec) -> None:
         (57, b"\x00\x00\x00\x02", InvalidRecord),  # record count
         (57, b"\x7f\xff\xff\xff", InvalidRecord),
         (43, b"\x00" * 8, InvalidRecord),  # a producer id without an epoch
-        (21, b"\x00\x07", CorruptBatch),  # an unknown codec
+        (21, b"\x00\x07", InvalidRecord),  # an unknown codec
         (16, b"\x01", CorruptBatch),  # magic
     ],
 )
 def test_what_a_client_may_not_say_is_refused(at: int, value: bytes, error: type[Exception], entry_format: str) -> None:
     with pytest.raises(error):
         prepare_entries(changed(batch_of(numbered(1)), at, value), Plan(LIMIT, entry_format), NOW)
+
+
+@pytest.mark.parametrize("entry_format", FORMATS)
+@pytest.mark.parametrize(("of_client", "packed"), [(KafkaCodec.LZ4, LINKED), (KafkaCodec.GZIP, b"none" * 9)])
+def test_what_no_client_reads_is_refused(of_client: KafkaCodec, packed: bytes, entry_format: str) -> None:
+    sent = bytearray(bytes(batch_of(numbered(1)))[:HEADER_SIZE] + packed)
+    sent[8:12] = (len(sent) - 12).to_bytes(4, "big")
+    with pytest.raises(InvalidRecord):
+        prepare_entries(changed(memoryview(sent), 21, bytes([0, of_client])), Plan(LIMIT, entry_format), NOW)
 
 
 @pytest.mark.parametrize("entry_format", FORMATS)
