@@ -178,7 +178,9 @@ API = Api(
     served_by=ServedBy.COORDINATOR,
     limits=(
         RequestLimit(
-            "bytes of an offset's metadata", "groups.max_offset_metadata_bytes", ErrorCode.OFFSET_METADATA_TOO_LARGE
+            "characters (UTF-16) of an offset's metadata",
+            "groups.max_offset_metadata_bytes",
+            ErrorCode.OFFSET_METADATA_TOO_LARGE,
         ),
     ),
 )

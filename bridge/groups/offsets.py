@@ -299,7 +299,7 @@ class Offsets:
     def _judge(
         self, where: TopicPartition, stored: StoredOffset | None, found: Mapping[str, Topic | ErrorCode]
     ) -> ErrorCode:
-        if stored is not None and len(stored.metadata.encode()) > self._settings.max_offset_metadata_bytes:
+        if stored is not None and _java_length(stored.metadata) > self._settings.max_offset_metadata_bytes:
             return ErrorCode.OFFSET_METADATA_TOO_LARGE
         name, partition = where
         topic = self._topics.cached(name) or found.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -353,3 +353,8 @@ def _done(errors: dict[TopicPartition, ErrorCode]) -> "asyncio.Future[dict[Topic
     future: asyncio.Future[dict[TopicPartition, ErrorCode]] = asyncio.get_running_loop().create_future()
     future.set_result(errors)
     return future
+
+
+def _java_length(text: str) -> int:
+    """As Kafka counts: offset.metadata.max.bytes is compared with a `String.length`, in units of UTF-16."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2

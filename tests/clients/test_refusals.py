@@ -11,6 +11,7 @@ from tests.clients.refusals import (
     cluster,
     configs,
     consumer_groups,
+    edges,
     groups,
     offsets,
     records,
@@ -21,7 +22,7 @@ from tests.clients.refusals import (
 from tests.clients.refusals.case import Case, World
 from tests.clients.refusals.world import world
 
-TABLES = (topics, configs, records, groups, offsets, consumer_groups, cluster, security, transactions)
+TABLES = (topics, configs, records, groups, offsets, consumer_groups, cluster, security, transactions, edges)
 CASES = list(chain.from_iterable(table.CASES for table in TABLES))
 
 

@@ -81,7 +81,7 @@ def checked_key(entity: Entity, key: str, value: float) -> QuotaKey:
         raise InvalidQuota(f"Quota {key} must be greater than 0")
     most, kind = _WHOLE.get(known, (0, ""))
     if kind:
-        if value > most:
+        if value > float(most):  # Java compares so: 2^63 is not above a LONG
             raise InvalidQuota(f"Proposed value for {key} is too large for {'an' if kind == 'INT' else 'a'} {kind}.")
         if math.fmod(value, 1.0) > _FRACTION:
             raise InvalidQuota(f"{key} cannot be a fractional value.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import struct
 import time
@@ -124,6 +125,20 @@ def too_large(world: World, write: Write) -> Any:
     """A batch above the topic's max.message.bytes."""
     name = _created(world, write, max_message_bytes="100")
     return write(name, plain(body=record(value=b"\x46" + b"v" * 35) * 3, count=3, last_delta=2))
+
+
+def within(world: World, write: Write, room: int) -> Any:
+    """A batch for a topic whose max.message.bytes is larger by so many."""
+    batch = plain()
+    return write(_created(world, write, max_message_bytes=str(len(batch) + room)), batch)
+
+
+def opens(world: World, write: Write, codec: str) -> Any:
+    """A small batch of a large record, for a topic that stores it so."""
+    name = _created(world, write, max_message_bytes="300", compression_type=codec)
+    body = bytearray()
+    append_record(body, 0, 0, b"k", bytes(4000), ())
+    return write(name, plain(attributes=KafkaCodec.GZIP, body=gzip.compress(body)))
 
 
 def keyless(world: World, write: Write) -> Any:
