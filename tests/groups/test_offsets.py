@@ -39,8 +39,14 @@ async def test_each_partition_has_its_own_error(bench: Bench) -> None:
     assert await bench.seen("g") == {("t", 0): 7}
 
 
-@pytest.mark.parametrize(("metadata", "error"), [("x" * 4096, ErrorCode.NONE), ("é" * 2049, ErrorCode(12))])
-async def test_the_note_is_bounded_in_bytes(bench: Bench, metadata: str, error: ErrorCode) -> None:
+@pytest.mark.parametrize(
+    ("metadata", "error"),
+    [
+        ("x" * 4096, ErrorCode.NONE), ("x" * 4097, ErrorCode(12)), ("€" * 4096, ErrorCode.NONE),
+        ("€" * 4097, ErrorCode(12)), ("\U0001f600" * 2048, ErrorCode.NONE), ("\U0001f600" * 2049, ErrorCode(12)),
+    ],
+)  # fmt: skip
+async def test_the_note_is_bounded_in_characters_of_utf_16(bench: Bench, metadata: str, error: ErrorCode) -> None:
     assert await bench.commit("g", ("t", 0), metadata=metadata) == {("t", 0): error}
 
 
