@@ -208,8 +208,11 @@ class PartitionLog:
     def published_at(self, offset: int) -> int | None:
         """When the record at this offset was published (ms), if it is in memory."""
         tail = self._tails.running
-        batches = None if tail is None else tail.slice(offset, 1)
-        return batches[0].published_at if batches else None
+        if tail is None:
+            return None
+        batches = tail.slice(offset, 1)
+        batch = batches[0] if batches else tail.older.look(offset)
+        return None if batch is None else batch.published_at
 
     def read(self, offset: int, max_bytes: int, timeout_seconds: float) -> Coroutine[Any, Any, list[bytes]]:
         """Kafka batches from the one that holds `offset` on, as `LogReader.read`."""
