@@ -10,6 +10,8 @@ from bridge.exposition.of_clients import OTHER
 from bridge.exposition.simple import counters, gauges, prefixed, unlabelled
 from bridge.metrics import GroupMetrics, Lag, Metrics, PulsarMetrics
 
+_MOST_ENDS = 4_000
+"""Those that groups have offsets for come first."""
 _LAG = {
     "committed_offset": "The offset a group has committed, at the node that coordinates it. Not moving while its topic "
     "grows: it is stuck.",
@@ -78,7 +80,7 @@ def storage_families(metrics: Metrics) -> Iterator[Metric]:
     )
     ends = {(lag.topic, str(lag.partition)): lag.end for lag in metrics.groups.lags if lag.end is not None}
     ends |= {(end.topic, str(end.partition)): end.end for one in led for end in one.ends}
-    yield gauges("bridge_partition_end_offset", text, ["topic", "partition"], ends.items())
+    yield gauges("bridge_partition_end_offset", text, ["topic", "partition"], list(ends.items())[:_MOST_ENDS])
 
 
 def group_families(groups: GroupMetrics) -> Iterator[Metric]:

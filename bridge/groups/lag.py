@@ -1,4 +1,4 @@
-"""How far groups are behind, for the metrics and the status page, whoever leads what they read.
+"""How far groups are behind, for the metrics and the status page, on whichever node the partitions are.
 
 Where a partition ends is known from memory while a reader of this node is at its tail. Of all others Pulsar is asked
 in the background, once for all groups. What the groups had committed when it was asked is kept with the answer: a lag
@@ -222,7 +222,7 @@ class LagTable:
     # ---- what is known -----------------------------------------------------------------------------------------------
 
     def _followed(self, group_id: str, where: TopicPartition, offset: int) -> _End | None:
-        """The end, where a reader of this node is at the tail: it gets whatever is written, by whomever.
+        """The end, where a reader of this node is at the tail: it gets all that is written, by other programs, too.
 
         It may be a moment late: what lies behind it must be asked.
         """
