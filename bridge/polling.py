@@ -146,20 +146,20 @@ class Poller:
         """One question; its place is free for another one when it is over, or takes long."""
         place = _Place(self._places)
         timer = asyncio.get_running_loop().call_later(self._slow_after, place.leave)
-        failure: Exception | None = None
+        reason: str | None = "unexpected"
         try:
             async with asyncio.timeout(self._timeout):
                 await ask(key)
+            reason = None
         except (BridgeError, OSError, ValueError) as error:  # TimeoutError is an OSError
-            failure = error
+            reason = str(error) or "no answer in time"
         finally:
             timer.cancel()
             place.leave()
-        schedule = self._schedules.get(ask)
-        if schedule is not None and schedule.answered(key, loop_time(), well=failure is None) == 1:
-            reason = str(failure) or "no answer in time"
-            _log.warning("! lag not known", extra={"partition": "-".join(map(str, key)), "reason": reason})
-        self._woken.set()
+            schedule = self._schedules.get(ask)
+            if schedule is not None and schedule.answered(key, loop_time(), well=reason is None) == 1:
+                _log.warning("! lag not known", extra={"partition": "-".join(map(str, key)), "reason": reason})
+            self._woken.set()
 
 
 class _Place:

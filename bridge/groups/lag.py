@@ -227,7 +227,7 @@ class LagTable:
         It may be a moment late: what lies behind it must be asked.
         """
         opened = self._topics.opened(*where)
-        if opened is None or not opened.is_followed or opened.known_end is None or offset > opened.known_end:
+        if opened is None or not opened.is_current or opened.known_end is None or offset > opened.known_end:
             return None
         known = self._ends.setdefault(where, _End(None, 0, 0))
         known.end, known.at, known.wall = opened.known_end, loop_time(), self._wall()

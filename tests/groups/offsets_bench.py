@@ -118,7 +118,7 @@ class FewTopics:
         if (name, partition) != ("t", 0) or not self.follows:
             return None
         return SimpleNamespace(
-            known_end=self.end, is_followed=True, published_at=lambda offset: 1_000_000 if offset == 4 else None
+            known_end=self.end, is_current=True, published_at=lambda offset: 1_000_000 if offset == 4 else None
         )
 
 
