@@ -153,14 +153,17 @@ class StorageMetrics:
 
 
 class Lag(NamedTuple):
-    """How far a group is behind in one partition; None: not known without asking Pulsar."""
+    """How far a group is behind in one partition; None: not known (yet)."""
 
     group: str
     topic: str
     partition: int
     committed: int
     records: int | None
+    """Less than 0: more is committed than there is."""
     seconds: float | None
+    end: int | None = None
+    """Of the partition."""
 
 
 class Lags(NamedTuple):

@@ -113,7 +113,15 @@ async def test_what_the_limits_let_in_is_a_scrape_of_two_megabytes_at_most() -> 
         metrics.topics.enter(topic).bytes_in += 10**9
         metrics.clients.enter(("apache-kafka-java", topic))
     lags = [
-        Lag(f"reader-group-{number // 16:03}", topics[number % 2000], 3, 10**9, 10**6, 1234.5)
+        Lag(
+            f"reader-group-{number // 16:03}",
+            topics[number % 2000],
+            number // 2000,
+            10**9,
+            10**6,
+            1234.5,
+            10**9 + 10**6,
+        )
         for number in range(lag.MAX_PARTITIONS)
     ]
     metrics.groups.show_lags("", Lags(lags, 500, 0, 4000), lag.MAX_PARTITIONS)
@@ -180,11 +188,16 @@ def test_every_number_of_pulsar_and_storage_is_shown() -> None:
 
 def test_the_lag_of_groups_is_shown_as_far_as_it_is_known() -> None:
     metrics = Metrics()
-    metrics.groups.lags = [Lag("g", "t", 0, 5, 7, 1.5), Lag("g", "t", 1, 6, None, None)]
+    metrics.groups.lags = [Lag("g", "t", 0, 5, 7, 1.5, 12), Lag("g", "t", 1, 6, None, None)]
+    metrics.storage.led[""] = LedPartitions(2, [PartitionEnd("t", 0, 13), PartitionEnd("u", 0, 4)])
     assert sample(metrics, "bridge_group_lag_records", group="g", topic="t", partition="0") == 7
     assert sample(metrics, "bridge_group_lag_seconds", group="g", topic="t", partition="0") == 1.5
     assert sample(metrics, "bridge_group_committed_offset", group="g", topic="t", partition="1") == 6
     assert 'bridge_group_lag_records{group="g",partition="1"' not in render(metrics)[0].decode()
+    ends = [
+        line for line in render(metrics)[0].decode().splitlines() if line.startswith("bridge_partition_end_offset{")
+    ]
+    assert [line.rpartition(" ")[2] for line in ends] == ["13.0", "4.0"]
 
 
 def test_openmetrics_is_given_to_those_who_ask() -> None:

@@ -10,12 +10,14 @@ from bridge.exposition.of_clients import OTHER
 from bridge.exposition.simple import counters, gauges, prefixed, unlabelled
 from bridge.metrics import GroupMetrics, Lag, Metrics, PulsarMetrics
 
+_MOST_ENDS = 4_000
+"""Those that groups have offsets for come first."""
 _LAG = {
     "committed_offset": "The offset a group has committed, at the node that coordinates it. Not moving while its topic "
     "grows: it is stuck.",
-    "lag_records": "Records after it, where this node knows the end. If it grows, consumers are too slow, too "
-    "few or stuck.",
-    "lag_seconds": "Age of the first record after it, where that is in memory; 0: there is none.",
+    "lag_records": "Records after it; below 0: more is committed than there is, as kafka-consumer-groups has it. If it "
+    "grows, consumers are too slow, too few or stuck. Absent: not known.",
+    "lag_seconds": "Age of the first record after it; 0: there is none. Absent: not known.",
 }
 """By name; the values are attributes of `Lag`."""
 
@@ -73,11 +75,12 @@ def storage_families(metrics: Metrics) -> Iterator[Metric]:
         values = [(name, getattr(amounts, attribute)) for name, amounts in rows]
         yield counters(f"bridge_topic_{metric}", f"{what}, {why}", ["topic"], values)
     text = (
-        "The offset after a partition's last record, at the node that leads it, for topics that are shown. With "
-        "bridge_group_committed_offset of any node it gives the lag."
+        "The offset after a partition's last record: at the node that leads it, while clients use it and its topic is "
+        "shown; and at one that coordinates a group with an offset there, some seconds old. The largest is the newest."
     )
-    ends = [((end.topic, str(end.partition)), end.end) for one in led for end in one.ends]
-    yield gauges("bridge_partition_end_offset", text, ["topic", "partition"], ends)
+    ends = {(lag.topic, str(lag.partition)): lag.end for lag in metrics.groups.lags if lag.end is not None}
+    ends |= {(end.topic, str(end.partition)): end.end for one in led for end in one.ends}
+    yield gauges("bridge_partition_end_offset", text, ["topic", "partition"], list(ends.items())[:_MOST_ENDS])
 
 
 def group_families(groups: GroupMetrics) -> Iterator[Metric]:

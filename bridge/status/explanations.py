@@ -53,6 +53,8 @@ EXPLANATIONS: Final = {
     "tokens for other services let clients in: name the issuer and the audience that tokens must have": "Set "
     "security.oauthbearer_expected_issuer and security.oauthbearer_expected_audience.",
     # Pulsar
+    "lag not known": "Pulsar did not say where this partition ends, or when a record was published. What groups lag "
+    "there is shown as not known; it is asked again.",
     "deduplication is not in force": "The broker does not deduplicate this topic yet, though it was asked to.",
     "deduplication is off": "Pulsar does not deduplicate here, so idempotent producers are refused: switch it on for "
     "the namespace.",

@@ -17,42 +17,52 @@ _MOST_MEMBERS: Final = 100
 
 async def rows(node: "Node") -> list[Row]:
     """One row for each group."""
-    behind: dict[tuple[str, str], float] = {}
-    async for lag in in_turns(node.metrics.groups.lags):
-        if lag.seconds is not None:
-            key = lag.topic.rpartition("/")[0], lag.group
-            behind[key] = max(behind.get(key, 0.0), lag.seconds)
     made: list[Row] = []
     for services in list(node.services()):
         namespace = "" if services.is_own else services.name
         groups = services.groups.in_memory
         async for name in in_turns(dict.fromkeys((*groups.names(), *services.store.groups()))):
             summary = groups.summary(name)
-            partitions, lag_ = await _lag(services, name)
             made.append({
                 "name": f"{namespace}/{name}" if namespace else name,
                 "protocol": summary.protocol,
                 "state": summary.state,
                 "members": summary.members,
                 "generation": summary.generation,
-                "partitions": partitions,
-                "lag": lag_,
-                "behind": behind.get((namespace, name)),
+                **await _lag(services, name),
             })  # fmt: skip
     return made
 
 
-async def _lag(services: "Services", group_id: str) -> tuple[int, int | None]:
-    """How many partitions the group has offsets for, and the records after those, where an end is known."""
+async def _lag(services: "Services", group_id: str) -> Row:
+    """The records after what the group has committed, and the age of the oldest: of the partitions where it is known.
+
+    `unknown` is the number of the others, of which nothing is in `lag`. `at_least`: `behind` may be more.
+    """
     offsets = list(services.store.stored(group_id).items())
-    lag: int | None = None
-    opened = services.topics.opened
-    async for (topic, number), stored in in_turns(offsets):
-        log = opened(topic, number)
-        end = None if log is None else log.known_end
-        if end is not None:
-            lag = (lag or 0) + max(0, end - stored.offset)
-    return len(offsets), lag
+    records: list[int] = []
+    behind: list[float] = []
+    unknown, at_least = 0, False
+    async for where, stored in in_turns(offsets):
+        lag = services.lag.lag(group_id, where, stored.offset)
+        if lag is None:  # there is no such partition any more
+            continue
+        if lag.records is None:
+            unknown += 1
+        else:
+            records.append(max(0, lag.records))
+        if lag.seconds is None:
+            at_least = True
+        else:
+            behind.append(lag.seconds)
+    oldest = max(behind, default=None)
+    return {
+        "partitions": len(offsets),
+        "lag": sum(records) if records else None,
+        "unknown": unknown,
+        "behind": None if at_least and not oldest else oldest,
+        "at_least": at_least,
+    }
 
 
 def detail(node: "Node", name: str, page: int) -> Mapping[str, object] | None:
@@ -72,7 +82,7 @@ def detail(node: "Node", name: str, page: int) -> Mapping[str, object] | None:
         "state": summary.state,
         "protocol": summary.protocol,
         "members": [one._asdict() for one in members[:_MOST_MEMBERS]],
-        "partitions": [_partition(services, *key, offsets[key]) for key in where],
+        "partitions": [_partition(services, group_id, *key, offsets[key]) for key in where],
         "page": keys.page,
         "pages": keys.pages,
         "left_out": max(0, len(members) - _MOST_MEMBERS),
@@ -88,16 +98,14 @@ def _find(node: "Node", name: str) -> "tuple[Services | None, str]":
     return next((one for one in node.services() if one.is_own), None), name
 
 
-def _partition(services: "Services", topic: str, number: int, stored: StoredOffset) -> Row:
-    log = services.topics.opened(topic, number)
-    end = None if log is None else log.known_end
-    published = None if log is None or end is None or end <= stored.offset else log.published_at(stored.offset)
+def _partition(services: "Services", group_id: str, topic: str, number: int, stored: StoredOffset) -> Row:
+    lag = services.lag.lag(group_id, (topic, number), stored.offset)
     return {
         "topic": topic,
         "partition": number,
         "committed": stored.offset,
-        "end": end,
-        "lag": None if end is None else max(0, end - stored.offset),
-        "next_at": None if published is None else published / 1000,
+        "end": None if lag is None else lag.end,
+        "lag": None if lag is None else lag.records,
+        "behind": None if lag is None else lag.seconds,
         "committed_at": stored.committed_at_ms / 1000,
     }

@@ -6,6 +6,7 @@ from typing import Protocol
 from bridge.cluster import Cluster
 from bridge.config import Settings
 from bridge.groups.coordinator import GroupCoordinator
+from bridge.groups.lag import LagTable
 from bridge.groups.store.store import GroupStore
 from bridge.http import HttpServer
 from bridge.metrics import Metrics
@@ -21,6 +22,7 @@ class Services(Protocol):
     topics: Topics
     groups: GroupCoordinator
     store: GroupStore
+    lag: LagTable
 
 
 class Node(Protocol):

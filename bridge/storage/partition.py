@@ -205,11 +205,20 @@ class PartitionLog:
         """Whether a reader is at the tail: `end` wakes who waits whatever comes, and when the reader ends."""
         return self._tails.running is not None and not self._closed
 
+    @property
+    def is_current(self) -> bool:
+        """Whether `known_end` is of this moment: a reader at the tail gets all that is written."""
+        tail = self._tails.running
+        return tail is not None and tail.is_attached and self._tails.end_loaded and not self._closed
+
     def published_at(self, offset: int) -> int | None:
         """When the record at this offset was published (ms), if it is in memory."""
         tail = self._tails.running
-        batches = None if tail is None else tail.slice(offset, 1)
-        return batches[0].published_at if batches else None
+        if tail is None:
+            return None
+        batches = tail.slice(offset, 1)
+        batch = batches[0] if batches else tail.older.look(offset)
+        return None if batch is None else batch.published_at
 
     def read(self, offset: int, max_bytes: int, timeout_seconds: float) -> Coroutine[Any, Any, list[bytes]]:
         """Kafka batches from the one that holds `offset` on, as `LogReader.read`."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from bridge.config import Settings
 from bridge.metrics import StorageMetrics
+from bridge.polling import Poller
 from bridge.pulsar.admin import Admin
 from bridge.pulsar.client import PulsarClient
 from bridge.storage.append.conversion_memory import ConversionMemory
@@ -51,6 +52,10 @@ class Storage:
     """How many searches for a duplicate go far back in a log at once: they are work that clients cause."""
 
     repetition_limit: RepetitionLimit = field(default_factory=RepetitionLimit)
+    end_polls: Poller = field(default_factory=lambda: Poller(every=30, per_second=40, at_once=8))
+    """Who asks where partitions end that no reader of this node follows: each of 2,000 every 50 s."""
+    time_polls: Poller = field(default_factory=lambda: Poller(every=60, per_second=4, at_once=2))
+    """The same of when records were published; each question reads some ten entries."""
 
     @property
     def largest_batch(self) -> int:

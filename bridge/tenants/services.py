@@ -21,6 +21,7 @@ from bridge.groups.store.store import GroupStore
 from bridge.metrics import Metrics
 from bridge.storage.append.deduplication import Deduplication
 from bridge.storage.services import Storage, set_event
+from bridge.storage.topics.closed_logs import ClosedLogs
 from bridge.storage.topics.topics import Topics
 
 
@@ -43,9 +44,10 @@ class NamespaceServices:
         self._catch_up_readers = storage.catch_up_readers
         self._memory = memory
         self._metrics = metrics.groups
-        self._lag = LagTable(
+        self.lag = LagTable(
             self.store,
             self.topics,
+            ClosedLogs(storage, self.topics),
             metrics.groups,
             settings.groups.max_groups_in_metrics,
             namespace="" if self.is_own else self.name,
@@ -72,7 +74,7 @@ class NamespaceServices:
         """Do what goes on by itself, from now on."""
         self.groups.start()
         await self.offsets.start()
-        await self._lag.start()
+        await self.lag.start()
         await self._mirror.start()
 
     def stop(self) -> None:
@@ -82,7 +84,7 @@ class NamespaceServices:
 
     async def close(self) -> None:
         """Store what is under way, and release everything."""
-        await self._lag.close()
+        await self.lag.close()
         if self._is_coordinating:
             await self.offsets.close()
             await self.groups.close()

@@ -11,6 +11,8 @@ from config.grafana.panels import (
     board,
     graph,
     lag,
+    lag_not_known,
+    lag_seconds,
     number,
     quantile,
     quantiles,
@@ -67,7 +69,7 @@ def overview() -> Dashboard:
               *quantiles("bridge_pulsar_receipt_seconds")),
         graph("Checks that fail", "1 where a check of /readyz does not hold.", "none",
               (f"1 - min by (instance, check) ({series('bridge_ready_check')})", "{{instance}} {{check}}")),
-        graph("Records behind", "Of the ten groups that are furthest behind.", "none",
+        graph("Records behind", "Of the ten groups furthest behind, of those of which it is known.", "none",
               (top(10, lag("group")), "{{group}}")),
     ]  # fmt: skip
     says = "Is it well, and how much goes through it?"
@@ -86,7 +88,7 @@ def topics() -> Dashboard:
               (top(10, rate("bridge_topic_produced_records_total", "topic", chosen)), "{{topic}}")),
         graph("Records fetched", "As often as they were fetched.", "ops",
               (top(10, rate("bridge_topic_fetched_records_total", "topic", chosen)), "{{topic}}")),
-        rows("Partitions", "Where each ends, as its leader knows.", "none",
+        rows("Partitions", "Where each ends: those that clients use, and those that groups have offsets for.", "none",
              f"max by (topic, partition) ({series('bridge_partition_end_offset', chosen)})"),
         graph("Left out", "What limits keep out of these figures: raise http.max_topics_in_metrics.", "none",
               (f"max by (kind) ({series('bridge_metrics_left_out')})", "{{kind}}")),
@@ -116,13 +118,16 @@ def groups() -> Dashboard:
     """Who is behind, and does it get better?"""
     chosen = ('group=~"$group"', 'topic=~"$topic"')
     behind = [
-        graph("Records behind", "By group and topic.", "none", (lag("group, topic", *chosen), "{{group}} {{topic}}")),
-        graph("Seconds behind", "The age of the oldest record that is not committed, where it is in memory.", "s",
-              (f"max by (group, topic) ({series('bridge_group_lag_seconds', *chosen)})", "{{group}} {{topic}}")),
+        graph("Records behind", "By group and topic. No line: of a partition it is not known.", "none",
+              (lag("group, topic", *chosen), "{{group}} {{topic}}")),
+        graph("Seconds behind", "The age of the oldest record that is not committed. No line: one is not known.", "s",
+              (lag_seconds("group, topic", *chosen), "{{group}} {{topic}}")),
         graph("Committed per second", "Zero, while records are behind: the consumer is stuck or gone.", "ops",
               (f"sum by (group, topic) (deriv({series('bridge_group_committed_offset', *chosen)}[$__rate_interval]))",
                "{{group}} {{topic}}")),
         rows("By partition", "What each group has not committed.", "none", lag("group, topic, partition", *chosen)),
+        graph("Not known", "Partitions whose lag is not known. For long: see the log line '! lag not known'.", "none",
+              (lag_not_known("group, topic", *chosen), "{{group}} {{topic}}")),
     ]  # fmt: skip
     keeping = [
         graph("Groups", "Those that each node coordinates, and those of them that are in memory.", "none",

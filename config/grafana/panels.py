@@ -36,11 +36,32 @@ def rate(metric: str, by: str = "instance", *labels: str) -> str:
     return f"sum by ({by}) (rate({series(metric, *labels)}[$__rate_interval]))"
 
 
+def _of_groups(metric: str, *labels: str) -> str:
+    """A metric by group and partition, of the node that coordinates the group; of two, while it moves, one."""
+    return f"max by (job, group, topic, partition) (bridge_group_{metric}{{{', '.join(labels)}}})"
+
+
+def _without(metric: str, by: str, *labels: str) -> str:
+    """How many partitions have an offset, and not this."""
+    return f"count by ({by}) ({_of_groups('committed_offset', *labels)} unless {_of_groups(metric, *labels)})"
+
+
 def lag(by: str, *labels: str) -> str:
-    """Records that groups have not committed: one node says what is committed, another where the partition ends."""
-    committed = f"max by (job, group, topic, partition) (bridge_group_committed_offset{{{', '.join(labels)}}})"
-    end = "max by (job, topic, partition) (bridge_partition_end_offset)"
-    return f"sum by ({by}) (clamp_min({end} - on (job, topic, partition) group_right {committed}, 0))"
+    """Records that groups have not committed; none where those of one partition are not known."""
+    known = f"sum by ({by}) (clamp_min({_of_groups('lag_records', *labels)}, 0))"
+    return f"{known} unless {_without('lag_records', by, *labels)}"
+
+
+def lag_seconds(by: str, *labels: str) -> str:
+    """The age of the oldest record that groups have not committed; none where one is not known."""
+    known = f"max by ({by}) ({_of_groups('lag_seconds', *labels)})"
+    return f"{known} unless {_without('lag_seconds', by, *labels)}"
+
+
+def lag_not_known(by: str, *labels: str) -> str:
+    """Of how many partitions the lag is not known."""
+    none = f"0 * count by ({by}) ({_of_groups('committed_offset', *labels)})"
+    return f"{_without('lag_records', by, *labels)} or {none}"
 
 
 def share(used: str, limit: str, by: str, *labels: str) -> str:

@@ -10,11 +10,11 @@ import pytest
 from tests.clients.endpoint import Endpoint, unique
 from tests.clients.members import until_read
 from tests.clients.scene import PARTITIONS, Scene
+from tests.support.group_tool import GROUPS, table
 from tests.support.java import run_tool
 
 TOPICS = "org.apache.kafka.tools.TopicCommand"
 CONFIGS = "kafka.admin.ConfigCommand"
-GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
 DELETE_RECORDS = "org.apache.kafka.tools.DeleteRecordsCommand"
 ACLS = "org.apache.kafka.tools.AclCommand"
@@ -27,13 +27,6 @@ VERSIONS = "org.apache.kafka.tools.BrokerApiVersionsCommand"
 
 def tool(endpoint: Endpoint, main_class: str, *arguments: str) -> str:
     return run_tool(main_class, "--bootstrap-server", endpoint.kafka, *arguments)
-
-
-def table(printed: str) -> list[dict[str, str]]:
-    """The rows of what the group tool prints, by its headings."""
-    rows = [line.split() for line in printed.splitlines() if line.strip()]
-    headings = next(n for n, row in enumerate(rows) if row[0] == "GROUP")
-    return [dict(zip(rows[headings], row, strict=False)) for row in rows[headings + 1 :]]
 
 
 def test_a_topic_is_described_and_gets_partitions(endpoint: Endpoint, scene: Scene) -> None:

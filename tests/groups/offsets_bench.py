@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -13,6 +13,9 @@ from bridge.groups.offsets import Committer, OffsetRetention, Offsets
 from bridge.groups.store.records import Key, StoredGroup, StoredOffset, decode_offset
 from bridge.kafka.error_codes import ErrorCode
 from bridge.metrics import GroupMetrics
+from bridge.polling import Ask, Poller
+from bridge.polling import Key as Question
+from bridge.storage.topics.closed_logs import AskedEnd, Published
 from bridge.storage.topics.topic import NO_ID
 
 MINUTE = 60.0
@@ -94,6 +97,8 @@ class FewTopics:
     def __init__(self) -> None:
         self.on_removed: list[Any] = []
         self.ids = {"t": uuid.UUID(int=7), "u": NO_ID}
+        self.follows, self.end = True, 10
+        """Whether a reader of this node is at the tail of `t` 0, and where that ends."""
         self.answers = asyncio.Event()
         """Set: Pulsar says what it knows of `down`."""
         self.answers.set()
@@ -110,9 +115,48 @@ class FewTopics:
         return self.cached(name)
 
     def opened(self, name: str, partition: int) -> Any:
-        if (name, partition) != ("t", 0):
+        if (name, partition) != ("t", 0) or not self.follows:
             return None
-        return SimpleNamespace(known_end=10, published_at=lambda offset: 1_000_000 if offset == 4 else None)
+        return SimpleNamespace(
+            known_end=self.end, is_current=True, published_at=lambda offset: 1_000_000 if offset == 4 else None
+        )
+
+
+class Asked:
+    """Pulsar, as far as lag asks it: what a test puts here it tells, when the test lets it."""
+
+    def __init__(self) -> None:
+        self.end_polls, self.time_polls = Questions(), Questions()
+        self.ends: dict[tuple[str, int], AskedEnd | None] = {}
+        self.times: dict[tuple[str, int, int], Published | None] = {}
+
+    async def end(self, topic: str, partition: int, before: AskedEnd | None) -> AskedEnd | None:
+        return self.ends[topic, partition]
+
+    async def published(self, topic: str, partition: int, offset: int) -> Published | None:
+        return self.times[topic, partition, offset]
+
+
+class Questions(Poller):
+    """Asks when the test says so."""
+
+    def __init__(self) -> None:
+        self.wanted: dict[Ask, list[Question]] = {}
+
+    def want(self, ask: Ask, keys: Iterable[Question]) -> None:
+        self.wanted[ask] = list(keys)
+
+    async def stop(self, ask: Ask) -> None:
+        self.wanted.pop(ask, None)
+
+    def keys(self) -> list[Question]:
+        return [key for keys in self.wanted.values() for key in keys]
+
+    async def answer(self) -> None:
+        """Ask all that is wanted."""
+        for ask, keys in self.wanted.items():
+            for key in keys:
+                await ask(key)
 
 
 class Bench:
@@ -121,7 +165,12 @@ class Bench:
         self.topics = FewTopics()
         topics = cast(Any, self.topics)
         self.offsets = Offsets(self.store, self.members, topics, GroupSettings(), self.metrics, wall=lambda: self.now)
-        self.lag = LagTable(self.store, topics, self.metrics, 2, wall=lambda: 1_004.0)
+        self.asked = Asked()
+        self.lag = self.table()
+
+    def table(self, namespace: str = "") -> LagTable:
+        topics = cast(Any, self.topics)
+        return LagTable(self.store, topics, self.asked, self.metrics, 2, wall=lambda: 1_004.0, namespace=namespace)
 
     async def commit(self, group: str, *where: tuple[str, int], **fields: Any) -> dict[tuple[str, int], ErrorCode]:
         return await (await self.offsets.commit(group, Committer(), {one: StoredOffset(7, **fields) for one in where}))

@@ -1,11 +1,14 @@
-"""How far groups are behind: shown as far as it is known, for a bounded number of groups."""
+"""How far groups are behind: from memory, or as Pulsar says; what is not known is not told. Of a bounded number."""
 
 import pytest
 
+from bridge.futures import loop_time
 from bridge.groups.lag import LagTable
 from bridge.groups.offsets import Committer
 from bridge.groups.store.records import StoredOffset
 from bridge.metrics import Lag, Lags
+from bridge.pulsar.types import Position
+from bridge.storage.topics.closed_logs import AskedEnd, Published
 from tests.groups.offsets_bench import Bench
 
 
@@ -14,14 +17,137 @@ def bench() -> Bench:
     return Bench()
 
 
+def end(offset: int, last: Published | None = None) -> AskedEnd:
+    return AskedEnd(offset, Position(1, offset), last)
+
+
+async def commit(bench: Bench, offset: int, topic: str = "t", partition: int = 0, group: str = "g") -> None:
+    await (await bench.offsets.commit(group, Committer(), {(topic, partition): StoredOffset(offset)}))
+
+
 async def test_lag_is_shown_as_far_as_it_is_known(bench: Bench) -> None:
     await bench.commit("g", ("t", 0), ("t", 1))
     await bench.lag.refresh()
-    assert sorted(bench.metrics.lags) == [Lag("g", "t", 0, 7, 3, None), Lag("g", "t", 1, 7, None, None)]
-    for offset, records, seconds in ((4, 6, 4.0), (10, 0, 0.0), (12, 0, 0.0)):
-        await (await bench.offsets.commit("g", Committer(), {("t", 0): StoredOffset(offset)}))
+    assert sorted(bench.metrics.lags) == [Lag("g", "t", 0, 7, 3, None, 10), Lag("g", "t", 1, 7, None, None)]
+    for offset, records, seconds in ((4, 6, 4.0), (10, 0, 0.0)):
+        await commit(bench, offset)
         await bench.lag.refresh()
-        assert Lag("g", "t", 0, offset, records, seconds) in bench.metrics.lags
+        assert Lag("g", "t", 0, offset, records, seconds, 10) in bench.metrics.lags
+
+
+async def test_what_memory_does_not_know_is_asked_once_for_all_groups(bench: Bench) -> None:
+    for group in ("g", "h"):
+        await bench.commit(group, ("t", 0), ("t", 1))
+    await bench.lag.refresh()
+    assert bench.asked.end_polls.keys() == [("t", 1)]
+    bench.asked.ends["t", 1] = end(27)
+    await bench.asked.end_polls.answer()
+    await bench.lag.refresh()
+    assert {one for one in bench.metrics.lags if one.partition} == {Lag(g, "t", 1, 7, 20, None, 27) for g in "gh"}
+    assert sorted(bench.asked.time_polls.keys()) == [("t", 0, 7), ("t", 1, 7)]
+    bench.asked.times = {("t", 0, 7): None, ("t", 1, 7): Published(5, 9, 1_001_000)}
+    await bench.asked.time_polls.answer()
+    await bench.lag.refresh()
+    assert {one for one in bench.metrics.lags if one.partition} == {Lag(g, "t", 1, 7, 20, 3.0, 27) for g in "gh"}
+    assert {one.seconds for one in bench.metrics.lags if not one.partition} == {None}
+    assert bench.asked.time_polls.keys() == []
+
+
+async def test_a_lag_is_of_the_moment_when_the_end_was_asked(bench: Bench) -> None:
+    """A group that reads as fast as is written is never behind by what was written since, nor ahead of the end."""
+    bench.topics.follows = False
+    await commit(bench, 7)
+    await bench.lag.refresh()
+    bench.asked.ends["t", 0] = end(10, Published(5, 10, 1_002_000))
+    await bench.asked.end_polls.answer()
+    for committed in (7, 9, 10, 500):
+        await commit(bench, committed)
+        await bench.lag.refresh()
+        assert bench.metrics.lags == [Lag("g", "t", 0, committed, 3, 2.0, 10)]
+    bench.asked.ends["t", 0] = end(502, Published(490, 502, 1_003_000))
+    await bench.asked.end_polls.answer()
+    await bench.lag.refresh()
+    assert bench.metrics.lags == [Lag("g", "t", 0, 500, 2, 1.0, 502)]
+
+
+async def test_records_and_seconds_change_together(bench: Bench) -> None:
+    """While the time of the new one's record is asked the last lag is shown: no fresh age beside an old lag."""
+    bench.topics.follows = False
+    await commit(bench, 3)
+    await bench.lag.refresh()
+    bench.asked.ends["t", 0] = end(100)
+    bench.asked.times["t", 0, 3] = Published(3, 5, 1_000_000)
+    for _ in range(2):
+        await bench.asked.end_polls.answer()
+        await bench.lag.refresh()
+        await bench.asked.time_polls.answer()
+    await commit(bench, 90)
+    await bench.lag.refresh()
+    assert bench.metrics.lags == [Lag("g", "t", 0, 90, 97, 4.0, 100)]
+    await bench.asked.end_polls.answer()
+    await bench.lag.refresh()
+    assert bench.metrics.lags == [Lag("g", "t", 0, 90, 97, 4.0, 100)]
+    assert bench.asked.time_polls.keys() == [("t", 0, 90)]
+    bench.asked.times["t", 0, 90] = Published(90, 91, 1_003_500)
+    await bench.asked.time_polls.answer()
+    await bench.lag.refresh()
+    assert bench.metrics.lags == [Lag("g", "t", 0, 90, 10, 0.5, 100)]
+
+
+async def test_an_age_is_never_0_beside_records(bench: Bench) -> None:
+    """Pulsar's clock may be ahead of this one."""
+    bench.topics.follows = False
+    await commit(bench, 3)
+    await bench.lag.refresh()
+    bench.asked.ends["t", 0] = end(5, Published(0, 5, 1_009_000))
+    await bench.asked.end_polls.answer()
+    await bench.lag.refresh()
+    assert bench.metrics.lags == [Lag("g", "t", 0, 3, 2, 0.001, 5)]
+
+
+async def test_more_is_committed_than_there_is(bench: Bench) -> None:
+    """The reader at the tail may be a moment late, so Pulsar is asked; what it says is told as Kafka's tool does."""
+    await commit(bench, 12)
+    await bench.lag.refresh()
+    assert bench.metrics.lags == [Lag("g", "t", 0, 12, None, None)]
+    assert bench.asked.end_polls.keys() == [("t", 0)]
+    bench.asked.ends["t", 0] = end(10)
+    await bench.asked.end_polls.answer()
+    await bench.lag.refresh()
+    assert bench.metrics.lags == [Lag("g", "t", 0, 12, -2, 0.0, 10)]
+
+
+async def test_a_partition_that_is_gone_has_no_lag(bench: Bench) -> None:
+    bench.topics.follows = False
+    await bench.commit("g", ("t", 0), ("t", 1))
+    await bench.lag.refresh()
+    bench.asked.ends = {("t", 0): None, ("t", 1): end(7)}
+    await bench.asked.end_polls.answer()
+    await bench.lag.refresh()
+    assert bench.metrics.lags == [Lag("g", "t", 1, 7, 0, 0.0, 7)]
+    assert bench.lag.lag("g", ("t", 0), 7) is None
+
+
+async def test_what_was_asked_long_ago_is_not_known(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.topics.follows = False
+    await commit(bench, 7)
+    await bench.lag.refresh()
+    bench.asked.ends["t", 0] = end(10)
+    await bench.asked.end_polls.answer()
+    now = loop_time()
+    for later, records in ((149, 3), (151, None)):
+        monkeypatch.setattr("bridge.groups.lag.loop_time", lambda later=later: now + later)
+        await bench.lag.refresh()
+        assert [one.records for one in bench.metrics.lags] == [records]
+
+
+async def test_it_stays_known_where_the_reader_at_the_tail_is_closed(bench: Bench) -> None:
+    await commit(bench, 7)
+    await bench.lag.refresh()
+    bench.topics.follows = False
+    await bench.lag.refresh()
+    assert bench.metrics.lags == [Lag("g", "t", 0, 7, 3, None, 10)]
+    assert bench.asked.end_polls.keys() == [("t", 0)]
 
 
 async def test_the_groups_that_committed_last_are_shown(bench: Bench) -> None:
@@ -32,14 +158,14 @@ async def test_the_groups_that_committed_last_are_shown(bench: Bench) -> None:
     await bench.offsets.delete("a", [("t", 0)])
     await bench.lag.refresh()
     assert [lag.group for lag in bench.metrics.lags] == ["c"]
+    await bench.lag.refresh()
+    assert [lag.group for lag in bench.metrics.lags] == ["c", "b"]
 
 
 async def test_groups_of_another_node_that_is_gone_are_shown_though_they_commit_no_more(bench: Bench) -> None:
-    for group in ("stuck", "stuck too"):
+    for group in ("stuck", "stuck too", "beyond the limit"):
         await bench.commit(group, ("t", 0))
-    topics = bench.lag._topics
-    after = LagTable(bench.store, topics, bench.metrics, 2, wall=lambda: 1_004.0)
-    bench.store.on_owned[-1](["stuck", "stuck too", "beyond the limit"])
+    after = bench.table()
     await after.refresh()
     assert sorted(lag.group for lag in bench.metrics.lags) == ["stuck", "stuck too"]
     await bench.commit("busy", ("t", 0))
@@ -65,10 +191,21 @@ async def test_what_a_limit_leaves_out_is_counted(bench: Bench, monkeypatch: pyt
     assert (bench.metrics.groups_left_out, bench.metrics.partitions_left_out) == (1, 1)
 
 
+async def test_nothing_is_asked_for_no_group_and_after_the_end(bench: Bench) -> None:
+    topics = bench.lag._topics
+    none = LagTable(bench.store, topics, bench.asked, bench.metrics, 0)
+    await bench.commit("g", ("t", 1))
+    await none.refresh()
+    assert (bench.metrics.lags, bench.asked.end_polls.keys()) == ([], [])
+    await bench.lag.refresh()
+    assert bench.asked.end_polls.keys() == [("t", 1)]
+    await bench.lag.close()
+    assert bench.asked.end_polls.keys() == []
+
+
 async def test_the_groups_of_several_namespaces_are_shown_side_by_side(bench: Bench) -> None:
     await bench.commit("g", ("t", 0))
-    topics = bench.lag._topics
-    other = LagTable(bench.store, topics, bench.metrics, 2, wall=lambda: 1_004.0, namespace="acme/orders")
+    other = bench.table("acme/orders")
     await bench.commit("g", ("t", 0))
     await bench.lag.refresh()
     await other.refresh()

@@ -35,7 +35,7 @@ ERRORS = f'bridge_kafka_errors_total{{{_A},api="Produce",code="56"}}'
 PRODUCES = f'bridge_kafka_requests_total{{{_A},api="Produce"}}'
 RECEIPTS = f"bridge_pulsar_receipt_seconds_bucket{{{_A},le="
 COMMITTED = 'bridge_group_committed_offset{job="bridge",instance="b",group="g",topic="t",partition='
-END = f'bridge_partition_end_offset{{{_A},topic="t",partition='
+LAG = 'bridge_group_lag_records{job="bridge",instance="b",group="g",topic="t",partition='
 USED = f"bridge_memory_used_bytes{{{_A},kind="
 LIMIT = f"bridge_memory_limit_bytes{{{_A},kind="
 CERTIFICATE = f'bridge_tls_certificate_expires_seconds{{{_A},listener="SASL_SSL"}}'
@@ -107,8 +107,20 @@ CASES = (
         {
             f'{COMMITTED}"0"}}': fault("0+150x", "2850x", "15000+150x"),
             f'{COMMITTED}"1"}}': fault("0+150x", "2850x", "15000+150x"),
-            f'{END}"0"}}': "10+150x239",
-            f'{END}"1"}}': "10+150x239",
+            f'{LAG}"0"}}': fault("10x", "160+150x", "10x"),
+            f'{LAG}"1"}}': fault("10x", "160+150x", "10x"),
+        },
+    ),
+    Case(
+        "BridgeLagUnknown",
+        "warning",
+        "How far the group g is behind in the topic t is not known of 1 partitions.",
+        {"job": "bridge", "group": "g", "topic": "t"},
+        {
+            f'{COMMITTED}"0"}}': "150x239",
+            f'{COMMITTED}"1"}}': "150x239",
+            f'{LAG}"0"}}': fault("10x", "_x"),
+            f'{LAG}"1"}}': "10x239",
         },
     ),
     Case(
@@ -180,9 +192,11 @@ def healthy_node(name: str, down: int) -> Iterator[tuple[str, str]]:
     yield f"bridge_pulsar_corrupt_entries_total{{{on}}}", with_restart("0x", "0x")
     yield f'bridge_kafka_rejected_total{{{on},reason="too_many_connections"}}', with_restart("0x", "20x")
     yield f'bridge_kafka_rejected_total{{{on},reason="bad_body"}}', with_restart("0+1x", "0+1x")
-    yield f'bridge_partition_end_offset{{{on},topic="t",partition="{name}"}}', with_restart("0+400x", "40000+400x")
-    behind = with_restart("0+400x", "30000+800x24 50000+400x")
-    yield f'bridge_group_committed_offset{{{on},group="g{name}",topic="t",partition="{name}"}}', behind
+    for partition in "01":  # the lag comes later than the offsets, first that of one partition
+        where = f'{on},group="g{name}",topic="t",partition="{partition}"'
+        yield f"bridge_group_committed_offset{{{where}}}", with_restart("0+400x", "30000+800x24 50000+400x")
+        late = f"_x{int(partition) * 4} 20000x{left - 1 - int(partition) * 4}"
+        yield f"bridge_group_lag_records{{{where}}}", f"20000x{down - 1} _x3 {late}"
     yield f'bridge_memory_used_bytes{{{on},kind="answers"}}', with_restart("50x", "99x12 50x")
     yield f'bridge_memory_limit_bytes{{{on},kind="answers"}}', with_restart("100x", "100x")
 

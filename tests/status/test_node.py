@@ -8,16 +8,20 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 from urllib.parse import urlencode
 
 import pytest
 from confluent_kafka import Consumer, Producer
 
+from bridge.groups.store.records import StoredOffset
 from bridge.http.server import HttpServer
+from bridge.metrics import Lag
 from bridge.pulsar.admin.rest import RestClient
 from bridge.pulsar.connection.broker_connection import BrokerConnection
 from bridge.pulsar.connection.delay import Delay
+from bridge.status import groups
 from tests.support.bridges import BridgeThread, settings_for, started_nodes
 from tests.support.foreign import until
 from tests.support.pulsar import PulsarAddress
@@ -144,13 +148,44 @@ def test_groups_have_their_state_members_and_lag(nodes: list[BridgeThread]) -> N
     assert set(found) == {"classic group", "consumer group"}
     for name, (row, node) in found.items():
         assert (row["state"], row["members"], row["protocol"]) == ("Stable", 1, name.partition(" ")[0])
-        detail = ask(node, "groups", item=name)["item"]["found"]
+        detail: dict[str, Any] = {}
+
+        def whole(node: BridgeThread = node, name: str = name, detail: dict[str, Any] = detail) -> bool:
+            detail.update(ask(node, "groups", item=name)["item"]["found"])
+            return all(one["lag"] is not None for one in detail["partitions"])
+
+        assert until(whole, 60), detail  # that of partitions which the other node leads, too
         assert [one["client_id"] for one in detail["members"]] == [f"of {row['protocol']}"]
         assert sum(one["committed"] for one in detail["partitions"]) == RECORDS // 2
-        known = [one for one in detail["partitions"] if one["end"] is not None]
-        assert all(one["lag"] == one["end"] - one["committed"] for one in known)
+        assert {one["end"] for one in detail["partitions"]} == {RECORDS // 4}
+        assert all(one["lag"] == one["end"] - one["committed"] for one in detail["partitions"])
         other = nodes[1 - nodes.index(node)]
         assert ask(other, "groups", item=name)["item"]["found"] is None
+
+
+@pytest.mark.parametrize(
+    ("known", "shown"),
+    [
+        ([(7, 2.0), (3, 9.0)], {"lag": 10, "unknown": 0, "behind": 9.0, "at_least": False}),
+        ([(7, 2.0), (None, None)], {"lag": 7, "unknown": 1, "behind": 2.0, "at_least": True}),
+        ([(0, 0.0), (7, None)], {"lag": 7, "unknown": 0, "behind": None, "at_least": True}),
+        ([(-5, 0.0), (7, 1.0)], {"lag": 7, "unknown": 0, "behind": 1.0, "at_least": False}),
+        ([(None, None), (None, None)], {"lag": None, "unknown": 2, "behind": None, "at_least": True}),
+        ([(4, 1.0), None], {"lag": 4, "unknown": 0, "behind": 1.0, "at_least": False}),
+    ],
+)
+async def test_what_is_not_known_of_a_lag_is_in_no_sum(
+    known: list[tuple[int | None, float | None] | None], shown: dict[str, Any]
+) -> None:
+    """None: the partition is gone."""
+
+    def lag(group: str, where: tuple[str, int], offset: int) -> Lag | None:
+        found = known[where[1]]
+        return None if found is None else Lag(group, *where, offset, *found)
+
+    offsets = {("t", partition): StoredOffset(5) for partition in range(len(known))}
+    services = SimpleNamespace(store=SimpleNamespace(stored=lambda group: offsets), lag=SimpleNamespace(lag=lag))
+    assert await groups._lag(cast(Any, services), "g") == {"partitions": len(known), **shown}
 
 
 def test_clients_are_told_apart_by_their_software(nodes: list[BridgeThread]) -> None:

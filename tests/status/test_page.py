@@ -194,6 +194,23 @@ def test_an_address_leads_to_the_same_search_order_and_item(opened: Open) -> Non
     expect(page.get_by_label("Search")).to_have_value("pay")
 
 
+def test_a_lag_that_is_not_known_of_every_partition_says_so(opened: Open) -> None:
+    page = opened("groups").page
+    says = """async row => {
+        const { views } = await import("/page/views.js");
+        return ["lag", "behind"].map(key => views.groups.columns.find(one => one.key === key).says(row));
+    }"""
+    for row, shown in (
+        ({"lag": 8000, "unknown": 0, "behind": 3, "at_least": False}, ["8,000", "3 s"]),
+        ({"lag": 4000, "unknown": 4, "behind": 3, "at_least": True}, ["≥ 4,000, 4 of 8 partitions unknown", "≥ 3 s"]),
+        ({"lag": 0, "unknown": 4, "behind": None, "at_least": True}, ["4 of 8 partitions unknown", "–"]),
+        ({"lag": None, "unknown": 8, "behind": None, "at_least": True}, ["8 of 8 partitions unknown", "–"]),
+        ({"lag": 0, "unknown": 0, "behind": 0, "at_least": False}, ["0", "0 ms"]),
+        ({"lag": None, "unknown": 0, "behind": None, "at_least": False}, ["–", "–"]),
+    ):
+        assert page.evaluate(says, {**row, "partitions": 8}) == shown
+
+
 def test_the_switch_of_colours_is_remembered(opened: Open) -> None:
     page = opened("overview", color_scheme="light").page
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"

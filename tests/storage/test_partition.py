@@ -215,6 +215,23 @@ async def test_a_deleted_topic_ends_its_log(bench: Bench) -> None:
     assert raised.value.code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
 
+async def test_the_end_is_of_this_moment_while_the_reader_at_the_tail_has_a_broker(bench: Bench) -> None:
+    log = bench.log(await bench.topic())
+    await bench.append(log, prepared(3))
+    assert (log.known_end, log.is_current) == (3, False)
+    await log.read(0, 1 << 20, 10)
+    tail = log._tails.running
+    assert tail is not None
+    assert log.is_current
+    reader = tail._reader
+    connection, reader._connection = reader._connection, None
+    assert (log.is_followed, log.is_current) == (True, False)
+    reader._connection = connection
+    assert log.is_current
+    await log.close()
+    assert not log.is_current
+
+
 async def test_an_idle_tail_is_closed_and_opened_again(bench: Bench) -> None:
     log = bench.log(await bench.topic())
     await bench.append(log, prepared(2))

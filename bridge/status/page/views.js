@@ -36,6 +36,19 @@ export function shown(kind, value) {
   return value === null || value === undefined || value === "" ? "–" : String(kinds[kind](value));
 }
 
+// Of a group: what is not known is in no sum, so the sum says that it is one of the rest.
+function lag(row) {
+  const known = shown("count", row.lag);
+  if (!row.unknown) return known;
+  const unknown = `${shown("count", row.unknown)} of ${shown("count", row.partitions)} partitions unknown`;
+  return row.lag ? `≥ ${known}, ${unknown}` : unknown;
+}
+
+function behind(row) {
+  const known = shown("seconds", row.behind);
+  return row.at_least && row.behind ? `≥ ${known}` : known;
+}
+
 // An element with attributes and children; children that are no elements become text.
 export function el(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
@@ -96,11 +109,11 @@ export const views = {
   },
   groups: {
     title: "Groups", one: "group", many: "groups", order: "name", details: true,
-    note: "The groups that this node coordinates; other nodes have others. The lag is of partitions whose end this node "
-      + "knows.",
+    note: "The groups that this node coordinates; other nodes have others. ≥: of some partitions it is not known. Where "
+      + "no client of this node reads, Pulsar was asked, some seconds ago.",
     columns: [
       column("name", "Group"), column("state", "State"), column("members", "Members", "count"),
-      column("lag", "Lag, records", "count"), column("behind", "Behind", "seconds"),
+      column("lag", "Lag, records", "count", { says: lag }), column("behind", "Behind", "seconds", { says: behind }),
       column("partitions", "Partitions", "count"), column("protocol", "Protocol"),
       column("generation", "Generation", "count"),
     ],
@@ -108,7 +121,7 @@ export const views = {
       { key: "partitions", title: "Partitions", columns: [
         fixed("topic", "Topic"), fixed("partition", "Partition", "count"), fixed("committed", "Committed", "count"),
         fixed("end", "End", "count"), fixed("lag", "Lag, records", "count"),
-        fixed("next_at", "Next record is of", "moment"), fixed("committed_at", "Committed at", "moment"),
+        fixed("behind", "Behind", "seconds"), fixed("committed_at", "Committed at", "moment"),
       ] },
       { key: "members", title: "Members", columns: [
         fixed("id", "Member"), fixed("client_id", "Client id"), fixed("host", "Host"),
@@ -225,7 +238,7 @@ export class Grid {
     tr.classList.toggle("here", row.here === true);
     this.columns.forEach((one, index) => {
       const cell = tr.children[index];
-      const text = shown(one.kind, row[one.key]);
+      const text = one.says ? one.says(row) : shown(one.kind, row[one.key]);
       if (!index && this.link) {
         const href = this.link(row);
         if (cell.firstChild.getAttribute("href") !== href) cell.firstChild.setAttribute("href", href);

@@ -103,13 +103,10 @@ class OlderBatches:
         Up to `max_bytes`, but at least one if the first is in memory.
         """
         bases = self._bases
-        at = max(bisect_right(bases, offset) - 1, 0)
-        if at < len(bases) and self._batches[bases[at]][1].next <= offset:
-            at += 1
         found: list[Batch] = []
         size = 0
         runs = self._cache.older
-        for number in range(at, len(bases)):
+        for number in range(self._index(offset), len(bases)):
             after, batch, run = self._batches[bases[number]]
             size += batch.size
             if after > offset or (found and size > max_bytes):
@@ -118,6 +115,19 @@ class OlderBatches:
             runs.touch(run, batch)
             offset = batch.next
         return found
+
+    def look(self, offset: int) -> Batch | None:
+        """The first batch of `slice`; it does not count as read."""
+        at = self._index(offset)
+        after, batch, _ = self._batches[self._bases[at]] if at < len(self._bases) else (offset + 1, None, None)
+        return batch if after <= offset else None
+
+    def _index(self, offset: int) -> int:
+        """Of the batch with `offset`, or of the next one."""
+        at = max(bisect_right(self._bases, offset) - 1, 0)
+        if at < len(self._bases) and self._batches[self._bases[at]][1].next <= offset:
+            at += 1
+        return at
 
     def follows(self, offset: int, count: int) -> bool:
         """Whether so many bytes are in memory from `offset` on without a gap; looks at runs, not at batches."""

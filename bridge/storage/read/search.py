@@ -139,6 +139,8 @@ class Search:
 
     async def last_batch(self, position: Position) -> Batch | None:
         """The last entry up to this position that is no marker; None if there is none."""
+        if position == EARLIEST:
+            return None
         batch = await self.read_batch(position)
         if batch is None:
             visible = await self.markers.last_visible(position)

@@ -77,6 +77,11 @@ class Tail:
         """Whether the reader still runs."""
         return not self._task.done()
 
+    @property
+    def is_attached(self) -> bool:
+        """Whether the reader gets what is written: it has a broker."""
+        return self.is_running and self._reader.attached
+
     def add_waiter(self, waiter: "asyncio.Future[None]") -> None:
         """Set this future when the tail has another entry, or ends."""
         self._waiters.append(waiter)

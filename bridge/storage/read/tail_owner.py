@@ -110,7 +110,7 @@ class TailOwner:
         if not self.end_loaded:
             async with self._opening:
                 if not self.end_loaded:
-                    await self._set_end(await self._last_entry(await self._search.last_position()))
+                    await self._set_end(await self._search.last_batch(await self._search.last_position()))
 
     async def refresh_end(self) -> None:
         """Advance the end to all that Pulsar holds as of this call; concurrent callers share one question."""
@@ -149,7 +149,7 @@ class TailOwner:
         reader = await self._reader(LATEST)
         try:
             last = reader.start
-            batch = await self._last_entry(last)
+            batch = await self._search.last_batch(last)
             if batch is not None or not self.end_loaded:
                 await self._set_end(batch)
             self._check_open()
@@ -181,7 +181,7 @@ class TailOwner:
         """Wait until the tail has read the last entry, and take the end from it."""
         await self._wait_until_read(tail, last)
         newest = tail.slice(tail.next - 1, 1)
-        await self._set_end(newest[0] if newest else await self._last_entry(last))
+        await self._set_end(newest[0] if newest else await self._search.last_batch(last))
 
     async def _open_at_start(self) -> int | None:
         reader = await self._reader(EARLIEST)
@@ -210,9 +210,6 @@ class TailOwner:
         if self._closed:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "the partition was closed meanwhile")
 
-    async def _last_entry(self, last: Position) -> Batch | None:
-        return None if last == EARLIEST else await self._search.last_batch(last)
-
     async def _set_end(self, batch: Batch | None) -> None:
         """Set the end after the last entry; the offsets of the next entries are counted from it."""
         if batch is None:  # all entries are deleted
@@ -237,7 +234,7 @@ class TailOwner:
         last = await self._search.last_position()
         if not self.end_loaded or last > Position(*self._end.anchor.position):
             async with self._opening:
-                await self._set_end(await self._last_entry(last))
+                await self._set_end(await self._search.last_batch(last))
 
     async def _wait_until_read(self, tail: Tail, position: Position) -> None:
         """Wait until the tail has read the entry at `position`."""

@@ -74,6 +74,16 @@ def test_offsets_that_hold_no_record_are_no_hole() -> None:
     assert bases(other.slice(15, 1 << 30)) == [20], "and what was known stays so"
 
 
+def test_a_look_finds_what_a_slice_begins_with() -> None:
+    older = OlderBatches(cache())
+    assert older.look(0) is None
+    older.add(0, [batch(0), batch(10)])
+    older.add(30, [batch(30)])
+    for offset in (0, 9, 10, 19, 20, 29, 30, 40):
+        found = older.look(offset)
+        assert ([] if found is None else [found]) == older.slice(offset, 1)
+
+
 def test_the_batch_added_first_is_dropped_first() -> None:
     shared = cache(5 * 110_000)
     one, other = OlderBatches(shared), OlderBatches(shared)

@@ -1,0 +1,114 @@
+"""What Pulsar is asked about partitions that need not be open here: where they end, and when a record was published.
+
+Nothing is opened for it, created or kept: each question is a reader that lasts for one answer.
+"""
+
+from typing import Final, NamedTuple
+
+from bridge.pulsar.admin import NotFound
+from bridge.pulsar.pb import PulsarApi_pb2 as pb
+from bridge.pulsar.types import EARLIEST, Position, PulsarError
+from bridge.storage import topic_properties
+from bridge.storage.names import Names
+from bridge.storage.offsets import OffsetIndex
+from bridge.storage.read.search import Search
+from bridge.storage.services import Storage
+from bridge.storage.topics.topics import Topics
+
+_MOST_KNOWN: Final = 10_000
+
+
+class Published(NamedTuple):
+    """When the first record at or after an offset was published (ms): one answer for a range of offsets."""
+
+    first: int
+    next: int
+    at: int
+
+    def holds(self, offset: int) -> bool:
+        """Whether it is the answer for this offset, too."""
+        return self.first <= offset < self.next
+
+
+class AskedEnd(NamedTuple):
+    """Where a partition ends."""
+
+    offset: int
+    position: Position
+    last: Published | None
+    """When its last entry was published; None: it has none."""
+
+
+class ClosedLogs:
+    """Those of one namespace."""
+
+    def __init__(self, storage: Storage, topics: Topics) -> None:
+        self.end_polls, self.time_polls = storage.end_polls, storage.time_polls
+        self._storage = storage
+        self._topics = topics
+        self._names = Names(storage.settings.pulsar.full_namespace)
+        self._partitioned: dict[str, bool] = {}
+
+    async def end(self, topic: str, partition: int, before: AskedEnd | None = None) -> AskedEnd | None:
+        """The end as ListOffsets tells it; None: there is no such partition. `before`: a former answer.
+
+        Raises BridgeError where Pulsar cannot be asked.
+        """
+        was_known = topic in self._partitioned
+        search = await self._search(topic, partition)
+        if search is None:
+            return None
+        try:
+            last = await search.last_position()
+        except PulsarError as error:
+            if error.code != pb.TopicNotFound or not was_known:  # its topic is there, so it may come back
+                raise
+            del self._partitioned[topic]
+            return await self.end(topic, partition, before)
+        if before is not None and before.position == last != EARLIEST:
+            return before
+        batch = await search.last_batch(last)
+        if batch is None:
+            return AskedEnd(await search.next_offset_when_empty(), last, None)
+        return AskedEnd(batch.next, last, Published(batch.base, batch.next, batch.published_at))
+
+    async def published(self, topic: str, partition: int, offset: int) -> Published | None:
+        """When the first record at or after `offset` that is there was published; None if there is none."""
+        found = await self._topics.get(topic)
+        search = await self._search(topic, partition)
+        if found is None or search is None:
+            return None
+        start = topic_properties.log_starts(found.properties).get(partition, 0)
+        batch = await search.find_offset(max(offset, start))
+        return None if batch is None else Published(min(offset, batch.base), batch.next, batch.published_at)
+
+    async def _search(self, topic: str, partition: int) -> Search | None:
+        """What asks about a partition; None where the topic is known to have none of this number."""
+        partitioned = self._partitioned.get(topic)
+        if partitioned is None:
+            partitions = await self._partitions(topic)
+            if partitions is None or partition >= max(partitions, 1):
+                return None
+            if len(self._partitioned) >= _MOST_KNOWN:
+                self._partitioned.clear()
+            partitioned = self._partitioned[topic] = partitions > 0
+        if not partitioned and partition:
+            return None
+        full = self._names.partition(topic, partition, partitioned=partitioned)
+        of = self._storage
+        return Search(full, of.client, of.admin, of.metrics, of.maker(), OffsetIndex(), of.threads)
+
+    async def _partitions(self, topic: str) -> int | None:
+        """How many partitions, 0: it is not partitioned; None: there is no such topic."""
+        full = self._names.pulsar(topic)
+        try:
+            return await self._storage.client.partitions(full)
+        except PulsarError as error:
+            if error.code == pb.TopicNotFound:
+                return None
+            if error.code != pb.UnsupportedVersionError:
+                raise
+        try:
+            return (await self._storage.admin.partitioned_metadata(full)).partitions
+        except NotFound:
+            return None
