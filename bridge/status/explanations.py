@@ -98,12 +98,14 @@ EXPLANATIONS: Final = {
     "topic policies not followed": "The policies of a topic could not be read; what was known of them is used.",
     "topic without an id": "A topic could not be given an id, so clients cannot ask for it by id.",
     # groups
+    "group not mirrored": "A group has a name that Pulsar keeps for itself: no subscription shows it, and it works as any.",
     "group not resumed": "A stored group could not be read after a start; its first request reads it.",
     "group not stored": "A change of a group could not be stored in Pulsar; its members retry.",
     "group unreadable": "What is stored of a group cannot be read: a newer bridge, or none, wrote it.",
     "mirror left behind": "Some committed offsets were not copied to Pulsar's subscriptions before the stop. They are "
     "kept all the same.",
-    "offset not mirrored": "A committed offset could not be copied to its Pulsar subscription; it is tried again.",
+    "offset not mirrored": "A committed offset could not be copied to its Pulsar subscription, which another consumer "
+    "may use. It is tried again, at least each minute.",
     "offset of a group is unreadable": "A stored offset cannot be read: a newer bridge, or none, wrote it.",
     "offsets not checked for expiry": "Which offsets have expired could not be found out; it is tried again.",
     "offsets of a deleted topic stay": "The offsets of a deleted topic could not be deleted; they will expire.",

@@ -86,12 +86,13 @@ class Bench:
 
     def restarted(self) -> None:
         """The process is killed, and the next one knows only what is stored."""
-        self.offsets.on_stored.clear()
-        self.offsets.on_lost.clear()
+        for callbacks in (self.offsets.on_stored, self.offsets.on_owned, self.offsets.on_lost):
+            callbacks.clear()
         self.mirror = Mirror(self.offsets, self.topics, self.client, self.admin, self.settings, self.metrics.groups)
 
     async def take_up(self) -> None:
-        await self.mirror.take_up()
+        for owned in self.offsets.on_owned:
+            owned(list(self.offsets.groups()))
         await self.mirror.take_away()
         await self.mirror.flush()
         assert self.metrics.groups.mirror_errors.value == 0
@@ -270,6 +271,34 @@ async def test_the_subscription_of_a_group_that_another_node_coordinates_stays(b
 async def test_an_empty_topic_is_mirrored(bench: Bench) -> None:
     await bench.commit(0)
     assert await bench.consumed() == 0
+
+
+async def test_a_consumer_of_a_group_s_name_holds_up_that_group_alone(bench: Bench) -> None:
+    await bench.append(1, 1)
+    consumer = await bench.client.consumer(bench.pulsar_topic, "mirrored-1")
+    bench.offsets.tell(("offset", "mirrored-1", bench.topic, 0), 2)
+    bench.offsets.tell(("offset", "mirrored-2", bench.topic, 0), 2)
+    await bench.mirror.flush()
+    assert bench.metrics.groups.mirror_errors.value == 1
+    assert (await bench.consumed("mirrored-1"), await bench.consumed("mirrored-2")) == (0, 2)
+    assert await bench.admin.subscriptions(bench.pulsar_topic) == {
+        "mirrored-1": {}, "mirrored-2": {"kafka.group": "mirror"}
+    }  # fmt: skip
+    await consumer.close()
+
+
+@pytest.mark.parametrize("group", ["__compaction", "pulsar.dedup", "pulsar.repl.east", "transaction-buffer-sub", " "])
+async def test_what_pulsar_keeps_under_a_group_s_name_is_left_alone(bench: Bench, group: str) -> None:
+    """The broker closes the connection of who acknowledges as the compactor, with all that others have on it."""
+    every = bench.settings.with_values(groups={"mirror_pattern": ".*"})
+    bench.offsets.on_stored.clear()
+    bench.mirror = Mirror(bench.offsets, bench.topics, bench.client, bench.admin, every, bench.metrics.groups)
+    await bench.append(1)
+    before = await bench.admin.internal_stats(bench.pulsar_topic)
+    for offset in (1, None):
+        await bench.commit(offset, group)
+    assert (await bench.admin.internal_stats(bench.pulsar_topic)).cursors.keys() == before.cursors.keys()
+    assert bench.metrics.pulsar.connections_lost.value == 0
 
 
 async def test_a_topic_that_is_gone_is_no_error(bench: Bench) -> None:
