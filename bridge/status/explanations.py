@@ -98,7 +98,7 @@ EXPLANATIONS: Final = {
     "topic policies not followed": "The policies of a topic could not be read; what was known of them is used.",
     "topic without an id": "A topic could not be given an id, so clients cannot ask for it by id.",
     # groups
-    "group not mirrored": "A group has a name that Pulsar keeps for itself: no subscription shows it, and it works as any.",
+    "group not mirrored": "A group has a name that Pulsar keeps for itself: it works, and no subscription shows it.",
     "group not resumed": "A stored group could not be read after a start; its first request reads it.",
     "group not stored": "A change of a group could not be stored in Pulsar; its members retry.",
     "group unreadable": "What is stored of a group cannot be read: a newer bridge, or none, wrote it.",
