@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bridge.fairness import REQUESTER, FairSemaphore, Places
-from tests.schedules.chance import Chance
-from tests.schedules.loop import ScheduleLoop
+from tests.support.virtual_clock import on_a_virtual_clock
 
 
 def asked_by(asker: object, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -105,14 +104,6 @@ def test_whatever_happens_all_places_come_back(steps: list[tuple[int, bool]], pl
                 await limit.__aenter__()
 
     asyncio.run(run())
-
-
-def on_a_virtual_clock(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    loop = ScheduleLoop(Chance(1))
-    try:
-        loop.run_until_complete(work())
-    finally:
-        loop.close()
 
 
 def some_places() -> Places:

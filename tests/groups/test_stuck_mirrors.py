@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -17,8 +17,7 @@ from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import Position, PulsarError
 from bridge.storage.topics.topics import Topics
 from tests.groups.test_mirror import FakeOffsets
-from tests.schedules.chance import Chance
-from tests.schedules.loop import ScheduleLoop
+from tests.support.virtual_clock import on_a_virtual_clock
 
 _ROUND_TRIP_SECONDS = 0.005
 _OPERATION_SECONDS = 30.0
@@ -127,14 +126,6 @@ class Scene:
         if shown == len(self.committed):
             return 0.0
         return asyncio.get_running_loop().time() - self.committed[shown]
-
-
-def on_a_virtual_clock(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    loop = ScheduleLoop(Chance(1), most_steps=5_000_000)
-    try:
-        loop.run_until_complete(work())
-    finally:
-        loop.close()
 
 
 @pytest.mark.parametrize("how", ["held", "hanging"])
