@@ -34,7 +34,6 @@ from bridge.pulsar.connection import Backoff
 from bridge.pulsar.types import EARLIEST, Position
 from bridge.storage.names import Names, is_own_subscription
 from bridge.storage.partition import PartitionLog
-from bridge.storage.topics.topic import Topic
 from bridge.storage.topics.topics import Topics
 
 _log = log.get("groups.mirror")
@@ -142,20 +141,22 @@ class Mirror:
         """Have subscriptions of ours taken away whose offsets are gone; KafkaError where offsets or topics are not
         known."""
         await self._store.ready()
-        every = ((topic, partition) for topic in await self._topics.all() for partition in range(topic.partitions))
-        await gathered(self._take_away(topic, partition) for topic, partition in every)
+        await gathered(map(self._take_away, await self._topics.names()))
 
-    async def _take_away(self, topic: Topic, partition: int) -> None:
-        full = self._names.partition(topic.name, partition, partitioned=topic.partitioned)
+    async def _take_away(self, name: str) -> None:
         try:
-            async with await self._retry_places.take():
-                found = await self._admin.subscriptions(full)
+            topic = await self._topics.get(name)
+            if topic is None:
+                return
+            for partition in range(topic.partitions):
+                full = self._names.partition(name, partition, partitioned=topic.partitioned)
+                async with await self._retry_places.take():
+                    found = await self._admin.subscriptions(full)
+                for group in (group for group, marks in found.items() if marks == _MARK and self._mirrors(group)):
+                    if self._store.coordinates(group) and (name, partition) not in self._store.stored(group):
+                        self._wanted.setdefault((group, name, partition), None)
         except (BridgeError, OSError) as error:  # gone meanwhile, or forbidden
-            _log.warning("! subscriptions not seen", extra={"topic": full, "reason": str(error)})
-            return
-        for group in (name for name, marks in found.items() if marks == _MARK and self._mirrors(name)):
-            if self._store.coordinates(group) and (topic.name, partition) not in self._store.stored(group):
-                self._wanted.setdefault((group, topic.name, partition), None)
+            _log.warning("! subscriptions not seen", extra={"topic": name, "reason": str(error)})
 
     def _mirrors(self, group: str) -> bool:
         if self._pattern is None or not group or self._pattern.fullmatch(group) is None:

@@ -110,7 +110,7 @@ EXPLANATIONS: Final = {
     "offsets not checked for expiry": "Which offsets have expired could not be found out; it is tried again.",
     "offsets of a deleted topic stay": "The offsets of a deleted topic could not be deleted; they will expire.",
     "offsets of deleted topics stay": "The offsets of deleted topics could not be deleted; they will expire.",
-    "subscriptions not seen": "Pulsar could not be asked which subscriptions there are; it is tried again.",
+    "subscriptions not seen": "Pulsar could not be asked which subscriptions a topic has, and is at the next start.",
     "topics of a group not looked at": "Pulsar could not be asked about the topics of a group; its members keep what "
     "they have.",
     "entry is unreadable": "An entry of the bridge's own topics cannot be decoded, and is left out.",

@@ -58,8 +58,8 @@ class ScriptedPulsar:
 
     # the topics
 
-    async def all(self) -> list[ScriptedTopic]:
-        return [ScriptedTopic(name.rpartition("/")[2]) for name in self.left]
+    async def names(self) -> list[str]:
+        return [name.rpartition("/")[2] for name in self.left]
 
     async def get(self, name: str) -> ScriptedTopic:
         return ScriptedTopic(name)

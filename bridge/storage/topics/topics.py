@@ -140,17 +140,17 @@ class Topics:
 
     async def names(self) -> list[str]:
         """The names of all topics that Kafka clients may see, in order."""
-        return sorted(await self._lookup.names())
-
-    async def all(self) -> list[Topic]:
-        """Every topic that Kafka clients may see, by name."""
         started = loop_time()
-        found = await self.names()
-        for name in self._known.keys() - set(found):
+        found = await self._lookup.names()
+        for name in self._known.keys() - found:
             # deleted, or created after the list was asked for: what was learnt since then is newer than the list
             if self._known[name].refreshed_at < started:
                 self._refresh(self._known[name])
-        topics = await gathered(map(self.get, found))
+        return sorted(found)
+
+    async def all(self) -> list[Topic]:
+        """Every topic that Kafka clients may see, by name; KafkaError if nothing is known of one."""
+        topics = await gathered(map(self.get, await self.names()))
         return [topic for topic in topics if topic is not None]
 
     async def partition(self, name: str, partition: int) -> PartitionLog:
