@@ -16,7 +16,7 @@ from bridge.pulsar import Admin, PulsarClient
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import Position, PulsarError
 from bridge.storage.topics.topics import Topics
-from tests.groups.test_mirror import FakeOffsets
+from tests.groups.committed_offsets import FakeOffsets
 from tests.support.virtual_clock import on_a_virtual_clock
 
 _ROUND_TRIP_SECONDS = 0.005

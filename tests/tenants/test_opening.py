@@ -31,7 +31,7 @@ from tests.support.virtual_clock import on_a_virtual_clock
 from tests.support.waiting import until
 from tests.tenants.world import World, world_of
 
-_PATIENCE_SECONDS = 10
+_REQUEST_SECONDS = 10
 GROUPS = [f"g-{number}" for number in range(12)]
 
 
@@ -153,7 +153,7 @@ def test_namespaces_that_do_not_open_hold_up_no_other(count: int) -> None:
         for number in range(20):
             await asyncio.sleep(7)
             opened = namespaces.for_clients(f"public/other-{number}", administers=False)
-            assert str(await asyncio.wait_for(opened, _PATIENCE_SECONDS)) == f"public/other-{number}"
+            assert str(await asyncio.wait_for(opened, _REQUEST_SECONDS)) == f"public/other-{number}"
         for task in clients:
             task.cancel()
         namespaces.stop()
