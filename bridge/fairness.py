@@ -92,3 +92,68 @@ class FairSemaphore:
             turns.remove(turn)
             if not turns:
                 del self._waiting[requester]
+
+
+class Places:
+    """A few places for work on things that do not depend on each other: one that hangs holds up no other.
+
+    Who has a place loses it after a moment, and goes on without. So what is quick runs a few at a time, and what hangs
+    costs the others that moment, not all of its time. It ends with TimeoutError after `most_seconds`, or sooner if more
+    than `most_slow` go on without a place: then the one that has had the longest.
+    """
+
+    def __init__(self, places: int, *, seconds: float, most_seconds: float, most_slow: int) -> None:
+        """`seconds`: how long a place is kept at most."""
+        self.seconds, self.most_seconds = seconds, most_seconds
+        self._free = FairSemaphore(places)
+        self._slow: dict[Place, None] = {}
+        self._most_slow = most_slow
+
+    async def take(self) -> "Place":
+        """Wait for a place: an async context manager for the work."""
+        await self._free.acquire()
+        return Place(self)
+
+    def left(self, place: "Place") -> None:
+        """It goes on without its place."""
+        self._slow[place] = None
+        if len(self._slow) > self._most_slow:
+            longest = next(iter(self._slow))
+            del self._slow[longest]
+            longest.end()
+        self._free.release()
+
+    def done(self, place: "Place", *, kept: bool) -> None:
+        """Its work is over; `kept`: it had its place until now."""
+        self._slow.pop(place, None)
+        if kept:
+            self._free.release()
+
+
+class Place:
+    """One of `Places`, for one piece of work."""
+
+    def __init__(self, places: Places) -> None:
+        self._places = places
+        self._limit = asyncio.timeout(places.most_seconds)
+        self._kept = True
+        self._timer = asyncio.get_running_loop().call_later(places.seconds, self._leave)
+
+    async def __aenter__(self) -> None:
+        await self._limit.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._timer.cancel()
+        self._places.done(self, kept=self._kept)
+        await self._limit.__aexit__(kind, error, traceback)
+
+    def end(self) -> None:
+        """End the work with TimeoutError."""
+        if not self._limit.expired():
+            self._limit.reschedule(asyncio.get_running_loop().time())
+
+    def _leave(self) -> None:
+        self._kept = False
+        self._places.left(self)

@@ -1,8 +1,9 @@
-"""An HTTP client for asyncio: connections are kept for the next request, and there are never more than so many."""
+"""An HTTP client for asyncio: connections are kept for the next request, and a host never has more than so many."""
 
 import asyncio
 import ssl
 import sys
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
@@ -71,8 +72,9 @@ class HttpClient:
         resolve: Resolve | None = None,
         max_body_bytes: int = sys.maxsize,
     ) -> None:
-        """`tls`: what a new connection shakes hands with. A longer body than `max_body_bytes` is an HttpError."""
-        self._limit = asyncio.Semaphore(max_connections)
+        """`max_connections`: of each host. `tls`: what a new connection shakes hands with. A longer body than
+        `max_body_bytes` is an HttpError."""
+        self._limits: defaultdict[_Origin, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(max_connections))
         self._connect_seconds = connect_seconds
         self._tls = tls or ssl.create_default_context
         self._resolve = resolve
@@ -95,7 +97,7 @@ class HttpClient:
             request = h11.Request(method=method, target=target, headers=list(fields.items()))
         except (h11.LocalProtocolError, UnicodeError):  # the error may show a token
             raise HttpError(f"not a request: {method} {url[:200]!r} with headers {', '.join(fields)}") from None
-        async with self._limit:
+        async with self._limits[place]:
             kept = self._take(place)
             # a request that may be sent twice (RFC 9110, 9.2.2) is, should its connection be closed at that moment
             if kept is not None and method != "POST":

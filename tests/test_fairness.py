@@ -1,4 +1,4 @@
-"""Places are given to askers in turn, whatever they want and however they leave."""
+"""Places are given to askers in turn, whatever they want and however they leave; what hangs loses its own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.fairness import REQUESTER, FairSemaphore
+from bridge.fairness import REQUESTER, FairSemaphore, Places
+from tests.support.virtual_clock import on_a_virtual_clock
 
 
 def asked_by(asker: object, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -103,3 +104,75 @@ def test_whatever_happens_all_places_come_back(steps: list[tuple[int, bool]], pl
                 await limit.__aenter__()
 
     asyncio.run(run())
+
+
+def some_places() -> Places:
+    return Places(2, seconds=1.0, most_seconds=10.0, most_slow=5)
+
+
+async def use(places: Places, seconds: float) -> float:
+    """When the place was taken."""
+    async with await places.take():
+        at = asyncio.get_running_loop().time()
+        await asyncio.sleep(seconds)
+        return at
+
+
+def test_what_is_quick_runs_a_few_at_a_time() -> None:
+    async def work() -> None:
+        places = some_places()
+        taken = await asyncio.gather(*(use(places, 0.5) for _ in range(6)))
+        assert [round(at - taken[0], 3) for at in taken] == [0, 0, 0.5, 0.5, 1, 1]
+
+    on_a_virtual_clock(work)
+
+
+def test_what_hangs_costs_the_others_a_moment_and_ends_after_its_time() -> None:
+    async def work() -> None:
+        places, loop = some_places(), asyncio.get_running_loop()
+        began = loop.time()
+        hanging = [asyncio.ensure_future(use(places, 1000)) for _ in range(4)]
+        await asyncio.sleep(0)
+        assert round(await use(places, 0) - began, 3) == 2
+        found = await asyncio.gather(*hanging, return_exceptions=True)
+        assert list(map(type, found)) == [TimeoutError] * 4
+        assert round(loop.time() - began) == 11
+        assert await use(places, 0) and await use(places, 0)
+
+    on_a_virtual_clock(work)
+
+
+def test_of_too_much_that_hangs_the_longest_ends() -> None:
+    async def work() -> None:
+        places = some_places()
+        began = asyncio.get_running_loop().time()
+        hanging = [asyncio.ensure_future(use(places, 1000)) for _ in range(9)]
+        await asyncio.sleep(0)
+        assert round(await use(places, 0) - began) == 4  # two a second
+        assert [task.done() for task in hanging] == [True] * 3 + [False] * 6
+        for task in hanging:
+            task.cancel()
+        await asyncio.gather(*hanging, return_exceptions=True)
+
+    on_a_virtual_clock(work)
+
+
+def test_a_place_comes_back_from_work_that_fails_or_is_cancelled() -> None:
+    async def fail(places: Places) -> None:
+        async with await places.take():
+            raise ValueError
+
+    async def work() -> None:
+        places = some_places()
+        assert [type(one) for one in await asyncio.gather(fail(places), fail(places), return_exceptions=True)] == [
+            ValueError, ValueError
+        ]  # fmt: skip
+        working = [asyncio.ensure_future(use(places, 1000)) for _ in range(3)]  # the last has none yet
+        await asyncio.sleep(0.1)
+        for task in working:
+            task.cancel()
+        await asyncio.gather(*working, return_exceptions=True)
+        began = asyncio.get_running_loop().time()
+        assert [round(at - began, 3) for at in await asyncio.gather(use(places, 0.5), use(places, 0.5))] == [0, 0]
+
+    on_a_virtual_clock(work)

@@ -6,6 +6,7 @@ timestamp (KIP-734), v8 -4, the first record on the broker's own disk (KIP-405),
 remote storage (KIP-1005); v10 adds a timeout for remote storage (KIP-1075), of which there is none.
 """
 
+import asyncio
 from collections import Counter
 from dataclasses import field
 from typing import Annotated
@@ -28,6 +29,9 @@ LATEST_TIERED = -5
 _SINCE = {LATEST: 0, EARLIEST: 0, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 """The first versions that have these."""
 _NEVER = 1 << 15
+_ENDS_SECONDS = 10.0
+"""How long is waited for the ends of a log, of which Pulsar is asked little. A partition that hangs then gets an error,
+so that the others in the request have their answer before the client gives all of it up and asks again."""
 
 
 @message
@@ -99,7 +103,14 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
         index = wanted.partition_index
         if times[name, index] > 1:
             return ResponsePartition(partition_index=index, error_code=ErrorCode.INVALID_REQUEST)
-        return await (_partition(name, wanted, version, broker) if version else _partition_v0(name, wanted, broker))
+        searches = wanted.timestamp >= 0 or wanted.timestamp == MAX_TIMESTAMP
+        try:
+            async with asyncio.timeout(None if searches else _ENDS_SECONDS):
+                return await (
+                    _partition(name, wanted, version, broker) if version else _partition_v0(name, wanted, broker)
+                )
+        except TimeoutError:
+            return ResponsePartition(partition_index=index, error_code=ErrorCode.REQUEST_TIMED_OUT)
 
     async def find_all(wanted: RequestTopic) -> ResponseTopic:
         found = (find(wanted.name, partition) for partition in wanted.partitions)

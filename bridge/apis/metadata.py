@@ -107,9 +107,9 @@ def read(body: memoryview, version: int) -> Request:
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Describe the topics asked for, and create missing ones if the client and the settings allow it."""
-    found: Sequence[Topic | ResponseTopic]
+    found: Sequence[Topic | ResponseTopic | None]
     if request.topics is None:
-        found = await broker.topics.all()
+        found = await gathered(_listed(name, broker) for name in await broker.topics.names())
     else:
         create = request.allow_auto_topic_creation and broker.settings.kafka.auto_create_topics
         creator = session if create else None
@@ -121,7 +121,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     cluster = broker.cluster.snapshot
     nodes = cluster.nodes_at(session.listener)
     told = _Told(cluster, frozenset(node.id for node in nodes), session.api_version)
-    topics = [_describe(one, told) if isinstance(one, Topic) else one async for one in in_turns(found)]
+    topics = [_describe(one, told) if isinstance(one, Topic) else one async for one in in_turns(found) if one]
     if session.is_librdkafka:  # `cluster.departed` has why
         nodes = sorted(nodes + broker.cluster.departed_at(session.listener), key=lambda node: node.id)
     return Response(
@@ -148,6 +148,14 @@ async def _find(wanted: RequestTopic, version: int, creator: Session | None, bro
     except KafkaError as error:
         return ResponseTopic(error_code=error.code, name=name, partitions=[])
     return topic
+
+
+async def _listed(name: str, broker: Broker) -> Topic | ResponseTopic | None:
+    """A topic of the list of all; None if it was deleted since. One that Pulsar tells nothing of hides no other."""
+    try:
+        return await broker.topics.get(name)
+    except KafkaError:
+        return ResponseTopic(error_code=ErrorCode.LEADER_NOT_AVAILABLE, name=name, partitions=[])
 
 
 async def _find_by_id(topic_id: uuid.UUID, broker: Broker) -> Topic | ResponseTopic:

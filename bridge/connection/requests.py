@@ -1,6 +1,8 @@
 """Identifies the request in a frame and calls its handler; large requests are decoded in a thread, a few at a time."""
 
-from collections.abc import Callable, Coroutine
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from copy import copy
 from logging import DEBUG
 from types import CoroutineType
@@ -26,20 +28,48 @@ LARGE_BYTES = 8 * 1024
 """Of names and numbers, not of records: decoding so many takes two milliseconds."""
 MAX_CONCURRENT = 2
 """Large requests of one API."""
+_PLACE_SECONDS: Final = 1.0
+_MAX_SLOW_BYTES: Final = 256 * 1024
+"""Of large requests that have no place any more. So many bytes can be as many objects as one request may have."""
 
 
 class LargeRequestThreads:
     """Limits the large requests of each API that run at a time; connections take turns.
 
-    Elements of two bytes make objects of a hundred, so only a few such requests are in memory.
+    Elements of two bytes make objects of a hundred, so only a few such requests are in memory. One that takes long goes
+    on without its place: two that Pulsar leaves waiting hold up no others. But all that do so have few bytes.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, place_seconds: float = _PLACE_SECONDS) -> None:
         self._of: dict[int, FairSemaphore] = {}
+        self._place_seconds = place_seconds
+        self._slow_bytes = 0
 
-    def of(self, api: Api) -> FairSemaphore:
-        """The limit of one API: slow requests of others do not hold it up."""
-        return self._of.setdefault(api.key, FairSemaphore(MAX_CONCURRENT))
+    @asynccontextmanager
+    async def place(self, api: Api, size: int) -> AsyncIterator[None]:
+        """Of one API: slow requests of others do not hold it up."""
+        places, loop = self._of.setdefault(api.key, FairSemaphore(MAX_CONCURRENT)), asyncio.get_running_loop()
+        await places.acquire()
+        is_slow = False
+        timer = loop.call_later(self._place_seconds, lambda: leave())
+
+        def leave() -> None:
+            nonlocal is_slow, timer
+            if self._slow_bytes + size > _MAX_SLOW_BYTES:
+                timer = loop.call_later(self._place_seconds, leave)
+                return
+            is_slow = True
+            self._slow_bytes += size
+            places.release()
+
+        try:
+            yield
+        finally:
+            timer.cancel()
+            if is_slow:
+                self._slow_bytes -= size
+            else:
+                places.release()
 
 
 def identify(request: InFlightRequest, broker: Broker, session: Session) -> None:
@@ -116,7 +146,7 @@ async def perform(
     if request.size <= LARGE_BYTES or api.max_request_bytes > MAX_CONTROL_BYTES:
         body = _decode(request)
     else:
-        async with large_requests.of(api):
+        async with large_requests.place(api, request.size):
             if api.pure and not has_guard(api, broker):
                 return await broker.cpu_thread.run(_perform, request, broker, session)
             body = await broker.cpu_thread.run(_decode, request)

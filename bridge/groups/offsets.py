@@ -3,14 +3,14 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from functools import partial
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from bridge import log
 from bridge.config import GroupSettings
 from bridge.errors import KafkaError
-from bridge.futures import gathered_for, in_turns
+from bridge.futures import gathered, gathered_for, in_turns
 from bridge.groups.store.records import Key, StoredGroup, StoredOffset, encode_offset, offset_key
 from bridge.kafka.error_codes import ErrorCode
 from bridge.metrics import GroupMetrics
@@ -66,11 +66,14 @@ class OffsetStore(Protocol):
     async def load(self, group_id: str, *, confirmed: bool = True) -> StoredGroup:
         """What is stored of a group; unless `confirmed`, as far as this bridge knows."""
 
-    async def ready(self) -> None:
-        """Wait until `groups` is complete."""
-
     def groups(self) -> Iterable[str]:
         """Every group that has anything stored."""
+
+    def coordinates(self, group_id: str) -> bool:
+        """Whether this node coordinates the group."""
+
+    def stored(self, group_id: str) -> Mapping[TopicPartition, StoredOffset]:
+        """The committed offsets of a group in memory."""
 
     def submit(self, group_id: str, records: Mapping[Key, bytes | None]) -> Awaitable[None]:
         """Store records, in the order of the calls."""
@@ -200,13 +203,24 @@ class Offsets:
                 _log.warning("! offsets of deleted topics stay", extra={"topics": len(names), "reason": str(error)})
 
     async def _forget_stale(self, ids: "Mapping[str, str | None]") -> None:
-        """Forget what was committed for topics that had these names before; None: there is none of that name now."""
-        for group_id in list(self._store.groups()):
-            offsets = (await self._store.load(group_id, confirmed=False)).offsets
-            gone = [where for where, one in offsets.items() if self._is_forgotten(group_id, where, one, ids)]
-            if gone:
+        """Forget what was committed for topics that had these names before; None: there is none of that name now.
+
+        Raises KafkaError where that cannot be in some group, having done it in all others.
+        """
+
+        def stale(group_id: str) -> list[TopicPartition]:
+            offsets = self._store.stored(group_id)
+            return [where for where, one in offsets.items() if self._is_forgotten(group_id, where, one, ids)]
+
+        async def forget(group_id: str) -> None:
+            if gone := stale(group_id):
                 _log.info("= offsets of a deleted topic", extra={"group": group_id, "partitions": len(gone)})
                 await self._store.submit(group_id, {offset_key(group_id, *where): None for where in gone})
+
+        await _each([group_id async for group_id in in_turns(self._coordinated()) if stale(group_id)], forget)
+
+    def _coordinated(self) -> list[str]:
+        return [group_id for group_id in self._store.groups() if self._store.coordinates(group_id)]
 
     def _is_forgotten(
         self, group_id: str, where: TopicPartition, stored: StoredOffset, ids: "Mapping[str, str | None]"
@@ -220,24 +234,29 @@ class Offsets:
     # --- expiry ---------------------------------------------------------------------------------------------------
 
     async def expire(self) -> None:
-        """Forget what has expired, and groups that have nothing left."""
-        await self._store.ready()
-        for group_id in list(self._store.groups()):
-            stored = await self._store.load(group_id, confirmed=False)
-            if stored.offsets and not any(self._is_old(one) for one in stored.offsets.values()):
-                continue  # most groups, whose members need not be asked for
-            retention = await self._membership.retention(group_id)
-            stored = await self._store.load(group_id, confirmed=False)
-            gone = [where for where, one in stored.offsets.items() if self._is_expired(group_id, where, one, retention)]
-            if gone:
-                _log.info("= offsets expired", extra={"group": group_id, "partitions": len(gone)})
-                await self._store.submit(group_id, {offset_key(group_id, *where): None for where in gone})
-                self._metrics.expired_offsets.inc(len(gone))
-            if (
-                retention.exists
-                and not retention.members
-                and not (await self._store.load(group_id, confirmed=False)).offsets
-            ):
+        """Forget what has expired, and groups that have nothing left; KafkaError where that cannot be in some group,
+        when it is done in all others."""
+
+        def may_expire(group_id: str) -> bool:
+            """Of most groups none does, and their members need not be asked for."""
+            offsets = self._store.stored(group_id)
+            return not offsets or any(self._is_old(one) for one in offsets.values())
+
+        await _each(
+            [group_id async for group_id in in_turns(self._coordinated()) if may_expire(group_id)], self._expire
+        )
+
+    async def _expire(self, group_id: str) -> None:
+        retention = await self._membership.retention(group_id)
+        offsets = self._store.stored(group_id)
+        gone = [where for where, one in offsets.items() if self._is_expired(group_id, where, one, retention)]
+        if gone:
+            _log.info("= offsets expired", extra={"group": group_id, "partitions": len(gone)})
+            await self._store.submit(group_id, {offset_key(group_id, *where): None for where in gone})
+            self._metrics.expired_offsets.inc(len(gone))
+        if retention.exists and not retention.members:
+            left = (await self._store.load(group_id, confirmed=False)).offsets
+            if not left:
                 await self._membership.forget(group_id)
 
     async def _keep_checking(self) -> None:
@@ -335,6 +354,21 @@ class Offsets:
 
     def _now(self) -> int:
         return int(self._wall() * 1000)
+
+
+async def _each(group_ids: Iterable[str], work: Callable[[str], Coroutine[Any, Any, None]]) -> None:
+    """Do it with each group: one that fails keeps no other from it. Raises the first KafkaError at the end."""
+
+    async def tried(group_id: str) -> KafkaError | None:
+        try:
+            await work(group_id)
+        except KafkaError as error:
+            return error
+        return None
+
+    for error in await gathered(map(tried, group_ids)):
+        if error is not None:
+            raise error
 
 
 def _subscribes(retention: OffsetRetention, topic: str) -> bool:

@@ -151,11 +151,13 @@ class PulsarClient:
         permits: int = 1000,
         max_buffer: int = _BUFFER,
         properties: Mapping[str, str] | None = None,
+        waits: bool = True,
     ) -> Consumer:
         """A consumer of a durable subscription, once it is open.
 
         A new subscription begins at the earliest or latest entry. A failover subscription orders its consumers by
-        `name` to choose the active one.
+        `name` to choose the active one. `waits`: for another exclusive consumer to leave, until the operation's
+        timeout.
         """
         options = SubscriptionOptions(
             subscription,
@@ -166,6 +168,7 @@ class PulsarClient:
             permits=permits,
             max_buffer=max_buffer,
             properties=properties,
+            waits_if_busy=waits,
         )
         return await self._opened(Consumer(topic, self._context, options))
 

@@ -100,17 +100,19 @@ EXPLANATIONS: Final = {
     "topic policies not followed": "The policies of a topic could not be read; what was known of them is used.",
     "topic without an id": "A topic could not be given an id, so clients cannot ask for it by id.",
     # groups
+    "group not mirrored": "A group has a name that Pulsar keeps for itself: it works, and no subscription shows it.",
     "group not resumed": "A stored group could not be read after a start; its first request reads it.",
     "group not stored": "A change of a group could not be stored in Pulsar; its members retry.",
     "group unreadable": "What is stored of a group cannot be read: a newer bridge, or none, wrote it.",
     "mirror left behind": "Some committed offsets were not copied to Pulsar's subscriptions before the stop. They are "
     "kept all the same.",
-    "offset not mirrored": "A committed offset could not be copied to its Pulsar subscription; it is tried again.",
+    "offset not mirrored": "A committed offset could not be copied to its Pulsar subscription, which another consumer "
+    "may use. It is tried again, at least each minute.",
     "offset of a group is unreadable": "A stored offset cannot be read: a newer bridge, or none, wrote it.",
     "offsets not checked for expiry": "Which offsets have expired could not be found out; it is tried again.",
     "offsets of a deleted topic stay": "The offsets of a deleted topic could not be deleted; they will expire.",
     "offsets of deleted topics stay": "The offsets of deleted topics could not be deleted; they will expire.",
-    "subscriptions not seen": "Pulsar could not be asked which subscriptions there are; it is tried again.",
+    "subscriptions not seen": "Pulsar could not be asked which subscriptions a topic has, and is at the next start.",
     "topics of a group not looked at": "Pulsar could not be asked about the topics of a group; its members keep what "
     "they have.",
     "entry is unreadable": "An entry of the bridge's own topics cannot be decoded, and is left out.",

@@ -17,6 +17,12 @@ _PULSAR_SYSTEM = frozenset(
      "__transaction_buffer_snapshot_indexes"}
 )  # fmt: skip
 _PULSAR_SUFFIXES = ("__transaction_pending_ack", "-multiTopicsReader")
+# Cursors that Pulsar keeps beside the subscriptions (Compactor, PersistentTopic, TopicTransactionBuffer, the default of
+# the broker's replicatorPrefix, SystemTopicNames). Each is a node in the metadata store, where dots alone are no name.
+_PULSAR_SUBSCRIPTIONS = frozenset(
+    {"__compaction", "pulsar.dedup", "transaction-buffer-sub", "__pending_ack_state", ".", ".."}
+)
+_PULSAR_SUBSCRIPTION_PREFIXES = ("pulsar.repl", "__system_reader")
 HIDDEN_PREFIX = "__bridge_"
 INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
 """Where Kafka keeps its own state (`org.apache.kafka.common.internals.Topic`). Tools look there for it: an ordinary
@@ -43,6 +49,11 @@ def is_shown(name: str) -> bool:
     if name in INTERNAL or name in _PULSAR_SYSTEM or name.startswith(HIDDEN_PREFIX) or name.endswith(_PULSAR_SUFFIXES):
         return False
     return not is_partition(name)
+
+
+def is_own_subscription(name: str) -> bool:
+    """Whether Pulsar takes a subscription of this name for one of its own, or for none."""
+    return name in _PULSAR_SUBSCRIPTIONS or name.startswith(_PULSAR_SUBSCRIPTION_PREFIXES) or not name.strip()
 
 
 def check(name: str) -> None:

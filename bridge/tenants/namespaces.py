@@ -13,6 +13,7 @@ from bridge.cluster.records import TopicChange
 from bridge.cluster.topics import VIEW_LOG
 from bridge.connection.tenant_runner import NamespaceUnavailable
 from bridge.errors import BridgeError
+from bridge.fairness import Places
 from bridge.futures import loop_time, retrieve_exception
 from bridge.groups.budget import GroupMemory
 from bridge.metrics import Metrics
@@ -25,7 +26,9 @@ from bridge.view_changes import ViewFollower
 _log = log.get(__name__)
 
 _OPENING_AT_ONCE: Final = 4
+_PLACE_SECONDS: Final = 0.25
 _OPEN_SECONDS: Final = 20.0
+_MAX_SLOW: Final = 64
 _AGAIN_SECONDS: Final = 5.0
 """Until one that could not be opened is tried again: its clients come back at once."""
 _MAX_FAILED: Final = 1000
@@ -55,7 +58,7 @@ class Namespaces:
         self._opened: dict[str, _Opened] = {}
         self._opening: dict[str, asyncio.Task[_Opened]] = {}
         self._failed: dict[str, tuple[float, str]] = {}
-        self._few = asyncio.Semaphore(_OPENING_AT_ONCE)
+        self._places = Places(_OPENING_AT_ONCE, seconds=_PLACE_SECONDS, most_seconds=_OPEN_SECONDS, most_slow=_MAX_SLOW)
         self._memory: GroupMemory | None = None
         self._plain: Broker | None = None
         self._for_administrators: Broker | None = None
@@ -146,7 +149,7 @@ class Namespaces:
 
     async def _open_now(self, namespace: str) -> _Opened:
         try:
-            async with self._few, asyncio.timeout(_OPEN_SECONDS):
+            async with await self._places.take():
                 opened = await self._opened_services(namespace)
         except (BridgeError, OSError) as error:  # TimeoutError is an OSError
             reason = str(error) or "Pulsar does not answer in time"

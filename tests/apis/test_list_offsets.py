@@ -1,6 +1,9 @@
 """ListOffsets: what each special timestamp finds, and in which versions."""
 
+import asyncio
 from typing import Any
+
+import pytest
 
 from bridge.apis import delete_records, list_offsets
 from bridge.kafka.error_codes import ErrorCode
@@ -36,3 +39,25 @@ def test_special_timestamps_are_unsupported_before_their_version(bridge: BridgeT
         assert found(bridge, written_topic, timestamp, since - 1) == unsupported
         assert found(bridge, written_topic, timestamp, since)[0] == ErrorCode.NONE
     assert found(bridge, written_topic, -6, 10) == unsupported
+
+
+@pytest.mark.parametrize("timestamp", [list_offsets.LATEST, list_offsets.EARLIEST])
+@pytest.mark.parametrize("version", [0, 10])
+def test_a_partition_that_hangs_keeps_no_other_from_its_answer(
+    bridge: BridgeThread, written_topic: str, monkeypatch: pytest.MonkeyPatch, timestamp: int, version: int
+) -> None:
+    async def answer() -> int:
+        return 7
+
+    async def hang() -> None:
+        await asyncio.get_running_loop().create_future()
+
+    for partition, asked in enumerate((answer, hang)):
+        log = bridge.call(bridge.server.topics.partition(written_topic, partition))
+        monkeypatch.setattr(log, "latest", asked)
+        monkeypatch.setattr(log, "earliest", asked)
+    monkeypatch.setattr(list_offsets, "_ENDS_SECONDS", 0.2)
+    partitions = [list_offsets.RequestPartition(partition_index=index, timestamp=timestamp) for index in (0, 1)]
+    topics = [list_offsets.RequestTopic(name=written_topic, partitions=partitions)]
+    (told,) = ask(bridge, list_offsets.API, list_offsets.Request(replica_id=-1, topics=topics), version).topics
+    assert [one.error_code for one in told.partitions] == [ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT]

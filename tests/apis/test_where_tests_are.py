@@ -31,7 +31,7 @@ FAMILIES = {
         "describe_delegation_token", "expire_delegation_token",
         "renew_delegation_token", "sasl_authenticate", "sasl_handshake",
     },
-    "clients/refusals/topics.py": {"delete_topics", "metadata"},
+    "clients/refusals/topics.py": {"delete_topics"},
     "clients/refusals/transactions.py": {
         "add_offsets_to_txn", "add_partitions_to_txn", "describe_transactions", "end_txn", "init_producer_id",
         "list_transactions", "txn_offset_commit", "write_txn_markers",

@@ -119,13 +119,35 @@ async def test_who_waits_all_the_same_is_found_out() -> None:
 
 async def test_a_few_large_ones_of_an_api_are_under_way_and_keep_up_no_other() -> None:
     release = asyncio.Event()
-    site, other, large_requests = Site(release.wait, key=1), Site(key=2), LargeRequestThreads()
+    site, other, large_requests = Site(release.wait, key=1), Site(key=2), LargeRequestThreads(place_seconds=1000)
     asking = [asyncio.ensure_future(site.ask(LARGE, large_requests)) for _ in range(3 * MAX_CONCURRENT)]
     await running(site, MAX_CONCURRENT)
     assert await other.ask(LARGE, large_requests) == "done"
     release.set()
     assert await asyncio.gather(*asking) == ["done"] * 3 * MAX_CONCURRENT
     assert site.most == MAX_CONCURRENT
+
+
+async def test_large_ones_that_hang_hold_up_no_others_of_their_api() -> None:
+    hanging, large_requests = asyncio.Event(), LargeRequestThreads(place_seconds=0.01)
+    site, other = Site(hanging.wait), Site()
+    stuck = [asyncio.ensure_future(site.ask(LARGE, large_requests)) for _ in range(20)]
+    await running(site, 20)
+    assert await other.ask(LARGE, large_requests) == "done"
+    hanging.set()
+    assert await asyncio.gather(*stuck) == ["done"] * 20
+    assert large_requests._slow_bytes == 0
+
+
+async def test_only_few_bytes_of_those_that_hang_are_in_memory() -> None:
+    hanging, large_requests = asyncio.Event(), LargeRequestThreads(place_seconds=0.001)
+    site, body = Site(hanging.wait), bytes(100 * 1024)
+    asking = [asyncio.ensure_future(site.ask(body, large_requests)) for _ in range(6)]
+    await running(site, 2 + MAX_CONCURRENT)  # 256 KiB of bytes without a place, and those that have one
+    hanging.set()
+    await asyncio.gather(*asking)
+    assert site.most == 2 + MAX_CONCURRENT
+    assert await site.ask(body, large_requests) == "done"
 
 
 @pytest.mark.parametrize("body", [SMALL, LARGE])

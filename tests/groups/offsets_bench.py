@@ -29,14 +29,19 @@ class MemoryStore:
     def __init__(self) -> None:
         self.held: dict[str, StoredGroup] = {}
         self.gate: asyncio.Future[None] | None = None
+        self.refused: set[str] = set()
+        """Groups of which nothing is stored."""
+        self.hanging: set[str] = set()
+        """Groups of whose writes nothing is heard."""
+        self.elsewhere: set[str] = set()
+        """Groups whose slot is not owned."""
         self.on_stored: list[Any] = []
         self.on_owned: list[Any] = []
 
     async def load(self, group_id: str, *, confirmed: bool = True) -> StoredGroup:
+        if group_id in self.elsewhere:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return self.held.get(group_id) or StoredGroup()
-
-    async def ready(self) -> None:
-        pass
 
     def groups(self) -> list[str]:
         return list(self.held)
@@ -45,15 +50,19 @@ class MemoryStore:
         return len(self.held)
 
     def coordinates(self, group_id: str) -> bool:
-        return group_id in self.held
+        return group_id in self.held and group_id not in self.elsewhere
 
     def stored(self, group_id: str) -> Mapping[tuple[str, int], StoredOffset]:
         return (self.held.get(group_id) or StoredGroup()).offsets
 
     def submit(self, group_id: str, records: Mapping[Key, bytes | None]) -> Awaitable[None]:
-        return self._submit(records)
+        return self._submit(group_id, records)
 
-    async def _submit(self, records: Mapping[Key, bytes | None]) -> None:
+    async def _submit(self, group_id: str, records: Mapping[Key, bytes | None]) -> None:
+        if group_id in self.refused | self.elsewhere:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        if group_id in self.hanging:
+            await asyncio.get_running_loop().create_future()
         if self.gate is not None:
             await self.gate
         for key, value in records.items():

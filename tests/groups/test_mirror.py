@@ -1,7 +1,9 @@
 """The mirror on a real Pulsar: its subscriptions stand where the groups do."""
 
+import asyncio
+import statistics
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
@@ -10,8 +12,7 @@ import pytest_asyncio
 
 from bridge.config import Settings
 from bridge.groups.mirror import Mirror
-from bridge.groups.store.records import OffsetKey, StoredOffset
-from bridge.groups.store.store import OnLost, OnStored
+from bridge.groups.store.records import StoredOffset
 from bridge.metrics import Metrics
 from bridge.pulsar import Admin, PulsarClient
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
@@ -21,41 +22,10 @@ from bridge.storage.read.cache import Cache
 from bridge.storage.read.catch_up import CatchUpReaders
 from bridge.storage.services import Storage
 from bridge.storage.topics.topics import Topics
+from tests.groups.committed_offsets import FakeOffsets
 from tests.storage.conftest import prepared
 from tests.support.bridges import Overrides, settings_for
 from tests.support.pulsar import PulsarAddress
-
-
-class FakeOffsets:
-    """Tells the mirror what was stored."""
-
-    def __init__(self) -> None:
-        self.on_stored: list[OnStored] = []
-        self.on_owned: list[Callable[[list[str]], None]] = []
-        self.on_lost: list[OnLost] = []
-        self.elsewhere: set[str] = set()
-        self.offsets: dict[str, dict[tuple[str, int], StoredOffset]] = {}
-
-    async def ready(self) -> None:
-        """It always is."""
-
-    def groups(self) -> Iterable[str]:
-        return self.offsets
-
-    def stored(self, group_id: str) -> Mapping[tuple[str, int], StoredOffset]:
-        return self.offsets.get(group_id, {})
-
-    def coordinates(self, group_id: str) -> bool:
-        return group_id not in self.elsewhere
-
-    def tell(self, key: OffsetKey, offset: int | None) -> None:
-        _, group, topic, partition = key
-        if offset is None:
-            self.offsets.get(group, {}).pop((topic, partition), None)
-        else:
-            self.offsets.setdefault(group, {})[topic, partition] = StoredOffset(offset)
-        for callback in self.on_stored:
-            callback(key, None if offset is None else StoredOffset(offset))
 
 
 @dataclass
@@ -86,12 +56,13 @@ class Bench:
 
     def restarted(self) -> None:
         """The process is killed, and the next one knows only what is stored."""
-        self.offsets.on_stored.clear()
-        self.offsets.on_lost.clear()
+        for callbacks in (self.offsets.on_stored, self.offsets.on_owned, self.offsets.on_lost):
+            callbacks.clear()
         self.mirror = Mirror(self.offsets, self.topics, self.client, self.admin, self.settings, self.metrics.groups)
 
     async def take_up(self) -> None:
-        await self.mirror.take_up()
+        for owned in self.offsets.on_owned:
+            owned(list(self.offsets.groups()))
         await self.mirror.take_away()
         await self.mirror.flush()
         assert self.metrics.groups.mirror_errors.value == 0
@@ -272,6 +243,33 @@ async def test_an_empty_topic_is_mirrored(bench: Bench) -> None:
     assert await bench.consumed() == 0
 
 
+async def test_a_consumer_of_a_group_s_name_holds_up_that_group_alone(bench: Bench) -> None:
+    await bench.append(1, 1)
+    consumer = await bench.client.consumer(bench.pulsar_topic, "mirrored-1")
+    bench.offsets.tell(("offset", "mirrored-1", bench.topic, 0), 2)
+    bench.offsets.tell(("offset", "mirrored-2", bench.topic, 0), 2)
+    await bench.mirror.flush()
+    assert bench.metrics.groups.mirror_errors.value == 1
+    assert (await bench.consumed("mirrored-1"), await bench.consumed("mirrored-2")) == (0, 2)
+    assert await bench.admin.subscriptions(bench.pulsar_topic) == {
+        "mirrored-1": {}, "mirrored-2": {"kafka.group": "mirror"}
+    }  # fmt: skip
+    await consumer.close()
+
+
+@pytest.mark.parametrize("group", ["__compaction", "pulsar.dedup", "pulsar.repl.east", "transaction-buffer-sub", " "])
+async def test_what_pulsar_keeps_under_a_group_s_name_is_left_alone(bench: Bench, group: str) -> None:
+    """The broker closes the connection of who acknowledges as the compactor, with all that others have on it."""
+    every = bench.settings.with_values(groups={"mirror_pattern": ".*"})
+    bench.offsets.on_stored.clear()
+    bench.mirror = Mirror(bench.offsets, bench.topics, bench.client, bench.admin, every, bench.metrics.groups)
+    await bench.append(1)
+    for offset in (1, None):
+        await bench.commit(offset, group)
+        assert group not in await bench.admin.subscriptions(bench.pulsar_topic)
+    assert bench.metrics.pulsar.connections_lost.value == 0
+
+
 async def test_a_topic_that_is_gone_is_no_error(bench: Bench) -> None:
     topic = await bench.topics.get(bench.topic)
     assert topic is not None
@@ -304,3 +302,29 @@ async def test_what_could_not_be_shown_before_the_group_was_lost_is_not_tried_ag
         await bench.mirror.flush()
     await bench.mirror.flush()
     assert await bench.consumed() == 3
+
+
+@pytest.mark.soak
+async def test_positions_stay_young_beside_what_is_stuck(bench: Bench) -> None:
+    """Prints how old the positions of 50 groups are that commit each second, for half a minute."""
+    seconds, groups = 30, [f"mirrored-{number}" for number in range(50)]
+    every = bench.settings.with_values(groups={"mirror_pattern": ".*"})
+    bench.offsets.on_stored.clear()
+    bench.mirror = Mirror(bench.offsets, bench.topics, bench.client, bench.admin, every, bench.metrics.groups)
+    await bench.append(*[1] * seconds)
+    consumer = await bench.client.consumer(bench.pulsar_topic, "mirrored-held")
+    await bench.mirror.start()
+    ages, committed, loop = list[float](), list[float](), asyncio.get_running_loop()
+    for _ in range(seconds):
+        committed.append(loop.time())
+        for group in ("mirrored-held", "pulsar.dedup", "__compaction", *groups):
+            bench.offsets.tell(("offset", group, bench.topic, 0), len(committed))
+        await asyncio.sleep(1)
+        cursors = (await bench.admin.internal_stats(bench.pulsar_topic)).cursors
+        for group in groups:
+            shown = int(cursors[group]["markDeletePosition"].split(":")[1]) + 1 if group in cursors else 0
+            ages.append(loop.time() - committed[shown] if shown < len(committed) else 0.0)
+    await bench.mirror.close()
+    await consumer.close()
+    print(f"p50 {statistics.median(ages):.1f} s, max {max(ages):.1f} s")
+    assert bench.metrics.pulsar.connections_lost.value == 0

@@ -12,6 +12,7 @@ from bridge.groups.store.records import StoredOffset, encode_offset, offset_key
 from bridge.kafka.error_codes import ErrorCode
 from bridge.storage.topics.topic import NO_ID
 from tests.groups.offsets_bench import MINUTE, NO_CLIENT, WEEK, Bench
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -233,6 +234,40 @@ async def test_offsets_expire(bench: Bench, retention: OffsetRetention, after: f
     assert {topic for topic, _ in await bench.seen("g")} == kept
     assert bench.metrics.expired_offsets.value == 2 - len(kept)
     assert bench.members.forgotten == (["g"] if retention.exists and not kept else [])
+
+
+async def test_a_group_whose_offsets_cannot_be_deleted_keeps_those_of_no_other_from_expiring(bench: Bench) -> None:
+    groups = [f"g-{number}" for number in range(9)]
+    for group in groups:
+        await bench.commit(group, ("t", 0))
+    bench.now += WEEK
+    bench.store.refused, bench.store.elsewhere, bench.store.hanging = {"g-0"}, {"g-1"}, {"g-2"}
+    expiring = asyncio.ensure_future(bench.offsets.expire())
+    await until(lambda: bench.metrics.expired_offsets.value == 6)
+    assert list(bench.store.held) == ["g-0", "g-1", "g-2"]
+    expiring.cancel()
+
+
+async def test_what_could_not_expire_is_told_when_the_others_have(bench: Bench) -> None:
+    for group in "gh":
+        await bench.commit(group, ("t", 0))
+    bench.now += WEEK
+    bench.store.refused = {"g"}
+    with pytest.raises(KafkaError):
+        await bench.offsets.expire()
+    assert list(bench.store.held) == ["g"]
+
+
+async def test_a_group_that_keeps_offsets_of_a_deleted_topic_is_the_only_one(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    for group in "ghi":
+        await bench.commit(group, ("t", 0))
+    del bench.topics.ids["t"]
+    bench.store.refused, bench.store.elsewhere = {"g"}, {"h"}
+    await bench.offsets.forget_topic("t")
+    assert list(bench.store.held) == ["g", "h"]
+    assert [record.getMessage() for record in caplog.records] == ["! offsets of a deleted topic stay"]
 
 
 async def test_old_clients_choose_when(bench: Bench) -> None:

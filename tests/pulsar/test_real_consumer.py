@@ -39,6 +39,9 @@ async def test_a_consumer_acknowledges_redelivers_and_unsubscribes(
         await hasty.consumer(topic, "sub")
     assert caught.value.code == pb.ConsumerBusy
     await hasty.close()
+    with pytest.raises(PulsarError) as caught:
+        await client.consumer(topic, "sub", waits=False)
+    assert caught.value.code == pb.ConsumerBusy
     await consumer.unsubscribe()
     assert "sub" not in (await admin.internal_stats(topic)).cursors
 

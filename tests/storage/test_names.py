@@ -31,6 +31,24 @@ def test_names_that_lead_elsewhere_are_refused(name: str) -> None:
     assert NAMES.kafka(f"persistent://public/default/{name}") is None
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "__compaction", "pulsar.dedup", "pulsar.repl.east", "pulsar.replay", "transaction-buffer-sub",
+        "__pending_ack_state", "__system_reader-0123456789", "", " ", "\t\n", ".", "..",
+    ],
+)  # fmt: skip
+def test_subscriptions_that_pulsar_keeps_for_itself(name: str) -> None:
+    assert names.is_own_subscription(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["orders", "compaction", "__group", "pulsar.dedup-2", "pulsar.functions", "...", " a "]
+)
+def test_other_subscriptions_are_free(name: str) -> None:
+    assert not names.is_own_subscription(name)
+
+
 @pytest.mark.parametrize("name", sorted(names.INTERNAL))
 def test_kafkas_internal_topics_are_not_here(name: str) -> None:
     names.check(name)  # a legal name, as any Kafka says

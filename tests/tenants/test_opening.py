@@ -6,23 +6,32 @@ import asyncio
 import logging
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from bridge.api import Broker
 from bridge.apis import create_acls, describe_acls, list_groups, metadata, offset_commit
+from bridge.config.tenants import TenantSettings
 from bridge.connection.tenant_runner import NamespaceUnavailable
 from bridge.kafka import message
 from bridge.kafka.error_codes import ErrorCode
+from bridge.metrics import Metrics
 from bridge.security.acls import Operation, PatternType, Permission, ResourceType
+from bridge.security.tenants import Tenants
 from bridge.tenants import namespaces as namespaces_module
 from bridge.tenants.namespaces import Namespaces
 from tests.support.bridges import BridgeThread
 from tests.support.group_slots import wait_until_shared
 from tests.support.pulsar import PulsarAddress
+from tests.support.virtual_clock import on_a_virtual_clock
 from tests.support.waiting import until
 from tests.tenants.world import World, world_of
 
+_REQUEST_SECONDS = 10
 GROUPS = [f"g-{number}" for number in range(12)]
 
 
@@ -110,6 +119,47 @@ def test_a_client_that_gives_up_does_not_end_the_opening_for_others(world: World
         return (await second).settings.pulsar.full_namespace
 
     assert world.nodes[0].call(giving_up()) == world.acme
+
+
+class Scripted(Namespaces):
+    """Namespaces of which those called `stuck` never open: Pulsar does not answer."""
+
+    def __init__(self) -> None:
+        nothing: Any = None
+        rules = Tenants(TenantSettings(max_namespaces=10_000), "public/own")
+        super().__init__(rules, nothing, Metrics(), nothing, nothing)
+        self._plain = cast(Broker, object())
+
+    async def _opened_services(self, namespace: str) -> Any:
+        if "stuck" in namespace:
+            await asyncio.get_running_loop().create_future()
+        await asyncio.sleep(0.1)
+        return SimpleNamespace(for_clients=namespace, services=self._own)
+
+
+@pytest.mark.parametrize("count", [4, 100])
+def test_namespaces_that_do_not_open_hold_up_no_other(count: int) -> None:
+    """Their clients come back again and again."""
+
+    async def come_back(namespaces: Namespaces, name: str) -> None:
+        while True:
+            with suppress(NamespaceUnavailable):
+                await namespaces.for_clients(name, administers=False)
+            await asyncio.sleep(1)
+
+    async def work() -> None:
+        namespaces, loop = Scripted(), asyncio.get_running_loop()
+        clients = [loop.create_task(come_back(namespaces, f"public/stuck-{number}")) for number in range(count)]
+        for number in range(20):
+            await asyncio.sleep(7)
+            opened = namespaces.for_clients(f"public/other-{number}", administers=False)
+            assert str(await asyncio.wait_for(opened, _REQUEST_SECONDS)) == f"public/other-{number}"
+        for task in clients:
+            task.cancel()
+        namespaces.stop()
+        await asyncio.gather(*clients, *namespaces._opening.values(), return_exceptions=True)
+
+    on_a_virtual_clock(work)
 
 
 def _commit_all(world: World, user: str) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlsplit
@@ -10,6 +11,7 @@ from urllib.parse import quote, urlsplit
 from bridge.config import PulsarSettings, admin_urls
 from bridge.errors import BridgeError
 from bridge.fairness import FairSemaphore
+from bridge.futures import loop_time
 from bridge.http1 import HttpError
 from bridge.http_client import CannotConnect, HttpClient, Response
 from bridge.metrics import PulsarMetrics
@@ -22,7 +24,8 @@ _TEMPORARY_REDIRECT: Final = 307
 _UNAUTHORIZED: Final = 401
 _MAX_REDIRECTS: Final = 10
 _MAX_CONCURRENT_REQUESTS: Final = 16
-"""Of reads, and as many of writes: more would not be answered faster, and a write does not wait behind many reads."""
+"""Of reads at each broker, and as many of writes: more would not be answered faster, and a write does not wait behind
+many reads. What a broker that hangs does not answer holds up no question to another one."""
 _UNEXPECTED: Final = re.compile(
     r"unexpected error occurred in the server.*?^Message: ([^\n]*)", re.DOTALL | re.MULTILINE
 )
@@ -80,7 +83,9 @@ class RestClient:
         if self._scheme == "https":
             self._access.tls.context()  # what is wrong with it is said at once
         self._http: HttpClient | None = None
-        self._reads, self._writes = FairSemaphore(_MAX_CONCURRENT_REQUESTS), FairSemaphore(_MAX_CONCURRENT_REQUESTS)
+        self._places: defaultdict[tuple[str, bool], FairSemaphore] = defaultdict(
+            lambda: FairSemaphore(_MAX_CONCURRENT_REQUESTS)  # by the broker, and whether it is a read
+        )
 
     async def start(self) -> None:
         """Be ready to ask; nothing is asked yet."""
@@ -130,8 +135,7 @@ class RestClient:
     ) -> Response:
         target = _encoded(f"/admin/v2/{path}", query)
         headers = {"Content-Type": content_type} if method in ("PUT", "POST") else {}
-        async with self._reads if method == "GET" else self._writes:
-            return await self._send_now(_Request(method, headers, (body or "").encode(), head_only), target)
+        return await self._send_now(_Request(method, headers, (body or "").encode(), head_only), target)
 
     async def _send_now(self, request: "_Request", target: str) -> Response:
         """Ask at the host in use; at the next ones too where that cannot have done anything twice."""
@@ -140,8 +144,7 @@ class RestClient:
         while True:
             host = self._hosts[0]
             try:
-                async with asyncio.timeout(seconds):
-                    return await self._follow(request, host + target)
+                return await self._follow(request, host + target, seconds)
             except PulsarError as error:  # there is no token, or we were sent where we do not go
                 raise AdminError(NO_RESPONSE, f"{method} {host}: {error}") from error
             except (HttpError, TimeoutError, OSError) as error:
@@ -153,10 +156,14 @@ class RestClient:
                 reason = "no answer in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
                 raise AdminError(NO_RESPONSE, f"{method} {host}: {reason}") from error
 
-    async def _follow(self, request: "_Request", url: str) -> Response:
-        """The answer, from wherever we are sent."""
+    async def _follow(self, request: "_Request", url: str, seconds: float) -> Response:
+        """The answer, from wherever we are sent; TimeoutError after `seconds`, not counted while it waits its turn."""
         for _ in range(_MAX_REDIRECTS):
-            answer = await self._ask(request, url)
+            async with self._places[urlsplit(url).netloc, request.method == "GET"]:
+                begun = loop_time()
+                async with asyncio.timeout(seconds):
+                    answer = await self._ask(request, url)
+                seconds -= loop_time() - begun
             if answer.status != _TEMPORARY_REDIRECT:
                 return _checked(answer)
             url = self._redirected(answer.headers.get("location", ""))

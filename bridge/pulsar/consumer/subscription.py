@@ -36,6 +36,8 @@ class SubscriptionOptions:
     more_buffer: int = 0
     """Bytes by which the buffer is larger while few others read."""
     properties: Mapping[str, str] | None = None
+    waits_if_busy: bool = True
+    """Whether to wait for another exclusive consumer to leave."""
 
 
 def parse_entry(message: pb.CommandMessage, body: memoryview) -> Entry | CorruptEntry:
@@ -213,6 +215,11 @@ class Subscription(ReconnectingHandler, Generic[_E]):
     def _attached(self, connection: BrokerConnection) -> None:
         self._flow.reset()
         self._refill()
+
+    def _gives_up(self, error: PulsarError, elapsed: float) -> bool:
+        if error.code == pb.ConsumerBusy and not self._options.waits_if_busy and not self._was_attached:
+            return True
+        return super()._gives_up(error, elapsed)
 
     def _failed(self, error: PulsarError) -> None:
         self._wake()

@@ -4,7 +4,6 @@ import asyncio
 import uuid
 
 from bridge import log
-from bridge.fairness import FairSemaphore
 from bridge.futures import Cached, SharedQuery, in_turns
 from bridge.pulsar.admin import AdminError, NotFound
 from bridge.storage.error_mapping import translated
@@ -14,7 +13,6 @@ from bridge.storage.topics.topic import NO_ID, UUID_PROPERTY, digest_in, name_di
 
 _log = log.get(__name__)
 
-_MAX_LOOKUPS = 16
 _RECENT_SECONDS = 1.0
 
 
@@ -25,7 +23,6 @@ class TopicLookup:
         self._client = storage.client
         self._admin = storage.admin
         self._names = names
-        self._asking = FairSemaphore(_MAX_LOOKUPS)
         self._stored = SharedQuery(self._ask_stored)
         self._partitioned = SharedQuery(lambda: self._admin.partitioned_topics(names.namespace))
         self._shown = SharedQuery(self._ask_shown)
@@ -34,9 +31,8 @@ class TopicLookup:
 
     async def find(self, name: str) -> tuple[int, dict[str, str]] | None:
         """Partitions (0: not partitioned) and properties; None if there is no such topic."""
-        async with self._asking:
-            with translated():
-                return await self._find(name)
+        with translated():
+            return await self._find(name)
 
     async def names(self) -> frozenset[str]:
         """The names of all topics that Kafka clients may see; concurrent callers share one question."""

@@ -8,7 +8,7 @@ from functools import partial
 from bridge import log
 from bridge.cluster.records import TopicEvent
 from bridge.errors import KafkaError
-from bridge.fairness import FairSemaphore
+from bridge.fairness import Places
 from bridge.futures import SharedQuery, gathered, loop_time
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
@@ -32,7 +32,6 @@ _log = log.get(__name__)
 _REFRESH_SECONDS = 5.0
 """The age at which what is known of a topic is asked again, in the background."""
 _SWEEP_SECONDS = 10.0
-_MAX_OPENING_PARTITIONS = 16
 
 
 class Topics:
@@ -50,7 +49,7 @@ class Topics:
         self._lookup = TopicLookup(storage, self._names)
         self._finder = TopicFinder(self._lookup, self._register)
         self.partition_limit = PartitionLimit(storage.settings.kafka, self._lookup.count)
-        self._opening = FairSemaphore(_MAX_OPENING_PARTITIONS)
+        self._opening = Places(16, seconds=1.0, most_seconds=60.0, most_slow=1024)  # for partitions of new topics
         self._tasks: set[asyncio.Task[None]] = set()
         self._logs = PartitionLogs(
             storage, self._names, self.forget, lambda *which: self.leads(*which), lambda *which: self.has_moved(*which)
@@ -140,17 +139,17 @@ class Topics:
 
     async def names(self) -> list[str]:
         """The names of all topics that Kafka clients may see, in order."""
-        return sorted(await self._lookup.names())
-
-    async def all(self) -> list[Topic]:
-        """Every topic that Kafka clients may see, by name."""
         started = loop_time()
-        found = await self.names()
-        for name in self._known.keys() - set(found):
+        found = await self._lookup.names()
+        for name in self._known.keys() - found:
             # deleted, or created after the list was asked for: what was learnt since then is newer than the list
             if self._known[name].refreshed_at < started:
                 self._refresh(self._known[name])
-        topics = await gathered(map(self.get, found))
+        return sorted(found)
+
+    async def all(self) -> list[Topic]:
+        """Every topic that Kafka clients may see, by name; KafkaError if nothing is known of one."""
+        topics = await gathered(map(self.get, await self.names()))
         return [topic for topic in topics if topic is not None]
 
     async def partition(self, name: str, partition: int) -> PartitionLog:
@@ -250,7 +249,7 @@ class Topics:
         """Wait until a produce to each partition would work; clients do not expect a new topic to refuse the first."""
 
         async def one(partition: int) -> None:
-            async with self._opening:
+            async with await self._opening.take():
                 if self.leads(topic.name, partition):
                     log = self.log(topic, partition)
                     try:
@@ -262,7 +261,8 @@ class Topics:
                 # another node leads it, perhaps since a moment ago
                 await self._logs.load(topic, partition)
 
-        await gathered(map(one, range(topic.partitions)))
+        with translated():
+            await gathered(map(one, range(topic.partitions)))
 
     async def delete(self, topic: Topic) -> None:
         """Delete a topic and its records."""

@@ -123,6 +123,35 @@ async def test_a_token_that_stays_refused_is_not_sent_again_and_again(serve: Ser
     assert len(seen) == 1
 
 
+async def test_a_broker_that_hangs_holds_up_no_question_to_others(serve: Serve, ask: Ask) -> None:
+    asked, ended = asyncio.Semaphore(0), asyncio.Event()
+
+    async def hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.release()
+        await ended.wait()
+        writer.close()
+
+    def front(request: web.Request) -> web.Response:
+        if "/t-" in request.path:
+            return web.Response(status=307, headers={"Location": f"http://127.0.0.1:{port}{request.raw_path}"})
+        return web.json_response(["c"])
+
+    hanging = await asyncio.start_server(hang, "127.0.0.1", 0)
+    port = hanging.sockets[0].getsockname()[1]
+    admin = await ask(await serve(front))
+    topics = [f"persistent://public/default/t-{number}" for number in range(100)]
+    stuck = [asyncio.ensure_future(admin.internal_stats(topic)) for topic in topics]
+    for _ in range(16):
+        await asked.acquire()
+    assert await admin.clusters() == ["c"]
+    assert not any(task.done() for task in stuck)
+    for task in stuck:
+        task.cancel()
+    await asyncio.gather(*stuck, return_exceptions=True)
+    ended.set()
+    hanging.close()
+
+
 async def test_redirects_in_a_circle_end(serve: Serve, ask: Ask) -> None:
     admin = await ask(await serve(lambda one: web.Response(status=307, headers={"Location": str(one.url)})))
     with pytest.raises(AdminError, match="redirects"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
@@ -128,6 +128,44 @@ async def test_many_create_while_others_list(topics: Topics, bench: Bench) -> No
     await asyncio.gather(*listers)
     assert offsets == [0] * 24
     assert {one.name for one in await topics.all()} >= set(names)
+
+
+async def test_topics_that_cannot_be_looked_at_hold_up_no_look_at_others(
+    topics: Topics, admin: HeldAdmin, bench: Bench
+) -> None:
+    """As topics without partitions of a broker that hangs, which has their properties."""
+    made, others = unique("made"), [unique("stuck") for _ in range(20)]
+    await admin.create_partitioned(topics._names.pulsar(made), 1)
+    async with AsyncExitStack() as held:
+        asked = []
+        for name in others:
+            await admin.call("PUT", f"persistent/{bench.settings.pulsar.full_namespace}/{name}")
+            asked.append(await held.enter_async_context(admin.holding(f"{name}/properties")))
+        looking = [asyncio.ensure_future(topics.get(name)) for name in others]
+        for one in asked:
+            await one()
+        assert await topics.get(made) is not None
+    assert None not in await asyncio.gather(*looking)
+
+
+async def test_partitions_that_do_not_open_hold_up_no_creation_of_others(
+    topics: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stuck, ended, writable = unique("stuck"), asyncio.Event(), PartitionLog.writable
+
+    async def hang(log: PartitionLog) -> None:
+        if stuck in log.topic:
+            await ended.wait()
+        await writable(log)
+
+    monkeypatch.setattr(PartitionLog, "writable", hang)
+    creating = asyncio.ensure_future(topics.create(stuck, 40))
+    while topics.cached(stuck) is None:  # noqa: ASYNC110 - Pulsar creates it
+        await asyncio.sleep(0.01)
+    assert await asyncio.wait_for(topics.create(unique("made"), 1), 30)
+    assert not creating.done()
+    ended.set()
+    await creating
 
 
 @pytest.mark.parametrize("step", range(12))

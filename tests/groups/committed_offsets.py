@@ -1,0 +1,38 @@
+"""A store that tells who follows committed offsets what the test says was stored."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from bridge.groups.store.records import OffsetKey, StoredOffset
+from bridge.groups.store.store import OnLost, OnStored
+
+
+class FakeOffsets:
+    """Tells the mirror what was stored."""
+
+    def __init__(self) -> None:
+        self.on_stored: list[OnStored] = []
+        self.on_owned: list[Callable[[list[str]], None]] = []
+        self.on_lost: list[OnLost] = []
+        self.elsewhere: set[str] = set()
+        self.offsets: dict[str, dict[tuple[str, int], StoredOffset]] = {}
+
+    async def ready(self) -> None:
+        """It always is."""
+
+    def groups(self) -> Iterable[str]:
+        return self.offsets
+
+    def stored(self, group_id: str) -> Mapping[tuple[str, int], StoredOffset]:
+        return self.offsets.get(group_id, {})
+
+    def coordinates(self, group_id: str) -> bool:
+        return group_id not in self.elsewhere
+
+    def tell(self, key: OffsetKey, offset: int | None) -> None:
+        _, group, topic, partition = key
+        if offset is None:
+            self.offsets.get(group, {}).pop((topic, partition), None)
+        else:
+            self.offsets.setdefault(group, {})[topic, partition] = StoredOffset(offset)
+        for callback in self.on_stored:
+            callback(key, None if offset is None else StoredOffset(offset))
