@@ -105,6 +105,11 @@ class FakeBroker:
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
+    def producing(self) -> Peer:
+        """The connection that a producer was opened on last; producers have others than all else."""
+        return next(peer for peer in reversed(self.peers) if peer.of_type(Type.PRODUCER))
+
+    @property
     def port(self) -> int:
         assert self._server is not None
         port: int = self._server.sockets[0].getsockname()[1]

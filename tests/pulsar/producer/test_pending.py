@@ -36,7 +36,7 @@ async def test_a_send_cancelled_after_it_was_written_is_not_sent_again(
     await broker.until(lambda: len(broker.all(Type.SEND)) == 2)
     cancelled.cancel()
     broker.on(Type.SEND, store)
-    broker.peers[0].close()
+    broker.producing.close()
     await kept
     assert stored(broker) == [b"kept"]
 
@@ -49,7 +49,7 @@ async def test_writable_waits_for_room(broker: FakeBroker, client: PulsarClient)
     waiting = asyncio.ensure_future(producer.writable())
     await broker.until(lambda: len(broker.all(Type.SEND)) == 3)
     assert not waiting.done()
-    broker.peers[0].receipt(broker.all(Type.SEND)[0].send, 1, 0)
+    broker.producing.receipt(broker.all(Type.SEND)[0].send, 1, 0)
     await waiting
     assert [one.done() for one in pending] == [True, False, False]
 
@@ -99,10 +99,10 @@ async def test_what_is_given_up_on_its_way_has_its_outcome_and_is_not_sent_again
     producer.cancel(stays)
     producer.cancel(goes)
     assert outcomes == []
-    broker.peers[0].receipt(broker.all(Type.SEND)[0].send, 4, 2)
+    broker.producing.receipt(broker.all(Type.SEND)[0].send, 4, 2)
     assert (await stays.future).position == Position(4, 2)
     broker.on(Type.SEND, store)
-    broker.peers[0].close()
+    broker.producing.close()
     with pytest.raises(SendCancelled):
         await goes.future
     assert goes.maybe_stored
@@ -139,7 +139,7 @@ async def test_what_supersedes_waits_for_what_is_on_its_way(broker: FakeBroker, 
     assert isinstance(between.future.exception(), SendCancelled)
     assert (producer.pending_count, first.future.done()) == (3, False)
     broker.on(Type.SEND, store)
-    broker.peers[0].receipt(broker.all(Type.SEND)[0].send, 1, 0)
+    broker.producing.receipt(broker.all(Type.SEND)[0].send, 1, 0)
     await asyncio.gather(first.future, *last)
     assert stored(broker) == [b"last", b"after"]
 
