@@ -223,8 +223,9 @@ class BrokerConnection(asyncio.BufferedProtocol):
             self.on_end()
 
     def _tell(self, what: str, **fields: object) -> None:
-        # hundreds of topics come and go with their connections: those of producers are details
-        self._log.log(DEBUG if self._for_producers else INFO, what, extra=fields)
+        # topics' own connections come and go by hundreds, and one that was never ready is no news of its own
+        is_news = not self._for_producers and self.server_version
+        self._log.log(INFO if is_news else DEBUG, what, extra=fields)
 
     # --- sending --------------------------------------------------------------------------------------------------
 

@@ -24,8 +24,9 @@ from bridge.pulsar.connection.lanes import SHARED, Lanes
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import ClientClosed, ConnectionLost, OperationTimeout, PulsarError
 
-# Between two attempts to reach a broker that is down; one attempt for all callers.
+# Between two attempts to reach a broker that is down, in the end; the first come sooner.
 _PROBE_SECONDS: Final = 1.0
+_FIRST_PROBE_SECONDS: Final = 0.05
 # So often a broker that stays down is told of.
 _TOLD_SECONDS: Final = 60.0
 # So long an answer to a look-up is waited for before the broker itself is tried again.
@@ -151,8 +152,12 @@ class ConnectionPool:
             if key.address in self._outages:
                 raise BrokerAway(self._outages[key.address])
             attempt = self._dial(key)
-        # One waiter's cancellation is not the others'.
-        return await wait_shared(attempt, ClientClosed("the Pulsar client"))
+        try:  # one waiter's cancellation is not the others'
+            return await wait_shared(attempt, ClientClosed("the Pulsar client"))
+        except (ConnectionLost, OperationTimeout):
+            if key.address in self._outages:
+                raise BrokerAway(self._outages[key.address]) from None
+            raise
 
     def _dial(self, key: _Key) -> "asyncio.Task[BrokerConnection]":
         self._attempts[key] = attempt = asyncio.create_task(self._open(key), name=f"connect {key.address}")
@@ -201,10 +206,11 @@ class ConnectionPool:
 
     async def _watch_for(self, outage: "_Outage") -> None:
         """Try until the broker can be reached, or what it had is with another one."""
-        key, told_at = _Key(outage.address, SHARED), outage.since
+        key, told_at, delay = _Key(outage.address, SHARED), outage.since, _FIRST_PROBE_SECONDS
         _log.warning("! pulsar broker away", extra={"broker": outage.address, "reason": str(outage.cause)})
         while True:
-            await asyncio.sleep(_PROBE_SECONDS * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
+            await asyncio.sleep(delay * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
+            delay = min(2 * delay, _PROBE_SECONDS)
             if await self._moved(outage.address):
                 _log.info("= pulsar broker given up", extra=outage.told())
                 break
