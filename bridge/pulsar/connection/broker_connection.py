@@ -119,7 +119,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self._silent_checks = 0
         self.unused_checks = 0
         self.on_end: Callable[[], None] | None = None
-        """Called once it is closed, whoever has closed it."""
+        """Called once it is closed, here or by the broker."""
         self.on_silence: Callable[[BrokerConnection], None] | None = None
         """Called again and again while the broker does not answer a ping."""
         self._keepalive: asyncio.TimerHandle | None = None

@@ -2,7 +2,7 @@
 
 A broker throttles a producer by not reading its connection: whatever else was sent there waits as well, for as long as
 the topic is above its rate, has too much on its way, or its bookies hang. So the producers of a topic share a
-connection with nobody else. Above the setting `pulsar.max_producer_connections`, or where the broker takes no more
+connection with no others. Above the setting `pulsar.max_producer_connections`, or where the broker takes no more
 connections, topics share them.
 """
 
@@ -20,7 +20,7 @@ from bridge.futures import retrieve_exception, wait_shared
 from bridge.metrics import PulsarMetrics
 from bridge.pulsar.auth import Access
 from bridge.pulsar.connection.broker_connection import Address, BrokerConnection
-from bridge.pulsar.connection.lanes import SHARED, Lanes
+from bridge.pulsar.connection.topic_connections import SHARED, TopicConnections
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import ClientClosed, ConnectionLost, OperationTimeout, PulsarError
 
@@ -47,10 +47,10 @@ class BrokerAway(ConnectionLost):
 
 
 class _Key(NamedTuple):
-    """A connection: to whom, and which of those (`Lanes`)."""
+    """A connection: to whom, and which of those (`TopicConnections`)."""
 
     address: Address
-    lane: int
+    number: int
 
 
 def parse_url(url: str) -> list[Address]:
@@ -82,7 +82,7 @@ class ConnectionPool:
         if self.tls:
             access.tls.context()  # what is wrong with it is said at once
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        self._lanes = Lanes(min(settings.max_producer_connections, max(1, files // 4)))
+        self._topic_connections = TopicConnections(min(settings.max_producer_connections, max(1, files // 4)))
         self._connections: dict[_Key, BrokerConnection] = {}
         self._attempts: dict[_Key, asyncio.Task[BrokerConnection]] = {}
         self._outages: dict[Address, _Outage] = {}
@@ -129,40 +129,41 @@ class ConnectionPool:
 
         Raises BrokerAway at once while the address cannot be reached: one task tries, for all who want it.
         """
-        lane = SHARED if topic is None else self._lanes.of(address, topic)
+        number = SHARED if topic is None else self._topic_connections.number(address, topic)
         try:
-            return await self._get(_Key(address, lane))
+            return await self._get(_Key(address, number))
         except PulsarError as error:
             if topic is None or error.code != pb.NotAllowedError or isinstance(error, ClientClosed):
                 raise
             # the broker's limit of connections (brokerMaxConnections, brokerMaxConnectionsPerIp)
             self._metrics.connections_refused.inc()
-            open_lanes = [key.lane for key in self._connections if key.address == address]
-            return await self._get(_Key(address, self._lanes.share(address, topic, open_lanes)))
+            open_numbers = [key.number for key in self._connections if key.address == address]
+            return await self._get(_Key(address, self._topic_connections.share(address, topic, open_numbers)))
 
     async def _get(self, key: _Key) -> BrokerConnection:
+        if key.address in self._outages and key not in self._connections and key not in self._attempts:
+            raise BrokerAway(self._outages[key.address])
+        try:
+            return await self._connected(key)
+        except (ConnectionLost, OperationTimeout):
+            if key.address in self._outages:
+                raise BrokerAway(self._outages[key.address]) from None
+            raise
+
+    async def _connected(self, key: _Key) -> BrokerConnection:
         connection = self._connections.get(key)
-        if connection is not None and not connection.closed:
+        if connection is not None:
             connection.unused_checks = 0
             return connection
         if self._closed:
             raise ClientClosed("the Pulsar client")
         attempt = self._attempts.get(key)
         if attempt is None:
-            if key.address in self._outages:
-                raise BrokerAway(self._outages[key.address])
-            attempt = self._dial(key)
-        try:  # one waiter's cancellation is not the others'
-            return await wait_shared(attempt, ClientClosed("the Pulsar client"))
-        except (ConnectionLost, OperationTimeout):
-            if key.address in self._outages:
-                raise BrokerAway(self._outages[key.address]) from None
-            raise
-
-    def _dial(self, key: _Key) -> "asyncio.Task[BrokerConnection]":
-        self._attempts[key] = attempt = asyncio.create_task(self._open(key), name=f"connect {key.address}")
-        attempt.add_done_callback(retrieve_exception)
-        return attempt
+            attempt = asyncio.create_task(self._open(key), name=f"connect {key.address}")
+            attempt.add_done_callback(retrieve_exception)
+            self._attempts[key] = attempt
+        # One waiter's cancellation is not the others'.
+        return await wait_shared(attempt, ClientClosed("the Pulsar client"))
 
     async def pause(self, seconds: float, error: PulsarError | None = None) -> bool:
         """Wait before another attempt: so long, or until `retry_now`; True then.
@@ -186,7 +187,7 @@ class ConnectionPool:
     async def _open(self, key: _Key) -> BrokerConnection:
         try:
             connection = await BrokerConnection.open(
-                key.address, self._settings, self._metrics, self._access, for_producers=key.lane != SHARED
+                key.address, self._settings, self._metrics, self._access, for_producers=key.number != SHARED
             )
             self._connections[key] = connection
             connection.on_silence = self._leave_if_moved
@@ -202,7 +203,7 @@ class ConnectionPool:
 
     def _ended(self, key: _Key) -> None:
         del self._connections[key]
-        self._lanes.forget(*key)
+        self._topic_connections.forget(*key)
 
     async def _watch_for(self, outage: "_Outage") -> None:
         """Try until the broker can be reached, or what it had is with another one."""
@@ -216,7 +217,7 @@ class ConnectionPool:
                 break
             try:
                 async with asyncio.timeout(_PROBE_SECONDS):  # the attempt itself goes on
-                    await wait_shared(self._attempts.get(key) or self._dial(key), ClientClosed("the Pulsar client"))
+                    await self._connected(key)
             except (ConnectionLost, OperationTimeout, TimeoutError):
                 if asyncio.get_running_loop().time() - told_at >= _TOLD_SECONDS:
                     told_at += _TOLD_SECONDS
@@ -260,7 +261,7 @@ class ConnectionPool:
 
     def connections(self) -> list[BrokerConnection]:
         """Those that are open, for who only looks."""
-        return [one for one in self._connections.values() if not one.closed]
+        return list(self._connections.values())
 
     async def close(self) -> None:
         """Close every connection, once what waits on it is written."""

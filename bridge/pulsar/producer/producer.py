@@ -32,7 +32,7 @@ _NO_LONGER_POSSIBLE: Final = frozenset({pb.TopicTerminatedError, pb.ProducerFenc
 _IS_UNWRITTEN: Final = attrgetter("is_unwritten")
 _IS_CANCELLED: Final = attrgetter("is_cancelled")
 # Where the oldest entry has waited so long for its receipt, no more are written behind it: what the broker has not read
-# can be taken back by nobody.
+# cannot be taken back.
 _LATE_SECONDS: Final = 1.0
 # Then so much is written at a time, and the next when that has its outcome, until it has it soon.
 _LATE_BYTES: Final = 64 * 1024

@@ -152,11 +152,8 @@ async def test_one_task_tries_to_reach_a_broker_for_all_who_want_it(
         async with FakeBroker(port=port) as broker:
             await asyncio.gather(*sends)
             assert len(broker.stored) == 2000
-            away, back = (
-                next(record for record in caplog.records if what in record.getMessage()).__dict__
-                for what in ("! pulsar broker away", "= pulsar broker back")
-            )
-            assert (away["broker"].port, back["waiting"]) == (port, 2000)
+            back = next(record for record in caplog.records if record.getMessage() == "= pulsar broker back")
+            assert back.__dict__["fields"]["waiting"] == 2000
             for producer in producers:
                 await producer.close(flush=False)
 
@@ -201,7 +198,7 @@ async def test_what_waits_for_a_broker_can_be_closed(broker: FakeBroker) -> None
 
 
 async def test_silence_of_one_connection_leaves_the_others(broker: FakeBroker, client: PulsarClient) -> None:
-    """The producers' connection of a topic ends; nobody else notices."""
+    """The producers' connection of a topic ends; no other topic notices."""
     producers = [client.producer(named(number)) for number in range(3)]
     await asyncio.gather(*(send(producer) for producer in producers))
     broker.once(Type.SEND, NO_ANSWER)
