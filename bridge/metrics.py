@@ -69,17 +69,18 @@ class PulsarMetrics:
 
     __slots__ = (
         "auth_challenges", "brokers", "bytes_read", "bytes_sent", "certificate_expires_seconds",
-        "certificate_reload_errors", "connections", "connections_lost",
-        "connections_opened", "corrupt_entries", "entries_read", "entries_sent", "forgotten_readers", "hosts_refused",
-        "lookup_errors", "lookups", "overfull_readers", "producers", "readers", "receipt_seconds", "reconnects",
-        "resumed_readers", "send_errors", "stalled_seconds", "token_expires_seconds", "token_fetch_errors",
-        "token_fetches", "unknown_commands",
+        "certificate_reload_errors", "connections", "connections_lost", "connections_opened", "connections_refused",
+        "corrupt_entries", "entries_read", "entries_sent", "forgotten_readers", "hosts_refused", "lookup_errors",
+        "lookups", "overfull_readers", "producers", "readers", "receipt_seconds", "reconnects", "resumed_readers",
+        "send_errors", "slow_topic_count", "slow_topics", "stalled_seconds", "token_expires_seconds",
+        "token_fetch_errors", "token_fetches", "unknown_commands",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.connections = Gauge()
         self.connections_opened = Counter()
         self.connections_lost = Counter()
+        self.connections_refused = Counter()  # by a broker that has as many as it takes
         self.reconnects = Counter()  # of a producer or consumer, whatever made it necessary
         self.resumed_readers = Counter()
         self.forgotten_readers = Counter()  # by a broker that closed their topic
@@ -91,6 +92,9 @@ class PulsarMetrics:
         self.receipt_seconds = Histogram()
         self.send_errors = Counter()
         self.stalled_seconds = Gauge()
+        self.slow_topic_count = Gauge()
+        self.slow_topics: dict[str, float] = {}
+        """Seconds for which Pulsar has not acknowledged a record, of the topics for which that is long."""
         self.entries_sent = Counter()
         self.bytes_sent = Counter()
         self.entries_read = Counter()

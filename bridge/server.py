@@ -6,7 +6,7 @@ import secrets
 import signal
 import sys
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -79,7 +79,7 @@ class Server:
         tokens = None if self._pulsar_authorization is None else self._pulsar_authorization.passwords
         self.listeners = ClientListeners(settings, self.metrics, sockets, shared, kept_users, quotas, tokens)
         self._watchdog = Watchdog(self.metrics.loop_held_seconds)
-        self._stall = StallDetector(self.metrics.pulsar, self.client.retry_now)
+        self._stall = StallDetector(self.metrics.pulsar, self.client.retry_now, self._waiting_topics)
         catch_up_readers = CatchUpReaders(
             settings.storage.max_catchup_readers, _CATCHUP_IDLE_SECONDS, self.metrics.storage
         )
@@ -115,6 +115,7 @@ class Server:
             },
             {"/cluster": lambda: describe(self.cluster.view) if self.cluster is not None else {}},
             pages=pages(self._status.answer),
+            note=self._stall.slow_topics,
         )
         self.cluster: Cluster | None = None
         self._member: ClusterMember | None = None
@@ -348,6 +349,12 @@ class Server:
     async def _writes_problem(self) -> str | None:
         """Readiness: Pulsar stores what is sent."""
         return self._stall.problem()
+
+    def _waiting_topics(self) -> Iterator[tuple[str, float]]:
+        """As the client tells them, by the names that operators know: those of other namespaces whole."""
+        own = f"persistent://{self.settings.pulsar.full_namespace}/"
+        for topic, since in self.client.waiting_topics():
+            yield topic.removeprefix(own).removeprefix("persistent://"), since
 
     async def _cluster_problem(self) -> str | None:
         """Readiness: this node is a member of the cluster, and in contact with it."""

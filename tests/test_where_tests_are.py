@@ -77,7 +77,7 @@ COVERED_BY = {
     "pulsar/producer/test_producer.py": {"pulsar/connection/reconnecting", "pulsar/producer/send"},
     "pulsar_secured/test_role_probe.py": {"pulsar/role_probe"},
     "pulsar_secured/test_permissions.py": {"pulsar_permissions/token_login"},
-    "pulsar/test_client.py": {"pulsar/auth/access", "pulsar/connection/pool", "pulsar/topic_watch"},
+    "pulsar/test_client.py": {"pulsar/auth/access", "pulsar/topic_watch"},
     "standalone/test_children.py": {"standalone/child", "standalone/guard"},
     "standalone/test_command.py": {"standalone/bridge_process", "standalone/demo", "standalone/probe"},
     "standalone/test_cluster.py": {"standalone/cluster_plan", "standalone/cluster_programs"},

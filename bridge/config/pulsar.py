@@ -68,6 +68,7 @@ class PulsarSettings:
     operation_timeout_seconds: float = seconds(30)
     keepalive_seconds: float = seconds(30)
     max_pending_bytes: int = integer(67_108_864, 1024)
+    max_producer_connections: int = integer(2000, 1)
 
     def __post_init__(self) -> None:
         check_rules("pulsar", self)

@@ -1,11 +1,13 @@
 """The process-wide memory budget of requests, from the first byte received to the answer.
 
-Three rules keep it from deadlock and from starving any client:
+Four rules keep it from deadlock and from starving any client:
 
 1. At the limit no socket is read for new requests, and no partly received frame grows.
 2. Frames of more than SMALL bytes grow only within three quarters of the limit: however many of them are partly
    received, small requests go on.
-3. One connection at a time, the favoured one, may take more, on top of the limit. So one of the partly received frames
+3. Above half of the limit, a connection that has more than SMALL bytes reads no new request until some of its own are
+   answered. So clients that wait for a topic which Pulsar throttles leave room for all others.
+4. One connection at a time, the favoured one, may take more, on top of the limit. So one of the partly received frames
    that fill the budget can always be completed, and a frame larger than all that is left gets its turn.
 
 Bytes that are received are counted even above the limit: they are in memory. A connection adds at most one read's
@@ -44,11 +46,13 @@ class Budget:
     def __init__(self, limit: int, gauge: Gauge) -> None:
         self._limit = limit
         self._big_limit = limit * 3 // 4
+        self._half = limit // 2
         self._gauge = gauge
         self._held = 0
         self._favoured: Lease | None = None
         self._small: dict[Lease, None] = {}  # ordered sets of waiting connections
         self._big: dict[Lease, None] = {}
+        self._sated: dict[Lease, None] = {}  # those of rule 3
 
     @property
     def held(self) -> int:
@@ -57,6 +61,9 @@ class Budget:
 
     def may_read(self, lease: Lease) -> bool:
         """Whether the connection may read new requests; if not, its lease is called when it may."""
+        if self._held >= self._half and lease.held > SMALL:
+            self._sated[lease] = None
+            return False
         if self._held < self._limit:  # `request` without its queues
             lease.wanted = lease.frame = 0
             self.withdraw(lease)
@@ -90,11 +97,18 @@ class Budget:
         self._gauge.set(self._held)
         for queue in (self._small, self._big):
             self._serve(queue)
+        if lease in self._sated and lease.held <= SMALL:
+            del self._sated[lease]
+            lease.granted()
+        while self._sated and self._held < self._half:
+            one = next(iter(self._sated))
+            del self._sated[one]
+            one.granted()
 
     def withdraw(self, lease: Lease) -> None:
         """Stop waiting."""
-        self._small.pop(lease, None)
-        self._big.pop(lease, None)
+        for queue in (self._small, self._big, self._sated):
+            queue.pop(lease, None)
 
     def _serve(self, queue: dict[Lease, None]) -> None:
         while queue:

@@ -31,6 +31,12 @@ def pulsar_families(pulsar: PulsarMetrics) -> Iterator[Metric]:
     )
     expires = [((setting,), at) for setting, at in dict(pulsar.certificate_expires_seconds).items()]
     yield gauges("bridge_pulsar_certificate_expires_seconds", text, ["setting"], expires)
+    text = (
+        "How long Pulsar has not acknowledged a topic's oldest record, where that is more than 5 s, of the 20 topics "
+        "that wait longest: each is above its publish rate, or its bookies hang. Other topics do not wait for it."
+    )
+    slow = [((topic,), seconds) for topic, seconds in dict(pulsar.slow_topics).items()]
+    yield gauges("bridge_pulsar_topic_unacknowledged_seconds", text, ["topic"], slow)
     yield from _broker_families(pulsar)
 
 

@@ -56,6 +56,8 @@ PULSAR: Final[Mapping[str, str]] = {
     "connections": "Open connections to brokers. 0: Pulsar is not reached, and nothing is served; see the log.",
     "connections_opened": "Connections opened to brokers.",
     "connections_lost": "Connections to brokers lost. If it grows, brokers restart or the network fails: see the log.",
+    "connections_refused": "Connections that a broker refused, as it has as many as it takes: topics share connections "
+    "then, and one that Pulsar throttles slows those it shares with. Raise brokerMaxConnectionsPerIp there.",
     "reconnects": "Producers and consumers opened again: brokers restarted, or topics moved. All the time: see Pulsar.",
     "resumed_readers": "Readers that went on where they were after a reconnect.",
     "forgotten_readers": "Readers that brokers forgot as they closed topics; the bridge has opened them again.",
@@ -69,6 +71,8 @@ PULSAR: Final[Mapping[str, str]] = {
     "send_errors": "Sends that a broker refused; they are sent again where that helps. The log says why.",
     "stalled_seconds": "How long Pulsar has refused all that was sent to it. Above 0: bookies' disks may be full, see "
     "docs/operations.md.",
+    "slow_topic_count": "Topics with a record that Pulsar has not acknowledged for more than 5 s: they are above their "
+    "publish rate, or their bookies hang. bridge_pulsar_topic_unacknowledged_seconds names them.",
     "entries_sent": "Entries sent to Pulsar.",
     "bytes_sent": "Bytes of entries sent to Pulsar.",
     "entries_read": "Entries read from Pulsar.",

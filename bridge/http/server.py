@@ -82,9 +82,11 @@ class HttpServer:
         documents: Mapping[str, Callable[[], object]] | None = None,
         render: Render | None = None,
         pages: Mapping[str, Serve] | None = None,
+        note: Callable[[], str | None] = lambda: None,
     ) -> None:
         """`documents`: what JSON a path has, by its name. `render`: instead of these metrics alone. `pages`: what else
-        is served, by path."""
+        is served, by path. `note`: what an operator
+        should know of a node that is ready."""
         self._settings = settings
         self._metrics = metrics
         self._access: Access
@@ -97,6 +99,7 @@ class HttpServer:
             for open_metrics in (False, True)
         }
         self._checks = dict(checks)
+        self._note = note
         metrics.topics.most, metrics.clients.most = settings.max_topics_in_metrics, settings.max_clients_in_metrics
         self._server: asyncio.Server | None = None
         self._exchanges: set[asyncio.Task[None]] = set()
@@ -272,7 +275,13 @@ class HttpServer:
         failed = any(reason is not None for reason in reasons.values())
         if not self._access.allows(request.headers):
             reasons = {name: reason and _WITHHELD for name, reason in reasons.items()}
-        answer = {"ready": not failed, "checks": {name: reason or "ok" for name, reason in reasons.items()}}
+        answer: dict[str, object] = {
+            "ready": not failed,
+            "checks": {name: reason or "ok" for name, reason in reasons.items()},
+        }
+        note = self._note()
+        if note is not None:
+            answer["note"] = note if self._access.allows(request.headers) else _WITHHELD
         return json_response(503, "Service Unavailable", answer) if failed else json_response(200, "OK", answer)
 
     async def _reasons(self, cached_seconds: float = _CHECKS_CACHED_SECONDS) -> dict[str, str | None]:

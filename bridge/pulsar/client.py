@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, TypeVar
 from weakref import WeakSet
 
@@ -14,7 +14,7 @@ from bridge.pulsar import commands, protocol
 from bridge.pulsar.auth import Access
 from bridge.pulsar.connection.broker_connection import BrokerConnection
 from bridge.pulsar.connection.context import ClientContext, QueueMemory
-from bridge.pulsar.connection.lookup import Lookup
+from bridge.pulsar.connection.lookup import Lookup, whole_topic
 from bridge.pulsar.connection.pool import ConnectionPool
 from bridge.pulsar.consumer.consumer import Consumer
 from bridge.pulsar.consumer.entry_fetch import EntryFetch, IsHidden
@@ -68,6 +68,12 @@ class PulsarClient:
     def connections(self) -> list[BrokerConnection]:
         """The open connections to brokers, for who only looks."""
         return self._pool.connections()
+
+    def waiting_topics(self) -> Iterator[tuple[str, float]]:
+        """Topics with sends that have no outcome, and since when (loop time), for who only looks; some come twice."""
+        for one in list(self._handlers):
+            if isinstance(one, Producer) and one.waiting_since is not None:
+                yield whole_topic(one.topic), one.waiting_since
 
     def retry_now(self) -> None:
         """Have whatever waits to try again do so now."""

@@ -61,9 +61,10 @@ class FrameBuffer:
     frames share them, too: that is half of the reads.
     """
 
-    def __init__(self, max_message_size: int = DEFAULT_MAX_MESSAGE_SIZE) -> None:
+    def __init__(self, max_message_size: int = DEFAULT_MAX_MESSAGE_SIZE, chunk_bytes: int = _CHUNK_BYTES) -> None:
         self.max_message_size = max_message_size
-        self._memory = memoryview(bytearray(_CHUNK_BYTES))
+        self._chunk_bytes = chunk_bytes
+        self._memory = memoryview(bytearray(chunk_bytes))
         self._start = 0  # of the first frame not yet given
         self._end = 0  # of the bytes received
         self._chunks = 1  # that the next one is as large as
@@ -100,7 +101,7 @@ class FrameBuffer:
         is_alone = needed >= _LARGE_FRAME_BYTES and self._chunks == 1
         if needed <= len(self._memory) - self._start and (not is_alone or self._start == 0):
             return
-        fresh = memoryview(bytearray(needed if is_alone else max(needed, self._chunks * _CHUNK_BYTES)))
+        fresh = memoryview(bytearray(needed if is_alone else max(needed, self._chunks * self._chunk_bytes)))
         fresh[:have] = self._memory[self._start : self._end]
         self._memory, self._start, self._end = fresh, 0, have
 

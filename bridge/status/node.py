@@ -107,6 +107,7 @@ class NodeStatus:
             "is_controller": known is not None and known.view.controller == known.node_id >= 0,
             "pulsar": node.client.server_version,
             "checked": health.age,
+            "slow_topics": node.metrics.pulsar.slow_topics,
             "checks": [{"check": name, "reason": reason} for name, reason in health.reasons.items()],
         }
 
@@ -129,6 +130,7 @@ class NodeStatus:
             "cache_bytes": metrics.storage.cache_bytes.value,
             "partitions": metrics.storage.open_partitions.value,
             "stalled": metrics.pulsar.stalled_seconds.value,
+            "slow_topics": metrics.pulsar.slow_topic_count.value,
             "memory": _resident_bytes(),
         }
 

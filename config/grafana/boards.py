@@ -222,6 +222,8 @@ def _seen() -> list[Panel]:
                f"{series('bridge_pulsar_broker_last_receipt_timestamp_seconds')}, 0))", "{{broker}}")),
         graph("Refused for", "How long Pulsar has refused all that was sent to it.", "s",
               (total("bridge_pulsar_stalled_seconds"), NODE)),
+        graph("Not acknowledged for", "Topics whose oldest record has waited for more than 5 s.", "s",
+              (f"max by (topic) ({series('bridge_pulsar_topic_unacknowledged_seconds')})", "{{topic}}")),
         graph("Sends refused", "The log says why.", "ops", (rate("bridge_pulsar_send_errors_total"), NODE)),
         graph("Bytes to and from Pulsar", "As entries.", "Bps",
               (rate("bridge_pulsar_bytes_sent_total"), "{{instance}} sent"),

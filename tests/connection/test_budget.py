@@ -120,3 +120,45 @@ def test_memory_that_is_granted_and_cannot_be_had_costs_who_waited_for_it_alone(
     assert told == ["denied"]
     waiting.drop()
     assert budget.held == 0
+
+
+def test_above_half_a_connection_waits_for_its_own_answers_and_others_read_on() -> None:
+    """As many clients as there are of a topic that Pulsar throttles: they never have all of the memory."""
+    budget, _ = make()
+    slow, other = [Waiter() for _ in range(20)], Waiter()
+    for lease in slow:
+        while budget.may_read(lease):
+            budget.take(lease, 2 * SMALL)
+    assert budget.held < LIMIT
+    assert budget.may_read(other)
+    budget.take(other, SMALL)
+    assert budget.may_read(other)
+    first = slow[0]
+    budget.release(first, first.held - SMALL)
+    assert first.calls == 1
+    assert budget.may_read(first)
+    for lease in slow:
+        budget.release(lease, lease.held)
+    assert all(lease.calls == 1 for lease in slow)
+
+
+def test_who_waits_for_his_own_answers_goes_on_where_others_give_back() -> None:
+    budget, _ = make()
+    first, second = Waiter(), Waiter()
+    budget.take(first, LIMIT // 4)
+    budget.take(second, LIMIT // 4)
+    assert not budget.may_read(first)
+    budget.release(second, 1)
+    assert first.calls == 1
+    assert budget.may_read(first)
+
+
+def test_who_leaves_while_it_waits_is_not_called() -> None:
+    budget, _ = make()
+    first, second = Waiter(), Waiter()
+    budget.take(first, LIMIT // 4)
+    budget.take(second, LIMIT // 4)
+    assert not budget.may_read(first)
+    budget.withdraw(first)
+    budget.release(second, LIMIT // 4)
+    assert first.calls == 0

@@ -82,6 +82,13 @@ CASES = (
         {f"bridge_pulsar_stalled_seconds{{{_A}}}": fault("0x", "5+15x", "0x")},
     ),
     Case(
+        "BridgeTopicNotAcknowledged",
+        "warning",
+        "Pulsar has not acknowledged a record of the topic t for 19m 20s: it is throttled, or its bookies hang.",
+        {"job": "bridge", "topic": "t"},
+        {f'bridge_pulsar_topic_unacknowledged_seconds{{{_A},topic="t"}}': fault("_x", "5+15x", "_x")},
+    ),
+    Case(
         "BridgeProduceErrors",
         "critical",
         "More than one in a hundred produce requests to the bridge a fails.",

@@ -95,14 +95,19 @@ class Peer:
 class FakeBroker:
     """Listens on a port of its own; `async with` it."""
 
-    def __init__(self, *, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, *, tls: ssl.SSLContext | None = None, port: int = 0) -> None:
         self.peers: list[Peer] = []
         self.stored: list[bytes] = []
-        self._tls = tls
+        self._tls, self._port = tls, port
         self._handlers: dict[int, Handler] = {**_DEFAULTS}
         self._server: asyncio.Server | None = None
-        self._heard = asyncio.Event()
+        self._heard, self._left = asyncio.Event(), asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def producing(self) -> Peer:
+        """The connection that a producer was opened on last; producers have others than all else."""
+        return next(peer for peer in reversed(self.peers) if peer.of_type(Type.PRODUCER))
 
     @property
     def port(self) -> int:
@@ -137,8 +142,13 @@ class FakeBroker:
                 self._heard.clear()
                 await self._heard.wait()
 
+    async def peer_left(self) -> None:
+        """Wait until a client hangs up."""
+        async with asyncio.timeout(10):
+            await self._left.wait()
+
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0, ssl=self._tls)
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", self._port, ssl=self._tls)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -164,6 +174,7 @@ class FakeBroker:
                 if peer.closed:
                     return
         finally:
+            self._left.set()
             writer.close()
             with contextlib.suppress(OSError):
                 await writer.wait_closed()

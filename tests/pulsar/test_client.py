@@ -147,7 +147,7 @@ async def test_closing_the_client_closes_what_it_made(broker: FakeBroker) -> Non
     client = PulsarClient(PulsarSettings(service_url=broker.url), metrics)
     producer = client.producer(TOPIC)
     await producer.opened()
-    assert (metrics.producers.value, metrics.connections.value) == (1, 1)
+    assert (metrics.producers.value, metrics.connections.value) == (1, 2)
     await client.close()
     await broker.until(lambda: bool(broker.all(Type.CLOSE_PRODUCER)))
     assert metrics.producers.value == 0

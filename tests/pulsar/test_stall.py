@@ -3,7 +3,7 @@
 import pytest
 
 from bridge.metrics import PulsarMetrics
-from bridge.pulsar.stall import FORGOTTEN_AFTER_SECONDS, STALLED_AFTER_SECONDS, StallDetector
+from bridge.pulsar.stall import FORGOTTEN_AFTER_SECONDS, MOST_SLOW_TOPICS, STALLED_AFTER_SECONDS, StallDetector
 
 
 def nothing() -> None: ...
@@ -66,3 +66,34 @@ def test_a_stall_without_further_sends_is_forgotten() -> None:
     assert stall.problem() is not None
     stall.check(9.0 + FORGOTTEN_AFTER_SECONDS + 1)
     assert stall.problem() is None
+
+
+def test_topics_that_wait_long_are_told_by_name(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    waiting: list[tuple[str, float]] = []
+    metrics = PulsarMetrics()
+    stall = StallDetector(metrics, nothing, lambda: waiting)
+    stall.check(0.0)
+    assert stall.slow_topics() is None
+    waiting += [("orders", 0.0), ("bills", 3.0), ("orders", 2.0), ("new", 9.0)]
+    stall.check(10.0)
+    assert metrics.slow_topics == {"orders": 10.0, "bills": 7.0}
+    assert stall.slow_topics() == (
+        "Pulsar has not acknowledged records of orders for 10 s, bills for 7 s: see docs/operations.md"
+    )
+    assert (stall.problem(), metrics.stalled_seconds.value) == (None, 0)  # other topics are served
+    waiting.clear()
+    stall.check(11.0)
+    assert (metrics.slow_topics, stall.slow_topics()) == ({}, None)
+    assert [record.message for record in caplog.records] == [
+        "! pulsar does not acknowledge",
+        "= pulsar acknowledges again",
+    ]
+
+
+def test_of_many_topics_those_that_wait_longest_are_named() -> None:
+    metrics = PulsarMetrics()
+    stall = StallDetector(metrics, nothing, lambda: [(f"t{number}", float(number)) for number in range(50)])
+    stall.check(1000.0)
+    assert list(metrics.slow_topics) == [f"t{number}" for number in range(MOST_SLOW_TOPICS)]
+    assert (stall.slow_topics() or "").endswith(" and 30 more: see docs/operations.md")

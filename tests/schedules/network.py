@@ -38,6 +38,8 @@ class Network:
         self.open: dict[int, Endpoint] = {}
         self.cut_off: dict[str, list[asyncio.Future[None]]] = {}
         """The processes whose network is gone, and who waits there for a connection."""
+        self._held: dict[str, list[Endpoint]] = {}
+        """What such a process had open: also what it closes meanwhile, which arrives when the network is back."""
         self._numbers = 0
         self._listeners: dict[tuple[str, int], Callable[[Endpoint], None] | None] = {}
         loop.create_connection = self.connect  # type: ignore[method-assign, assignment]
@@ -109,6 +111,7 @@ class Network:
     def cut(self, process: str) -> None:
         """Its network is gone: nothing arrives, either way, and connections take forever to be made."""
         self.cut_off.setdefault(process, [])
+        self._held.setdefault(process, []).extend(self.of(process))
         for endpoint in self.of(process):
             assert endpoint.transport is not None
             endpoint.out.hold()
@@ -118,7 +121,7 @@ class Network:
         """It is back; what was sent arrives."""
         for waiting in self.cut_off.pop(process, []):
             _connected(waiting)
-        for endpoint in self.of(process):
+        for endpoint in self._held.pop(process, ()):
             if endpoint.transport is not None:
                 endpoint.transport.pipe.release()
             endpoint.out.release()

@@ -4,7 +4,7 @@ from bridge.pulsar.connection.broker_connection import Address, BrokerConnection
 from bridge.pulsar.connection.connection_handler import ConnectionHandler
 from bridge.pulsar.connection.context import ClientContext
 from bridge.pulsar.connection.lookup import Lookup, TopicExistenceCheck
-from bridge.pulsar.connection.pool import ConnectionPool, ConnectionPurpose, parse_url
+from bridge.pulsar.connection.pool import ConnectionPool, parse_url
 from bridge.pulsar.connection.reconnecting import Backoff, ReconnectingHandler
 
 __all__ = [
@@ -14,7 +14,6 @@ __all__ = [
     "ClientContext",
     "ConnectionHandler",
     "ConnectionPool",
-    "ConnectionPurpose",
     "Lookup",
     "ReconnectingHandler",
     "TopicExistenceCheck",

@@ -7,6 +7,7 @@ handlers are told once, by `detached`, and reconnect elsewhere.
 import asyncio
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from logging import DEBUG, INFO
 from typing import Final, NamedTuple, cast
 
 from bridge import log
@@ -29,6 +30,10 @@ from bridge.pulsar.types import ConnectionLost, OperationTimeout, PulsarError
 Type = pb.BaseCommand
 # So often a connection is looked at: a ping to a silent broker, and to its topics if it does not answer.
 _CHECK_SECONDS: Final = 5.0
+# After so many of them without a producer, what is for producers is closed.
+_UNUSED_CHECKS: Final = 2
+# Of receipts, which are all that comes where there are producers only: there may be a thousand such connections.
+_RECEIPTS_BYTES: Final = 4096
 _log = log.get(__name__)
 
 # Answers by request id: the field of BaseCommand that holds each.
@@ -75,7 +80,16 @@ class BrokerConnection(asyncio.BufferedProtocol):
 
     _ids = itertools.count(1)
 
-    def __init__(self, address: Address, settings: PulsarSettings, metrics: PulsarMetrics, login: SessionLogin) -> None:
+    def __init__(
+        self,
+        address: Address,
+        settings: PulsarSettings,
+        metrics: PulsarMetrics,
+        login: SessionLogin,
+        *,
+        for_producers: bool = False,
+    ) -> None:
+        """`for_producers`: receipts are all that comes, and it closes when it has had no producer for some seconds."""
         self.address = address
         self.max_message_size = protocol.DEFAULT_MAX_MESSAGE_SIZE
         self.features = pb.FeatureFlags()
@@ -93,7 +107,8 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self._log = _log.bind(conn=f"pulsar-{next(self._ids)}", broker=str(address))
         self._transport: asyncio.Transport | None = None
         self._connected: asyncio.Future[None] = self._loop.create_future()
-        self._buffer = protocol.FrameBuffer()
+        self._for_producers = for_producers
+        self._buffer = protocol.FrameBuffer(**({"chunk_bytes": _RECEIPTS_BYTES} if for_producers else {}))
         self._writer = FrameWriter()
         self._request_ids = itertools.count(1)
         self._requests: dict[int, _Request] = {}
@@ -102,6 +117,9 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self.delay = Delay(self.broker)  # of answers and receipts
         self._heard = True
         self._silent_checks = 0
+        self.unused_checks = 0
+        self.on_end: Callable[[], None] | None = None
+        """Called once it is closed, here or by the broker."""
         self.on_silence: Callable[[BrokerConnection], None] | None = None
         """Called again and again while the broker does not answer a ping."""
         self._keepalive: asyncio.TimerHandle | None = None
@@ -110,12 +128,18 @@ class BrokerConnection(asyncio.BufferedProtocol):
 
     @classmethod
     async def open(
-        cls, address: Address, settings: PulsarSettings, metrics: PulsarMetrics, access: Access
+        cls,
+        address: Address,
+        settings: PulsarSettings,
+        metrics: PulsarMetrics,
+        access: Access,
+        *,
+        for_producers: bool = False,
     ) -> "BrokerConnection":
         """Connect and log in; ConnectionLost, HostRefused, NoToken or the broker's PulsarError when that fails."""
         seconds = settings.connect_timeout_seconds
         login = SessionLogin(access.credentials, access.original_principal)
-        connection = cls(address, settings, metrics, login)
+        connection = cls(address, settings, metrics, login, for_producers=for_producers)
         try:
             async with asyncio.timeout(seconds):
                 await login.fetch()
@@ -174,7 +198,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
             return
         self.closed = True
         self._error = error
-        self._log.info("= pulsar disconnected", extra={"reason": str(error)})
+        self._tell("= pulsar disconnected", reason=str(error))
         self._login.close()
         if self._keepalive is not None:
             self._keepalive.cancel()
@@ -195,6 +219,13 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self.producers, self.consumers, self.watches = {}, {}, {}
         for handler in handlers:
             handler.detached(self)
+        if self.on_end is not None:
+            self.on_end()
+
+    def _tell(self, what: str, **fields: object) -> None:
+        # topics' own connections come and go by hundreds, and one that was never ready is no news of its own
+        is_news = not self._for_producers and self.server_version
+        self._log.log(INFO if is_news else DEBUG, what, extra=fields)
 
     # --- sending --------------------------------------------------------------------------------------------------
 
@@ -252,6 +283,10 @@ class BrokerConnection(asyncio.BufferedProtocol):
 
     def _keep_alive(self) -> None:
         interval = self._check_interval
+        self.unused_checks = 0 if self.producers or not self._for_producers else self.unused_checks + 1
+        if self.unused_checks > _UNUSED_CHECKS:
+            self.close()
+            return
         self._silent_checks = 0 if self._heard else self._silent_checks + 1
         self._heard = False
         if self._silent_checks * interval >= 2 * self._settings.keepalive_seconds:
@@ -304,7 +339,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
             self.max_message_size = self._buffer.max_message_size = connected.max_message_size
         self.features = connected.feature_flags
         self.server_version = connected.server_version
-        self._log.info("= pulsar connected", extra={"server": connected.server_version})
+        self._tell("= pulsar connected", server=connected.server_version)
         self._keepalive = self._loop.call_later(self._check_interval, self._keep_alive)
         self._connected.set_result(None)
 

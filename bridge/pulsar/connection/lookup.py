@@ -19,6 +19,12 @@ _DELETION_SECONDS: Final = 5.0
 _Answer = pb.CommandLookupTopicResponse
 
 
+def whole_topic(topic: str) -> str:
+    """The topic that this one is a partition of, or itself."""
+    partition = _PARTITION.fullmatch(topic)
+    return topic if partition is None else partition["topic"]
+
+
 class Lookup:
     """Asks at the service URL and follows redirects (Pulsar binary protocol, "Topic lookup")."""
 

@@ -1,36 +1,56 @@
-"""The connections of one client: one per broker and purpose, opened at first use and then shared."""
+"""The connections of one client: for each broker one for questions and consumers, and one for each topic's producers.
+
+A broker throttles a producer by not reading its connection: whatever else was sent there waits as well, for as long as
+the topic is above its rate, has too much on its way, or its bookies hang. So the producers of a topic share a
+connection with no others. Above the setting `pulsar.max_producer_connections`, or where the broker takes no more
+connections, topics share them.
+"""
 
 import asyncio
 import random
+import resource
 from collections.abc import Awaitable, Callable
-from enum import Enum
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
+from bridge import log
 from bridge.config import PulsarSettings
 from bridge.futures import retrieve_exception, wait_shared
 from bridge.metrics import PulsarMetrics
 from bridge.pulsar.auth import Access
 from bridge.pulsar.connection.broker_connection import Address, BrokerConnection
+from bridge.pulsar.connection.topic_connections import SHARED, TopicConnections
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import ClientClosed, ConnectionLost, OperationTimeout, PulsarError
 
-# Between two attempts to reach a broker that is down; one attempt for all callers.
-_PROBE_SECONDS: Final = 0.5
+# Between two attempts to reach a broker that is down, in the end; the first come sooner.
+_PROBE_SECONDS: Final = 1.0
+_FIRST_PROBE_SECONDS: Final = 0.05
+# So often a broker that stays down is told of.
+_TOLD_SECONDS: Final = 60.0
 # So long an answer to a look-up is waited for before the broker itself is tried again.
 _LOOKUP_SECONDS: Final = 5.0
 _PORTS = {"pulsar": 6650, "pulsar+ssl": 6651}
-
+_log = log.get(__name__)
 
 Find = Callable[[str], Awaitable[Address]]
 """Ask for the broker of a topic."""
 
 
-class ConnectionPurpose(Enum):
-    """What a connection is for. A broker closes it when any handler errs: a mistake on data must not cost a lock."""
+class BrokerAway(ConnectionLost):
+    """A broker that cannot be reached; it was tried a moment ago, and is tried again for all."""
 
-    DATA = "data"
-    LOCK = "lock"
+    def __init__(self, outage: "_Outage") -> None:
+        super().__init__(outage.cause.message)
+        self.outage = outage
+
+
+class _Key(NamedTuple):
+    """A connection: to whom, and which of those (`TopicConnections`)."""
+
+    address: Address
+    number: int
 
 
 def parse_url(url: str) -> list[Address]:
@@ -61,9 +81,11 @@ class ConnectionPool:
         self._service = parse_url(settings.service_url)
         if self.tls:
             access.tls.context()  # what is wrong with it is said at once
-        self._connections: dict[tuple[Address, ConnectionPurpose], BrokerConnection] = {}
-        self._attempts: dict[tuple[Address, ConnectionPurpose], asyncio.Task[BrokerConnection]] = {}
-        self._outage: asyncio.Task[None] | None = None
+        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        self._topic_connections = TopicConnections(min(settings.max_producer_connections, max(1, files // 4)))
+        self._connections: dict[_Key, BrokerConnection] = {}
+        self._attempts: dict[_Key, asyncio.Task[BrokerConnection]] = {}
+        self._outages: dict[Address, _Outage] = {}
         self._retry_now: asyncio.Future[None] | None = None
         self._closed = False
         self._find: Find | None = None
@@ -102,27 +124,55 @@ class ConnectionPool:
                 self._service.append(self._service.pop(0))
         return await self.get(self._service[0])
 
-    async def get(self, address: Address, purpose: ConnectionPurpose = ConnectionPurpose.DATA) -> BrokerConnection:
-        """The connection to this address."""
-        key = (address, purpose)
+    async def get(self, address: Address, topic: str | None = None) -> BrokerConnection:
+        """The connection to this address, or its connection for the producers of this topic.
+
+        Raises BrokerAway at once while the address cannot be reached: one task tries, for all who want it.
+        """
+        number = SHARED if topic is None else self._topic_connections.number(address, topic)
+        try:
+            return await self._get(_Key(address, number))
+        except PulsarError as error:
+            if topic is None or error.code != pb.NotAllowedError or isinstance(error, ClientClosed):
+                raise
+            # the broker's limit of connections (brokerMaxConnections, brokerMaxConnectionsPerIp)
+            self._metrics.connections_refused.inc()
+            open_numbers = [key.number for key in self._connections if key.address == address]
+            return await self._get(_Key(address, self._topic_connections.share(address, topic, open_numbers)))
+
+    async def _get(self, key: _Key) -> BrokerConnection:
+        if key.address in self._outages and key not in self._connections and key not in self._attempts:
+            raise BrokerAway(self._outages[key.address])
+        try:
+            return await self._connected(key)
+        except (ConnectionLost, OperationTimeout):
+            if key.address in self._outages:
+                raise BrokerAway(self._outages[key.address]) from None
+            raise
+
+    async def _connected(self, key: _Key) -> BrokerConnection:
         connection = self._connections.get(key)
-        if connection is not None and not connection.closed:
+        if connection is not None:
+            connection.unused_checks = 0
             return connection
         if self._closed:
             raise ClientClosed("the Pulsar client")
         attempt = self._attempts.get(key)
         if attempt is None:
-            attempt = asyncio.create_task(self._open(key), name=f"connect {address}")
+            attempt = asyncio.create_task(self._open(key), name=f"connect {key.address}")
             attempt.add_done_callback(retrieve_exception)
             self._attempts[key] = attempt
         # One waiter's cancellation is not the others'.
         return await wait_shared(attempt, ClientClosed("the Pulsar client"))
 
-    async def pause(self, seconds: float) -> bool:
+    async def pause(self, seconds: float, error: PulsarError | None = None) -> bool:
         """Wait before another attempt: so long, or until `retry_now`; True then.
 
-        Delays grow while Pulsar is unavailable. They end at once when it is available again.
+        Delays grow while Pulsar is unavailable. They end at once when it is available again. After BrokerAway the wait
+        is for the broker, however long that takes.
         """
+        if isinstance(error, BrokerAway):
+            return await error.outage.over()
         if self._retry_now is None:
             self._retry_now = asyncio.get_running_loop().create_future()
         done, _ = await asyncio.wait((self._retry_now,), timeout=seconds)
@@ -134,34 +184,51 @@ class ConnectionPool:
         if hurried is not None:
             hurried.set_result(None)
 
-    async def _open(self, key: tuple[Address, ConnectionPurpose]) -> BrokerConnection:
+    async def _open(self, key: _Key) -> BrokerConnection:
         try:
-            connection = await BrokerConnection.open(key[0], self._settings, self._metrics, self._access)
+            connection = await BrokerConnection.open(
+                key.address, self._settings, self._metrics, self._access, for_producers=key.number != SHARED
+            )
             self._connections[key] = connection
             connection.on_silence = self._leave_if_moved
+            connection.on_end = partial(self._ended, key)
             return connection
-        except (ConnectionLost, OperationTimeout):
-            if self._outage is None and not self._closed:
-                self._outage = asyncio.create_task(self._watch_for(key), name=f"outage of {key[0]}")
+        except (ConnectionLost, OperationTimeout) as error:
+            if key.address not in self._outages and not self._closed:
+                self._outages[key.address] = outage = _Outage(key.address, error)
+                outage.task = asyncio.create_task(self._watch_for(outage), name=f"outage of {key.address}")
             raise
         finally:
             del self._attempts[key]
 
-    async def _watch_for(self, key: tuple[Address, ConnectionPurpose]) -> None:
+    def _ended(self, key: _Key) -> None:
+        del self._connections[key]
+        self._topic_connections.forget(*key)
+
+    async def _watch_for(self, outage: "_Outage") -> None:
         """Try until the broker can be reached, or what it had is with another one."""
+        key, told_at, delay = _Key(outage.address, SHARED), outage.since, _FIRST_PROBE_SECONDS
+        _log.warning("! pulsar broker away", extra={"broker": outage.address, "reason": str(outage.cause)})
         while True:
-            await asyncio.sleep(_PROBE_SECONDS * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
-            if await self._moved(key[0]):
+            await asyncio.sleep(delay * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
+            delay = min(2 * delay, _PROBE_SECONDS)
+            if await self._moved(outage.address):
+                _log.info("= pulsar broker given up", extra=outage.told())
                 break
             try:
                 async with asyncio.timeout(_PROBE_SECONDS):  # the attempt itself goes on
-                    await self.get(*key)
+                    await self._connected(key)
             except (ConnectionLost, OperationTimeout, TimeoutError):
+                if asyncio.get_running_loop().time() - told_at >= _TOLD_SECONDS:
+                    told_at += _TOLD_SECONDS
+                    _log.warning("! pulsar broker still away", extra=outage.told())
                 continue
             except PulsarError:
                 pass  # it answers
+            _log.info("= pulsar broker back", extra=outage.told())
             break
-        self._outage = None
+        del self._outages[outage.address]
+        outage.end()
         self.retry_now()
 
     def _leave_if_moved(self, connection: BrokerConnection) -> None:
@@ -194,17 +261,46 @@ class ConnectionPool:
 
     def connections(self) -> list[BrokerConnection]:
         """Those that are open, for who only looks."""
-        return [one for one in self._connections.values() if not one.closed]
+        return list(self._connections.values())
 
     async def close(self) -> None:
         """Close every connection, once what waits on it is written."""
         self._closed = True
         attempts: list[asyncio.Task[Any]] = [*self._attempts.values(), *self._suspected.values()]
-        if self._outage is not None:
-            attempts.append(self._outage)
+        attempts += [outage.task for outage in self._outages.values() if outage.task is not None]
         for attempt in attempts:
             attempt.cancel()
         await asyncio.gather(*attempts, return_exceptions=True)
-        for connection in self._connections.values():
+        for connection in list(self._connections.values()):
             connection.close()
-        self._connections.clear()
+
+
+class _Outage:
+    """An address that cannot be reached, while one task tries to."""
+
+    def __init__(self, address: Address, cause: PulsarError) -> None:
+        self.address = address
+        self.cause = cause
+        self.since = asyncio.get_running_loop().time()
+        self.task: asyncio.Task[None] | None = None
+        self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting = 0
+
+    async def over(self) -> bool:
+        """Wait until another attempt is worth it, which is True."""
+        self._waiting += 1
+        try:
+            await asyncio.wait((self._over,))
+        finally:
+            self._waiting -= 1
+        return True
+
+    def told(self) -> dict[str, object]:
+        """For the log: how long, and how many producers, consumers and watches wait for it."""
+        seconds = round(asyncio.get_running_loop().time() - self.since, 1)
+        return {"broker": self.address, "seconds": seconds, "waiting": self._waiting, "reason": str(self.cause)}
+
+    def end(self) -> None:
+        """All who wait try again."""
+        if not self._over.done():
+            self._over.set_result(None)

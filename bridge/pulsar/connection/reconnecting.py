@@ -17,6 +17,7 @@ from typing import Final
 from bridge import log
 from bridge.pulsar.connection.broker_connection import BrokerConnection
 from bridge.pulsar.connection.context import ClientContext
+from bridge.pulsar.connection.pool import BrokerAway
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import ClientClosed, ConnectionLost, PulsarError
 
@@ -135,9 +136,11 @@ class ReconnectingHandler(ABC):
                 error = refused
             # a busy name is asked for twenty times a second: once is news
             is_news = self.last_error is None or self.last_error.code != error.code
+            is_news = is_news and not isinstance(error, BrokerAway)  # which is told once for all
             self.last_error = error
             (self._log.info if is_news else self._log.debug)("! pulsar not attached", extra={"reason": str(error)})
-            if await self._pool.pause(_jittered(_FIRST_DELAY_SECONDS) if error.code in _BUSY else self._backoff.next()):
+            delay = _jittered(_FIRST_DELAY_SECONDS) if error.code in _BUSY else self._backoff.next()
+            if await self._pool.pause(delay, error):
                 self._backoff = Backoff()
         self._attempt = None
         self._set_attached(connection)

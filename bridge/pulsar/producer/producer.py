@@ -1,6 +1,7 @@
 """A producer: sends in the order of the calls, through every reconnect, and matches the receipts to them."""
 
 import asyncio
+import math
 import secrets
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from operator import attrgetter
@@ -9,7 +10,7 @@ from typing import Any, Final
 from bridge.pulsar import commands
 from bridge.pulsar.connection.broker_connection import BrokerConnection
 from bridge.pulsar.connection.context import ClientContext
-from bridge.pulsar.connection.pool import ConnectionPurpose
+from bridge.pulsar.connection.lookup import whole_topic
 from bridge.pulsar.connection.reconnecting import ReconnectingHandler
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.producer.opening import Opening
@@ -30,6 +31,11 @@ from bridge.pulsar.types import (
 _NO_LONGER_POSSIBLE: Final = frozenset({pb.TopicTerminatedError, pb.ProducerFenced})
 _IS_UNWRITTEN: Final = attrgetter("is_unwritten")
 _IS_CANCELLED: Final = attrgetter("is_cancelled")
+# Where the oldest entry has waited so long for its receipt, no more are written behind it: what the broker has not read
+# cannot be taken back.
+_LATE_SECONDS: Final = 1.0
+# Then so much is written at a time, and the next when that has its outcome, until it has it soon.
+_LATE_BYTES: Final = 64 * 1024
 
 
 class Producer(ReconnectingHandler):
@@ -63,7 +69,6 @@ class Producer(ReconnectingHandler):
         self._access_mode = access_mode
         name_is_free = None if predecessor is None else predecessor.released
         self._opening = Opening(context.lookup, topic, name_is_free, may_send, must_exist=must_exist, mode=access_mode)
-        self._purpose = ConnectionPurpose.DATA if access_mode is AccessMode.SHARED else ConnectionPurpose.LOCK
         self._epoch = 0
         self._topic_epoch: int | None = None
         # Under a given name the numbers go on where the broker says: unknown until then.
@@ -72,6 +77,7 @@ class Producer(ReconnectingHandler):
         """Done when the broker holds nothing for this one any more, or cannot be told."""
         self._pending = PendingSends(context.settings.max_pending_bytes)
         self._barrier: Send | None = None  # nothing is written before this one has its outcome
+        self._is_late = False
         self._unclosed_connection: BrokerConnection | None = None  # where the broker must be told before we come back
         self._previous_connection: BrokerConnection | None = None  # where a receipt may still come from
         self._purging = False
@@ -83,7 +89,7 @@ class Producer(ReconnectingHandler):
 
     @property
     def closing(self) -> bool:
-        """Whether it takes no more sends; `left` tells when its name is free."""
+        """Whether it takes no more sends; `released` is done when its name is free."""
         return self._closing or self._handing_over or self._failure is not None
 
     @property
@@ -95,6 +101,12 @@ class Producer(ReconnectingHandler):
     def pending_bytes(self) -> int:
         """Their payloads' bytes and some overhead."""
         return self._pending.bytes
+
+    @property
+    def waiting_since(self) -> float | None:
+        """Since when the oldest send without an outcome waits for it (loop time); None where there is none."""
+        first = self._pending.first
+        return None if first is None else first.queued_at
 
     def send(
         self, metadata: pb.MessageMetadata, payload: Sequence[Buffer] | Buffer, num_messages: int
@@ -119,14 +131,19 @@ class Producer(ReconnectingHandler):
         """
         future: asyncio.Future[Receipt] = self._loop.create_future()
         parts = (payload,) if isinstance(payload, bytes | bytearray | memoryview) else payload
-        send = Send(future, metadata, parts, num_messages, on_done)
+        now = self._loop.time()
+        send = Send(future, metadata, parts, num_messages, now, on_done)
         if self.closing:
             send.fail(self._failure or ClientClosed("the producer"))
             return send
         if self._connection is None:
             future.add_done_callback(self._cancelled_while_detached)
-        elif self._barrier is None and not self._write(self._connection, send):
-            return send
+        elif self._barrier is None:
+            oldest = self._pending.first
+            if oldest is not None and now - oldest.sent_at > _LATE_SECONDS:
+                self._is_late, self._barrier = True, self._pending.last
+            elif not self._write(self._connection, send):
+                return send
         self._pending.append(send)
         return send
 
@@ -203,7 +220,7 @@ class Producer(ReconnectingHandler):
             await self._close_session(self._unclosed_connection)
             self._unclosed_connection = None
         await self._opening.wait(again=self._was_attached)
-        connection = await self._pool.get(await self._context.lookup.find(self.topic), self._purpose)
+        connection = await self._pool.get(await self._context.lookup.find(self.topic), whole_topic(self.topic))
         await self._opening.check_topic()  # last of all: the less time until the open, the less can happen in it
         connection.producers[self._id] = self
         self._epoch += 1
@@ -266,9 +283,17 @@ class Producer(ReconnectingHandler):
         self._write_waiting(connection)
 
     def _write_waiting(self, connection: BrokerConnection) -> None:
-        for send in self._pending.take_all():
-            if send.connection is connection or self._write(connection, send):
-                self._pending.append(send)
+        room = _LATE_BYTES if self._is_late else math.inf
+        for send in tuple(self._pending):
+            if send.connection is connection:
+                continue
+            if not self._write(connection, send):
+                self._pending.remove(send)
+                continue
+            room -= send.size
+            if room <= 0:
+                self._barrier = send
+                break
 
     def _detach(self, *, at_once: bool = False) -> None:
         if self._handing_over:
@@ -358,6 +383,7 @@ class Producer(ReconnectingHandler):
     def _lift_barrier(self, send: Send) -> None:
         if self._barrier is send:
             self._barrier = None
+            self._is_late = self._is_late and self._loop.time() - send.sent_at > _LATE_SECONDS / 2
             if self._connection is not None:
                 self._write_waiting(self._connection)
 

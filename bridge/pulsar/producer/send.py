@@ -32,6 +32,7 @@ class Send:
         "num_messages",
         "on_done",
         "payload",
+        "queued_at",
         "sent_at",
         "sequence_id",
         "size",
@@ -43,6 +44,7 @@ class Send:
         metadata: pb.MessageMetadata,
         payload: Sequence[Buffer],
         num_messages: int,
+        queued_at: float,
         on_done: Callable[[Send], None] | None,
     ) -> None:
         self.future = future
@@ -54,6 +56,7 @@ class Send:
         self.head = b""  # checksum and metadata, once encoded; the same for every attempt
         self.sequence_id = -1
         self.highest: int | None = None
+        self.queued_at = queued_at  # when its producer took it; loop time, as the next
         self.sent_at = 0.0
         self.connection: BrokerConnection | None = None  # on which it was written and an outcome may come
         self.maybe_stored = False  # written to a connection that was lost since

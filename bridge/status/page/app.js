@@ -177,6 +177,7 @@ function overview() {
       fact("Held for requests", bytes(counters.request_bytes));
       fact("Held for answers", bytes(counters.answer_bytes));
       if (counters.stalled) fact("Pulsar stores nothing for", seconds(counters.stalled));
+      fact("Topics that Pulsar does not acknowledge", unacknowledged(counters.slow_topics, found.slow_topics));
       checks.update(found.checks.map((one) => ({
         check: one.check, state: one.reason === null ? "holds" : "ERROR", reason: one.reason,
         age: found.checked,
@@ -189,6 +190,10 @@ function overview() {
     },
   };
 }
+
+const unacknowledged = (count, named) => count
+  ? `${shown("count", count)}: ${Object.entries(named).map(([topic, age]) => `${topic} for ${seconds(age)}`).join(", ")}`
+  : "none";
 
 const plain = (key, label, kind = "text", more = {}) => ({ key, label, kind, sorts: false, ...more });
 const CHECKS = [plain("check", "Check"), plain("state", "State"), plain("reason", "Reason", "text", { long: true }),

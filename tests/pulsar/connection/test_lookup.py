@@ -130,5 +130,5 @@ async def test_a_broker_that_lies_about_a_topics_place_makes_no_connection(broke
     broker.on(Type.LOOKUP, answers(broker.url))
     async with asyncio.timeout(10):
         await producer.opened()
-    assert len(broker.peers) == 1
+    assert len(broker.peers) == 2  # for questions, and for the topic's producers
     await client.close()

@@ -22,7 +22,7 @@ async def test_nothing_is_sent_again_before_it_may_be(broker: FakeBroker, client
     producer = client.producer(TOPIC, may_send=may_send)
     await producer.opened()
     may_send.clear()
-    broker.peers[0].close()
+    broker.producing.close()
     await lost(producer)
     pending = [send(producer, b"one"), send(producer, b"two")]
     other = client.producer(TOPIC)
@@ -58,7 +58,7 @@ async def test_handing_over_lets_what_is_on_its_way_have_its_outcome(broker: Fak
     assert isinstance(unwritten.future.exception(), ClientClosed)
     with pytest.raises(ClientClosed):
         await send(producer, b"too late")
-    broker.peers[0].receipt(broker.all(Type.SEND)[0].send, 1, 0)
+    broker.producing.receipt(broker.all(Type.SEND)[0].send, 1, 0)
     assert (await on_its_way).position == Position(1, 0)  # type: ignore[attr-defined]
     await asyncio.gather(leaving, leaving_again)
     assert len(broker.all(Type.SEND)) == len(broker.all(Type.CLOSE_PRODUCER)) == 1
@@ -82,7 +82,7 @@ async def test_what_hands_over_does_not_come_back(broker: FakeBroker, client: Pu
     await broker.until(lambda: bool(broker.all(Type.SEND)))
     leaving = asyncio.ensure_future(producer.hand_over(60))
     broker.on(Type.SEND, store)
-    broker.peers[0].close()
+    broker.producing.close()
     with pytest.raises(ClientClosed):
         await pending
     await leaving

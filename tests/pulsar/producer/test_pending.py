@@ -36,7 +36,7 @@ async def test_a_send_cancelled_after_it_was_written_is_not_sent_again(
     await broker.until(lambda: len(broker.all(Type.SEND)) == 2)
     cancelled.cancel()
     broker.on(Type.SEND, store)
-    broker.peers[0].close()
+    broker.producing.close()
     await kept
     assert stored(broker) == [b"kept"]
 
@@ -49,7 +49,7 @@ async def test_writable_waits_for_room(broker: FakeBroker, client: PulsarClient)
     waiting = asyncio.ensure_future(producer.writable())
     await broker.until(lambda: len(broker.all(Type.SEND)) == 3)
     assert not waiting.done()
-    broker.peers[0].receipt(broker.all(Type.SEND)[0].send, 1, 0)
+    broker.producing.receipt(broker.all(Type.SEND)[0].send, 1, 0)
     await waiting
     assert [one.done() for one in pending] == [True, False, False]
 
@@ -99,10 +99,10 @@ async def test_what_is_given_up_on_its_way_has_its_outcome_and_is_not_sent_again
     producer.cancel(stays)
     producer.cancel(goes)
     assert outcomes == []
-    broker.peers[0].receipt(broker.all(Type.SEND)[0].send, 4, 2)
+    broker.producing.receipt(broker.all(Type.SEND)[0].send, 4, 2)
     assert (await stays.future).position == Position(4, 2)
     broker.on(Type.SEND, store)
-    broker.peers[0].close()
+    broker.producing.close()
     with pytest.raises(SendCancelled):
         await goes.future
     assert goes.maybe_stored
@@ -139,7 +139,7 @@ async def test_what_supersedes_waits_for_what_is_on_its_way(broker: FakeBroker, 
     assert isinstance(between.future.exception(), SendCancelled)
     assert (producer.pending_count, first.future.done()) == (3, False)
     broker.on(Type.SEND, store)
-    broker.peers[0].receipt(broker.all(Type.SEND)[0].send, 1, 0)
+    broker.producing.receipt(broker.all(Type.SEND)[0].send, 1, 0)
     await asyncio.gather(first.future, *last)
     assert stored(broker) == [b"last", b"after"]
 
@@ -157,3 +157,49 @@ async def test_what_supersedes_goes_out_when_the_way_is_lost(broker: FakeBroker,
     await send(producer, b"third")
     assert isinstance(second.future.exception(), SendCancelled) and second.maybe_stored
     assert stored(broker) == [b"third"]
+
+
+# --- while receipts are late ---
+
+
+async def test_while_receipts_are_late_little_is_on_its_way(
+    broker: FakeBroker, client: PulsarClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the broker has not read cannot be taken back: so the rest waits here, in its order."""
+    monkeypatch.setattr("bridge.pulsar.producer.producer._LATE_SECONDS", -1.0)  # every receipt is
+    monkeypatch.setattr("bridge.pulsar.producer.producer._LATE_BYTES", 10)
+    producer = client.producer(TOPIC)
+    await producer.opened()
+    broker.on(Type.SEND, NO_ANSWER)
+    sends = [producer.enqueue(pb.MessageMetadata(), b"send-%d" % number, 1) for number in range(6)]
+    await broker.until(lambda: len(broker.all(Type.SEND)) == 1)
+    producer.cancel(sends[4])
+    assert isinstance(sends[4].future.exception(), SendCancelled) and not sends[4].maybe_stored
+    broker.producing.receipt(broker.all(Type.SEND)[0].send, 1, 0)
+    await broker.until(lambda: len(broker.all(Type.SEND)) == 3)
+    broker.on(Type.SEND, store)
+    for number, command in enumerate(broker.all(Type.SEND)[1:], 1):
+        broker.producing.receipt(command.send, 1, number)
+    await sends[5].future
+    assert stored(broker) == [b"send-3", b"send-5"]
+    assert producer.pending_count == 0
+
+
+async def test_when_receipts_are_soon_again_all_is_written(
+    broker: FakeBroker, client: PulsarClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bridge.pulsar.producer.producer._LATE_SECONDS", -1.0)
+    monkeypatch.setattr("bridge.pulsar.producer.producer._LATE_BYTES", 1)
+    producer = client.producer(TOPIC)
+    await producer.opened()
+    broker.on(Type.SEND, NO_ANSWER)
+    sends = [send(producer, b"%d" % number) for number in range(20)]
+    await broker.until(lambda: len(broker.all(Type.SEND)) == 1)
+    monkeypatch.setattr("bridge.pulsar.producer.producer._LATE_SECONDS", 1000.0)
+    broker.producing.receipt(broker.all(Type.SEND)[0].send, 1, 0)
+    await broker.until(lambda: len(broker.all(Type.SEND)) == 20)
+    assert not sends[1].done()
+    broker.on(Type.SEND, store)
+    broker.producing.close()
+    await asyncio.gather(*sends)
+    assert stored(broker) == [b"%d" % number for number in range(1, 20)]

@@ -192,7 +192,7 @@ async def test_a_passing_open_error_is_tried_again_with_a_fresh_lookup(
     await send(client.producer(TOPIC))
     assert len(broker.all(Type.LOOKUP)) == 2
     # The first attempt was closed before the second was made.
-    order = [command.type for command in broker.peers[0].commands if command.type != Type.LOOKUP]
+    order = [command.type for command in broker.producing.commands if command.type != Type.LOOKUP]
     assert order[1:] == [Type.PRODUCER, Type.CLOSE_PRODUCER, Type.PRODUCER, Type.SEND]
 
 
@@ -227,10 +227,13 @@ async def test_waiting_for_exclusive_access_ends_with_the_second_answer(
     await opened
 
 
-async def test_exclusive_producers_have_a_connection_apart(broker: FakeBroker, client: PulsarClient) -> None:
-    await client.producer(TOPIC).opened()
-    await client.producer(TOPIC, access_mode=AccessMode.EXCLUSIVE).opened()
-    assert [len(peer.of_type(Type.PRODUCER)) for peer in broker.peers] == [1, 1]
+async def test_the_producers_of_each_topic_have_a_connection_apart(broker: FakeBroker, client: PulsarClient) -> None:
+    """A broker throttles a topic by not reading the connection of its producers."""
+    for topic in ("persistent://a/b/t-partition-0", "persistent://a/b/t-partition-1", "persistent://a/b/u"):
+        await client.producer(topic).opened()
+    opened = [[command.producer.topic for command in peer.of_type(Type.PRODUCER)] for peer in broker.peers]
+    assert opened == [[], ["persistent://a/b/t-partition-0", "persistent://a/b/t-partition-1"], ["persistent://a/b/u"]]
+    assert [bool(peer.of_type(Type.LOOKUP)) for peer in broker.peers] == [True, False, False]
 
 
 async def test_a_duplicate_is_told_from_a_stored_entry_even_ahead_of_its_turn(
@@ -289,7 +292,7 @@ async def test_a_name_that_another_producer_has_written_under_is_lost(broker: Fa
     producer = client.producer(TOPIC, name="mine")
     await producer.send(pb.MessageMetadata(sequence_id=5, highest_sequence_id=7), b"x", 3)
     last = 7
-    broker.peers[0].close()
+    broker.producing.close()
     await producer.send(pb.MessageMetadata(sequence_id=8), b"y", 1)
     broker.on(Type.SEND, close_producer)
     pending = producer.send(pb.MessageMetadata(sequence_id=9), b"z", 1)

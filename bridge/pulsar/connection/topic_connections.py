@@ -1,0 +1,57 @@
+"""Which of a broker's connections the producers of a topic use, by its number: pure counting."""
+
+from collections.abc import Iterable
+from itertools import count
+from typing import Final
+
+from bridge.pulsar.connection.broker_connection import Address
+
+SHARED: Final = 0
+"""The number of the connection for questions and consumers: nothing that a broker throttles by not reading is ever sent
+there, unless it takes no second connection."""
+
+
+class TopicConnections:
+    """A topic has a connection of its own to a broker, until there are as many as there may be."""
+
+    def __init__(self, most: int) -> None:
+        """`most`: connections to a broker beside the shared one."""
+        self._most = most
+        self._most_at: dict[Address, int] = {}  # what a broker has refused more than
+        self._unused = count(SHARED + 1)
+        self._number_of: dict[tuple[Address, str], int] = {}
+        self._topics: dict[Address, dict[int, set[str]]] = {}
+
+    def number(self, address: Address, topic: str) -> int:
+        """Of this topic's own connection, or of the one with the fewest topics where there are as many as may be."""
+        number = self._number_of.get((address, topic))
+        if number is None:
+            used = self._topics.setdefault(address, {})
+            most = self._most_at.get(address, self._most)
+            number = next(self._unused) if len(used) < most else self._emptiest(address, used)
+            self._put(address, topic, number)
+        return number
+
+    def share(self, address: Address, topic: str, open_numbers: Iterable[int]) -> int:
+        """The broker refuses this topic's own connection: it shares one of those that are open."""
+        self.forget(address, self._number_of[address, topic])
+        of_topics = [number for number in open_numbers if number != SHARED]
+        self._most_at[address] = len(of_topics)
+        number = self._emptiest(address, of_topics)
+        self._put(address, topic, number)
+        return number
+
+    def forget(self, address: Address, number: int) -> None:
+        """The connection is gone: the topics that had it are given one when they come back."""
+        for topic in self._topics.get(address, {}).pop(number, ()):
+            del self._number_of[address, topic]
+        if not self._topics.get(address, True):
+            del self._topics[address]
+
+    def _put(self, address: Address, topic: str, number: int) -> None:
+        self._number_of[address, topic] = number
+        self._topics.setdefault(address, {}).setdefault(number, set()).add(topic)
+
+    def _emptiest(self, address: Address, numbers: Iterable[int]) -> int:
+        topics = self._topics.get(address, {})
+        return min(numbers, key=lambda number: len(topics.get(number, ())), default=SHARED)

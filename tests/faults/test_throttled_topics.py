@@ -1,0 +1,70 @@
+"""A topic that Pulsar throttles slows its own clients; no others wait for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from bridge.apis import list_offsets, produce
+from bridge.apis.list_offsets import LATEST
+from bridge.codec import Rebuild, Record, build_batch
+from bridge.kafka.produce_wire import Request, RequestPartition, RequestTopic
+from tests.apis.wire import Connection, ask
+from tests.contract.log import Log
+from tests.support.bridges import BridgeThread
+from tests.support.pulsar import PulsarAddress
+
+_RECORDS = 200
+_VERSION = 9
+
+
+def _produce(topic: str) -> Request:
+    records = [Record(at, 1_700_000_000_000, None, b"x" * 100, []) for at in range(_RECORDS)]
+    batch = build_batch(records, Rebuild(0, len(records), 1_700_000_000_000, own=True))
+    partition = RequestPartition(index=0, records=batch)
+    return Request(acks=-1, timeout_ms=60_000, topic_data=[RequestTopic(name=topic, partition_data=[partition])])
+
+
+@pytest.mark.parametrize(
+    ("of_namespace", "rate"),
+    [
+        (False, {"publishThrottlingRateInMsg": 1, "publishThrottlingRateInByte": -1}),
+        (False, {"publishThrottlingRateInMsg": -1, "publishThrottlingRateInByte": 100}),
+        (True, {"publishThrottlingRateInMsg": 1, "publishThrottlingRateInByte": -1}),
+    ],
+    ids=["records of a topic", "bytes of a topic", "records of a namespace's topics"],
+)
+def test_other_topics_do_not_wait_for_one_above_its_publish_rate(
+    bridge_with: Callable[..., BridgeThread],
+    pulsar: PulsarAddress,
+    namespace: str,
+    of_namespace: bool,
+    rate: dict[str, int],
+) -> None:
+    """The broker does not read the connection that the topic's records came on: for minutes here."""
+    bridge = bridge_with()
+    admin = AdminClient({"bootstrap.servers": bridge.kafka})
+    for made in admin.create_topics([NewTopic("noisy", 1, 1), NewTopic("other", 1, 1)]).values():
+        made.result(30)
+    if of_namespace:
+        pulsar.admin("POST", f"namespaces/{namespace}/publishRate", rate)
+    else:
+        pulsar.admin("POST", f"persistent/{namespace}/noisy/publishRate", rate)
+    with Connection(bridge.kafka, seconds=2.0) as noisy, Log(bridge.kafka, "other") as other:
+        with pytest.raises(TimeoutError):
+            while True:  # until the policy, which is told to the broker in the background, is in force
+                noisy.ask(produce.API, _produce("noisy"), _VERSION)
+        for number in range(3):
+            noisy.send(produce.API, _produce("noisy"), _VERSION)
+            assert other.write([b"other"]) == [number]
+        admin.create_topics([NewTopic("new", 1, 1)])["new"].result(30)
+        wanted = list_offsets.RequestTopic(
+            name="new", partitions=[list_offsets.RequestPartition(partition_index=0, timestamp=LATEST)]
+        )
+        answer = ask(bridge, list_offsets.API, list_offsets.Request(replica_id=-1, topics=[wanted]))
+        assert answer.topics[0].partitions[0].offset == 0
+        assert [message.value() for message in other.read(0)] == [b"other"] * 3
+        waiting = {topic for topic, _ in bridge.server.client.waiting_topics()}
+        assert waiting == {f"persistent://{namespace}/noisy"}
