@@ -167,7 +167,10 @@ async def test_an_outage_of_one_broker_is_not_that_of_another(
     urls = [f"pulsar://127.0.0.1:{server.sockets[0].getsockname()[1]}" for server in servers]
 
     def look_up(peer: Peer, command: pb.BaseCommand, _: memoryview) -> None:
-        topic, answer = command.lookup_topic.topic, pb.CommandLookupTopicResponse(response=1)
+        topic, answer = (
+            command.lookup_topic.topic,
+            pb.CommandLookupTopicResponse(response=pb.CommandLookupTopicResponse.Connect),
+        )
         answer.request_id = command.lookup_topic.request_id
         answer.broker_service_url = urls[int(topic[-1])] if topic[-1] in "01" else broker.url
         peer.send(type=Type.LOOKUP_RESPONSE, lookup_topic_response=answer)
