@@ -72,7 +72,7 @@ class PulsarMetrics:
         "certificate_reload_errors", "connections", "connections_lost", "connections_opened", "connections_refused",
         "corrupt_entries", "entries_read", "entries_sent", "forgotten_readers", "hosts_refused", "lookup_errors",
         "lookups", "overfull_readers", "producers", "readers", "receipt_seconds", "reconnects", "resumed_readers",
-        "send_errors", "slow_topic_count", "slow_topics", "stalled_seconds", "token_expires_seconds",
+        "send_errors", "unacknowledged_topics", "slow_topics", "stalled_seconds", "token_expires_seconds",
         "token_fetch_errors", "token_fetches", "unknown_commands",
     )  # fmt: skip
 
@@ -92,7 +92,7 @@ class PulsarMetrics:
         self.receipt_seconds = Histogram()
         self.send_errors = Counter()
         self.stalled_seconds = Gauge()
-        self.slow_topic_count = Gauge()
+        self.unacknowledged_topics = Gauge()
         self.slow_topics: dict[str, float] = {}
         """Seconds for which Pulsar has not acknowledged a record, of the topics for which that is long."""
         self.entries_sent = Counter()

@@ -59,7 +59,7 @@ class StallDetector:
 
     def slow_topics(self) -> str | None:
         """Which topics Pulsar does not answer, for an operator; None where there are none."""
-        slow, count = self._metrics.slow_topics, self._metrics.slow_topic_count.value
+        slow, count = self._metrics.slow_topics, self._metrics.unacknowledged_topics.value
         if not count:
             return None
         named = ", ".join(f"{topic} for {seconds:.0f} s" for topic, seconds in slow.items())
@@ -72,9 +72,9 @@ class StallDetector:
             if now - at > SLOW_AFTER_SECONDS:
                 since[topic] = min(at, since.get(topic, now))
         longest = sorted(since, key=since.__getitem__)[:MOST_SLOW_TOPICS]
-        before = self._metrics.slow_topic_count.value
+        before = self._metrics.unacknowledged_topics.value
         self._metrics.slow_topics = {topic: now - since[topic] for topic in longest}
-        self._metrics.slow_topic_count.set(len(since))
+        self._metrics.unacknowledged_topics.set(len(since))
         if since and not before:
             _log.warning("! pulsar does not acknowledge", extra={"topics": len(since), "reason": self.slow_topics()})
         elif before and not since:

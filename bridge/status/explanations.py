@@ -88,11 +88,8 @@ EXPLANATIONS: Final = {
     "pulsar sent what is not its protocol": "Something other than a Pulsar broker answers there, or bytes were lost.",
     "pulsar does not acknowledge": "Topics wait for Pulsar's receipts: they are above their publish rate, or their "
     "bookies hang. Other topics do not wait for them.",
-    "pulsar acknowledges again": "No topic waits long for Pulsar's receipts any more.",
     "pulsar broker away": "A broker cannot be reached. One attempt a second is made for all who wait for it.",
     "pulsar broker still away": "As before; the details say how many wait.",
-    "pulsar broker back": "It can be reached again: all who waited open again.",
-    "pulsar broker given up": "Pulsar has given its topics to another broker: all who waited go there.",
     "pulsar stores nothing": "Pulsar has refused all that was sent to it for some seconds: look at the disks of the "
     "bookies.",
     "pulsar token file not read": "The file with the token for Pulsar could not be read; the former token is used.",

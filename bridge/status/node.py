@@ -130,7 +130,7 @@ class NodeStatus:
             "cache_bytes": metrics.storage.cache_bytes.value,
             "partitions": metrics.storage.open_partitions.value,
             "stalled": metrics.pulsar.stalled_seconds.value,
-            "slow_topics": metrics.pulsar.slow_topic_count.value,
+            "slow_topics": metrics.pulsar.unacknowledged_topics.value,
             "memory": _resident_bytes(),
         }
 
