@@ -8,7 +8,7 @@ import pytest
 
 from bridge.config import PulsarSettings
 from bridge.pulsar.admin import Admin, AdminError
-from bridge.storage.append.deduplication import TRY_AGAIN_SECONDS, Deduplication
+from bridge.storage.append.deduplication import ASK_AGAIN_SECONDS, Deduplication
 from tests.schedules.checks import check_partition
 from tests.schedules.explorer import schedules
 from tests.schedules.kafka import NOW_MS, Client, batch
@@ -56,7 +56,7 @@ async def test_what_was_refused_is_tried_again(world: World) -> None:
     admin.refusal = 0
     await deduplication.ensure(PARTITIONS[0])
     assert not admin.on, "not with every batch"
-    await world.sleep(TRY_AGAIN_SECONDS)
+    await world.sleep(ASK_AGAIN_SECONDS)
     await deduplication.ensure(PARTITIONS[0])
     assert admin.on == {"t"}
 

@@ -209,9 +209,10 @@ class Appender:
         if producer is not None:
             await producer.writable()
 
-    def is_taken_elsewhere(self, batch: ProducerSequence) -> bool:
-        """Whether another client of Pulsar holds its producer's name."""
-        return self._writers.is_taken_elsewhere(batch[0])
+    def last_error(self, producer_id: int = -1) -> PulsarError | None:
+        """Why the producer of an id, or the one of all others, is not open at present."""
+        producer = self._producer if producer_id < 0 else None
+        return self._writers.last_error(producer_id) if producer is None else producer.last_error
 
     def producers(self) -> list[tuple[int, SequencePosition]]:
         """The idempotent producers that write here, and the last position of each."""
@@ -283,7 +284,7 @@ class Appender:
             if self._producer is not None and self._producer.closing:
                 self._producer = None  # it is refused permanently; the next append opens another
             self._end.time_marks.note_failed(pending.entry.max_timestamp, maybe_stored=send.maybe_stored)
-            self._fail(pending, error)
+            self._fail(pending, self._groups.error_of(pending, error))
             return
         pending.receipt = receipt = send.future.result()
         if receipt.duplicate:  # its position is not in the order of the others in flight
