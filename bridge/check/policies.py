@@ -111,13 +111,14 @@ def _subscription_types(namespace: str, policies: Values, runtime: Values) -> Fi
 
 def _backlog_quota(namespace: str, policies: Values, runtime: Values) -> Finding | None:
     quotas = policies.get("backlog_quota_map") or {}
-    refusing = [kind for kind, quota in quotas.items() if str(quota.get("policy", "")).startswith("producer_")]
-    if not refusing:
+    if not quotas:
         return None
+    said = ", ".join(f"{kind}: {quota.get('policy')}" for kind, quota in quotas.items())
     detail = (
-        f"{', '.join(refusing)}: above it, producers get KAFKA_STORAGE_ERROR until Pulsar's subscriptions have read"
+        f"{said}. What deduplication has not noted yet counts as backlog: above the quota producers get "
+        "KAFKA_STORAGE_ERROR for minutes, though all is read; eviction may let repetitions be stored twice"
     )
-    remedy = "   ".join(f"pulsar-admin namespaces remove-backlog-quota {namespace} --type {kind}" for kind in refusing)
+    remedy = "   ".join(f"pulsar-admin namespaces remove-backlog-quota {namespace} --type {kind}" for kind in quotas)
     return Finding("backlog quota", Severity.RISK, detail, remedy)
 
 

@@ -211,8 +211,7 @@ class Appender:
 
     def last_error(self, producer_id: int = -1) -> PulsarError | None:
         """Why the producer of an id, or the one of all others, is not open at present."""
-        producer = self._producer if producer_id < 0 else None
-        return self._writers.last_error(producer_id) if producer is None else producer.last_error
+        return self._writers.last_error(producer_id, self._producer)
 
     def producers(self) -> list[tuple[int, SequencePosition]]:
         """The idempotent producers that write here, and the last position of each."""
@@ -284,7 +283,7 @@ class Appender:
             if self._producer is not None and self._producer.closing:
                 self._producer = None  # it is refused permanently; the next append opens another
             self._end.time_marks.note_failed(pending.entry.max_timestamp, maybe_stored=send.maybe_stored)
-            self._fail(pending, self._groups.error_of(pending, error))
+            self._fail(pending, error)
             return
         pending.receipt = receipt = send.future.result()
         if receipt.duplicate:  # its position is not in the order of the others in flight
@@ -356,8 +355,8 @@ class Appender:
     def _fail(self, pending: PendingAppend, error: BaseException) -> None:
         if pending.entry.producer != NO_PRODUCER:
             refused = isinstance(error, MessageTooLarge) or (type(error) is PulsarError and error.code in REFUSALS)
-            self._missing.note_missing(self._topic, *pending.entry.producer, refused=refused)
-        pending.fail(error)
+            self._missing.note_missing(self._topic, *pending.entry.producer, refused=refused and not pending.members)
+        pending.fail(self._groups.error_of(pending, error))
 
     async def _look_up_offset(self, pending: PendingAppend) -> int:
         """The base offset of an append that does not directly follow the last known one: read it back."""

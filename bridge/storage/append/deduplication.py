@@ -62,19 +62,24 @@ class Deduplication:
 
     async def _turn_on(self, topic: str) -> bool:
         """Whether it is by the topic's own setting, which goes before that of the namespace and the broker."""
-        everywhere = await self._everywhere.get()
-        try:
-            own = await self._admin.topic_deduplication(topic)
-        except AdminError as error:
-            if error.retriable or not everywhere:
-                raise
-            return False  # topics have no settings of their own, or this login may not ask
-        if own is None and everywhere:
+        everywhere, own = await asyncio.gather(self._everywhere.get(), self._own(topic))
+        if everywhere and (own is None or isinstance(own, AdminError)):
             return False
+        if isinstance(own, AdminError):
+            raise own
         if not own:
             await self._admin.set_topic_deduplication(topic, True)
             _log.info("= deduplication turned on", extra={"topic": topic})
         return True
+
+    async def _own(self, topic: str) -> bool | AdminError | None:
+        """Why there is no telling, where topics have no settings of their own, or this login may not ask."""
+        try:
+            return await self._admin.topic_deduplication(topic)
+        except AdminError as error:
+            if error.retriable:
+                raise
+            return error
 
     async def _wait_until_in_force(self, topic: str) -> None:
         """The broker answers a change before it goes by it. What it stores in between it does not recognise again."""

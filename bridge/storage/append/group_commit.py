@@ -118,12 +118,18 @@ class GroupCommit:
             asyncio.get_running_loop().call_soon(self._flush_idle, producer)
 
     def error_of(self, pending: PendingAppend, error: BaseException) -> BaseException:
-        """What a refused append's clients are told. A group above the topic's own limit says nothing of its members:
-        their clients send them again, and groups are smaller then."""
-        if not pending.members or not isinstance(error, PulsarError) or error.refusal is not Refusal.SIZE:
+        """What the clients of a failed append are told.
+
+        A group above the topic's own limit says nothing of its members: they come again, and groups are smaller then.
+        A client that is told that several records are too large splits them, by its `batch.size`, which may well be
+        more than the limit: Java's would split and send what it has split for ever (KAFKA-8350).
+        """
+        if not isinstance(error, PulsarError) or error.refusal is not Refusal.SIZE or pending.entry.record_count == 1:
             return error
+        if not pending.members:
+            return KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, f"{error}: send smaller batches (batch.size)")
         self._max_bytes = min(self._max_bytes, len(pending.entry.data) // 2)
-        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"several batches were one entry: {error}")
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{error}: several batches were one entry")
 
     def flush(self, producer: Producer) -> None:
         """Send what there is of this producer."""

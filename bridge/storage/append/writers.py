@@ -167,9 +167,9 @@ class Writers:
         self._opening.pop(producer_id, None)
         retrieve_exception(opening)
 
-    def last_error(self, producer_id: int) -> PulsarError | None:
-        """Why the writer has not been opened yet."""
-        producer = self._producers.get(producer_id)
+    def last_error(self, producer_id: int, other: Producer | None) -> PulsarError | None:
+        """Why a writer is not open at present; `other`: the producer of all that are not idempotent."""
+        producer = other if producer_id < 0 else self._producers.get(producer_id)
         return None if producer is None else producer.last_error
 
     def release(self, producer_id: int, session_id: int) -> None:
