@@ -240,7 +240,7 @@ def _found(parts: Iterable[FetchPartition]) -> int:
 def _must_answer(parts: list[FetchPartition]) -> bool:
     """Whether to answer at once: there are no partitions, an error, or one to be read elsewhere.
 
-    What does not pass by itself waits with the rest: consumers would ask for it again at once, for ever.
+    What does not pass by itself waits with the rest: consumers would ask for it again at once, forever.
     """
     return not parts or any(part.preferred is not None or _is_passing(part.error) for part in parts)
 

@@ -100,7 +100,8 @@ async def test_an_unfit_pulsar_is_told_with_every_remedy(unfit: PrivatePulsar) -
     assert "index exposed      NOT FIT  entries come without their index\n" in out.getvalue()
 
 
-async def test_policies_that_hurt_are_told_each_with_its_remedy(pulsar: PulsarAddress, namespace: str) -> None:
+async def test_policies_that_hurt_are_told_each_with_its_remedy(pulsar: PulsarAddress) -> None:
+    namespace = pulsar.create_namespace()
     limits = {"maxProducersPerTopic": 5, "maxConsumersPerTopic": 5, "maxSubscriptionsPerTopic": 5}
     quota = {"limitSize": 1000, "limitTime": -1, "policy": "producer_exception"}
     policies: dict[str, object] = {

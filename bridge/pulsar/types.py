@@ -162,7 +162,7 @@ class PulsarError(BridgeError):
 
     @property
     def retriable(self) -> bool:
-        """Whether the same request may succeed later, and nobody has to do anything for it."""
+        """Whether the same request may succeed later, and nothing has to be done for it."""
         return self.code not in _PERMANENT and self.refusal is None
 
 

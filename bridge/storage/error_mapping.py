@@ -111,7 +111,7 @@ def fetch_error(code: int) -> int:
 def translated(*, reading: bool = False) -> Iterator[None]:
     """Raise every foreign error inside as the KafkaError the client should get.
 
-    `reading`: the client is a consumer. It tries again after KAFKA_STORAGE_ERROR without a word, for ever; so what
+    `reading`: the client is a consumer. It tries again after KAFKA_STORAGE_ERROR forever, and says nothing; so what
     Pulsar refuses by a policy is UNKNOWN_SERVER_ERROR to it, which it tells its operators.
     """
     try:

@@ -15,7 +15,7 @@ from tests.policies.writers import WRITERS
 
 
 def full_of_producers(site: Site, topic: str) -> None:
-    """Nobody else is let in from now on."""
+    """No other producer is let in from now on."""
 
     def refused() -> bool:
         with site.producer() as another:

@@ -122,7 +122,7 @@ class GroupCommit:
 
         A group above the topic's own limit says nothing of its members: they come again, and groups are smaller then.
         A client that is told that several records are too large splits them, by its `batch.size`, which may well be
-        more than the limit: Java's would split and send what it has split for ever (KAFKA-8350).
+        more than the limit: Java's would split and send what it has split forever (KAFKA-8350).
         """
         if not isinstance(error, PulsarError) or error.refusal is not Refusal.SIZE or pending.entry.record_count == 1:
             return error
