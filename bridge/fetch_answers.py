@@ -242,10 +242,10 @@ def _must_answer(parts: list[FetchPartition]) -> bool:
 
     What does not pass by itself waits with the rest: consumers would ask for it again at once, forever.
     """
-    return not parts or any(part.preferred is not None or _is_passing(part.error) for part in parts)
+    return not parts or any(part.preferred is not None or _is_told_at_once(part.error) for part in parts)
 
 
-def _is_passing(error: KafkaError | None) -> bool:
+def _is_told_at_once(error: KafkaError | None) -> bool:
     return error is not None and fetch_error(error.code) != ErrorCode.UNKNOWN_SERVER_ERROR
 
 

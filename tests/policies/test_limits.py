@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pulsar as native
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from bridge.kafka.error_codes import ErrorCode
 from tests.clients.endpoint import Clients
@@ -70,6 +71,29 @@ def test_a_consumer_above_the_limit_is_told_and_reads_when_another_leaves(
     other.close()
     eventually(lambda: site.fetch(topic)[0] == ErrorCode.NONE)
     assert site.bound(topic) == (ErrorCode.NONE, 2)
+
+
+def test_consumers_read_on_as_soon_as_they_may(shared: Site, clients: Clients, native_client: native.Client) -> None:
+    topic = shared.topic()
+    shared.produce(topic)
+    other = native_client.subscribe(f"persistent://{shared.namespace}/{topic}-partition-0", "native")
+    shared.of_topic(topic, "maxConsumers", 1)
+    eventually(lambda: shared.fetch(topic) == (ErrorCode.UNKNOWN_SERVER_ERROR, 0))
+    consumer = Consumer({"bootstrap.servers": shared.bridge.kafka, "group.id": "librdkafka", "fetch.wait.max.ms": 50})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    told = consumer.poll(20)
+    assert told is not None
+    assert told.error().code() == ErrorCode.UNKNOWN_SERVER_ERROR
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(clients["java"].read, topic, {0: 0})
+        other.unsubscribe()
+        other.close()
+        assert [record.offset for record in reading.result(60)] == [0]
+    while (told := consumer.poll(20)) is not None and told.error() is not None:
+        pass
+    assert told is not None
+    assert told.offset() == 0
+    consumer.close()
 
 
 def test_a_topic_above_the_limit_is_refused(site: Site) -> None:

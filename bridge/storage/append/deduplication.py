@@ -20,6 +20,8 @@ _IN_FORCE_WITHIN_SECONDS: Final = 5.0
 _LOOK_AGAIN_SECONDS: Final = 0.01
 ASK_AGAIN_SECONDS: Final = 60.0
 """The next producer that begins after so long has it asked again: others turn it off."""
+_PATIENCE_SECONDS: Final = 1.0
+"""How long such a question may take where the namespace or the broker had it on."""
 
 
 class Deduplication:
@@ -29,6 +31,8 @@ class Deduplication:
         self._admin = admin
         self._namespace = namespace
         self._everywhere = Cached(self._is_everywhere, ASK_AGAIN_SECONDS)
+        self._was_everywhere = False
+        """By the last answer."""
         self._settings: dict[str, Cached[bool]] = {}
         self._topics: dict[str, Cached[None]] = {}
 
@@ -62,7 +66,13 @@ class Deduplication:
 
     async def _turn_on(self, topic: str) -> bool:
         """Whether it is by the topic's own setting, which goes before that of the namespace and the broker."""
-        everywhere, own = await asyncio.gather(self._everywhere.get(), self._own(topic))
+        try:
+            async with asyncio.timeout(_PATIENCE_SECONDS if self._was_everywhere else None):
+                everywhere, own = await asyncio.gather(self._everywhere.get(), self._own(topic))
+        except (AdminError, TimeoutError):
+            if self._was_everywhere:  # brokers may store although their admin API does not answer
+                return False
+            raise
         if everywhere and (own is None or isinstance(own, AdminError)):
             return False
         if isinstance(own, AdminError):
@@ -93,15 +103,16 @@ class Deduplication:
 
     async def _is_everywhere(self) -> bool:
         try:
-            namespace = await self._admin.namespace_deduplication(self._namespace)
-            if namespace is not None:
-                return namespace
-            runtime = await self._admin.runtime_config()
+            is_on = await self._admin.namespace_deduplication(self._namespace)
+            if is_on is None:
+                runtime = await self._admin.runtime_config()
+                is_on = str(runtime.get("brokerDeduplicationEnabled", "")).lower() == "true"
         except AdminError as error:
             if error.retriable:
                 raise
-            return False
-        return str(runtime.get("brokerDeduplicationEnabled", "")).lower() == "true"
+            is_on = False
+        self._was_everywhere = is_on
+        return is_on
 
 
 def _whole(topic: str) -> str:
