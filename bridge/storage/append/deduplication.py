@@ -20,7 +20,7 @@ _IN_FORCE_WITHIN_SECONDS: Final = 5.0
 _LOOK_AGAIN_SECONDS: Final = 0.01
 ASK_AGAIN_SECONDS: Final = 60.0
 """The next producer that begins after so long has it asked again: others turn it off."""
-_PATIENCE_SECONDS: Final = 1.0
+_TIMEOUT_SECONDS: Final = 1.0
 """How long such a question may take where the namespace or the broker had it on."""
 
 
@@ -67,7 +67,7 @@ class Deduplication:
     async def _turn_on(self, topic: str) -> bool:
         """Whether it is by the topic's own setting, which goes before that of the namespace and the broker."""
         try:
-            async with asyncio.timeout(_PATIENCE_SECONDS if self._was_everywhere else None):
+            async with asyncio.timeout(_TIMEOUT_SECONDS if self._was_everywhere else None):
                 everywhere, own = await asyncio.gather(self._everywhere.get(), self._own(topic))
         except (AdminError, TimeoutError):
             if self._was_everywhere:  # brokers may store although their admin API does not answer
