@@ -135,7 +135,8 @@ class Refusal(Enum):
     """The topic may not be read by exclusive subscriptions, as readers are."""
 
 
-# The same code says more than one thing, and only its text says which. These words have not changed since Pulsar 2.8.
+# The same code says more than one thing, and only its text says which. The words are Pulsar 4.0's; with a version that
+# writes others, the code alone counts.
 _WORDS: Final = (
     (pb.ProducerBusy, "reached max", Refusal.LIMIT),  # else another one has the name
     (pb.ConsumerBusy, "reached max", Refusal.LIMIT),  # else another one has the subscription
