@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pulsar as native
 import pytest
@@ -14,33 +14,39 @@ from tests.support.bridges import BridgeThread, settings_for
 from tests.support.pulsar import PulsarAddress
 
 
-@pytest.fixture(scope="session")
-def new_site(pulsar: PulsarAddress) -> Iterator[Callable[[], Site]]:
-    """Start another one: policies of a namespace stay with it."""
-    with ExitStack() as running:
-
-        def start() -> Site:
-            bridge = BridgeThread(settings_for(pulsar, pulsar.create_namespace()))
-            bridge.start()
-            running.callback(bridge.stop)
-            return Site(bridge, pulsar)
-
-        yield start
+@contextmanager
+def started(pulsar: PulsarAddress) -> Iterator[Site]:
+    """One while inside: a bridge that lives on would disturb the tests of other packages."""
+    bridge = BridgeThread(settings_for(pulsar, pulsar.create_namespace()))
+    bridge.start()
+    try:
+        yield Site(bridge, pulsar)
+    finally:
+        bridge.stop()
 
 
 @pytest.fixture
-def site(new_site: Callable[[], Site]) -> Site:
+def site(pulsar: PulsarAddress) -> Iterator[Site]:
     """One for a test that changes its namespace."""
-    return new_site()
+    with started(pulsar) as made:
+        yield made
 
 
-@pytest.fixture(scope="session")
-def shared(new_site: Callable[[], Site]) -> Site:
+@pytest.fixture(scope="module")
+def bare(pulsar: PulsarAddress) -> Iterator[Site]:
+    """One that gets one policy of the namespace after the other, and keeps them."""
+    with started(pulsar) as made:
+        yield made
+
+
+@pytest.fixture(scope="package")
+def shared(pulsar: PulsarAddress) -> Iterator[Site]:
     """One for the tests that change their topics alone, or leave the namespace as it was."""
-    return new_site()
+    with started(pulsar) as made:
+        yield made
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def clients(shared: Site, pulsar: PulsarAddress, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clients]:
     """Real clients of `shared`."""
     endpoint = Endpoint("bridge", (shared.bridge.kafka,), pulsar.service_url, pulsar.admin_url, shared.namespace)
@@ -49,7 +55,7 @@ def clients(shared: Site, pulsar: PulsarAddress, tmp_path_factory: pytest.TempPa
     families.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def native_client(pulsar: PulsarAddress) -> Iterator[native.Client]:
     """A client of Pulsar's own."""
     client = native.Client(pulsar.service_url, logger=native.ConsoleLogger(native.LoggerLevel.Error))

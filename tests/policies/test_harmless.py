@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -33,12 +32,6 @@ OF_NAMESPACES: dict[str, Any] = {
     "backlogQuota?backlogQuotaType=message_age": {"limitTime": 1, "policy": "consumer_backlog_eviction"},
 }
 PUT = {"offloadThreshold"}
-
-
-@pytest.fixture(scope="module")
-def bare(new_site: Callable[[], Site]) -> Site:
-    """A namespace that gets one policy after the other, and keeps them."""
-    return new_site()
 
 
 @pytest.mark.parametrize("policy", OF_NAMESPACES)

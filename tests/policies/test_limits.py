@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pulsar as native
@@ -56,9 +55,8 @@ def test_clients_wait_for_their_place(shared: Site, clients: Clients, client: st
 
 @pytest.mark.parametrize("policy", ["maxConsumersPerTopic", "maxSubscriptionsPerTopic"])
 def test_a_consumer_above_the_limit_is_told_and_reads_when_another_leaves(
-    new_site: Callable[[], Site], native_client: native.Client, policy: str
+    site: Site, native_client: native.Client, policy: str
 ) -> None:
-    site = new_site()
     topic = site.topic()
     site.produce(topic)
     other = native_client.subscribe(f"persistent://{site.namespace}/{topic}-partition-0", "native")
