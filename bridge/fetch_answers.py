@@ -19,7 +19,7 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.fetch_wire import Request, Response, ResponsePartition, ResponseTopic
 from bridge.record_counts import sent
 from bridge.storage import entries
-from bridge.storage.error_mapping import translated
+from bridge.storage.error_mapping import fetch_error, translated
 from bridge.storage.read.pending_reads import PendingReads
 from bridge.worker_threads import WorkerThreads
 
@@ -238,8 +238,15 @@ def _found(parts: Iterable[FetchPartition]) -> int:
 
 
 def _must_answer(parts: list[FetchPartition]) -> bool:
-    """Whether to answer at once: there are no partitions, an error, or one to be read elsewhere."""
-    return not parts or any(part.error is not None or part.preferred is not None for part in parts)
+    """Whether to answer at once: there are no partitions, an error, or one to be read elsewhere.
+
+    What does not pass by itself waits with the rest: consumers would ask for it again at once, forever.
+    """
+    return not parts or any(part.preferred is not None or _is_told_at_once(part.error) for part in parts)
+
+
+def _is_told_at_once(error: KafkaError | None) -> bool:
+    return error is not None and fetch_error(error.code) != ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def _read(parts: Sequence[FetchPartition], max_bytes: int, first_timeout: float, reads: PendingReads) -> bool:
@@ -327,7 +334,7 @@ def _answer(
     if part.preferred is not None:
         return _sent_away(index, part.preferred)
     if part.error is not None or part.log is None:
-        code = ErrorCode.UNKNOWN_SERVER_ERROR if part.error is None else part.error.code
+        code = ErrorCode.UNKNOWN_SERVER_ERROR if part.error is None else fetch_error(part.error.code)
         leader = hints.leader(part.topic, index, code)
         return ResponsePartition(partition_index=index, error_code=code, high_watermark=-1, current_leader=leader)
     high_watermark = part.log.end.offset

@@ -11,6 +11,7 @@ from bridge.check import PROBE_TOPIC, ensure_fit, index_problem, retention_probl
 from bridge.check.findings import Finding, Severity
 from bridge.check.hosts import examine_hosts
 from bridge.check.nodes import examine_features, examine_liveness
+from bridge.check.policies import examine_policies
 from bridge.check.table import examine, report
 from bridge.cluster.topics import ClusterTopics
 from bridge.config import Settings
@@ -65,8 +66,8 @@ async def test_a_fit_pulsar_is_told_so(pulsar: PulsarAddress, namespace: str) ->
     findings = by_name(await examine(settings))
     expected = (
         "reachable", "logged in", "index exposed", "admin reachable", "namespace", "retention", "inactive topics",
-        "topic policies", "deduplication", "auto creation", "frozen nodes", "cluster topics", "cluster retention",
-        "version",
+        "topic policies", "deduplication", "auto creation", "policies", "frozen nodes", "cluster topics",
+        "cluster retention", "version",
     )  # fmt: skip
     assert tuple(findings) == expected
     assert {name for name, finding in findings.items() if finding.severity is not Severity.FIT} == {"auto creation"}
@@ -97,6 +98,54 @@ async def test_an_unfit_pulsar_is_told_with_every_remedy(unfit: PrivatePulsar) -
     out = io.StringIO()
     assert await report(settings, out) == 1
     assert "index exposed      NOT FIT  entries come without their index\n" in out.getvalue()
+
+
+async def test_policies_that_hurt_are_told_each_with_its_remedy(pulsar: PulsarAddress) -> None:
+    namespace = pulsar.create_namespace()
+    limits = {"maxProducersPerTopic": 5, "maxConsumersPerTopic": 5, "maxSubscriptionsPerTopic": 5}
+    quota = {"limitSize": 1000, "limitTime": -1, "policy": "producer_exception"}
+    policies: dict[str, object] = {
+        **limits, "maxTopicsPerNamespace": 99, "encryptionRequired": True, "schemaValidationEnforced": True,
+        "subscriptionTypesEnabled": ["Shared"], "backlogQuota?backlogQuotaType=destination_storage": quota,
+        "publishRate": {"publishThrottlingRateInMsg": 10, "publishThrottlingRateInByte": -1},
+        "dispatchRate": {"dispatchThrottlingRateInMsg": -1, "dispatchThrottlingRateInByte": 10},
+        "autoTopicCreation": {"allowAutoTopicCreation": False},
+    }  # fmt: skip
+    for name, value in policies.items():
+        pulsar.admin("POST", f"namespaces/{namespace}/{name}", value)
+    findings = by_name(await examine(settings_for(pulsar, namespace)))
+    told = {name: found for name, found in findings.items() if "namespaces remove-" in found.remedy}
+    assert set(told) == {
+        "max producers", "max consumers", "max subscriptions", "max topics", "subscription types", "backlog quota",
+        "rates",
+    }  # fmt: skip
+    assert told["max producers"].remedy == f"pulsar-admin namespaces remove-max-producers-per-topic {namespace}"
+    assert told["rates"].detail.startswith("publish and dispatch: ")
+    assert findings["encryption"].remedy == f"pulsar-admin namespaces set-encryption-required {namespace} --disable"
+    assert findings["schema"].severity is Severity.RISK
+    unfit = {name for name, found in findings.items() if found.severity is Severity.UNFIT}
+    assert {"encryption", "subscription types"} <= unfit
+    assert findings["auto creation"].severity is Severity.FIT, "the namespace's own goes before the broker's"
+    assert "policies" not in findings
+
+
+async def test_a_namespace_of_other_clusters_is_told() -> None:
+    class Elsewhere(Admin):
+        """A namespace for which a test would need two clusters."""
+
+        async def namespace_policies(self, namespace: str) -> dict[str, Any]:
+            return {"replication_clusters": ["b"], "entryFilters": {"entryFilterNames": "hides"}}
+
+    admin = Elsewhere(Settings().pulsar)
+    clusters, filters = sorted(
+        await examine_policies(admin, "public/default", {"clusterName": "a"}), key=lambda found: found.name
+    )
+    assert (clusters.severity, clusters.remedy) == (
+        Severity.UNFIT, "pulsar-admin namespaces set-clusters public/default --clusters a,b",
+    )  # fmt: skip
+    assert "hides" in filters.detail
+    unknown = (await examine_policies(admin, "public/default", None))[-1]
+    assert (unknown.name, unknown.severity) == ("policies", Severity.UNKNOWN)
 
 
 async def test_what_many_nodes_need_is_told_before_the_first_start_and_after(

@@ -14,8 +14,8 @@ TESTS = Path(__file__).parent
 
 COVERED_BY = {
     "test_check.py": {
-        "check/facts", "check/findings", "check/fit", "check/hosts", "check/nodes", "check/remedies", "check/table",
-        "check/tenants",
+        "check/facts", "check/findings", "check/fit", "check/hosts", "check/nodes", "check/policies", "check/remedies",
+        "check/table", "check/tenants",
     },
     "test_cli.py": {"__main__", "event_loop", "usage"},
     "test_config.py": {"config/loading", "config/pulsar", "config/rules", "config/sections", "config/security"},

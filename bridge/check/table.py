@@ -19,6 +19,7 @@ from bridge.check.facts import (
 from bridge.check.findings import Finding, Severity
 from bridge.check.hosts import examine_hosts
 from bridge.check.nodes import examine_cluster_topics, examine_features, examine_liveness
+from bridge.check.policies import examine_policies
 from bridge.check.remedies import broker_conf, keep_topics_command, retention_command
 from bridge.check.tenants import examine_tenants
 from bridge.config import Settings
@@ -134,7 +135,8 @@ async def _examine_policies(admin: Admin, settings: Settings) -> list[Finding]:
         await _guarded("inactive topics", _examine_inactive, admin, namespace),
         _examine_topic_policies(runtime),
         await _guarded("deduplication", _examine_deduplication, admin, namespace),
-        _examine_auto_creation(runtime),
+        await _examine_auto_creation(admin, namespace, runtime),
+        *await examine_policies(admin, namespace, runtime),
     ]
 
 
@@ -204,8 +206,12 @@ def _examine_topic_policies(runtime: Mapping[str, Any] | None) -> Finding:
     return Finding("topic policies", Severity.FIT, "on")
 
 
-def _examine_auto_creation(runtime: Mapping[str, Any] | None) -> Finding:
-    allowed = is_true(runtime, "allowAutoTopicCreation")
+async def _examine_auto_creation(admin: Admin, namespace: str, runtime: Mapping[str, Any] | None) -> Finding:
+    try:
+        own = (await admin.namespace_policies(namespace)).get("autoTopicCreationOverride")
+    except AdminError:
+        own = None
+    allowed = is_true(own if isinstance(own, dict) else runtime, "allowAutoTopicCreation")
     if allowed is None:
         return Finding("auto creation", Severity.UNKNOWN, "this login may not read the broker's configuration")
     if allowed:

@@ -42,7 +42,8 @@ class KeptProducer:
     def is_refused_name(self) -> bool:
         """Whether another producer has the name at present."""
         error = self._producer.last_error
-        return not self._producer.attached and error is not None and error.code == pb.ProducerBusy
+        is_held = error is not None and error.code == pb.ProducerBusy and error.refusal is None
+        return is_held and not self._producer.attached
 
     def send(self, record: Record) -> "asyncio.Future[Receipt]":
         """Store a record, sent again after any reconnect; the future fails where the producer has ended.

@@ -1,7 +1,7 @@
 """The values that pass between the Pulsar client and its users."""
 
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import Enum, IntEnum, auto
 from typing import Final
 
 from bridge.errors import BridgeError
@@ -113,7 +113,38 @@ _PERMANENT: Final = frozenset(
         pb.ConsumerAssignError,
         pb.NotAllowedError,
         pb.ProducerFenced,
+        # it lasts until records are read, or the quota is raised: who sends is told, and has nothing to wait for
+        pb.ProducerBlockedQuotaExceededError,
+        pb.ProducerBlockedQuotaExceededException,
     }
+)
+
+
+class Refusal(Enum):
+    """A policy of the topic or namespace for which a broker refuses."""
+
+    LIMIT = auto()
+    """There are as many producers, consumers or subscriptions as may be."""
+    ENCRYPTION = auto()
+    """Only encrypted entries are taken."""
+    CLUSTERS = auto()
+    """The namespace is not of this Pulsar cluster."""
+    SIZE = auto()
+    """The entry is above the topic's own limit."""
+    SUBSCRIPTION_TYPE = auto()
+    """The topic may not be read by exclusive subscriptions, as readers are."""
+
+
+# The same code says more than one thing, and only its text says which. The words are Pulsar 4.0's; with a version that
+# writes others, the code alone counts.
+_WORDS: Final = (
+    (pb.ProducerBusy, "reached max", Refusal.LIMIT),  # else another one has the name
+    (pb.ConsumerBusy, "reached max", Refusal.LIMIT),  # else another one has the subscription
+    (pb.NotAllowedError, "maximum number of subscriptions", Refusal.LIMIT),
+    (pb.MetadataError, "Encryption is required", Refusal.ENCRYPTION),
+    (pb.MetadataError, "missing local cluster", Refusal.CLUSTERS),
+    (pb.NotAllowedError, "maximum message size", Refusal.SIZE),
+    (pb.NotAllowedError, "support Exclusive sub type", Refusal.SUBSCRIPTION_TYPE),
 )
 
 
@@ -126,9 +157,14 @@ class PulsarError(BridgeError):
         self.message = message
 
     @property
+    def refusal(self) -> Refusal | None:
+        """The policy that it is about, if its text tells one."""
+        return next((one for code, words, one in _WORDS if code == self.code and words in self.message), None)
+
+    @property
     def retriable(self) -> bool:
-        """Whether the same request may succeed later."""
-        return self.code not in _PERMANENT
+        """Whether the same request may succeed later, and nothing has to be done for it."""
+        return self.code not in _PERMANENT and self.refusal is None
 
 
 class ConnectionLost(PulsarError):

@@ -7,7 +7,7 @@ from bridge.errors import BatchTooLarge, BridgeError, CorruptBatch, CorruptEntry
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.admin import AdminError, Conflict, Forbidden, NotFound
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
-from bridge.pulsar.types import ClientClosed, MessageTooLarge, OperationTimeout, PulsarError, SendCancelled
+from bridge.pulsar.types import ClientClosed, MessageTooLarge, OperationTimeout, PulsarError, Refusal, SendCancelled
 
 # Kafka clients retry 3, 5, 6, 7 and 56 (after a metadata refresh) and give up on the others.
 _SERVER_ERRORS: dict[int, ErrorCode] = {
@@ -32,6 +32,32 @@ _SERVER_ERRORS: dict[int, ErrorCode] = {
     pb.NotAllowedError: ErrorCode.POLICY_VIOLATION,
     pb.ProducerFenced: ErrorCode.NOT_LEADER_OR_FOLLOWER,
 }
+# Where the broker's text says more than its code.
+_REFUSALS: dict[Refusal, ErrorCode] = {
+    Refusal.LIMIT: ErrorCode.KAFKA_STORAGE_ERROR,  # it ends when another one leaves, as a quota when records are read
+    Refusal.ENCRYPTION: ErrorCode.POLICY_VIOLATION,
+    Refusal.CLUSTERS: ErrorCode.KAFKA_STORAGE_ERROR,  # nothing is wrong with what is sent
+    Refusal.SIZE: ErrorCode.MESSAGE_TOO_LARGE,
+    Refusal.SUBSCRIPTION_TYPE: ErrorCode.POLICY_VIOLATION,
+}
+# What consumers know of in a Fetch (`FetchCollector.handleInitializeErrors`). For any other, Java's ends its program's
+# poll with IllegalStateException.
+_FETCH_ERRORS = frozenset(
+    {
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+        ErrorCode.OFFSET_OUT_OF_RANGE,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+    }
+)
+_PASSING = frozenset({ErrorCode.LEADER_NOT_AVAILABLE, ErrorCode.REQUEST_TIMED_OUT})
 
 
 def of_server_error(code: int) -> ErrorCode:
@@ -47,7 +73,8 @@ def translate(error: BaseException) -> KafkaError:
         if isinstance(error, kind):
             return KafkaError(code, str(error))
     if isinstance(error, PulsarError):
-        return KafkaError(of_server_error(error.code), str(error))
+        refusal = error.refusal
+        return KafkaError(of_server_error(error.code) if refusal is None else _REFUSALS[refusal], str(error))
     return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{type(error).__name__}: {error}")
 
 
@@ -73,12 +100,26 @@ _KINDS: tuple[tuple[type[BaseException], ErrorCode], ...] = (
 )
 
 
+def fetch_error(code: int) -> int:
+    """What a consumer is told in a Fetch: a code that all know. All try again after these, and mention the second."""
+    if code in _FETCH_ERRORS:
+        return code
+    return ErrorCode.KAFKA_STORAGE_ERROR if code in _PASSING else ErrorCode.UNKNOWN_SERVER_ERROR
+
+
 @contextmanager
-def translated() -> Iterator[None]:
-    """Raise every foreign error inside as the KafkaError the client should get."""
+def translated(*, reading: bool = False) -> Iterator[None]:
+    """Raise every foreign error inside as the KafkaError the client should get.
+
+    `reading`: the client is a consumer. It tries again after KAFKA_STORAGE_ERROR forever, and says nothing; so what
+    Pulsar refuses by a policy is UNKNOWN_SERVER_ERROR to it, which it tells its operators.
+    """
     try:
         yield
     except KafkaError:
         raise
     except (BridgeError, OSError) as error:  # TimeoutError and ConnectionError are OSErrors
-        raise translate(error) from error
+        found = translate(error)
+        if reading and isinstance(error, PulsarError) and error.refusal is not None:
+            found.code = ErrorCode.UNKNOWN_SERVER_ERROR
+        raise found from error

@@ -9,6 +9,7 @@ from bridge.errors import BridgeError, KafkaError
 from bridge.futures import loop_time
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.consumer import Reader
+from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import Entry, Position, PulsarError
 from bridge.storage import topic_properties
 from bridge.storage.append.appender import Appender
@@ -143,10 +144,11 @@ class PartitionLog:
                 await self._make_ready(batches, session)
         except TimeoutError:
             self._check_open()
-            if any(map(self._appender.is_taken_elsewhere, batches)):
+            errors = [error for batch in batches if (error := self._appender.last_error(batch[0])) is not None]
+            if any(error.code == pb.ProducerBusy for error in errors):
                 text = "another node writes for this producer, or still holds its name"
                 raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, text) from None
-            text = "Pulsar takes no more for this partition at present"
+            text = ": ".join(["Pulsar takes no more for this partition at present", *map(str, errors[:1])])
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, text) from None
         finally:
             del self._making_ready[waiting]
@@ -178,6 +180,11 @@ class PartitionLog:
             await self.make_ready()
             self._check_open()
             await self._appender.opened()
+
+    @property
+    def last_error(self) -> PulsarError | None:
+        """Why Pulsar does not let this process write at present, if it has said so."""
+        return self._appender.last_error()
 
     def producers(self) -> list[tuple[int, SequencePosition]]:
         """The idempotent producers that write here through this process: their ids, and the last position of each."""
@@ -236,20 +243,20 @@ class PartitionLog:
 
     async def latest(self) -> int:
         """The high watermark, asked of Pulsar: others write here, too, and what they have acknowledged is in it."""
-        with translated():
+        with translated(reading=True):
             await self._tails.refresh_end()
             return self.end.offset
 
     async def earliest(self) -> int:
         """The offset of the first record still there; from memory, refreshed in the background."""
-        with translated():
+        with translated(reading=True):
             self._check_open()
             return await self._start.get()
 
     async def bounds(self, offset: int) -> tuple[int, int]:
         """Where the log starts, a second ago at most, and where it ends, if `offset` is beyond what is known: for a
         client that will read elsewhere, so no reader is kept."""
-        with translated():
+        with translated(reading=True):
             self._check_open()
             await self._tails.load_end()
             if offset > self.end.offset:
@@ -258,7 +265,7 @@ class PartitionLog:
 
     async def start_from(self, offset: int) -> int:
         """Where the log would start if all before `offset` (−1: the end) were gone; OFFSET_OUT_OF_RANGE above it."""
-        with translated():
+        with translated(reading=True):
             await self._tails.open()
             if offset < 0 or offset > self.end.offset:
                 await self._tails.refresh_end()
@@ -269,13 +276,13 @@ class PartitionLog:
 
     async def at_time(self, timestamp: int) -> TimeOffset | None:
         """The first record at or after `timestamp` (ms), as Kafka's time index finds it; None if there is none."""
-        with translated():
+        with translated(reading=True):
             await self._tails.refresh_end()
             return await self._times.at(timestamp)
 
     async def newest(self) -> TimeOffset | None:
         """The record with the highest timestamp (KIP-734); None in an empty log."""
-        with translated():
+        with translated(reading=True):
             await self._tails.refresh_end()
             return await self._times.newest() if self.end.offset else None
 
@@ -283,7 +290,7 @@ class PartitionLog:
         """The last entry of which every record lies before `offset`, or the place before the first; None for 0."""
         if offset <= 0:
             return None
-        with translated():
+        with translated(reading=True):
             found = None if self._tails.running is None else self._tails.running.slice(offset - 1, 1)
             batch = found[0] if found else await self._search.find_offset(offset - 1)
             if batch is None:
@@ -380,5 +387,7 @@ class PartitionLog:
         self._on_gone()
 
     def _tail_failed(self, error: BridgeError) -> None:
+        if isinstance(error, PulsarError) and error.refusal is not None:
+            return  # the topic is there: the next read is told
         if isinstance(error, TopicRecreated) or (isinstance(error, PulsarError) and not error.retriable):
             self._on_gone()

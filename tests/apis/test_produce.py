@@ -32,6 +32,7 @@ class Log:
     """A partition's log that holds what it gets until it is told to let go of it."""
 
     known_start = 0
+    last_error = None
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan

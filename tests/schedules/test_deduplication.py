@@ -8,7 +8,7 @@ import pytest
 
 from bridge.config import PulsarSettings
 from bridge.pulsar.admin import Admin, AdminError
-from bridge.storage.append.deduplication import TRY_AGAIN_SECONDS, Deduplication
+from bridge.storage.append.deduplication import ASK_AGAIN_SECONDS, Deduplication
 from tests.schedules.checks import check_partition
 from tests.schedules.explorer import schedules
 from tests.schedules.kafka import NOW_MS, Client, batch
@@ -27,6 +27,7 @@ class ScriptedAdmin(Admin):
         self.on: set[str] = set()
         self.refusal = 0
         """The status of every answer, if it is none of success."""
+        self.is_everywhere = False
         self.is_late = False
         """The broker does not go by the settings."""
 
@@ -37,6 +38,8 @@ class ScriptedAdmin(Admin):
         if self.refusal:
             raise AdminError(self.refusal, "not now")
         name, what = path.split("/")[-2:]
+        if what == "deduplication":
+            return self.is_everywhere
         if what == "stats":
             is_on = name.split("-")[0] in self.on and not self.is_late
             return {"deduplicationStatus": "Enabled" if is_on else "Disabled"}
@@ -44,7 +47,7 @@ class ScriptedAdmin(Admin):
             return None
         if method == "POST":
             self.on.add(name)
-        return name in self.on
+        return None if self.is_everywhere else name in self.on
 
 
 @schedules(2)
@@ -56,7 +59,7 @@ async def test_what_was_refused_is_tried_again(world: World) -> None:
     admin.refusal = 0
     await deduplication.ensure(PARTITIONS[0])
     assert not admin.on, "not with every batch"
-    await world.sleep(TRY_AGAIN_SECONDS)
+    await world.sleep(ASK_AGAIN_SECONDS)
     await deduplication.ensure(PARTITIONS[0])
     assert admin.on == {"t"}
 
@@ -72,6 +75,22 @@ async def test_what_is_not_answered_is_an_error_and_asked_again_at_once(world: W
     admin.refusal = 0
     await deduplication.ensure(PARTITIONS[0])
     assert admin.on == {"t"}
+
+
+@schedules(2)
+async def test_where_it_was_on_nothing_waits_for_an_admin_api_that_does_not_answer(world: World) -> None:
+    admin = ScriptedAdmin()
+    admin.is_everywhere = True
+    deduplication = Deduplication(admin, "public/default")
+    await deduplication.ensure(PARTITIONS[0])
+    admin.refusal = 503
+    await world.sleep(ASK_AGAIN_SECONDS + 1)
+    for partition in PARTITIONS:
+        await deduplication.ensure(partition)
+    admin.refusal, admin.is_everywhere = 0, False
+    await world.sleep(ASK_AGAIN_SECONDS + 1)
+    await deduplication.ensure(PARTITIONS[0])
+    assert admin.on == {"t"}, "it was turned off meanwhile"
 
 
 @schedules(2)

@@ -7,7 +7,7 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.admin import AdminError, Conflict, Forbidden, NotFound
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import ClientClosed, ConnectionLost, MessageTooLarge, OperationTimeout, PulsarError
-from bridge.storage.error_mapping import of_server_error, translate, translated
+from bridge.storage.error_mapping import fetch_error, of_server_error, translate, translated
 
 
 @pytest.mark.parametrize("code", pb.ServerError.values())
@@ -42,6 +42,40 @@ def test_errors_are_translated_where_they_cross(error: Exception, code: ErrorCod
     with pytest.raises(KafkaError) as raised, translated():
         raise error
     assert raised.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("error", "sending", "reading"),
+    [
+        ("ProducerBusy: Topic 't' reached max producers limit", 56, -1),
+        ("ProducerBusy: Topic reached max same address producers limit", 56, -1),
+        ("ProducerBusy: Producer with name 'p' is already connected to topic", 6, 6),
+        ("ConsumerBusy: Topic reached max consumers limit", 56, -1),
+        ("ConsumerBusy: Exclusive consumer is already connected", 6, 6),
+        ("NotAllowedError: Exceed the maximum number of subscriptions of the topic: t", 56, -1),
+        ("NotAllowedError: Exceed maximum message size", 10, -1),
+        ("NotAllowedError: Topic[{t}] doesn't support Exclusive sub type!", 44, -1),
+        ("MetadataError: Encryption is required in t", 44, -1),
+        ("MetadataError: Namespace missing local cluster name in clusters list", 56, -1),
+        ("MetadataError: the store does not answer", 56, 56),
+    ],
+)
+def test_what_only_the_text_tells_is_told_apart(error: str, sending: int, reading: int) -> None:
+    code, _, text = error.partition(": ")
+    refused = PulsarError(pb.ServerError.Value(code), text)
+    for is_reading, expected in ((False, sending), (True, reading)):
+        with pytest.raises(KafkaError) as raised, translated(reading=is_reading):
+            raise refused
+        assert raised.value.code == expected
+    assert refused.retriable == (refused.refusal is None and code != "NotAllowedError")
+
+
+@pytest.mark.parametrize("code", ErrorCode)
+def test_a_fetch_has_no_code_that_ends_java_s_poll(code: ErrorCode) -> None:
+    """Those that `FetchCollector.handleInitializeErrors` names; 76 goes to older clients alone, as Kafka's does."""
+    named = {-1, 1, 2, 3, 6, 9, 29, 56, 74, 75, 76, 78, 100, 103}
+    assert fetch_error(code) in named
+    assert fetch_error(code) == code or code not in {-1, 1, 2, 3, 6, 29, 56, 74, 75, 76, 100}
 
 
 def test_a_mistake_of_ours_is_not_dressed_up() -> None:

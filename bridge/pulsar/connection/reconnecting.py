@@ -46,6 +46,11 @@ class Backoff:
         return _jittered(delay)
 
 
+def _is_held(error: PulsarError) -> bool:
+    """Whether another client has the name; the same codes say that there may be no more producers or consumers."""
+    return error.code in _BUSY and error.refusal is None
+
+
 def _jittered(delay: float) -> float:
     return delay * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
 
@@ -105,7 +110,7 @@ class ReconnectingHandler(ABC):
         """Whether an attempt's error is final, so long after the first attempt."""
         if self._was_attached and (error.code == pb.AuthenticationError or error.code in _BUSY):
             return False  # a new token may come, an old session of ours end
-        if error.code in _BUSY or error.code == pb.AuthenticationError:
+        if _is_held(error) or error.code == pb.AuthenticationError:
             # An old session of ours, which the broker is about to end, or another client, permanently. The client has
             # been logged in before: its token has ended, and the next one is late.
             return elapsed > self._timeout
@@ -139,7 +144,7 @@ class ReconnectingHandler(ABC):
             is_news = is_news and not isinstance(error, BrokerAway)  # which is told once for all
             self.last_error = error
             (self._log.info if is_news else self._log.debug)("! pulsar not attached", extra={"reason": str(error)})
-            delay = _jittered(_FIRST_DELAY_SECONDS) if error.code in _BUSY else self._backoff.next()
+            delay = _jittered(_FIRST_DELAY_SECONDS) if _is_held(error) else self._backoff.next()
             if await self._pool.pause(delay, error):
                 self._backoff = Backoff()
         self._attempt = None

@@ -152,7 +152,7 @@ class Reader(Subscription[Entry]):
         except PulsarError as error:
             refusal = error
         finally:
-            if refusal is None or refusal.code != pb.ConsumerBusy:  # it was opened, or may be yet
+            if refusal is None or not _is_held(refusal):  # it was opened, or may be yet
                 connection.notify(lambda request_id: commands.close_consumer(request_id, other))
         if connection is not self._connection or session != self._id:
             return
@@ -160,7 +160,7 @@ class Reader(Subscription[Entry]):
             self._metrics.forgotten_readers.inc()
             self._log.warning("! pulsar has forgotten a reader", extra={"position": str(self._last_received)})
             self._reopen(connection)
-        elif refusal.code != pb.ConsumerBusy:  # the topic is being closed or opened, or the broker is slow
+        elif not _is_held(refusal):  # the topic is being closed or opened, has too many, or the broker is slow
             self._check_later()
 
     def _consumed(self, entry: Entry) -> None:
@@ -182,6 +182,11 @@ class Reader(Subscription[Entry]):
         if self._last_consumed is not None:
             connection.write([commands.ack(self._id, [self._last_consumed], cumulative=True)])
             self._last_consumed = None
+
+
+def _is_held(refusal: PulsarError) -> bool:
+    """Whether the topic has this subscription; the same code says that there may be no more consumers."""
+    return refusal.code == pb.ConsumerBusy and refusal.refusal is None
 
 
 def _before(position: Position) -> Position:

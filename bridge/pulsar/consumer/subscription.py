@@ -219,6 +219,8 @@ class Subscription(ReconnectingHandler, Generic[_E]):
     def _gives_up(self, error: PulsarError, elapsed: float) -> bool:
         if error.code == pb.ConsumerBusy and not self._options.waits_if_busy and not self._was_attached:
             return True
+        if error.refusal is not None:  # also where it was open before: nothing waits for an outcome, as sends do
+            return True
         return super()._gives_up(error, elapsed)
 
     def _failed(self, error: PulsarError) -> None:

@@ -35,7 +35,7 @@ async def is_name_free(topic: str, name: str, context: ClientContext) -> bool:
             )
         )
     except PulsarError as error:
-        if error.code == _IN_USE:
+        if error.code == _IN_USE and error.refusal is None:
             return False
         raise
     finally:

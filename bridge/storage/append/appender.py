@@ -209,9 +209,9 @@ class Appender:
         if producer is not None:
             await producer.writable()
 
-    def is_taken_elsewhere(self, batch: ProducerSequence) -> bool:
-        """Whether another client of Pulsar holds its producer's name."""
-        return self._writers.is_taken_elsewhere(batch[0])
+    def last_error(self, producer_id: int = -1) -> PulsarError | None:
+        """Why the producer of an id, or the one of all others, is not open at present."""
+        return self._writers.last_error(producer_id, self._producer)
 
     def producers(self) -> list[tuple[int, SequencePosition]]:
         """The idempotent producers that write here, and the last position of each."""
@@ -355,8 +355,8 @@ class Appender:
     def _fail(self, pending: PendingAppend, error: BaseException) -> None:
         if pending.entry.producer != NO_PRODUCER:
             refused = isinstance(error, MessageTooLarge) or (type(error) is PulsarError and error.code in REFUSALS)
-            self._missing.note_missing(self._topic, *pending.entry.producer, refused=refused)
-        pending.fail(error)
+            self._missing.note_missing(self._topic, *pending.entry.producer, refused=refused and not pending.members)
+        pending.fail(self._groups.error_of(pending, error))
 
     async def _look_up_offset(self, pending: PendingAppend) -> int:
         """The base offset of an append that does not directly follow the last known one: read it back."""

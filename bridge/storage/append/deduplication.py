@@ -6,7 +6,6 @@ after this process has died or through another node, it would be stored twice.
 
 import asyncio
 from functools import partial
-from math import inf
 from typing import Final
 
 from bridge import log
@@ -19,23 +18,23 @@ _IN_FORCE: Final = "Enabled"
 _IN_FORCE_WITHIN_SECONDS: Final = 5.0
 """Some milliseconds are usual. Afterwards the log says so, and producers have to try again."""
 _LOOK_AGAIN_SECONDS: Final = 0.01
-TRY_AGAIN_SECONDS: Final = 60.0
-"""Where it cannot be turned on: the next producer that begins after so long has it tried again."""
+ASK_AGAIN_SECONDS: Final = 60.0
+"""The next producer that begins after so long has it asked again: others turn it off."""
+_TIMEOUT_SECONDS: Final = 1.0
+"""How long such a question may take where the namespace or the broker had it on."""
 
 
 class Deduplication:
-    """What is known of the namespace and its topics; each is asked once, and turned on if need be.
-
-    Asked again later: a topic may be deleted and made again, and a broker that fails comes back.
-    """
+    """What is known of the namespace and its topics; each is asked once a minute, and turned on if need be."""
 
     def __init__(self, admin: Admin, namespace: str) -> None:
         self._admin = admin
         self._namespace = namespace
-        self._everywhere: bool | None = None
-        self._settings: dict[str, Cached[None]] = {}
+        self._everywhere = Cached(self._is_everywhere, ASK_AGAIN_SECONDS)
+        self._was_everywhere = False
+        """By the last answer."""
+        self._settings: dict[str, Cached[bool]] = {}
         self._topics: dict[str, Cached[None]] = {}
-        self._try_again_at: dict[str, float] = {}
 
     async def ensure(self, topic: str) -> None:
         """Turn it on for a topic, unless its namespace or the broker has it, and wait until it is in force.
@@ -43,40 +42,54 @@ class Deduplication:
         Where Pulsar refuses it, records are taken without it, and the log says so. Where Pulsar does not answer, that
         is an AdminError: the producer tries again.
         """
-        if self._everywhere is None:
-            self._everywhere = await self._is_everywhere()
-        if self._everywhere:
-            return
-        if loop_time() >= self._try_again_at.get(topic, inf):
-            self.forget(topic)
         if topic not in self._topics:
-            self._topics[topic] = Cached(partial(self._bring_into_force, topic), inf)
+            self._topics[topic] = Cached(partial(self._bring_into_force, topic), ASK_AGAIN_SECONDS)
         await self._topics[topic].get()
 
     def forget(self, topic: str) -> None:
         """The next topic of this name may be another one: its settings went with the old one."""
         self._topics.pop(topic, None)
         self._settings.pop(_whole(topic), None)
-        self._try_again_at.pop(topic, None)
 
     async def _bring_into_force(self, topic: str) -> None:
         whole = _whole(topic)
         if whole not in self._settings:
-            self._settings[whole] = Cached(partial(self._turn_on, whole), inf)
+            self._settings[whole] = Cached(partial(self._turn_on, whole), ASK_AGAIN_SECONDS)
         try:
-            await self._settings[whole].get()
-            await self._wait_until_in_force(topic)
+            if await self._settings[whole].get():
+                await self._wait_until_in_force(topic)
         except AdminError as error:
             if error.retriable:
                 raise
             # this process recognises duplicates nevertheless; the next one does not
             _log.warning("! deduplication is off", extra={"topic": topic, "reason": str(error)})
-            self._try_again_at[topic] = loop_time() + TRY_AGAIN_SECONDS
 
-    async def _turn_on(self, topic: str) -> None:
-        if not await self._admin.topic_deduplication(topic):
+    async def _turn_on(self, topic: str) -> bool:
+        """Whether it is by the topic's own setting, which goes before that of the namespace and the broker."""
+        try:
+            async with asyncio.timeout(_TIMEOUT_SECONDS if self._was_everywhere else None):
+                everywhere, own = await asyncio.gather(self._everywhere.get(), self._own(topic))
+        except (AdminError, TimeoutError):
+            if self._was_everywhere:  # brokers may store although their admin API does not answer
+                return False
+            raise
+        if everywhere and (own is None or isinstance(own, AdminError)):
+            return False
+        if isinstance(own, AdminError):
+            raise own
+        if not own:
             await self._admin.set_topic_deduplication(topic, True)
             _log.info("= deduplication turned on", extra={"topic": topic})
+        return True
+
+    async def _own(self, topic: str) -> bool | AdminError | None:
+        """Why there is no telling, where topics have no settings of their own, or this login may not ask."""
+        try:
+            return await self._admin.topic_deduplication(topic)
+        except AdminError as error:
+            if error.retriable:
+                raise
+            return error
 
     async def _wait_until_in_force(self, topic: str) -> None:
         """The broker answers a change before it goes by it. What it stores in between it does not recognise again."""
@@ -90,15 +103,16 @@ class Deduplication:
 
     async def _is_everywhere(self) -> bool:
         try:
-            namespace = await self._admin.namespace_deduplication(self._namespace)
-            if namespace is not None:
-                return namespace
-            runtime = await self._admin.runtime_config()
+            is_on = await self._admin.namespace_deduplication(self._namespace)
+            if is_on is None:
+                runtime = await self._admin.runtime_config()
+                is_on = str(runtime.get("brokerDeduplicationEnabled", "")).lower() == "true"
         except AdminError as error:
             if error.retriable:
                 raise
-            return False
-        return str(runtime.get("brokerDeduplicationEnabled", "")).lower() == "true"
+            is_on = False
+        self._was_everywhere = is_on
+        return is_on
 
 
 def _whole(topic: str) -> str:

@@ -19,8 +19,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from bridge.errors import KafkaError
+from bridge.kafka.error_codes import ErrorCode
 from bridge.loop_scheduler import loop_scheduler
 from bridge.pulsar.producer import Producer
+from bridge.pulsar.types import PulsarError, Refusal
 from bridge.storage.append.pace import Pace
 from bridge.storage.append.pending_append import PendingAppend
 from bridge.storage.append.preparation import METADATA_BYTES, PreparedEntry
@@ -113,6 +116,20 @@ class GroupCommit:
         """
         if producer in self._groups and not self._linger_seconds:
             asyncio.get_running_loop().call_soon(self._flush_idle, producer)
+
+    def error_of(self, pending: PendingAppend, error: BaseException) -> BaseException:
+        """What the clients of a failed append are told.
+
+        A group above the topic's own limit says nothing of its members: they come again, and groups are smaller then.
+        A client that is told that several records are too large splits them, by its `batch.size`, which may well be
+        more than the limit: Java's would split and send what it has split forever (KAFKA-8350).
+        """
+        if not isinstance(error, PulsarError) or error.refusal is not Refusal.SIZE or pending.entry.record_count == 1:
+            return error
+        if not pending.members:
+            return KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, f"{error}: send smaller batches (batch.size)")
+        self._max_bytes = min(self._max_bytes, len(pending.entry.data) // 2)
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{error}: several batches were one entry")
 
     def flush(self, producer: Producer) -> None:
         """Send what there is of this producer."""

@@ -15,6 +15,7 @@ from bridge.errors import KafkaError
 from bridge.futures import gathered
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import Buffer
+from bridge.pulsar.types import PulsarError
 from bridge.storage.append.conversion_memory import MAX_EXCESS_BYTES, ConversionMemory
 from bridge.storage.append.pace import Pace
 from bridge.storage.append.plain import prepare_plain
@@ -45,6 +46,10 @@ class AppendLog(Protocol):
     @property
     def known_start(self) -> int:
         """The log start as last asked of Pulsar."""
+
+    @property
+    def last_error(self) -> PulsarError | None:
+        """Why Pulsar does not let this process write at present, if it has said so."""
 
     async def make_ready(
         self,
@@ -109,7 +114,9 @@ class PartitionAppend:
             return self.error
         for offset in self.offsets:
             if offset.cancelled() or not offset.done():
-                return KafkaError(ErrorCode.REQUEST_TIMED_OUT, "Pulsar has not acknowledged the batch in time")
+                why = None if self.log is None else self.log.last_error
+                text = "Pulsar has not acknowledged the batch in time" + ("" if why is None else f": {why}")
+                return KafkaError(ErrorCode.REQUEST_TIMED_OUT, text)
             error = offset.exception()
             if isinstance(error, KafkaError):
                 return error

@@ -12,9 +12,8 @@ from typing import Any, Protocol, TypeAlias
 
 from bridge.futures import failed, loop_time, retrieve_exception, wait_shared
 from bridge.pulsar.client import PulsarClient
-from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.producer import Producer
-from bridge.pulsar.types import ClientClosed, Receipt
+from bridge.pulsar.types import ClientClosed, PulsarError, Receipt
 from bridge.storage.append.sequences import SequencePosition, SequenceRange, Sequences
 
 _MAX_REMEMBERED_BATCHES = 5  # of a producer; Kafka's clients have no more in flight
@@ -168,10 +167,10 @@ class Writers:
         self._opening.pop(producer_id, None)
         retrieve_exception(opening)
 
-    def is_taken_elsewhere(self, producer_id: int) -> bool:
-        """Whether the writer cannot be opened because another client of Pulsar holds the producer's name."""
-        producer = self._producers.get(producer_id)
-        return producer is not None and producer.last_error is not None and producer.last_error.code == pb.ProducerBusy
+    def last_error(self, producer_id: int, other: Producer | None) -> PulsarError | None:
+        """Why a writer is not open at present; `other`: the producer of all that are not idempotent."""
+        producer = other if producer_id < 0 else self._producers.get(producer_id)
+        return None if producer is None else producer.last_error
 
     def release(self, producer_id: int, session_id: int) -> None:
         """A client's connection is lost. Without any, the name is released: the client may use another bridge."""

@@ -86,7 +86,7 @@ class LogReader:
         wakes who waits for it. What is far from the tail is waited for, `timeout_seconds` for the first of it.
         Raises KafkaError: OFFSET_OUT_OF_RANGE below the log start and above the end.
         """
-        with translated():
+        with translated(reading=True):
             near, _ = self._index.around(offset)
             tail = await self._tails.open(None if near is None else Position(*near))
             await self._check_range(tail, offset)

@@ -9,12 +9,16 @@ from bridge.config import KafkaSettings
 from bridge.errors import KafkaError
 from bridge.futures import Cached
 from bridge.kafka.error_codes import ErrorCode
-from bridge.pulsar.admin import Conflict
+from bridge.pulsar.admin import AdminError, Conflict
 from bridge.storage import names
 from bridge.storage.error_mapping import translated
 
 _MAX_SINGLE_CHECKS = 3
 _COUNT_LIFETIME_SECONDS = 10.0
+_REFUSALS = {
+    406: ErrorCode.INVALID_PARTITIONS,  # maxNumPartitionsPerPartitionedTopic
+    412: ErrorCode.POLICY_VIOLATION,  # maxTopicsPerNamespace, a namespace of other clusters
+}
 
 
 class ExistingTopics(Protocol):
@@ -84,12 +88,18 @@ class PartitionLimit:
 
 
 @contextmanager
-def translate_conflict(name: str) -> Iterator[None]:
-    """Raise TOPIC_ALREADY_EXISTS if another client or node has created the topic at the same time."""
+def translate_refusal(name: str) -> Iterator[None]:
+    """Raise TOPIC_ALREADY_EXISTS if another client or node has created the topic at the same time, and what Kafka says
+    where Pulsar's limits or policies do not allow it."""
     try:
         yield
     except Conflict as error:
         raise _already_exists(name) from error
+    except AdminError as error:
+        code = _REFUSALS.get(error.status)
+        if code is None:
+            raise
+        raise KafkaError(code, error.reason) from error
 
 
 async def _colliding(name: str, topics: ExistingTopics) -> str | None:

@@ -20,7 +20,7 @@ from bridge.storage.names import Names
 from bridge.storage.partition import PartitionLog
 from bridge.storage.services import Storage
 from bridge.storage.topics.administration import Administration
-from bridge.storage.topics.creation import PartitionLimit, check_new_topic, translate_conflict
+from bridge.storage.topics.creation import PartitionLimit, check_new_topic, translate_refusal
 from bridge.storage.topics.negative_cache import NegativeCache
 from bridge.storage.topics.partition_logs import PartitionLogs
 from bridge.storage.topics.topic import NO_ID, UUID_PROPERTY, Topic, new_id, topic_id
@@ -205,7 +205,7 @@ class Topics:
         return topic
 
     async def _create(self, name: str, partitions: int, properties: Mapping[str, str]) -> None:
-        with translated(), translate_conflict(name):
+        with translated(), translate_refusal(name):
             await self._storage.admin.create_partitioned(self._names.pulsar(name), partitions, properties)
 
     def _register_created(self, topic: Topic) -> Topic:

@@ -6,15 +6,19 @@ import pytest
 
 from bridge.codec import NO_PRODUCER
 from bridge.codec.compression import PulsarCodec
+from bridge.errors import KafkaError
+from bridge.kafka.error_codes import ErrorCode
 from bridge.outcome import Outcome
+from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.producer import Producer
-from bridge.pulsar.types import EARLIEST, ClientClosed
+from bridge.pulsar.types import EARLIEST, ClientClosed, PulsarError
 from bridge.storage.append import group_commit
 from bridge.storage.append.group_commit import GroupCommit
 from bridge.storage.append.pace import Pace
 from bridge.storage.append.pending_append import PendingAppend
 from bridge.storage.append.preparation import METADATA_BYTES, PreparedEntry
 from bridge.storage.append.sequences import SequencePosition, SequenceRange
+from bridge.storage.error_mapping import translate
 
 PID = 4711
 
@@ -287,3 +291,30 @@ async def test_what_was_sent_or_taken_before_is_released_for_nothing(taken: bool
         scenario.groups.flush_all()
     pace.release()
     assert len(scenario.sent) == (not taken)
+
+
+async def test_a_group_above_the_topic_s_own_limit_comes_again_in_smaller_ones() -> None:
+    """Its members say nothing wrong: they are not told that they are too large."""
+    refusal = PulsarError(pb.NotAllowedError, "Exceed maximum message size")
+    scenario = Scenario(max_bytes=100)
+    for _ in range(2):
+        scenario.add(plain(bytes(20)))
+    await asyncio.sleep(0)
+    (group,) = scenario.sent
+    told = scenario.groups.error_of(group, refusal)
+    assert isinstance(told, KafkaError)
+    assert told.code == ErrorCode.KAFKA_STORAGE_ERROR
+    for _ in range(2):
+        scenario.add(plain(bytes(20)))
+    await asyncio.sleep(0)
+    assert [len(data) for data in scenario.entries()[1:]] == [20, 20]
+
+
+async def test_an_entry_above_the_topic_s_own_limit_is_too_large_as_a_batch_or_as_a_record() -> None:
+    refusal = PulsarError(pb.NotAllowedError, "Exceed maximum message size")
+    scenario = Scenario()
+    one, several = scenario.add(plain(b"a")), scenario.add(plain(b"b", 2))
+    told = [translate(scenario.groups.error_of(append, refusal)).code for append in (one, several)]
+    assert told == [ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE]
+    other = PulsarError(pb.NotAllowedError, "for what is in it")
+    assert scenario.groups.error_of(several, other) is other

@@ -9,6 +9,7 @@ from bridge.codec.compression import KafkaCodec
 from bridge.codec.packing import pack
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
+from bridge.pulsar.types import PulsarError
 from bridge.storage.append.conversion_memory import ConversionMemory
 from bridge.storage.append.pace import Pace
 from bridge.storage.append.partition_append import PartitionAppend, RequestPreparation, for_each
@@ -25,6 +26,7 @@ class Log:
     """A partition's log that refuses to be appended to, or gives out futures."""
 
     known_start = 0
+    last_error: PulsarError | None = None
 
     def __init__(self, plan: Plan, refusal: KafkaError | None = None) -> None:
         self.plan = plan

@@ -8,7 +8,7 @@ from bridge.config import Settings
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.admin import AdminError, Conflict
-from bridge.storage.topics.creation import PartitionLimit, check_new_topic, translate_conflict
+from bridge.storage.topics.creation import PartitionLimit, check_new_topic, translate_refusal
 
 
 class Topics:
@@ -55,7 +55,7 @@ async def test_internal_topics_are_not_created() -> None:
 
 
 def test_a_concurrent_creation_is_refused_as_existing() -> None:
-    with pytest.raises(KafkaError, match=r"Topic 'a' already exists\.") as raised, translate_conflict("a"):
+    with pytest.raises(KafkaError, match=r"Topic 'a' already exists\.") as raised, translate_refusal("a"):
         raise Conflict(409, "This topic already exists")
     assert raised.value.code == ErrorCode.TOPIC_ALREADY_EXISTS
 
