@@ -13,7 +13,7 @@ import zipfile
 from importlib import import_module, resources
 from typing import Any, cast
 
-from tests.support.java import KAFKA, KAFKA_VERSION, jars_directory
+from tests.support.java import definitions_jar
 
 with warnings.catch_warnings():  # it loads its definitions by a deprecated function
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -34,7 +34,7 @@ def _parsed(text: str) -> dict[str, Any]:
 
 
 def _jar() -> zipfile.ZipFile:
-    return zipfile.ZipFile(jars_directory(KAFKA) / f"kafka-clients-{KAFKA_VERSION}.jar")
+    return zipfile.ZipFile(definitions_jar())
 
 
 def _from_the_jar(name: str) -> str:
