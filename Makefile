@@ -11,6 +11,8 @@ ARGS ?=
 
 # Each step in its order, with `make -j` too.
 .NOTPARALLEL:
+# A start without bytecode takes three times as long, and pytest would rewrite every assertion on each run.
+unexport PYTHONDONTWRITEBYTECODE
 
 # Set-up for developing: every package that `make check` and `make test` need, from the lock files with their hashes, and what
 # `make unit` takes of Kafka. PySpark is among them, for the pipeline's types and tests: a large download, built once.
@@ -169,7 +171,7 @@ $(VENV)/.dev: requirements/dev.lock pyproject.toml $(NATIVE) | $(BIN)/python
 	@$(BIN)/bridge --version
 	@touch $@ $(VENV)/.run
 
-# A start without bytecode takes three times as long. If PYTHONDONTWRITEBYTECODE is set, a start writes none.
+# So that the first start is as quick as others.
 $(VENV)/.compiled: $(shell find bridge maven_jars -name "*.py") | $(BIN)/python
 	$(BIN)/python -m compileall -q bridge maven_jars
 	@touch $@

@@ -17,7 +17,7 @@ from tests.support.sources import ROOT
 
 NAMED = ("git", "make", "maven", "openjdk-17-jre-headless", "python3", "python3-venv")
 """What README names, as Debian calls it."""
-USER = "somebody-else"
+USER = "plain"
 SOURCES = "/home/sources"
 _CONFIGURATION = (
     "/etc/apt/apt.conf.d", "/etc/apt/sources.list.d", "/etc/hosts", "/etc/maven/settings.xml", "/etc/pip.conf",

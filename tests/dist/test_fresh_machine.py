@@ -52,7 +52,7 @@ def test_unit_passes_without_a_network_once_set_up(machine: FreshMachine) -> Non
 
 def test_who_may_not_install_reads_one_line_before_anything_runs(machine: FreshMachine) -> None:
     room = "/tmp/of-another"
-    machine.run(f"cp -r {SOURCES} {room} && rm -rf {room}/.venv && chown -R {USER} {room}")
+    machine.run(f"git clone --quiet {SOURCES} {room} && chown -R {USER} {room}")
     done = machine.ended("make test", user=USER, at=room)
     assert done.returncode != 0
     venv, told, *make = done.stdout.splitlines()
