@@ -1,6 +1,6 @@
 """A Debian that has what README names and nothing else, in a directory: debootstrap makes it, which takes root.
 
-It reaches Debian, PyPI and Maven Central as this machine does: what configures apt, pip and Maven here is copied.
+It reaches PyPI and Maven Central as this machine does: what configures pip and Maven is copied, and whom they trust.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ NAMED = ("git", "make", "maven", "openjdk-17-jre-headless", "python3", "python3-
 """What README names, as Debian calls it."""
 USER = "plain"
 SOURCES = "/home/sources"
-_CONFIGURATION = (
-    "/etc/apt/apt.conf.d", "/etc/apt/sources.list.d", "/etc/hosts", "/etc/maven/settings.xml", "/etc/pip.conf",
-    "/etc/resolv.conf", "/etc/ssl/certs/ca-certificates.crt", "/etc/ssl/certs/java/cacerts", "/root/.config/pip/pip.conf",
-    "/root/.m2/settings.xml",
+_NETWORK = ("/etc/hosts", "/etc/resolv.conf")
+_CLIENTS = (
+    "/etc/maven/settings.xml", "/etc/pip.conf", "/etc/ssl/certs/ca-certificates.crt", "/etc/ssl/certs/java/cacerts",
+    "/root/.config/pip/pip.conf", "/root/.m2/settings.xml",
 )  # fmt: skip
 _VARIABLES = ("MAVEN_", "PIP_CERT", "PIP_INDEX", "SSL_CERT_FILE", "http_proxy", "https_proxy", "no_proxy")
 _IN = """set -e
@@ -39,42 +39,37 @@ class FreshMachine:
     def __init__(self, root: Path) -> None:
         self._root = root
         run(require("debootstrap", "sudo apt-get install debootstrap"), "--variant=minbase", DEBIAN, root)
-        self._configure()  # apt, for what is installed now
+        self._copy(_NETWORK)
         self.run("apt-get -qq update && apt-get -qq -y install --no-install-recommends " + " ".join(NAMED), at="/")
-        self._configure()  # and the rest, over what the packages brought
+        self._copy(_CLIENTS)  # over what the packages brought
         self.run(f"useradd --create-home {USER}", at="/")
         run("git", "clone", "--quiet", "--no-hardlinks", ROOT, root / SOURCES.lstrip("/"))
 
-    def _configure(self) -> None:
-        for name in _CONFIGURATION:
-            here, there = Path(name), self._root / name.lstrip("/")
-            if here.is_dir():
-                shutil.copytree(here, there, dirs_exist_ok=True)
-            elif here.is_file() and (there.parent.is_dir() or here.is_relative_to("/root")):
-                there.parent.mkdir(parents=True, exist_ok=True)
-                there.unlink(missing_ok=True)
-                shutil.copyfile(here, there)
+    def _copy(self, names: Sequence[str]) -> None:
+        for name in filter(os.path.isfile, names):
+            there = self._root / name.lstrip("/")
+            there.parent.mkdir(parents=True, exist_ok=True)
+            there.unlink(missing_ok=True)
+            shutil.copyfile(name, there)
 
-    def command(self, line: str, *, user: str = "root", online: bool = True, at: str = SOURCES) -> list[str]:
-        """A shell's line, with no network but loopback unless `online`."""
-        alone = ["unshare", "--mount", "--pid", "--fork", "--kill-child", *([] if online else ["--net"])]
-        return [*alone, "bash", "-c", _IN, "fresh", str(self._root), user, at, line]
-
-    def run(self, line: str, *, user: str = "root", online: bool = True, at: str = SOURCES) -> str:
+    def run(self, line: str, *, online: bool = True, at: str = SOURCES) -> str:
         """What it printed; the test fails with it if the command does."""
-        done = self.ended(line, user=user, online=online, at=at)
+        done = self.ended(line, online=online, at=at)
         assert done.returncode == 0, f"{line}\n{done.stdout[-6000:]}"
         return done.stdout
 
-    def ended(self, line: str, *, user: str = "root", online: bool = True, at: str = SOURCES) -> subprocess.CompletedProcess[str]:
-        """The same, however it ended."""
+    def ended(
+        self, line: str, *, user: str = "root", online: bool = True, at: str = SOURCES
+    ) -> subprocess.CompletedProcess[str]:
+        """A shell's line, however it ended; with no network but loopback unless `online`."""
+        alone = ["unshare", "--mount", "--pid", "--fork", "--kill-child", *([] if online else ["--net"])]
+        command = [*alone, "bash", "-c", _IN, "fresh", str(self._root), user, at, line]
         home = "/root" if user == "root" else f"/home/{user}"
         given = {name: value for name, value in os.environ.items() if name.startswith(_VARIABLES)}
         environment = {**given, "DEBIAN_FRONTEND": "noninteractive", "HOME": home, "LANG": "C.UTF-8", "PATH": _PATH}
         return subprocess.run(
-            self.command(line, user=user, online=online, at=at), env=environment,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
-        )  # fmt: skip
+            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        )
 
     def remove(self) -> None:
         """Leave nothing of some gigabytes."""

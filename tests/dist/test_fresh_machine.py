@@ -1,4 +1,4 @@
-"""On a machine that has what README names, README's commands need nothing else: in `make soak`, as root, by debootstrap.
+"""On a machine that has what README names, README's commands need nothing else: in `make soak`, as root.
 
 The tests are in the order in which a person comes by: the last one installs what the others do without.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -51,7 +50,7 @@ def test_unit_passes_without_a_network_once_set_up(machine: FreshMachine) -> Non
 
 
 def test_who_may_not_install_reads_one_line_before_anything_runs(machine: FreshMachine) -> None:
-    room = "/tmp/of-another"
+    room = f"/home/{USER}/bridge"
     machine.run(f"git clone --quiet {SOURCES} {room} && chown -R {USER} {room}")
     done = machine.ended("make test", user=USER, at=room)
     assert done.returncode != 0
