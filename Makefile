@@ -25,7 +25,7 @@ pipeline-setup: $(VENV)/.run $(VENV)/.pipeline
 run: $(VENV)/.run $(VENV)/.compiled
 	@exec $(BIN)/bridge standalone $(ARGS)
 
-# What needs no Pulsar, no Kafka, no Spark and no network: a minute. Properties are tried with a fifth of the examples.
+# What needs no Pulsar, no Kafka, no Spark, no network and no program but Python. Properties are tried with a fifth of the examples.
 unit soak: PROCESSES ?= 2
 unit: $(VENV)/.dev definitions
 	$(BIN)/python -m pytest -n $(PROCESSES) --offline --example-factor 0.2 -m "not (pulsar or kafka or spark or programs or soak)" $(ARGS)
