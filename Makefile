@@ -6,12 +6,17 @@ BIN := $(VENV)/bin
 ARGS ?=
 
 .DEFAULT_GOAL := setup
-.PHONY: setup pipeline-setup run jars unit test test-clients test-pulsar soak nodes alerts hostile fuzz audit check bench bench-pipeline \
+.PHONY: setup pipeline-setup run programs definitions jars unit test test-clients test-pulsar soak nodes alerts hostile fuzz audit check lint bench bench-pipeline \
 	proto dist helm clean
 
-# Set-up for developing: every tool that `make check` and `make test` need, from the lock files with their hashes.
-# PySpark is among them, for the pipeline's types and tests: a large download, built once.
-setup: $(VENV)/.dev $(VENV)/.pipeline $(VENV)/.compiled
+# Each step in its order, with `make -j` too.
+.NOTPARALLEL:
+# A start without bytecode takes three times as long, and pytest would rewrite every assertion on each run.
+unexport PYTHONDONTWRITEBYTECODE
+
+# Set-up for developing: every package that `make check` and `make test` need, from the lock files with their hashes, and what
+# `make unit` takes of Kafka. PySpark is among them, for the pipeline's types and tests: a large download, built once.
+setup: $(VENV)/.dev $(VENV)/.pipeline $(VENV)/.compiled definitions
 
 # The bridge with its Spark jobs, without the tools: `.venv/bin/bridge-pipeline`.
 pipeline-setup: $(VENV)/.run $(VENV)/.pipeline
@@ -20,29 +25,39 @@ pipeline-setup: $(VENV)/.run $(VENV)/.pipeline
 run: $(VENV)/.run $(VENV)/.compiled
 	@exec $(BIN)/bridge standalone $(ARGS)
 
-# What needs no Pulsar, no Kafka, no Spark and no network: a minute. Properties are tried with a fifth of the examples.
+# What needs no Pulsar, no Kafka, no Spark, no network and no program but Python. Properties are tried with a fifth of the examples.
 unit soak: PROCESSES ?= 2
-unit: $(VENV)/.dev
-	$(BIN)/python -m pytest -n $(PROCESSES) --offline --example-factor 0.2 -m "not (pulsar or kafka or spark or soak)" $(ARGS)
+unit: $(VENV)/.dev definitions
+	$(BIN)/python -m pytest -n $(PROCESSES) --offline --example-factor 0.2 -m "not (pulsar or kafka or spark or programs or soak)" $(ARGS)
 
+# All that CI runs: the programs that tests run are installed or named, then all of `make check`, then every test. With ARGS it is tests alone.
 # Three processes of pytest on two cores, for most tests with servers wait for them; `make test PROCESSES=0` runs one after the
 # other. The longest tests go first, so that the first minutes show few of eleven thousand dots.
 # Properties are tried with a quarter of the examples, seeds and schedules that are usual; `make soak` tries twice as many.
 test: PROCESSES ?= 3
-test: jars $(VENV)/.compiled
+test: programs $(if $(ARGS),,lint) jars $(VENV)/.compiled
 	$(BIN)/python -m pytest -n $(PROCESSES) --example-factor 0.25 $(ARGS)
 
-# Pulsar's and Spark's jars, with their progress shown. A download inside a test would run into its time limit. Pulsar's and
-# Kafka's classes are kept as their JVMs have them in memory (some 140 MB, made once): each of the many starts is half the work.
+# The programs of this system that tests run: apt-get installs those that are missing, or one line names them.
+programs: | $(BIN)/python
+	@$(BIN)/python -m tests.support.programs
+
+# Kafka's definitions of its messages: 10 MB, by Maven, once.
+definitions: $(VENV)/.dev
+	@$(BIN)/python -m tests.support.fetch definitions
+
+# All that tests fetch, with its progress shown. A download inside a test would run into its time limit. Pulsar's and Kafka's
+# classes are kept as their JVMs have them in memory (some 140 MB, made once): each of the many starts is half the work.
 jars: $(VENV)/.dev $(VENV)/.pipeline
 	$(BIN)/python -m bridge.standalone.jars
 	$(BIN)/python -m pipeline.jars
+	$(BIN)/python -m tests.support.fetch
 	$(BIN)/python -m tests.support.keep_classes
 
 # Every client against the bridge and, as the control, a real Apache Kafka; docs/compatibility.md and docs/security.md have
 # the results.
 # franz-go logs in as well where Go is.
-test-clients: jars
+test-clients: programs jars
 	$(BIN)/python -X dev -m pytest tests/clients tests/pipeline/test_spark_contract.py --control --matrix docs/compatibility.md \
 		--logins docs/security.md $(if $(shell command -v go),--go) $(ARGS)
 
@@ -54,22 +69,22 @@ test-pulsar: $(VENV)/.dev
 
 # Half an hour: 20 kills under groups; a million records into an archive and out of it, each job killed twice; the tests
 # marked `soak`. An hour more: thousands of simulated clusters (`ARGS=--deselect=tests/cluster` leaves them out).
-soak: jars
+soak: programs jars
 	$(BIN)/python -m pytest tests/faults/test_groups.py --group-kills 20 $(ARGS)
 	$(BIN)/python -m pytest tests/pipeline/test_whole_way.py --pipeline-records 1000000 --pipeline-kills 2 $(ARGS)
-	$(BIN)/python -m pytest -n $(PROCESSES) --example-factor 2 -m "not (pulsar or kafka or spark or soak)" $(ARGS)
+	$(BIN)/python -m pytest -n $(PROCESSES) --example-factor 2 -m "not (pulsar or kafka or spark or programs or soak)" $(ARGS)
 	$(BIN)/python -m pytest -m soak $(ARGS)
 
 # Real clients over three nodes and more: nodes killed, restarted, frozen, cut off; the figures go to build/nodes.md. franz-go
 # is among them where Go is.
 # An otherwise idle machine, about an hour. `make nodes ARGS="-k rolling"` runs a part.
-nodes: jars
+nodes: programs jars
 	@mkdir -p build
 	$(BIN)/python -m pytest tests/faults/nodes -m "soak or not soak" --figures build/nodes.md \
 		$(if $(shell command -v go),--go) $(ARGS)
 
 # Real faults under load, and what each alert did, for docs/alerts.md: ten minutes, as root.
-alerts: jars
+alerts: programs jars
 	$(BIN)/python -m pytest -m soak tests/monitoring -s --time-line docs/alerts.md $(ARGS)
 
 # Bad input of every kind, and what attacks cost, each beside a well-behaved client: a quarter of an hour on an idle machine.
@@ -88,12 +103,15 @@ audit: $(VENV)/audit/.made
 fuzz: $(VENV)/.fuzz
 	$(BIN)/python -m tests.fuzz.decoders $(ARGS)
 
-check: $(VENV)/.dev $(VENV)/.pipeline
+# The last of it is one of the tests that `make test` runs anyway.
+check: lint
+	$(BIN)/python -m pytest --quiet tests/deploy/test_chart.py
+
+lint: $(VENV)/.dev $(VENV)/.pipeline
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest --quiet tests/deploy/test_chart.py
 
 # Beside a native Pulsar client and a real Kafka, on an otherwise idle machine, about 25 minutes. It writes
 # docs/benchmarks.md and its plots. `make bench ARGS=--quick` takes 5 and writes none, `ARGS="--only produce fetch"` runs
@@ -153,7 +171,7 @@ $(VENV)/.dev: requirements/dev.lock pyproject.toml $(NATIVE) | $(BIN)/python
 	@$(BIN)/bridge --version
 	@touch $@ $(VENV)/.run
 
-# A start without bytecode takes three times as long. If PYTHONDONTWRITEBYTECODE is set, a start writes none.
+# So that the first start is as quick as others.
 $(VENV)/.compiled: $(shell find bridge maven_jars -name "*.py") | $(BIN)/python
 	$(BIN)/python -m compileall -q bridge maven_jars
 	@touch $@

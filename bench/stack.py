@@ -18,8 +18,9 @@ from bridge.standalone.ports import HOST, any_free
 from bridge.standalone.process import PulsarPlan, PulsarProcess
 from bridge.standalone.tools import find_java
 from tests.support.driver import Driver
-from tests.support.java import KAFKA, jars_directory, require
+from tests.support.java import KAFKA, jars_directory
 from tests.support.kafka_broker import KafkaBroker
+from tests.support.programs import require
 
 SYSTEMS = ("bridge", "pulsar", "kafka")
 _SOURCES = Path(__file__).parent / "java"
@@ -115,7 +116,7 @@ def _client(name: str, jars: Sequence[Path], main: str, arguments: Sequence[str]
     classes = directory / f"{name}-classes"
     class_path = ":".join(map(str, [*jars, classes]))
     files = [str(file) for part in ("common", name) for file in sorted((_SOURCES / part).glob("*.java"))]
-    javac = require("javac", "apt-get install -y openjdk-17-jdk-headless")
+    javac = require("javac")
     done = subprocess.run(  # noqa: S603 - our own sources
         [javac, "-nowarn", "-d", str(classes), "-cp", class_path, *files], capture_output=True, text=True, timeout=120
     )

@@ -31,7 +31,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     pulsar_versions.add_option(parser)
     parser.addoption("--schedule-seed", type=int, help="run this seed alone, of the scenarios that -k selects")
     parser.addoption("--go", action="store_true", help="franz-go as well: needs Go, which fetches its modules")
-    parser.addoption("--offline", action="store_true", help="refuse the network but loopback, and Java")
+    parser.addoption(
+        "--offline",
+        action="store_true",
+        help="refuse the network but loopback, and what tests/support/programs.txt has",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -18,7 +18,8 @@ from bridge.standalone.ports import any_free
 from tests.support.bridges import BridgeThread, settings_for
 from tests.support.certificates import Authority
 from tests.support.examples import blocks, replaced
-from tests.support.java import KAFKA, jars_directory, java_command, require
+from tests.support.java import KAFKA, jars_directory, java_command
+from tests.support.programs import require
 from tests.support.pulsar import PulsarAddress
 from tests.support.sources import ROOT
 
@@ -106,7 +107,7 @@ def test_python(client: str, secured: bool, server: Server, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("secured", [False, True], ids=["plain", "with log-in"])
 def test_kcat(secured: bool, server: Server, tmp_path: Path) -> None:
-    require("kcat", "apt-get install -y kcat")
+    require("kcat")
     text = BLOCKS["kcat"]
     if secured:
         text = replaced(text, {f"-b {PLAIN}": BLOCKS[f"kcat, -b {PLAIN}"].rstrip("\n")})

@@ -14,7 +14,7 @@ import pytest
 
 from bridge import usage
 from tests.support import completions
-from tests.support.java import require
+from tests.support.programs import require
 from tests.support.sources import ROOT, name
 
 SECONDS = 20.0
@@ -58,17 +58,19 @@ def test_bash(command: str, typed: str, expected: set[str], tmp_path: Path) -> N
         f"_shtab_{command.replace('-', '_')}\n"
         'printf "%s\\n" "${COMPREPLY[@]}"\n'
     )
-    assert set(run("bash", "apt-get install -y bash", ["--norc", "-c", program], tmp_path)) == expected
+    assert set(run("bash", ["--norc", "-c", program], tmp_path)) == expected
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize(("command", "typed", "expected"), CASES)
 def test_fish(command: str, typed: str, expected: set[str], tmp_path: Path) -> None:
     (tmp_path / "bridge.toml").touch()
     program = f"source {shlex.quote(str(script(command, 'fish')))}; complete -C {shlex.quote(f'{command} {typed}')}"
-    said = run("fish", "apt-get install -y fish", ["--no-config", "-c", program], tmp_path)
+    said = run("fish", ["--no-config", "-c", program], tmp_path)
     assert expected <= {line.partition("\t")[0] for line in said}
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize(("command", "typed", "expected"), [case for case in CASES if len(case[2]) == 1])
 def test_zsh(command: str, typed: str, expected: set[str], tmp_path: Path) -> None:
     (tmp_path / "bridge.toml").touch()
@@ -89,8 +91,8 @@ def script(command: str, shell: str) -> Path:
     return ROOT / command.removeprefix("bridge-") / "completion" / f"{command}.{shell}"
 
 
-def run(shell: str, how: str, arguments: list[str], directory: Path) -> list[str]:
-    command = [require(shell, how), *arguments]
+def run(shell: str, arguments: list[str], directory: Path) -> list[str]:
+    command = [shell, *arguments]
     environment = {**os.environ, "HOME": str(directory)}
     done = subprocess.run(
         command, cwd=directory, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
@@ -106,7 +108,7 @@ class ZshOnTerminal:
         ours, its = os.openpty()
         environment = {**os.environ, "HOME": str(directory), "TERM": "dumb", "PS1": ""}
         self._process = subprocess.Popen(
-            [require("zsh", "apt-get install -y zsh"), "-f", "-i"],
+            [require("zsh"), "-f", "-i"],
             stdin=its, stdout=its, stderr=its, cwd=directory, env=environment, start_new_session=True,
         )  # fmt: skip
         os.close(its)

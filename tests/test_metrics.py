@@ -70,6 +70,7 @@ def test_clients_cannot_make_series() -> None:
     assert sample(metrics, "bridge_kafka_rejected_total", reason="other") == 1000
 
 
+@pytest.mark.programs
 async def test_clients_cannot_make_series_by_what_they_call_themselves() -> None:
     metrics = Metrics()
     metrics.topics.most = metrics.clients.most = 5
@@ -88,6 +89,7 @@ async def test_clients_cannot_make_series_by_what_they_call_themselves() -> None
     assert sample(metrics, "bridge_metrics_left_out", kind="clients") > 0
 
 
+@pytest.mark.programs
 async def test_names_are_escaped() -> None:
     metrics = Metrics()
     metrics.topics.most = 1
@@ -98,6 +100,7 @@ async def test_names_are_escaped() -> None:
     assert check_metrics(render(metrics)[0]) == ""
 
 
+@pytest.mark.programs
 async def test_every_metric_has_a_value_here_and_promtool_has_nothing_to_say() -> None:
     metrics = await rolled(filled())
     assert [family.name for family in families(metrics) if not family.samples] == []

@@ -61,6 +61,7 @@ def test_promtool_has_nothing_to_say_of_it(used: tuple[BridgeThread, str, str]) 
     assert check_metrics(scrape(used[0])) == ""
 
 
+@pytest.mark.programs
 def test_promtool_would_say_something() -> None:
     assert "counter metrics should have" in check_metrics(
         "# HELP bridge_x Text.\n# TYPE bridge_x counter\nbridge_x 1\n"

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from maven_jars import cache_directory
-from tests.support.java import require
+from tests.support.programs import require
 from tests.support.sources import ROOT
 
 CHART = ROOT / "config" / "helm" / "bridge"

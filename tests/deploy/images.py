@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.dist.pythons import pythons
-from tests.support.java import require
+from tests.support.programs import require
 from tests.support.sources import ROOT
 
 DEBIAN = "bookworm"

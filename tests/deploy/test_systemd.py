@@ -42,6 +42,7 @@ def installed(tmp_path: Path) -> Path:
     return unit
 
 
+@pytest.mark.programs
 def test_systemd_finds_no_mistake_in_it(installed: Path) -> None:
     said = analyze("verify", "--man=no", str(installed))
     assert (said.returncode, said.stdout, said.stderr) == (0, "", "")
@@ -50,6 +51,7 @@ def test_systemd_finds_no_mistake_in_it(installed: Path) -> None:
     assert "NoNewPrivilege" in analyze("verify", "--man=no", str(installed)).stderr
 
 
+@pytest.mark.programs
 def test_systemd_finds_little_that_it_could_still_do(installed: Path) -> None:
     said = analyze("security", "--offline=true", "--no-pager", f"--threshold={EXPOSURE * 10:.0f}", str(installed))
     assert said.returncode == 0, said.stdout
@@ -81,6 +83,7 @@ def test_the_names_of_the_secrets_are_settings(tmp_path: Path) -> None:
     assert found.pulsar.token_file == found.http.token_file == str(secret)
 
 
+@pytest.mark.programs
 def test_the_filter_takes_away_what_it_says() -> None:
     allowed = allowed_calls()
     assert {"read", "epoll_wait", "futex", "mmap"} <= allowed

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
+from tests.support.programs import require
 from tests.support.sources import ROOT
 
 UNIT = ROOT / "config" / "systemd" / "bridge.service"
@@ -23,8 +23,7 @@ def settings(path: Path = UNIT) -> dict[str, list[str]]:
 
 def analyze(*arguments: str) -> subprocess.CompletedProcess[str]:
     """`systemd-analyze`, which needs no running systemd for what is asked here."""
-    assert shutil.which("systemd-analyze"), "systemd-analyze is needed: `sudo apt-get install systemd`"
-    return subprocess.run(["systemd-analyze", *arguments], capture_output=True, text=True, check=False)
+    return subprocess.run([require("systemd-analyze"), *arguments], capture_output=True, text=True, check=False)
 
 
 def system_calls(group: str) -> set[str]:

@@ -5,16 +5,13 @@ BRIDGE_TEST_PYTHONS names others than those found, by their paths, separated as 
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.dist.pythons import pythons
 from tests.dist.installation import environment, run, source_distribution, wheel
+from tests.dist.pythons import pythons
 from tests.standalone.running import FREE_PORTS, standalone, started
 
 PYTHONS = pythons()

@@ -13,7 +13,7 @@ import zipfile
 from importlib import import_module, resources
 from typing import Any, cast
 
-from tests.support.java import KAFKA, KAFKA_VERSION, jars_directory
+from tests.support.java import definitions_jar
 
 with warnings.catch_warnings():  # it loads its definitions by a deprecated function
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -25,28 +25,23 @@ with warnings.catch_warnings():  # it loads its definitions by a deprecated func
 def definition(name: str) -> dict[str, Any]:
     """Kafka's JSON definition, such as `MetadataRequest`."""
     own = resources.files("kafka.protocol.schemas.resources").joinpath(f"{name}.json")
-    text = own.read_text("utf-8") if own.is_file() else _from_the_jar(name)
-    return _parsed(text)
+    return _parsed(own.read_text("utf-8") if own.is_file() else _in_the_jar()[name])
 
 
 def _parsed(text: str) -> dict[str, Any]:
     return dict(json.loads(re.sub(r"^\s*//.*$", "", text, flags=re.MULTILINE)))
 
 
-def _jar() -> zipfile.ZipFile:
-    return zipfile.ZipFile(jars_directory(KAFKA) / f"kafka-clients-{KAFKA_VERSION}.jar")
-
-
-def _from_the_jar(name: str) -> str:
-    with _jar() as jar:
-        return jar.read(f"common/message/{name}.json").decode()
+@functools.cache
+def _in_the_jar() -> dict[str, str]:
+    with zipfile.ZipFile(definitions_jar()) as jar:
+        paths = [path for path in jar.namelist() if path.startswith("common/message/") and path.endswith(".json")]
+        return {path.rpartition("/")[2].removesuffix(".json"): jar.read(path).decode() for path in paths}
 
 
 def served_by_brokers() -> dict[str, int]:
     """The APIs that brokers of this Kafka have, with the last version of each."""
-    with _jar() as jar:
-        names = [path.rpartition("/")[2] for path in jar.namelist() if path.endswith("Request.json")]
-    requests = [_parsed(_from_the_jar(name.removesuffix(".json"))) for name in names]
+    requests = [_parsed(text) for name, text in _in_the_jar().items() if name.endswith("Request")]
     return {
         one["name"].removesuffix("Request"): versions(one["validVersions"])[-1]
         for one in requests

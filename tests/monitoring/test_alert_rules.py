@@ -27,10 +27,12 @@ def run(tests: list[dict[str, Any]], directory: Path) -> str:
     return promtool("test", "rules", file)
 
 
+@pytest.mark.programs
 def test_the_rules_are_well_formed() -> None:
     assert f"SUCCESS: {len(ALL)} rules found" in promtool("check", "rules", FILE)
 
 
+@pytest.mark.programs
 def test_prometheus_takes_the_configuration(tmp_path: Path) -> None:
     given = (ROOT / "config" / "prometheus.yml").read_text(encoding="utf-8")
     (tmp_path / "prometheus.yml").write_text(given)
@@ -38,6 +40,7 @@ def test_prometheus_takes_the_configuration(tmp_path: Path) -> None:
     assert f"{len(ALL)} rules found" in promtool("check", "config", tmp_path / "prometheus.yml")
 
 
+@pytest.mark.programs
 def test_each_fires_and_ends_and_none_fires_in_a_healthy_hour(tmp_path: Path) -> None:
     assert "SUCCESS" in run(list(alert_cases.tests()), tmp_path)
 
@@ -46,6 +49,7 @@ def test_each_alert_has_a_case() -> None:
     assert {case.alert for case in alert_cases.CASES} == NAMES
 
 
+@pytest.mark.programs
 @pytest.mark.parametrize("name", sorted(NAMES))
 def test_a_healthy_hour_in_which_it_fired_would_be_seen(name: str, tmp_path: Path) -> None:
     fault = next(test for test in alert_cases.tests() if test["alert_rule_test"][0]["alertname"] == name)

@@ -25,7 +25,8 @@ from pipeline.jobs import all_jobs
 from pipeline.options import EndpointOptions
 from pipeline.progress import Progress
 from pipeline.report import Report
-from tests.support.java import QUICK_START, require
+from tests.support.java import QUICK_START
+from tests.support.programs import require
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -79,7 +80,7 @@ def keep_classes(spark: SparkSession, archive: Path) -> None:
     """Keep the classes of the session's JVM, parsed and checked, for those of the jobs (JEP 350): half of a start."""
     jvm: Any = spark._jvm  # py4j, untyped
     pid = str(jvm.java.lang.ProcessHandle.current().pid())
-    jcmd = require("jcmd", "apt-get install -y openjdk-17-jdk-headless")
+    jcmd = require("jcmd")
     done = subprocess.run([jcmd, pid, "VM.cds", "dynamic_dump", str(archive)], capture_output=True, text=True)
     assert archive.is_file(), done.stdout + done.stderr
 

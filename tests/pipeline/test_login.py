@@ -12,8 +12,8 @@ from confluent_kafka import Producer
 
 from pipeline.frames import archive_frame
 from tests.pipeline.running import run_job
-from tests.support.java import require
 from tests.support.kafka_broker import KafkaBroker, NewKafka
+from tests.support.programs import require
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,7 +30,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     key, cert = made / "key.pem", made / "cert.pem"
     words = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
     words += ["-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost", "-keyout", str(key), "-out", str(cert)]
-    subprocess.run([require("openssl", "apt-get install openssl"), *words], check=True, capture_output=True)
+    subprocess.run([require("openssl"), *words], check=True, capture_output=True)
     both = made / "both.pem"
     both.write_text(key.read_text() + cert.read_text(), encoding="ascii")
     return both

@@ -2,7 +2,6 @@
 
 import asyncio
 import secrets
-import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from bridge.metrics import PulsarMetrics
 from bridge.pulsar import Admin, PulsarClient
 from tests.pulsar.fake_broker import FakeBroker
 from tests.pulsar.one_connection import Connect, OneConnection
+from tests.support.certificates import Authority
 from tests.support.pulsar import PulsarAddress
 
 
@@ -27,18 +27,7 @@ async def broker() -> AsyncIterator[FakeBroker]:
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A throw-away authority, and a certificate for the name localhost only."""
     where = tmp_path_factory.mktemp("tls")
-
-    def openssl(*arguments: str) -> None:
-        subprocess.run(["openssl", *arguments], cwd=where, check=True, capture_output=True)
-
-    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-    openssl("req", "-x509", *key, "-keyout", "ca.key", "-out", "ca.pem", "-days", "2", "-subj", "/CN=test authority")
-    openssl("req", *key, "-keyout", "broker.key", "-out", "broker.csr", "-subj", "/CN=localhost")
-    (where / "names").write_text("subjectAltName=DNS:localhost\n")
-    openssl(
-        "x509", "-req", "-in", "broker.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2",
-        "-extfile", "names", "-out", "broker.pem",
-    )  # fmt: skip
+    Authority(where, "ca").sign("broker", addresses=())
     return where
 
 

@@ -118,6 +118,7 @@ def test_a_corrupt_cache_that_cannot_be_repaired_ends_it(tmp_path: Path, monkeyp
         assert "bridge: Maven cannot fetch the jars of Apache Pulsar" in run.output()
 
 
+@pytest.mark.usefixtures("pulsar_jars")
 def test_a_pulsar_that_cannot_start_is_quoted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install_java(tmp_path, monkeypatch, "echo no memory; exit 9")
     with standalone(tmp_path, "--ephemeral", *FREE_PORTS) as run:

@@ -9,7 +9,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from tests.support.java import require
+from tests.support.programs import require
 from tests.support.sources import ROOT
 
 AXE = ROOT / "tests" / "status" / "vendor" / "axe.min.js"
@@ -19,7 +19,7 @@ SERIOUS = ("serious", "critical")
 @contextmanager
 def started() -> Iterator[Browser]:
     """Without a screen. Tests beside it must be no coroutines: Playwright has the thread's event loop until the end."""
-    program = require("chromium", "apt-get install -y chromium")
+    program = require("chromium")
     with sync_playwright() as playwright:
         # --no-sandbox: in a container, as root, Chromium has none
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])

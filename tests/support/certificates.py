@@ -1,5 +1,6 @@
 """Certificates for the tests: an authority, and what it signs, as PEM files."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -35,12 +36,16 @@ class Authority:
         Path(self.file).write_bytes(builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
 
     def sign(
-        self, file: str, subject: dict[x509.ObjectIdentifier, str] | None = None, lasts: timedelta = _DAY
+        self,
+        file: str,
+        subject: dict[x509.ObjectIdentifier, str] | None = None,
+        lasts: timedelta = _DAY,
+        addresses: Sequence[str] = ("127.0.0.1",),
     ) -> CertificateFiles:
-        """A certificate for localhost and 127.0.0.1, with its key, in files of this name; again: over them."""
+        """A certificate for localhost and these addresses, with its key, in files of this name; again: over them."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = _name(subject or {COMMON_NAME: "localhost"})
-        hosts = [x509.DNSName("localhost"), x509.IPAddress(ip_address("127.0.0.1"))]
+        hosts = [x509.DNSName("localhost"), *(x509.IPAddress(ip_address(one)) for one in addresses)]
         builder = builder_of(name, self._name, key, lasts).add_extension(x509.SubjectAlternativeName(hosts), False)
         files = CertificateFiles(*(str(self._directory / f"{file}.{kind}.pem") for kind in ("cert", "key")))
         Path(files.key).write_bytes(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 _factor = 1.0
 
@@ -17,6 +18,11 @@ def configure(config: pytest.Config) -> None:
     """Take the factor over before test modules are imported: their decorators ask for it."""
     global _factor
     _factor = config.getoption("--example-factor")
+    # for properties that say nothing themselves; how long one takes depends on what else the machine does
+    settings.register_profile(
+        "bridge", max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    )
+    settings.load_profile("bridge")
 
 
 def examples(usual: int) -> int:

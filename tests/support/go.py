@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from tests.support.java import require
+from tests.support.programs import require
 
 _BUILD_SECONDS = 900.0
 """The first build compiles Go's own library, too; later ones find it in Go's cache."""

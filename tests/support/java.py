@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from maven_jars import MavenFetch, cache_directory
+from maven_jars import Jar, JarCache, MavenFetch, cache_directory
 from tests.support import class_archives
 from tests.support.driver import Driver
+from tests.support.programs import require
 
 KAFKA_VERSION = "4.1.1"
 OLD_KAFKA_VERSION = "3.9.1"
@@ -53,14 +53,17 @@ CONNECT = Jars(
         _LOGGING,
     ),
 )
+DEFINITIONS = Jar(
+    "00247122a572c3d3ae4eb60a50192a5811bc0181f51923d13018600f892e821d", f"{_APACHE}:kafka-clients:{KAFKA_VERSION}"
+)
+"""It holds Kafka's definitions of its messages. `make unit` has them, and no other jar."""
 
 
-def require(program: str, how: str) -> str:
-    """Return the path of a program, or fail with how to get it: a missing client is a failure, never a skip."""
-    found = shutil.which(program)
-    if found is None:
-        raise AssertionError(f"{program} is not installed: {how}")
-    return found
+def definitions_jar() -> Path:
+    """Return the jar with Kafka's definitions, fetched by Maven at the first use."""
+    fetch = MavenFetch(print, "Kafka's definitions", "10 MB")
+    (jar,) = JarCache(cache_directory() / f"kafka-definitions-{KAFKA_VERSION}", print, [DEFINITIONS], fetch).ensure()
+    return jar
 
 
 def jars_directory(jars: Jars) -> Path:
@@ -85,7 +88,7 @@ def java_command(
     log_level: str = "warn",
 ) -> list[str]:
     """Return a command line with these jars on the class path."""
-    java = require("java", "apt-get install -y openjdk-17-jdk-headless")
+    java = require("java")
     logging = f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}"
     class_path = f"{jars_directory(jars)}/*" + ("" if classes is None else f":{classes}")
     kept = class_archives.of_class_path(jars_directory(jars)) if options == QUICK_START else ()
@@ -112,7 +115,7 @@ def compiled(sources: Path, jars: Jars) -> Path:
     target = cache_directory() / f"classes-{identity.hexdigest()[:16]}"
     if target.is_dir():
         return target
-    javac = require("javac", "apt-get install -y openjdk-17-jdk-headless")
+    javac = require("javac")
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as work:
         classes = Path(work) / "classes"

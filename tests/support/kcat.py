@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 
-from tests.support.java import require
+from tests.support.programs import require
 
 TIMEOUT = 60.0
 
@@ -15,7 +15,7 @@ class KcatError(Exception):
 
 def run_kcat(bootstrap: str, *arguments: str | bytes, stdin: bytes = b"") -> tuple[bytes, bytes]:
     """Run kcat and return its standard output and its standard error."""
-    kcat = require("kcat", "apt-get install -y kcat")
+    kcat = require("kcat")
     done = subprocess.run([kcat, "-b", bootstrap, *arguments], input=stdin, capture_output=True, timeout=TIMEOUT)
     if done.returncode != 0:
         raise KcatError(done.stderr.decode(errors="replace"))

@@ -11,8 +11,9 @@ from bridge.standalone.ports import any_free
 from bridge.standalone.process import PulsarPlan, PulsarProcess
 from bridge.standalone.tools import find_java
 from tests.support import class_archives
-from tests.support.java import KAFKA, jars_directory, require
+from tests.support.java import KAFKA, jars_directory
 from tests.support.kafka_broker import KafkaBroker
+from tests.support.programs import require
 
 _WRITTEN_WITHIN_SECONDS = 120.0
 
@@ -35,7 +36,7 @@ def of_pulsar(guard: Guard) -> str:
 
 def of_kafka(guard: Guard) -> str:
     """What a Kafka loads, which is most of what its clients and tools do; what was done."""
-    java, jars = Path(require("java", "a JDK of Java 17 or newer")), sorted(jars_directory(KAFKA).glob("*.jar"))
+    java, jars = Path(require("java")), sorted(jars_directory(KAFKA).glob("*.jar"))
 
     def run(directory: Path, options: tuple[str, ...]) -> None:
         broker = KafkaBroker(directory, guard, options=("-XX:+UseSerialGC", *options))

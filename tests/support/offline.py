@@ -1,6 +1,7 @@
-"""`--offline` keeps the promise of `make unit`: no network but loopback, no Java, in this process and its children.
+"""`--offline` keeps the promise of `make unit`: no network but loopback, and no program that only `make test` needs.
 
-A refused attempt fails the test that made it, even where the code under test goes on without.
+It holds in this process and its children. A refused attempt fails the test that made it, even where the code under test
+goes on without.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-_REFUSED_PROGRAMS = frozenset({"java", "javac", "mvn"})
+_PROGRAMS = Path(__file__).with_name("programs.txt").read_text(encoding="utf-8")
+_REFUSED_PROGRAMS = frozenset(line.split()[0] for line in _PROGRAMS.splitlines())
 _IN_CHILDREN = Path(__file__).parent / "in_children"
 
 refused: list[str] = []
@@ -23,7 +25,7 @@ refused: list[str] = []
 
 
 class OfflineError(OSError):
-    """A test that should run anywhere wants the network or Java."""
+    """A test that should run anywhere wants the network, Java or the like."""
 
 
 def enforce() -> None:

@@ -19,9 +19,8 @@ from bridge.standalone.child import Child
 from bridge.standalone.guard import Guard
 from bridge.standalone.ports import HOST, any_free
 from tests.faults.processes import let_pass
-from tests.support.java import require
+from tests.support.programs import require
 
-INSTALL = "apt-get install -y --no-install-recommends prometheus"
 _START_SECONDS = 30.0
 _LOOK_EVERY_SECONDS = 0.1
 _TIMEOUT_SECONDS = 60.0
@@ -36,7 +35,7 @@ class Sample(NamedTuple):
 
 def promtool(*arguments: str | Path) -> str:
     """What promtool prints; AssertionError with it where promtool finds fault."""
-    command = [require("promtool", INSTALL), *map(str, arguments)]
+    command = [require("promtool"), *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS)
     said = done.stdout + done.stderr
     assert done.returncode == 0, f"promtool {' '.join(map(str, arguments))}:\n{said}"
@@ -46,7 +45,7 @@ def promtool(*arguments: str | Path) -> str:
 def check_metrics(text: str | bytes) -> str:
     """What `promtool check metrics` has to say against a scrape: nothing, if all is well."""
     given = text.encode() if isinstance(text, str) else text
-    command = [require("promtool", INSTALL), "check", "metrics"]
+    command = [require("promtool"), "check", "metrics"]
     done = subprocess.run(command, input=given, capture_output=True, timeout=_TIMEOUT_SECONDS)
     said = (done.stdout + done.stderr).decode(errors="replace")
     return said or ("" if done.returncode == 0 else f"promtool ended with {done.returncode}")
@@ -66,7 +65,7 @@ class Prometheus:
         """Start it, and wait until it takes queries."""
         self._write()
         command = [
-            require("prometheus", INSTALL),
+            require("prometheus"),
             f"--config.file={self._file}",
             f"--storage.tsdb.path={self._directory / 'data'}",
             f"--web.listen-address={HOST}:{self.port}",

@@ -135,6 +135,7 @@ async def test_a_worker_that_hangs_is_killed_and_started_again(monkeypatch: pyte
         assert supervisor.workers[1].restarts.count >= 1
 
 
+@pytest.mark.programs
 async def test_metrics_of_all_workers_come_with_their_label() -> None:
     async with supervising() as supervisor:
         status, text = await page(supervisor, "/metrics")

@@ -10,7 +10,7 @@ import threading
 
 from tests.clients.members import Joining, Member
 from tests.clients.model import TIMEOUT_SECONDS
-from tests.support.java import require
+from tests.support.programs import require
 
 _REBALANCED = re.compile(r"% Group .* rebalanced .*: (assigned|revoked): (.*)$")
 _PARTITION = re.compile(r"\[(\d+)\]")
@@ -21,7 +21,7 @@ class KcatMember(Member):
 
     def __init__(self, bootstrap: str, joining: Joining) -> None:
         super().__init__(joining)
-        kcat = require("kcat", "apt-get install -y kcat")
+        kcat = require("kcat")
         settings = {
             "auto.offset.reset": joining.reset,
             "heartbeat.interval.ms": str(joining.heartbeat_ms),

@@ -16,8 +16,8 @@ import pytest
 from tests.faults.checker import KAFKA_PYTHON_LEAKS, load
 from tests.faults.figures import report
 from tests.faults.ledgers import ledger_starts
-from tests.support.java import require
 from tests.support.nodes import Node
+from tests.support.programs import require
 from tests.support.pulsar import PrivatePulsar
 
 pytestmark = [

@@ -246,7 +246,7 @@ async def test_a_server_is_believed_by_its_certificate(
     serve: Serve, ask: Ask, certificates: Path, settings: dict[str, str], accepted: bool
 ) -> None:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(certificates / "broker.pem", certificates / "broker.key")
+    context.load_cert_chain(certificates / "broker.cert.pem", certificates / "broker.key.pem")
     url = await serve(lambda _: web.json_response(["c"]), context)
     admin = await ask(url, **{name: str(certificates / file) for name, file in settings.items()})
     if accepted:

@@ -240,7 +240,7 @@ async def test_of_several_service_hosts_the_one_that_does_not_answer_is_left_by_
 @pytest.fixture
 async def tls_broker(certificates: Path) -> AsyncIterator[FakeBroker]:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(certificates / "broker.pem", certificates / "broker.key")
+    context.load_cert_chain(certificates / "broker.cert.pem", certificates / "broker.key.pem")
     async with FakeBroker(tls=context) as broker:
         yield broker
 

@@ -307,7 +307,7 @@ async def test_a_name_is_one_producer_s_at_a_time(broker: FakeBroker, client: Pu
     first = client.producer(TOPIC, name="mine")
     await first.opened()
     closing: list[tuple[Peer, int]] = []
-    broker.on(Type.CLOSE_PRODUCER, lambda peer, command, _: closing.append((peer, command.close_producer.request_id)))
+    broker.once(Type.CLOSE_PRODUCER, lambda peer, command, _: closing.append((peer, command.close_producer.request_id)))
     leaving = asyncio.ensure_future(first.close())
     second = client.producer(TOPIC, name="mine")
     sent = send(second, b"after")
