@@ -72,8 +72,8 @@ class PulsarMetrics:
         "certificate_reload_errors", "connections", "connections_lost", "connections_opened", "connections_refused",
         "corrupt_entries", "entries_read", "entries_sent", "forgotten_readers", "hosts_refused", "lookup_errors",
         "lookups", "overfull_readers", "producers", "readers", "receipt_seconds", "reconnects", "resumed_readers",
-        "send_errors", "unacknowledged_topics", "slow_topics", "stalled_seconds", "token_expires_seconds",
-        "token_fetch_errors", "token_fetches", "unknown_commands",
+        "send_errors", "slow_topics", "stalled_seconds", "token_expires_seconds", "token_fetch_errors", "token_fetches",
+        "unacknowledged_topics", "unknown_commands",
     )  # fmt: skip
 
     def __init__(self) -> None:

@@ -71,8 +71,8 @@ PULSAR: Final[Mapping[str, str]] = {
     "send_errors": "Sends that a broker refused; they are sent again where that helps. The log says why.",
     "stalled_seconds": "How long Pulsar has refused all that was sent to it. Above 0: bookies' disks may be full, see "
     "docs/operations.md.",
-    "unacknowledged_topics": "Topics with a record that Pulsar has not acknowledged for more than 5 s: they are above their "
-    "publish rate, or their bookies hang. bridge_pulsar_topic_unacknowledged_seconds names them.",
+    "unacknowledged_topics": "Topics with a record that Pulsar has not acknowledged for more than 5 s: they are above "
+    "their publish rate, or their bookies hang. bridge_pulsar_topic_unacknowledged_seconds names them.",
     "entries_sent": "Entries sent to Pulsar.",
     "bytes_sent": "Bytes of entries sent to Pulsar.",
     "entries_read": "Entries read from Pulsar.",

@@ -23,6 +23,7 @@ _IMPLIED = {"le"}
 def filled() -> Metrics:
     """Metrics of which each has a value, so that all their labels can be seen."""
     metrics = Metrics()
+    metrics.pulsar.slow_topics = {"orders": 12.5}
     metrics.name_apis({key: api.name for key, api in apis.load().items()})
     metrics.api(0).error(6)
     metrics.login("PLAIN", "failed")
