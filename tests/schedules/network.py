@@ -40,6 +40,7 @@ class Network:
         """The processes whose network is gone, and who waits there for a connection."""
         self._held: dict[str, list[Endpoint]] = {}
         """What such a process had open: also what it closes meanwhile, which arrives when the network is back."""
+        self._lives: dict[str, asyncio.Future[None]] = {}
         self._numbers = 0
         self._listeners: dict[tuple[str, int], Callable[[Endpoint], None] | None] = {}
         loop.create_connection = self.connect  # type: ignore[method-assign, assignment]
@@ -125,6 +126,18 @@ class Network:
             if endpoint.transport is not None:
                 endpoint.transport.pipe.release()
             endpoint.out.release()
+
+    async def wait_in_vain(self, process: str, seconds: float) -> None:
+        """What is asked without a network: so long, unless the process is killed meanwhile."""
+        life = self._lives.setdefault(process, self.loop.create_future())
+        await asyncio.wait((life,), timeout=seconds)
+
+    def bury(self, process: str) -> None:
+        """It was killed: it waits for nothing any more, and another one may have its name."""
+        self.cut_off.pop(process, None)
+        life = self._lives.pop(process, None)
+        if life is not None:
+            life.set_result(None)
 
     async def _joined(self, process: str) -> None:
         """Wait until this process has a network."""

@@ -94,7 +94,7 @@ class ServingNode(Member):
         self._hang_up()
         await self.handle(self._member.abort())
         await self._world.within(200, self.handle(self.bridge.stop()), f"{self.name} is taken away")
-        network.cut_off.pop(self.process, None)
+        network.bury(self.process)
 
     def _hang_up(self) -> None:
         clients, self.clients = self.clients, {}

@@ -38,16 +38,27 @@ def named(number: int) -> str:
 # --- a topic's trouble is its own ---
 
 
-async def test_a_broker_that_stops_reading_one_topic_reads_the_others(broker: FakeBroker, client: PulsarClient) -> None:
-    """As it does for a topic above its publish rate: nothing that comes on that connection is read any more."""
+@pytest.mark.parametrize("reads", [False, True])
+async def test_a_broker_that_leaves_one_topic_waiting_answers_the_others(
+    broker: FakeBroker, client: PulsarClient, reads: bool
+) -> None:
+    """A topic above its publish rate, whose connection is not read; or one whose ledger does not take what was read."""
     goes_on = asyncio.Event()
+    held: list[asyncio.Task[None]] = []
 
-    async def throttle(peer: Peer, command: pb.BaseCommand, body: memoryview) -> None:
-        if peer.of_type(Type.PRODUCER)[0].producer.topic == named(0):
-            await goes_on.wait()
+    async def hold(peer: Peer, command: pb.BaseCommand, body: memoryview) -> None:
+        await goes_on.wait()
         store(peer, command, body)
 
-    broker.on(Type.SEND, throttle)
+    async def slow(peer: Peer, command: pb.BaseCommand, body: memoryview) -> None:
+        if peer.of_type(Type.PRODUCER)[0].producer.topic != named(0):
+            store(peer, command, body)
+        elif reads:
+            held.append(asyncio.create_task(hold(peer, command, memoryview(bytes(body)))))
+        else:
+            await hold(peer, command, body)
+
+    broker.on(Type.SEND, slow)
     producers = [client.producer(named(number)) for number in range(10)]
     slow = [send(producers[0]) for _ in range(3)]
     await asyncio.gather(*(send(producer) for producer in producers[1:] for _ in range(3)))

@@ -62,7 +62,7 @@ class ModelAdmin(Admin):
         broker, loop = self._broker, asyncio.get_running_loop()
         answer: asyncio.Future[object] = loop.create_future()
         if PROCESS.get("") in broker.network.cut_off:
-            await asyncio.sleep(self._seconds)
+            await broker.network.wait_in_vain(PROCESS.get(""), self._seconds)
             raise AdminError(NO_RESPONSE, f"{method} {path}: no network")
         server = Server(broker, query)
         broker.loop.after(broker.chance.delay("rest request"), server.take, method, path, body, answer)
