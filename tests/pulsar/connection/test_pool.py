@@ -50,7 +50,7 @@ async def test_a_broker_that_leaves_one_topic_waiting_answers_the_others(
         await goes_on.wait()
         store(peer, command, body)
 
-    async def slow(peer: Peer, command: pb.BaseCommand, body: memoryview) -> None:
+    async def answer(peer: Peer, command: pb.BaseCommand, body: memoryview) -> None:
         if peer.of_type(Type.PRODUCER)[0].producer.topic != named(0):
             store(peer, command, body)
         elif reads:
@@ -58,7 +58,7 @@ async def test_a_broker_that_leaves_one_topic_waiting_answers_the_others(
         else:
             await hold(peer, command, body)
 
-    broker.on(Type.SEND, slow)
+    broker.on(Type.SEND, answer)
     producers = [client.producer(named(number)) for number in range(10)]
     slow = [send(producers[0]) for _ in range(3)]
     await asyncio.gather(*(send(producer) for producer in producers[1:] for _ in range(3)))
