@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -13,7 +15,9 @@ from bridge.codec import Rebuild, Record, build_batch
 from bridge.kafka.produce_wire import Request, RequestPartition, RequestTopic
 from tests.apis.wire import Connection, ask
 from tests.contract.log import Log
-from tests.support.bridges import BridgeThread
+from tests.faults import throttled_load
+from tests.faults.throttled_load import Waits
+from tests.support.bridges import BridgeChild, BridgeThread
 from tests.support.pulsar import PulsarAddress
 
 _RECORDS = 200
@@ -68,3 +72,35 @@ def test_other_topics_do_not_wait_for_one_above_its_publish_rate(
         assert [message.value() for message in other.read(0)] == [b"other"] * 3
         waiting = {topic for topic, _ in bridge.server.client.waiting_topics()}
         assert waiting == {f"persistent://{namespace}/noisy"}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("throttled", [1, 10, 100])
+@pytest.mark.parametrize("rate", [10, 100, 1000])
+def test_a_thousand_topics_beside_throttled_ones(
+    bridge_process: Callable[[], BridgeChild], pulsar: PulsarAddress, namespace: str, throttled: int, rate: int
+) -> None:
+    """`pytest -s` shows how long other topics wait: quiet, beside the throttled ones, and when those have gone."""
+    bridge = bridge_process()
+    quiet = [f"quiet-{number}" for number in range(1000 - throttled)]
+    noisy = [f"noisy-{number}" for number in range(throttled)]
+    limit = {"publishThrottlingRateInMsg": rate, "publishThrottlingRateInByte": -1}
+
+    async def phases() -> list[Waits]:
+        await throttled_load.create(bridge.kafka, quiet + noisy)
+        for topic in noisy:
+            await asyncio.to_thread(pulsar.admin, "POST", f"persistent/{namespace}/{topic}/publishRate", limit)
+        load = partial(throttled_load.produce_quietly, bridge.kafka, quiet, 200.0)
+        found = [await load(5.0), await load(20.0)]
+        loud = throttled_load.Noisy()
+        await loud.start(bridge.kafka, noisy)
+        found.append(await load(20.0))
+        loud.stop()
+        assert loud.answered
+        return [*found, await load(5.0)]
+
+    _, before, beside, after = asyncio.run(phases())
+    print(
+        f"\n{throttled} of 1,000 topics limited to {rate}/s\n  before  {before}\n  beside  {beside}\n  after   {after}"
+    )
+    assert not before.errors + beside.errors + after.errors
