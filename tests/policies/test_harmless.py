@@ -29,9 +29,19 @@ OF_NAMESPACES: dict[str, Any] = {
         "maxInactiveDurationSeconds": HOUR,
         "deleteWhileInactive": True,
     },
+    "retention": {"retentionTimeInMinutes": 60, "retentionSizeInMB": 1000},
+    "persistence": {
+        "bookkeeperEnsemble": 1,
+        "bookkeeperWriteQuorum": 1,
+        "bookkeeperAckQuorum": 1,
+        "managedLedgerMaxMarkDeleteRate": 0.1,
+    },
+    "schemaCompatibilityStrategy": "ALWAYS_INCOMPATIBLE",
+    "isAllowAutoUpdateSchema": False,
+    "publishRate": {"publishThrottlingRateInMsg": HOUR, "publishThrottlingRateInByte": -1},
     "backlogQuota?backlogQuotaType=message_age": {"limitTime": 1, "policy": "consumer_backlog_eviction"},
 }
-PUT = {"offloadThreshold"}
+PUT = {"offloadThreshold", "schemaCompatibilityStrategy"}
 
 
 @pytest.mark.parametrize("policy", OF_NAMESPACES)

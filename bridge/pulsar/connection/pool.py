@@ -142,6 +142,7 @@ class ConnectionPool:
 
     async def _get(self, key: _Key) -> BrokerConnection:
         if key.address in self._outages and key not in self._connections and key not in self._attempts:
+            self._topic_connections.forget(*key)
             raise BrokerAway(self._outages[key.address])
         try:
             return await self._connected(key)
@@ -193,13 +194,19 @@ class ConnectionPool:
             connection.on_silence = self._leave_if_moved
             connection.on_end = partial(self._ended, key)
             return connection
-        except (ConnectionLost, OperationTimeout) as error:
-            if key.address not in self._outages and not self._closed:
+        except PulsarError as error:
+            self._topic_connections.forget(*key)
+            is_away = isinstance(error, ConnectionLost | OperationTimeout) and not self._is_reached(key.address)
+            if is_away and key.address not in self._outages and not self._closed:
                 self._outages[key.address] = outage = _Outage(key.address, error)
                 outage.task = asyncio.create_task(self._watch_for(outage), name=f"outage of {key.address}")
             raise
         finally:
             del self._attempts[key]
+
+    def _is_reached(self, address: Address) -> bool:
+        """Whether the broker is there, and only this connection to it is not."""
+        return _Key(address, SHARED) in self._connections
 
     def _ended(self, key: _Key) -> None:
         del self._connections[key]

@@ -33,8 +33,9 @@ class TopicConnections:
         return number
 
     def share(self, address: Address, topic: str, open_numbers: Iterable[int]) -> int:
-        """The broker refuses this topic's own connection: it shares one of those that are open."""
-        self.forget(address, self._number_of[address, topic])
+        """The broker has refused this topic's own connection, now forgotten: it shares one of those that are open."""
+        if (address, topic) in self._number_of:
+            return self._number_of[address, topic]  # another producer of the topic was here first
         of_topics = [number for number in open_numbers if number != SHARED]
         self._most_at[address] = len(of_topics)
         number = self._emptiest(address, of_topics)

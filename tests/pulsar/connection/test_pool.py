@@ -169,6 +169,28 @@ async def test_one_task_tries_to_reach_a_broker_for_all_who_want_it(
                 await producer.close(flush=False)
 
 
+async def test_a_topic_that_gets_no_connection_is_no_outage(broker: FakeBroker, client: PulsarClient) -> None:
+    """The broker is there: questions and other topics go on, and that topic tries again by itself."""
+    await send(client.producer(named(0)))
+    connect = broker._handlers[Type.CONNECT]
+    refused: list[Peer] = []
+
+    def refuse_twice(peer: Peer, command: pb.BaseCommand, body: memoryview) -> None:
+        if len(refused) < 2:
+            refused.append(peer)
+            peer.close()
+        else:
+            connect(peer, command, body)
+
+    broker.on(Type.CONNECT, refuse_twice)
+    waiting = send(client.producer(named(1)))
+    await broker.until(lambda: len(refused) == 1)
+    assert not client._pool._outages
+    await send(client.producer(named(0)))
+    await waiting
+    assert not client._pool._outages
+
+
 async def test_an_outage_of_one_broker_is_not_that_of_another(
     broker: FakeBroker, client: PulsarClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

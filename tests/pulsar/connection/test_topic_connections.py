@@ -33,7 +33,9 @@ def test_a_connection_that_is_gone_makes_room() -> None:
 def test_what_the_broker_refuses_is_the_limit_from_then_on() -> None:
     connections = TopicConnections(10)
     first, refused = connections.number(A, "t"), connections.number(A, "u")
+    connections.forget(A, refused)
     assert connections.share(A, "u", [SHARED, first]) == first
+    assert connections.share(A, "u", [SHARED, first]) == first  # so is told each of its producers
     assert connections.number(A, "u") == first != refused
     assert connections.number(A, "v") == first
     connections.forget(A, first)
@@ -42,6 +44,6 @@ def test_what_the_broker_refuses_is_the_limit_from_then_on() -> None:
 
 def test_where_the_broker_takes_one_connection_all_share_it() -> None:
     connections = TopicConnections(10)
-    connections.number(A, "t")
+    connections.forget(A, connections.number(A, "t"))
     assert connections.share(A, "t", [SHARED]) == SHARED
     assert connections.number(A, "u") == SHARED
