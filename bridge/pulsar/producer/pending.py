@@ -39,6 +39,11 @@ class PendingSends:
         """The newest one."""
         return self._sends[-1] if self._sends else None
 
+    def bound(self, max_bytes: int) -> None:
+        """Have another limit from now on."""
+        self._max_bytes = max_bytes
+        (self.below_limit.set if self.bytes < max_bytes else self.below_limit.clear)()
+
     def is_inside(self, sequence_id: int) -> bool:
         """Whether one of them has this sequence id, and more behind it: another wrote a part of what it holds."""
         return any(send.sequence_id <= sequence_id < (send.highest or -1) for send in self._sends)

@@ -36,6 +36,8 @@ _IS_CANCELLED: Final = attrgetter("is_cancelled")
 _LATE_SECONDS: Final = 1.0
 # Then so much is written at a time, and the next when that has its outcome, until it has it soon.
 _LATE_BYTES: Final = 64 * 1024
+# And no more is pending before callers wait: what they hold is of no use here, and not there for other topics.
+_LATE_PENDING_BYTES: Final = 1024 * 1024
 
 
 class Producer(ReconnectingHandler):
@@ -141,7 +143,8 @@ class Producer(ReconnectingHandler):
         elif self._barrier is None:
             oldest = self._pending.first
             if oldest is not None and now - oldest.sent_at > _LATE_SECONDS:
-                self._is_late, self._barrier = True, self._pending.last
+                self._barrier = self._pending.last
+                self._set_late(True)
             elif not self._write(self._connection, send):
                 return send
         self._pending.append(send)
@@ -383,9 +386,15 @@ class Producer(ReconnectingHandler):
     def _lift_barrier(self, send: Send) -> None:
         if self._barrier is send:
             self._barrier = None
-            self._is_late = self._is_late and self._loop.time() - send.sent_at > _LATE_SECONDS / 2
+            if self._is_late and self._loop.time() - send.sent_at <= _LATE_SECONDS / 2:
+                self._set_late(False)
             if self._connection is not None:
                 self._write_waiting(self._connection)
+
+    def _set_late(self, late: bool) -> None:
+        most = self._context.settings.max_pending_bytes
+        self._is_late = late
+        self._pending.bound(min(most, _LATE_PENDING_BYTES) if late else most)
 
     def send_error(self, connection: BrokerConnection, error: pb.CommandSendError) -> None:
         """The broker did not store an entry: its error says whether this one, all, or none will ever be."""

@@ -185,6 +185,27 @@ async def test_while_receipts_are_late_little_is_on_its_way(
     assert producer.pending_count == 0
 
 
+async def test_while_receipts_are_late_callers_wait_for_room_sooner(
+    broker: FakeBroker, client: PulsarClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bridge.pulsar.producer.producer._LATE_SECONDS", -1.0)
+    monkeypatch.setattr("bridge.pulsar.producer.producer._LATE_PENDING_BYTES", 2000)
+    producer = client.producer(TOPIC)
+    await producer.opened()
+    broker.on(Type.SEND, NO_ANSWER)
+    first = send(producer, bytes(1600))
+    assert producer.has_capacity
+    second = send(producer, b"2")
+    assert not producer.has_capacity
+    waiting = asyncio.ensure_future(producer.writable())
+    monkeypatch.setattr("bridge.pulsar.producer.producer._LATE_SECONDS", 1000.0)
+    broker.on(Type.SEND, store)
+    await broker.until(lambda: len(broker.all(Type.SEND)) == 1)
+    broker.producing.receipt(broker.all(Type.SEND)[0].send, 1, 0)
+    await asyncio.gather(first, second, waiting)
+    assert producer.has_capacity
+
+
 async def test_when_receipts_are_soon_again_all_is_written(
     broker: FakeBroker, client: PulsarClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
