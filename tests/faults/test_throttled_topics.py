@@ -43,14 +43,14 @@ def _produce(topic: str) -> Request:
 def test_other_topics_do_not_wait_for_one_above_its_publish_rate(
     bridge_with: Callable[..., BridgeThread],
     pulsar: PulsarAddress,
-    namespace: str,
     of_namespace: bool,
     rate: dict[str, int],
 ) -> None:
     """The broker does not read the connection that the topic's records came on: for minutes here."""
-    bridge = bridge_with()
+    namespace = pulsar.create_namespace()
+    bridge = bridge_with(in_namespace=namespace)
     admin = AdminClient({"bootstrap.servers": bridge.kafka})
-    for made in admin.create_topics([NewTopic("noisy", 1, 1), NewTopic("other", 1, 1)]).values():
+    for made in admin.create_topics([NewTopic(name, 1, 1) for name in ("noisy", "other")]).values():
         made.result(30)
     if of_namespace:
         pulsar.admin("POST", f"namespaces/{namespace}/publishRate", rate)
@@ -78,10 +78,11 @@ def test_other_topics_do_not_wait_for_one_above_its_publish_rate(
 @pytest.mark.parametrize("throttled", [1, 10, 100])
 @pytest.mark.parametrize("rate", [10, 100, 1000])
 def test_a_thousand_topics_beside_throttled_ones(
-    bridge_process: Callable[[], BridgeChild], pulsar: PulsarAddress, namespace: str, throttled: int, rate: int
+    bridge_process: Callable[..., BridgeChild], pulsar: PulsarAddress, throttled: int, rate: int
 ) -> None:
     """`pytest -s` shows how long other topics wait: quiet, beside the throttled ones, and when those have gone."""
-    bridge = bridge_process()
+    namespace = pulsar.create_namespace()
+    bridge = bridge_process(in_namespace=namespace)
     quiet = [f"quiet-{number}" for number in range(1000 - throttled)]
     noisy = [f"noisy-{number}" for number in range(throttled)]
     limit = {"publishThrottlingRateInMsg": rate, "publishThrottlingRateInByte": -1}

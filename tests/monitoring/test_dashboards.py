@@ -99,7 +99,10 @@ def test_every_variable_has_values(prometheus: Prometheus) -> None:
 
 def test_what_the_alerts_ask_for_is_there(prometheus: Prometheus) -> None:
     named = set(re.findall(r"\b(?:bridge_\w+|up)\b", " ".join(rule["expr"] for rule in ALL)))
-    assert {metric for metric in named if not prometheus.query(metric)} == {"bridge_pulsar_certificate_expires_seconds"}
+    assert {metric for metric in named if not prometheus.query(metric)} == {
+        "bridge_pulsar_certificate_expires_seconds",
+        "bridge_pulsar_topic_unacknowledged_seconds",
+    }
 
 
 def test_an_expression_that_finds_nothing_would_be_seen(prometheus: Prometheus) -> None:

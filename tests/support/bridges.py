@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import threading
+import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -35,6 +36,10 @@ def settings_for(pulsar: PulsarAddress, namespace: str, overrides: Overrides | N
     return base.with_values(**(overrides or {}))
 
 
+_CLOCK = time.monotonic
+"""The real one, also while a test in this process goes by a clock of its own (tests/schedules)."""
+
+
 class BridgeThread:
     """A `Server` on an event loop in a thread of its own, so that blocking clients can be used beside it."""
 
@@ -44,6 +49,7 @@ class BridgeThread:
         self.pulsar = settings.pulsar.service_url
         self.admin = settings.pulsar.admin_url
         self._loop = asyncio.new_event_loop()
+        self._loop.time = _CLOCK  # type: ignore[method-assign]
         self._thread = threading.Thread(target=self._loop.run_forever, name="bridge", daemon=True)
         self.server: Server
 

@@ -159,10 +159,16 @@ class Broker:
         for connection in list(self.connections.values()):
             connection.endpoint.thaw()
 
+    def _any_connection(self) -> "Connection":
+        """Mostly one that records are sent on: topics have theirs, and there are others."""
+        found = list(self.connections.values())
+        producing = [one for one in found if one.producers]
+        return self.chance.choice(producing if producing and self.chance.often(2 / 3) else found)
+
     def reset_connection(self) -> None:
         """One of the connections breaks, between bridge and broker."""
         if self.connections:
-            connection = self.chance.choice(list(self.connections.values()))
+            connection = self._any_connection()
             self.trace("network", "! connection %d reset", connection.endpoint.number)
             connection.endpoint.reset()
             self.after("to broker", connection.lost)
@@ -170,7 +176,7 @@ class Broker:
     def silence_connection(self, seconds: float) -> None:
         """On one of the connections nothing arrives, either way, for so many seconds."""
         if self.connections:
-            connection = self.chance.choice(list(self.connections.values()))
+            connection = self._any_connection()
             self.trace("network", "! connection %d silent for %.1f s", connection.endpoint.number, seconds)
             self.network.silence(connection.endpoint, seconds)
 
