@@ -39,6 +39,8 @@ class Mutation:
     scenario: str
     also: tuple[tuple[str, str, str], ...] = ()
     """More that is changed at the same time, each a file, what is there, and what comes in its place."""
+    seeds: int = _SEEDS
+    """So many are tried: what it takes comes together more or less often."""
 
     @property
     def edits(self) -> tuple[tuple[str, str, str], ...]:
@@ -67,7 +69,7 @@ RULES_OF_NODES = (
     ),
     Mutation(
         "neither that nor a gap makes a node ask Pulsar again what is stored", *_OVERTAKEN,
-        "test_two_nodes", "test_an_idempotent_producer_goes_from_node_to_node", (_GAP,),
+        "test_two_nodes", "test_an_idempotent_producer_goes_from_node_to_node", (_GAP,), 1200,
     ),
     Mutation(
         "the end is told from memory", "storage/partition.py",
@@ -333,10 +335,10 @@ MUTATIONS = (
 )  # fmt: skip
 
 
-def seen(bridge: Path, module: str, scenario: str) -> str:
+def seen(bridge: Path, module: str, scenario: str, seeds: int = _SEEDS) -> str:
     """What the explorer says of a scenario with the bridge in this directory; nothing if it finds no fault."""
     environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": str(_REPOSITORY)}
-    command = [sys.executable, "-c", _PROGRAM, f"tests.schedules.{module}", scenario, str(_SEEDS)]
+    command = [sys.executable, "-c", _PROGRAM, f"tests.schedules.{module}", scenario, str(seeds)]
     done = subprocess.run(command, env=environment, cwd=bridge, capture_output=True, text=True, check=False)
     return done.stdout.strip() or (f"broken: {done.stderr.strip().splitlines()[-1]}" if done.returncode else "")
 
@@ -358,7 +360,7 @@ def seen_with(one: Mutation, directory: Path) -> str:
     for file, old, new in one.edits:
         changed = copy / "bridge" / file
         changed.write_text(changed.read_text().replace(old, new))
-    return seen(copy, one.module, one.scenario)
+    return seen(copy, one.module, one.scenario, one.seeds)
 
 
 def _tried(one: Mutation, sound: dict[tuple[str, str], str]) -> str:
