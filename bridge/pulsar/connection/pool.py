@@ -25,7 +25,7 @@ from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import ClientClosed, ConnectionLost, OperationTimeout, PulsarError
 
 # Between two attempts to reach a broker that is down, in the end; the first come sooner.
-_PROBE_SECONDS: Final = 1.0
+_PROBE_SECONDS: Final = 1.2
 _FIRST_PROBE_SECONDS: Final = 0.05
 # So often a broker that stays down is told of.
 _TOLD_SECONDS: Final = 60.0
@@ -217,7 +217,7 @@ class ConnectionPool:
         key, told_at, delay = _Key(outage.address, SHARED), outage.since, _FIRST_PROBE_SECONDS
         _log.warning("! pulsar broker away", extra={"broker": outage.address, "reason": str(outage.cause)})
         while True:
-            await asyncio.sleep(delay * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
+            await asyncio.sleep(delay * random.uniform(0.8, 1.0))  # noqa: S311 - no secret
             delay = min(2 * delay, _PROBE_SECONDS)
             if await self._moved(outage.address):
                 _log.info("= pulsar broker given up", extra=outage.told())
