@@ -22,7 +22,7 @@ SOURCES = "/home/sources"
 _NETWORK = ("/etc/hosts", "/etc/resolv.conf")
 _CLIENTS = (
     "/etc/maven/settings.xml", "/etc/pip.conf", "/etc/ssl/certs/ca-certificates.crt", "/etc/ssl/certs/java/cacerts",
-    "/root/.config/pip/pip.conf", "/root/.m2/settings.xml",
+    f"{Path.home()}/.config/pip/pip.conf", f"{Path.home()}/.m2/settings.xml",  # root's, who alone can make such a root
 )  # fmt: skip
 _VARIABLES = ("MAVEN_", "PIP_CERT", "PIP_INDEX", "SSL_CERT_FILE", "http_proxy", "https_proxy", "no_proxy")
 _IN = """set -e
