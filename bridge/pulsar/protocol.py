@@ -31,7 +31,8 @@ _SIZES: Final = struct.Struct(">II")
 _MAGIC: Final = struct.Struct(">H")
 _MAGIC_U32: Final = struct.Struct(">HI")
 
-_CHUNK_BYTES: Final = 64 * 1024
+CHUNK_BYTES: Final = 64 * 1024
+"""Of a stream's bytes, received at once."""
 _MOST_CHUNKS: Final = 4
 # From here on a frame gets memory of its own, so that the kernel's copy is the only one.
 _LARGE_FRAME_BYTES: Final = 32 * 1024
@@ -61,7 +62,7 @@ class FrameBuffer:
     frames share them, too: that is half of the reads.
     """
 
-    def __init__(self, max_message_size: int = DEFAULT_MAX_MESSAGE_SIZE, chunk_bytes: int = _CHUNK_BYTES) -> None:
+    def __init__(self, max_message_size: int = DEFAULT_MAX_MESSAGE_SIZE, chunk_bytes: int = CHUNK_BYTES) -> None:
         self.max_message_size = max_message_size
         self._chunk_bytes = chunk_bytes
         self._memory = memoryview(bytearray(chunk_bytes))

@@ -108,7 +108,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._connected: asyncio.Future[None] = self._loop.create_future()
         self._for_producers = for_producers
-        self._buffer = protocol.FrameBuffer(**({"chunk_bytes": _RECEIPTS_BYTES} if for_producers else {}))
+        self._buffer = protocol.FrameBuffer(chunk_bytes=_RECEIPTS_BYTES if for_producers else protocol.CHUNK_BYTES)
         self._writer = FrameWriter()
         self._request_ids = itertools.count(1)
         self._requests: dict[int, _Request] = {}

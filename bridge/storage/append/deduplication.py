@@ -11,6 +11,7 @@ from typing import Final
 from bridge import log
 from bridge.futures import Cached, loop_time
 from bridge.pulsar.admin import NO_RESPONSE, Admin, AdminError
+from bridge.pulsar.connection.lookup import whole_topic
 
 _log = log.get(__name__)
 
@@ -49,10 +50,10 @@ class Deduplication:
     def forget(self, topic: str) -> None:
         """The next topic of this name may be another one: its settings went with the old one."""
         self._topics.pop(topic, None)
-        self._settings.pop(_whole(topic), None)
+        self._settings.pop(whole_topic(topic), None)
 
     async def _bring_into_force(self, topic: str) -> None:
-        whole = _whole(topic)
+        whole = whole_topic(topic)
         if whole not in self._settings:
             self._settings[whole] = Cached(partial(self._turn_on, whole), ASK_AGAIN_SECONDS)
         try:
@@ -113,8 +114,3 @@ class Deduplication:
             is_on = False
         self._was_everywhere = is_on
         return is_on
-
-
-def _whole(topic: str) -> str:
-    """The topic that the settings are of, by the name of it or of one of its partitions."""
-    return topic.rpartition("-partition-")[0] or topic
