@@ -65,16 +65,21 @@ def of_server_error(code: int) -> ErrorCode:
     return _SERVER_ERRORS.get(code, ErrorCode.KAFKA_STORAGE_ERROR)
 
 
-def translate(error: BaseException) -> KafkaError:
-    """The KafkaError a client gets for `error`; UNKNOWN_SERVER_ERROR for any that is not in the table."""
+def translate(error: BaseException, *, reading: bool = False) -> KafkaError:
+    """The KafkaError a client gets for `error`; UNKNOWN_SERVER_ERROR for any that is not in the table.
+
+    `reading`: the client is a consumer. It tries again after KAFKA_STORAGE_ERROR forever, and says nothing; so what
+    Pulsar refuses by a policy is UNKNOWN_SERVER_ERROR to it, which it tells its operators.
+    """
     if isinstance(error, KafkaError):
         return error
     for kind, code in _KINDS:
         if isinstance(error, kind):
             return KafkaError(code, str(error))
     if isinstance(error, PulsarError):
-        refusal = error.refusal
-        return KafkaError(of_server_error(error.code) if refusal is None else _REFUSALS[refusal], str(error))
+        if error.refusal is None:
+            return KafkaError(of_server_error(error.code), str(error))
+        return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR if reading else _REFUSALS[error.refusal], str(error))
     return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{type(error).__name__}: {error}")
 
 
@@ -109,17 +114,10 @@ def fetch_error(code: int) -> int:
 
 @contextmanager
 def translated(*, reading: bool = False) -> Iterator[None]:
-    """Raise every foreign error inside as the KafkaError the client should get.
-
-    `reading`: the client is a consumer. It tries again after KAFKA_STORAGE_ERROR forever, and says nothing; so what
-    Pulsar refuses by a policy is UNKNOWN_SERVER_ERROR to it, which it tells its operators.
-    """
+    """Raise every foreign error inside as `translate` has it."""
     try:
         yield
     except KafkaError:
         raise
     except (BridgeError, OSError) as error:  # TimeoutError and ConnectionError are OSErrors
-        found = translate(error)
-        if reading and isinstance(error, PulsarError) and error.refusal is not None:
-            found.code = ErrorCode.UNKNOWN_SERVER_ERROR
-        raise found from error
+        raise translate(error, reading=reading) from error  # no local has it: its traceback has this frame

@@ -29,7 +29,7 @@ class OpenProducer:
         """Set when the broker has closed it, or its connection."""
         self.changed = asyncio.Event()
         self._connection = connection
-        self._id = producer_id
+        self.producer_id = producer_id
         self._name = name
         connection.producers[producer_id] = self
 
@@ -39,7 +39,7 @@ class OpenProducer:
             producer_name=self._name, sequence_id=self.sent, publish_time=time.time_ns() // 1_000_000
         )
         head = entry_head(metadata.SerializeToString(), (payload,))
-        command = commands.send(self._id, self.sent, None, 1)
+        command = commands.send(self.producer_id, self.sent, None, 1)
         self._connection.write([entry_frame_head(command, head, len(payload)), payload])
         self.sent += 1
 
@@ -99,6 +99,10 @@ class OneConnection:
             )
         )  # fmt: skip
         return OpenProducer(self.connection, producer_id, used, answer.producer_success.topic_epoch)
+
+    async def close_producer(self, producer: OpenProducer) -> None:
+        """Until the broker has let go of it; hanging up alone tells nobody when that is."""
+        await self.connection.request(lambda request_id: commands.close_producer(request_id, producer.producer_id))
 
 
 Connect = Callable[..., Awaitable[OneConnection]]

@@ -67,7 +67,8 @@ async def test_a_fenced_producer_does_not_come_back_with_its_old_epoch(
 async def has_no_producer(connect: Connect, topic: str) -> bool:
     connection = await connect()
     try:
-        await connection.producer(topic)  # refused while another has the topic alone
+        probe = await connection.producer(topic)  # refused while another has the topic alone
+        await connection.close_producer(probe)  # itself, too
     except PulsarError:
         return False
     finally:

@@ -1,6 +1,8 @@
 """What a request has for its partitions becomes entries: quickly on the event loop, in threads, within the memory."""
 
 import asyncio
+import gc
+import mmap
 from collections.abc import Collection
 
 from bridge import codec
@@ -17,6 +19,7 @@ from bridge.storage.append.preparation import Plan, PreparedEntry
 from bridge.storage.append.writers import ClientSession, ProducerSequence
 from bridge.traffic import Traffic
 from bridge.worker_threads import WorkerThreads
+from tests.support.waiting import until
 
 NOW = 1_700_000_000_000
 LIMIT = 1 << 20
@@ -172,3 +175,19 @@ async def test_a_step_s_error_is_that_of_its_append_alone() -> None:
     await for_each(step, appends)
     codes = [None if append.error is None else append.error.code for append in appends]
     assert codes == [ErrorCode.REQUEST_TIMED_OUT, ErrorCode.INVALID_TOPIC_EXCEPTION, None]
+
+
+async def test_what_is_refused_holds_no_memory_until_a_collection() -> None:
+    """An error that a local of its own traceback has keeps all that the work had: 4 MB for a batch of 8 KB."""
+    plain = Record(0, NOW, b"key", bytes(8 << 20), [])
+    grows = pack(codec.build_batch([plain], Rebuild(0, 1, 0, producer=NO_PRODUCER)), KafkaCodec.GZIP)
+    gc.collect()
+    gc.disable()
+    try:
+        append = append_of(grows)
+        await preparation_of(append).prepare([append])
+        assert append.error is not None
+        assert append.error.code == ErrorCode.MESSAGE_TOO_LARGE
+        await until(lambda: not any(isinstance(one, mmap.mmap) for one in gc.get_objects()))  # the thread lets go
+    finally:
+        gc.enable()
