@@ -40,6 +40,7 @@ from bridge.security.quotas.usage import ClientQuotas
 from bridge.security_store.store import SecurityStore
 from bridge.status import pages
 from bridge.status.node import NodeStatus
+from bridge.storage import mark_signer
 from bridge.storage.append.deduplication import Deduplication
 from bridge.storage.read.cache import Cache
 from bridge.storage.read.catch_up import CatchUpReaders
@@ -163,7 +164,8 @@ class Server:
             tasks.create_task(check.ensure_fit(self.admin, self.client, settings))
         self._index_checked_at = asyncio.get_running_loop().time()
         self._own.coordinate()
-        await side_by_side(self._own.open(), self.security.start())
+        marks = f"persistent://{settings.pulsar.full_namespace}/{mark_signer.TOPIC}"
+        await side_by_side(self._own.open(), self.security.start(), self._storage.mark_secret.load(self.admin, marks))
         cluster = self.cluster = Cluster(cluster_id(found.result(), settings.pulsar.full_namespace))
         self._member = self._make_member(cluster, self._follow_views(cluster))
         self._tell_topic_changes(self._member)

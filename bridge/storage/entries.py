@@ -7,9 +7,12 @@ what is needed without reading the payload, is in one more property, which nativ
     kafka.batch = {"v":1,"t":1700000000000,"b":4711,"e":1,"p":[id,epoch,sequence]}
 
 `t` and `b` are its time mark: no record before offset `b` is newer than `t`, nor is one of this entry (`time_marks`
-says how that is known, `search` what it is good for). `b` is −1 where nothing can be promised, and absent in entries of
-versions before 0.2, whose `t` mostly grows. `e` says that marked headers are in use (`codec._messages`). `p` is the
-idempotent producer, absent without one. The property itself says that an absent event time means "no timestamp".
+says how that is known, `search` what it is good for). `b` is −1 where nothing can be promised. `e` says that marked
+headers are in use (`codec._messages`). `p` is the idempotent
+producer, absent without one. The property itself says that an absent event time means "no timestamp".
+
+Anybody who may produce to the topic can write such a mark. Of its own entry it is believed; what it says of others
+(`t`, `b`, and that `p` has been stored) only if it is signed (`mark_signer`).
 """
 
 import json
@@ -94,23 +97,17 @@ class TimeMark(NamedTuple):
     newest: int
     """A timestamp in ms that no record of this entry and none before `complete` is newer than; −1: there is none."""
     complete: int
-    """An offset; or NO_PROMISE, or UNSAID."""
+    """An offset, or NO_PROMISE."""
 
 
-NO_PROMISE, UNSAID = -1, -2
-"""Nothing is promised of other entries; nothing is stated, by an older version of the bridge."""
-
-
-def time_mark(metadata: MessageMetadata) -> TimeMark | None:
-    """The time mark of an entry that the bridge wrote."""
-    text = mark_text(metadata)
-    return None if text is None else time_mark_in(text)
+NO_PROMISE = -1
+"""Nothing is promised of other entries."""
 
 
 def time_mark_in(text: str) -> TimeMark:
-    """The time mark in what `mark_text` returned."""
+    """The time mark in what `mark_text` returned: to be believed if that is signed (`mark_signer`)."""
     mark = _parse_mark(text)
-    return TimeMark(_number(mark.get("t")), _number(mark.get("b", UNSAID)))
+    return TimeMark(_number(mark.get("t")), _number(mark.get("b")))
 
 
 _MAX_RECORD_BYTES = 1 << 27

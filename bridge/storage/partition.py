@@ -19,6 +19,7 @@ from bridge.storage.append.preparation import Plan, PreparedEntry
 from bridge.storage.append.sequences import SequencePosition
 from bridge.storage.append.writers import ClientSession, ProducerSequence
 from bridge.storage.error_mapping import translated
+from bridge.storage.mark_signer import MarkSigner
 from bridge.storage.offsets import OffsetIndex
 from bridge.storage.read.log_end import LogEnd
 from bridge.storage.read.log_reader import LogReader
@@ -61,9 +62,16 @@ class PartitionLog:
     """
 
     def __init__(
-        self, topic: str, storage: Storage, on_gone: Callable[[], None], is_led: _Asked = _yes, has_moved: _Asked = _no
+        self,
+        topic: str,
+        storage: Storage,
+        on_gone: Callable[[], None],
+        is_led: _Asked = _yes,
+        has_moved: _Asked = _no,
+        topic_id: bytes = b"",
     ) -> None:
-        """`is_led`: whether this node leads it, and so may open producers; `has_moved`: whether another just did."""
+        """`is_led`: whether this node leads it, and so may open producers; `has_moved`: whether another just did;
+        `topic_id`: of the topic that it is a partition of."""
         self.topic = topic
         self._is_led = is_led
         self.end = LogEnd()
@@ -72,14 +80,16 @@ class PartitionLog:
         self._storage = storage
         self._on_gone = on_gone
         self._index = OffsetIndex()
+        signer = MarkSigner(storage.mark_secret.value, topic, topic_id)
         self._search = Search(
-            topic, storage.client, storage.admin, storage.metrics, storage.maker(), self._index, storage.threads
+            topic, storage.client, storage.admin, storage.metrics, storage.maker(), self._index, storage.threads, signer
         )
         duplicates = DuplicateFinder(
-            topic, storage.client, self._search, storage.threads, storage.far_searches, storage.largest_batch
+            topic, storage.client, self._search, signer, storage.far_searches, storage.largest_batch
         )
         self._appender = Appender(
-            topic, storage.writer, storage.client, self.end, duplicates, storage.missing, self, storage.metrics,
+            topic, storage.writer, storage.client, self.end, duplicates, signer, storage.missing, self,
+            storage.metrics,
             storage.repetition_limit, storage.settings.storage, storage.may_send, has_moved,
         )  # fmt: skip
         self._tails = TailOwner(

@@ -13,6 +13,7 @@ from bridge.storage.append.deduplication import Deduplication
 from bridge.storage.append.missing_batches import MissingBatches
 from bridge.storage.append.preparation import METADATA_BYTES
 from bridge.storage.append.repetitions import RepetitionLimit
+from bridge.storage.mark_signer import MarkSecret
 from bridge.storage.read.batches import BatchMaker
 from bridge.storage.read.cache import Cache
 from bridge.storage.read.catch_up import CatchUpReaders
@@ -39,6 +40,7 @@ class Storage:
     catch_up_readers: CatchUpReaders
     deduplication: Deduplication
     writer: str  # the name of this process's own producers
+    mark_secret: MarkSecret = field(default_factory=MarkSecret)
     missing: MissingBatches = field(default_factory=MissingBatches)
     traffic: TrafficTable[str] = field(default_factory=TrafficTable)
     """What goes by each topic."""

@@ -12,7 +12,7 @@ until the log is opened again behind an entry that promises something.
 from typing import Final
 
 from bridge.codec import NO_TIMESTAMP
-from bridge.storage.entries import NO_PROMISE, UNSAID, TimeMark
+from bridge.storage.entries import NO_PROMISE, TimeMark
 
 _MAX_OFFSETS_IN_HOLE: Final = 20_000  # offsets that are read to keep the promise; reading them takes some 100 ms
 
@@ -30,7 +30,7 @@ class TimeMarks:
     def load(self, mark: TimeMark, base: int, end: int) -> None:
         """Begin with the last entry stored, at `base` … `end` − 1, and with its promise."""
         self._include(mark.newest)
-        self._complete = base if mark.complete == UNSAID else mark.complete
+        self._complete = mark.complete
         self._note_known(base, end)
 
     def start_append(self, timestamp: int) -> TimeMark:

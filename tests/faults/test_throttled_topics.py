@@ -16,12 +16,18 @@ from bridge.kafka.produce_wire import Request, RequestPartition, RequestTopic
 from tests.apis.wire import Connection, ask
 from tests.contract.log import Log
 from tests.faults import throttled_load
+from tests.faults.processes import resident_bytes
 from tests.faults.throttled_load import Waits
+from tests.hostile.measure import Peak
 from tests.support.bridges import BridgeChild, BridgeThread
 from tests.support.pulsar import PulsarAddress
 
 _RECORDS = 200
 _VERSION = 9
+
+
+def _records(rate: int) -> dict[str, int]:
+    return {"publishThrottlingRateInMsg": rate, "publishThrottlingRateInByte": -1}
 
 
 def _produce(topic: str) -> Request:
@@ -34,9 +40,9 @@ def _produce(topic: str) -> Request:
 @pytest.mark.parametrize(
     ("of_namespace", "rate"),
     [
-        (False, {"publishThrottlingRateInMsg": 1, "publishThrottlingRateInByte": -1}),
+        (False, _records(1)),
         (False, {"publishThrottlingRateInMsg": -1, "publishThrottlingRateInByte": 100}),
-        (True, {"publishThrottlingRateInMsg": 1, "publishThrottlingRateInByte": -1}),
+        (True, _records(1)),
     ],
     ids=["records of a topic", "bytes of a topic", "records of a namespace's topics"],
 )
@@ -75,22 +81,34 @@ def test_other_topics_do_not_wait_for_one_above_its_publish_rate(
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("throttled", [1, 10, 100])
-@pytest.mark.parametrize("rate", [10, 100, 1000])
+@pytest.mark.parametrize(
+    ("throttled", "way", "limit"),
+    [
+        *((throttled, "publishRate", _records(rate)) for throttled in (1, 10, 100) for rate in (10, 100, 1000)),
+        (10, "publishRate", {"publishThrottlingRateInMsg": -1, "publishThrottlingRateInByte": 1000}),
+        (10, "namespace's publishRate", _records(10)),
+        (10, "dispatchRate", {"dispatchThrottlingRateInMsg": 1, "dispatchThrottlingRateInByte": -1}),
+    ],
+)
 def test_a_thousand_topics_beside_throttled_ones(
-    bridge_process: Callable[..., BridgeChild], pulsar: PulsarAddress, throttled: int, rate: int
+    bridge_process: Callable[..., BridgeChild], pulsar: PulsarAddress, throttled: int, way: str, limit: dict[str, int]
 ) -> None:
-    """`pytest -s` shows how long other topics wait: quiet, beside the throttled ones, and when those have gone."""
+    """`pytest -s` shows how long other topics wait: quiet, beside the throttled ones, and when those have gone.
+
+    A namespace's rate is one for each of its topics: those that are quiet are below it.
+    """
     namespace = pulsar.create_namespace()
     bridge = bridge_process(in_namespace=namespace)
     quiet = [f"quiet-{number}" for number in range(1000 - throttled)]
     noisy = [f"noisy-{number}" for number in range(throttled)]
-    limit = {"publishThrottlingRateInMsg": rate, "publishThrottlingRateInByte": -1}
 
     async def phases() -> list[Waits]:
         await throttled_load.create(bridge.kafka, quiet + noisy)
-        for topic in noisy:
-            await asyncio.to_thread(pulsar.admin, "POST", f"persistent/{namespace}/{topic}/publishRate", limit)
+        if way == "namespace's publishRate":
+            pulsar.admin("POST", f"namespaces/{namespace}/publishRate", limit)
+        else:
+            for topic in noisy:
+                await asyncio.to_thread(pulsar.admin, "POST", f"persistent/{namespace}/{topic}/{way}", limit)
         load = partial(throttled_load.produce_quietly, bridge.kafka, quiet, 200.0)
         found = [await load(5.0), await load(20.0)]
         loud = throttled_load.Noisy()
@@ -100,8 +118,10 @@ def test_a_thousand_topics_beside_throttled_ones(
         assert loud.answered
         return [*found, await load(5.0)]
 
-    _, before, beside, after = asyncio.run(phases())
-    print(
-        f"\n{throttled} of 1,000 topics limited to {rate}/s\n  before  {before}\n  beside  {beside}\n  after   {after}"
-    )
+    memory = resident_bytes(bridge.pid)
+    with Peak(bridge.pid) as peak:
+        _, before, beside, after = asyncio.run(phases())
+    grown = (peak.bytes - memory) / 2**20
+    print(f"\n{throttled} of 1,000 topics with {way} {limit}: {grown:+.0f} MiB")
+    print(f"  before  {before}\n  beside  {beside}\n  after   {after}")
     assert not before.errors + beside.errors + after.errors

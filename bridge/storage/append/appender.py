@@ -35,6 +35,7 @@ from bridge.storage.append.preparation import METADATA_BYTES, PreparedEntry
 from bridge.storage.append.repetitions import RepetitionLimit, Repetitions
 from bridge.storage.append.sequences import SequencePosition, SequenceRange
 from bridge.storage.append.writers import ClientSession, ProducerSequence, Writer, Writers
+from bridge.storage.mark_signer import MarkSigner
 from bridge.storage.offsets import span
 from bridge.storage.read.log_end import LogEnd
 
@@ -54,6 +55,7 @@ class Appender:
         client: PulsarClient,
         end: LogEnd,
         duplicates: DuplicateFinder,
+        signer: MarkSigner,
         missing: MissingBatches,
         listener: AppendListener,
         metrics: StorageMetrics,
@@ -70,6 +72,7 @@ class Appender:
         self._missing = missing
         self._metrics = metrics
         self._end, self._duplicates, self._listener = end, duplicates, listener
+        self._signer = signer
         self._may_send, self._has_moved = may_send, has_moved
         self._writers = Writers(topic, client, may_send)
         self._repetitions = Repetitions(
@@ -155,6 +158,7 @@ class Appender:
         metadata = prepared.metadata(self._end.time_marks.start_append(prepared.max_timestamp))
         if batch is not None:
             metadata.sequence_id, metadata.highest_sequence_id = batch.first.to_pulsar(), batch.last.to_pulsar()
+        self._signer.sign(metadata, producer.name)
         pending.send = producer.enqueue(
             metadata, prepared.data, prepared.record_count, partial(self._on_outcome, pending, producer)
         )

@@ -14,11 +14,11 @@ from bridge.pulsar.types import EARLIEST, Entry, Position
 from bridge.storage import entries
 from bridge.storage.append.preparation import PreparedEntry
 from bridge.storage.error_mapping import translated
+from bridge.storage.mark_signer import MarkSigner
 from bridge.storage.offsets import span
 from bridge.storage.read.batches import Batch
 from bridge.storage.read.search import Search
 from bridge.storage.time_marks import TimeMarks
-from bridge.worker_threads import WorkerThreads
 
 _log = log.get(__name__)
 
@@ -31,6 +31,7 @@ _NEAR_ENTRIES, _FAR_ENTRIES = 32, 2048  # entries looked back over
 class _SequenceScan:
     """What the entries read so far say of the sequences `first` … `last` of one idempotent producer."""
 
+    signer: MarkSigner
     producer: tuple[int, int]
     first: int
     last: int
@@ -48,8 +49,10 @@ class _SequenceScan:
 
     def take(self, entry: Entry) -> bool:
         """Look at the next entry of the log; True if further ones tell nothing more."""
+        if entry.index is None or not self.signer.has_signed(entry.metadata):
+            return False
         producer_id, epoch, sequence = entries.producer_of(entry.metadata)
-        if (producer_id, epoch) != self.producer or entry.index is None:
+        if (producer_id, epoch) != self.producer:
             return False
         count = entries.message_count(entry.metadata)
         if 0 <= self.first - sequence < count:
@@ -68,7 +71,7 @@ class DuplicateFinder:
         topic: str,
         client: PulsarClient,
         search: Search,
-        threads: WorkerThreads,
+        signer: MarkSigner,
         far_searches: asyncio.Semaphore,
         max_batch_bytes: int,
     ) -> None:
@@ -76,16 +79,14 @@ class DuplicateFinder:
         self._topic = topic
         self._client = client
         self._search = search
-        self._threads = threads
+        self._signer = signer
         self._far_searches = far_searches
         self._max_batch_bytes = max_batch_bytes
 
     async def find_near(self, prepared: PreparedEntry) -> int | None:
         """The base offset of an idempotent producer's batch that is among the last entries; None where it is not."""
         with translated():
-            return await self._find(
-                await self._search.position_before_last(_NEAR_ENTRIES), _SequenceScan(*_sequences(prepared))
-            )
+            return await self._find(await self._search.position_before_last(_NEAR_ENTRIES), self._scan(prepared))
 
     async def find_duplicate(self, prepared: PreparedEntry, after: Position, producer: str, sequence_id: int) -> int:
         """The base offset of a batch that Pulsar says it holds, sent as `producer` with `sequence_id`.
@@ -98,7 +99,7 @@ class DuplicateFinder:
             if prepared.producer == NO_PRODUCER:
                 base = await self._find_plain(after, producer, sequence_id)
             else:
-                base = await self._find(after, _SequenceScan(*_sequences(prepared)))
+                base = await self._find(after, self._scan(prepared))
                 if base is None:
                     base = await self._find_far(prepared)
         if base is not None:
@@ -148,9 +149,7 @@ class DuplicateFinder:
     async def _find_far(self, prepared: PreparedEntry) -> int | None:
         try:
             async with self._far_searches, asyncio.timeout(_SEARCH_TIMEOUT_SECONDS):
-                base = await self._find(
-                    await self._search.position_before_last(_FAR_ENTRIES), _SequenceScan(*_sequences(prepared))
-                )
+                base = await self._find(await self._search.position_before_last(_FAR_ENTRIES), self._scan(prepared))
                 if base is not None:
                     return base
                 # the batch is not before the first entry up to which a record is as new as its newest
@@ -158,7 +157,7 @@ class DuplicateFinder:
                 if prepared.max_timestamp != NO_TIMESTAMP:
                     begin = await self._search.find_time(prepared.max_timestamp)
                     start = EARLIEST if begin is None else begin.position.before
-                return await self._find(start, _SequenceScan(*_sequences(prepared)))
+                return await self._find(start, self._scan(prepared))
         except TimeoutError:
             return None
 
@@ -175,7 +174,7 @@ class DuplicateFinder:
                     if batch.base >= end:
                         break
                     if batch.next > at:
-                        marks.fill((await batch.time_mark(self._threads)).newest, at, min(batch.next, end))
+                        marks.fill((await self._search.time_mark(batch)).newest, at, min(batch.next, end))
                         at = batch.next
         if at < end:  # offsets that Pulsar has skipped
             marks.fill(NO_TIMESTAMP, at, end)
@@ -199,7 +198,6 @@ class DuplicateFinder:
         finally:
             await reader.close()
 
-
-def _sequences(prepared: PreparedEntry) -> tuple[tuple[int, int], int, int]:
-    producer_id, epoch, first = prepared.producer
-    return (producer_id, epoch), first, first + prepared.record_count - 1
+    def _scan(self, prepared: PreparedEntry) -> _SequenceScan:
+        producer_id, epoch, first = prepared.producer
+        return _SequenceScan(self._signer, (producer_id, epoch), first, first + prepared.record_count - 1)

@@ -6,9 +6,9 @@ from bridge import codec
 from bridge.codec import NO_TIMESTAMP
 from bridge.errors import CorruptEntry
 from bridge.futures import TURN, yield_turn
+from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from bridge.pulsar.types import Entry, Position
 from bridge.storage import entries
-from bridge.storage.entries import NO_PROMISE, TimeMark
 from bridge.storage.offsets import span
 from bridge.storage.read.chunks import ChunkAssembler, is_chunk
 from bridge.worker_threads import WorkerThreads
@@ -27,8 +27,6 @@ class Batch:
         "_entry",
         "_kafka",
         "_limit",
-        "_mark",
-        "_mark_text",
         "_payload",
         "base",
         "next",
@@ -52,8 +50,6 @@ class Batch:
         self._payload = payload
         self._kafka: bytes | None = None
         self._limit = limit
-        self._mark: TimeMark | None = None
-        self._mark_text: str | None = None
         self._compress = compress
         self._converting: asyncio.Task[None] | None = None
 
@@ -113,24 +109,19 @@ class Batch:
         """Replace the entry by its Kafka batches."""
         if self._entry is not None:
             self._kafka = kafka
-            self._mark_text = entries.mark_text(self._entry.metadata)  # most are never asked for
             self._entry = self._payload = None
 
-    async def time_mark(self, threads: WorkerThreads) -> TimeMark:
-        """What this entry by itself says of the timestamps before its end."""
-        if self._mark is None and self._entry is not None:
-            metadata = self._entry.metadata
-            self._mark = entries.time_mark(metadata)
-            if self._payload is None:  # a single chunk
-                return TimeMark(metadata.event_time or metadata.publish_time, NO_PROMISE)
-        if self._mark is None:
-            await self.convert(threads)
-        if self._mark is None and self._mark_text is not None:
-            self._mark = entries.time_mark_in(self._mark_text)
-        if self._mark is None:
-            newest = entries.summary(self.kafka())[0] if self.kafka() else NO_TIMESTAMP
-            self._mark = TimeMark(newest, NO_PROMISE)
-        return self._mark
+    @property
+    def metadata(self) -> MessageMetadata | None:
+        """As its writer set it; None when it is converted."""
+        return None if self._entry is None else self._entry.metadata
+
+    async def newest(self, threads: WorkerThreads) -> int:
+        """The newest of its records' timestamps."""
+        if self._entry is not None and self._payload is None:  # a single chunk
+            return self._entry.metadata.event_time or self._entry.metadata.publish_time
+        await self.convert(threads)
+        return entries.summary(self.kafka())[0] if self.kafka() else NO_TIMESTAMP
 
 
 class BatchMaker:

@@ -3,9 +3,10 @@
 The admin API's ledger list narrows the search to a ledger; inside one, entries are numbered without gaps.
 
 Timestamps need not increase. An entry's time mark (`time_marks`) promises that no record before some offset is
-as new as the time searched for. Entries of other writers promise nothing. They are taken to be at most DISORDER_MS
-older than any record before them. So a search by time finds a place to start from that is never too late. It is as far
-from the record itself as entries were in flight at the same time, or as DISORDER_MS.
+as new as the time searched for. Entries of other writers promise nothing, whatever their marks say: they tell nothing
+of a log that the bridge writes to as well, and the search goes by the next one that it has signed. A log that it does
+not write to is taken to be at most DISORDER_MS out of order. So a search by time finds a place to start from that is
+never too late. It is as far from the record itself as entries were in flight at the same time, or as DISORDER_MS.
 """
 
 from bisect import bisect_right
@@ -17,6 +18,8 @@ from bridge.metrics import StorageMetrics
 from bridge.pulsar.admin import Admin
 from bridge.pulsar.client import PulsarClient
 from bridge.pulsar.types import EARLIEST, Entry, Position
+from bridge.storage.entries import NO_PROMISE, TimeMark, mark_text, time_mark_in
+from bridge.storage.mark_signer import MarkSigner
 from bridge.storage.offsets import OffsetIndex
 from bridge.storage.read.batches import Batch, BatchMaker
 from bridge.storage.read.chunks import is_chunk
@@ -24,6 +27,8 @@ from bridge.storage.read.markers import Markers
 from bridge.worker_threads import WorkerThreads
 
 _MAX_CHUNKS_BACK = 10_000
+_MAX_UNSIGNED = 32
+"""So many entries of others are read one by one, for one of the bridge's behind them."""
 DISORDER_MS = 10_000
 """How much older than a record before it a record may be, with several writers to a partition, and still be found."""
 
@@ -70,6 +75,7 @@ class Search:
         maker: BatchMaker,
         index: OffsetIndex,
         threads: WorkerThreads,
+        signer: MarkSigner,
     ) -> None:
         self._topic = topic
         self._client = client
@@ -78,6 +84,7 @@ class Search:
         self._maker = maker
         self._index = index
         self._threads = threads
+        self._signer = signer
         self.markers = Markers(topic, admin)
 
     async def find_offset(self, offset: int) -> Batch | None:
@@ -113,7 +120,13 @@ class Search:
             if batch is None or number is None or number >= right:
                 right = middle
                 continue
-            mark = await batch.time_mark(self._threads)
+            if not self.has_signed(batch) and self._signer.has_met_own:
+                signed = await self._next_signed(batch, stretch, right)
+                if signed is None:
+                    right = middle
+                    continue
+                batch, number = signed
+            mark = await self.time_mark(batch)
             if mark.complete < 0 and mark.newest < timestamp - DISORDER_MS:
                 begin = left = number + 1
             elif mark.complete >= 0 and mark.newest < timestamp:
@@ -122,6 +135,28 @@ class Search:
             else:
                 right = middle
         return None if begin >= stretch.length else await self.read_batch(stretch.position(begin))
+
+    async def _next_signed(self, batch: Batch, stretch: _NumberedEntries, right: int) -> tuple[Batch, int] | None:
+        """The first entry after this one that the bridge has signed, with its number; None if none is near."""
+        for _ in range(_MAX_UNSIGNED):
+            following = await self.read_batch(batch.position.after)
+            number = None if following is None else stretch.number(following.position)
+            if following is None or number is None or number >= right:
+                return None
+            if self.has_signed(following):
+                return following, number
+            batch = following
+        return None
+
+    def has_signed(self, batch: Batch) -> bool:
+        """Whether the bridge has written this entry's mark."""
+        return batch.metadata is not None and self._signer.has_signed(batch.metadata)
+
+    async def time_mark(self, batch: Batch) -> TimeMark:
+        """What an entry says of the timestamps before its end: of its own alone, unless the bridge wrote it."""
+        if batch.metadata is not None and self._signer.has_signed(batch.metadata):
+            return time_mark_in(mark_text(batch.metadata) or "")
+        return TimeMark(await batch.newest(self._threads), NO_PROMISE)
 
     async def read_batch(self, position: Position) -> Batch | None:
         """The entry at this position, or the first after it; None beyond the end.

@@ -181,7 +181,10 @@ class TailOwner:
         """Wait until the tail has read the last entry, and take the end from it."""
         await self._wait_until_read(tail, last)
         newest = tail.slice(tail.next - 1, 1)
-        await self._set_end(newest[0] if newest else await self._search.last_batch(last))
+        if newest and newest[0].metadata is not None:  # a converted one's mark is gone
+            await self._set_end(newest[0])
+        else:
+            await self._set_end(await self._search.last_batch(last))
 
     async def _open_at_start(self) -> int | None:
         reader = await self._reader(EARLIEST)
@@ -216,7 +219,7 @@ class TailOwner:
             end = max(await self._search.next_offset_when_empty(), self._end.offset)
             mark, base = TimeMark(NO_TIMESTAMP, end), end
         else:
-            mark = await batch.time_mark(self._threads)  # no await after this one
+            mark = await self._search.time_mark(batch)  # no await after this one
             self._end.anchor.observe(batch.position.ledger, batch.position.entry, batch.next)
             end, base = batch.next, batch.base
         if not self.end_loaded:

@@ -62,7 +62,7 @@ class TimeLookup:
         last = await self._search.last_batch(await self._search.last_position())
         if last is None:
             return None
-        guess = (await last.time_mark(self._threads)).newest
+        guess = (await self._search.time_mark(last)).newest
         found = await self.at(guess) or await self._newest_below(guess)
         while found is not None and (newer := await self.at(found.timestamp + 1)) is not None:
             found = newer

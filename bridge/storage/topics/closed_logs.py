@@ -9,6 +9,7 @@ from bridge.pulsar.admin import NotFound
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import EARLIEST, Position, PulsarError
 from bridge.storage import topic_properties
+from bridge.storage.mark_signer import MarkSigner
 from bridge.storage.names import Names
 from bridge.storage.offsets import OffsetIndex
 from bridge.storage.read.search import Search
@@ -96,7 +97,8 @@ class ClosedLogs:
             return None
         full = self._names.partition(topic, partition, partitioned=partitioned)
         of = self._storage
-        return Search(full, of.client, of.admin, of.metrics, of.maker(), OffsetIndex(), of.threads)
+        signer = MarkSigner(of.mark_secret.value, full)
+        return Search(full, of.client, of.admin, of.metrics, of.maker(), OffsetIndex(), of.threads, signer)
 
     async def _partitions(self, topic: str) -> int | None:
         """How many partitions, 0: it is not partitioned; None: there is no such topic."""

@@ -1,0 +1,85 @@
+"""Signs the marks of entries, so that only the bridge's own word is believed of more than the entry that has it.
+
+Whoever may produce to a topic can write any property into an entry, under any producer's name. The secret is in Pulsar
+where the bridge keeps its state, and the same for all nodes.
+"""
+
+import secrets
+from contextlib import suppress
+from hashlib import blake2b
+from typing import Final
+
+from bridge import log
+from bridge.pulsar.admin import Admin, AdminError, Conflict, NotFound
+from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
+from bridge.storage.entries import PROPERTY
+from bridge.storage.names import HIDDEN_PREFIX
+
+_log = log.get(__name__)
+
+TOPIC: Final = f"{HIDDEN_PREFIX}marks"
+"""Nothing is written to it: its property is the secret, as of several nodes only one can create a topic."""
+_KEY: Final = "key"
+_SIGNATURE: Final = "kafka.batch.signature"
+
+
+class MarkSecret:
+    """What all nodes sign with."""
+
+    def __init__(self) -> None:
+        self.value = secrets.token_bytes(32)
+        """Until it is loaded, and where it cannot be had, this process believes no marks but its own."""
+
+    async def load(self, admin: Admin, topic: str) -> None:
+        """Take the secret that is kept with `topic`, or make it."""
+        try:
+            try:
+                found = await admin.partitioned_metadata(topic)
+            except NotFound:
+                with suppress(Conflict):  # another node was faster
+                    await admin.create_partitioned(topic, 1, {_KEY: secrets.token_hex(32)})
+                found = await admin.partitioned_metadata(topic)
+            self.value = bytes.fromhex(found.properties[_KEY])
+        except (AdminError, KeyError, ValueError) as error:
+            _log.warning("! marks of other nodes are not believed", extra={"topic": topic, "reason": repr(error)})
+
+
+class MarkSigner:
+    """Signs and judges the marks of one partition."""
+
+    def __init__(self, secret: bytes, partition: str, topic_id: bytes = b"") -> None:
+        """`partition`: its full name; `topic_id`: marks of an earlier topic of that name are not those of this one."""
+        self._keyed = blake2b(partition.encode() + b"\0" + topic_id, key=secret, digest_size=8)
+        self.has_met_own = False
+        """Whether the partition has signed marks, as far as this process knows."""
+
+    def sign(self, metadata: MessageMetadata, producer: str) -> None:
+        """Sign the mark in `metadata`, which is the last property; `producer`: the name it is sent under."""
+        self.has_met_own = True
+        signature = self._signature(producer, metadata.sequence_id, metadata.properties[-1].value)
+        metadata.properties.add(key=_SIGNATURE, value=signature)
+
+    def has_signed(self, metadata: MessageMetadata) -> bool:
+        """Whether the bridge has written the mark in it, in this partition."""
+        mark = signature = ""
+        for item in metadata.properties:
+            if item.key == PROPERTY:
+                mark = item.value
+            elif item.key == _SIGNATURE:
+                signature = item.value
+        if not signature or not secrets.compare_digest(
+            signature.encode(), self._signature(metadata.producer_name, metadata.sequence_id, mark).encode()
+        ):
+            return False
+        self.has_met_own = True
+        return True
+
+    def _signature(self, producer: str, sequence_id: int, mark: str) -> str:
+        """The sequence id counts for idempotent producers alone, whose deduplication makes it theirs: a copy of a
+        mark elsewhere says nothing. Others' is not known yet; their marks are true wherever they stand."""
+        keyed = self._keyed.copy()
+        keyed.update(f"{producer}\0{sequence_id if _HAS_PRODUCER in mark else 0}\0{mark}".encode())
+        return keyed.hexdigest()
+
+
+_HAS_PRODUCER: Final = '"p":'
