@@ -21,6 +21,7 @@ TOPIC: Final = f"{HIDDEN_PREFIX}marks"
 """Nothing is written to it: its property is the secret, as of several nodes only one can create a topic."""
 _KEY: Final = "key"
 _SIGNATURE: Final = "kafka.batch.signature"
+_HAS_PRODUCER: Final = '"p":'
 
 
 class MarkSecret:
@@ -80,6 +81,3 @@ class MarkSigner:
         keyed = self._keyed.copy()
         keyed.update(f"{producer}\0{sequence_id if _HAS_PRODUCER in mark else 0}\0{mark}".encode())
         return keyed.hexdigest()
-
-
-_HAS_PRODUCER: Final = '"p":'

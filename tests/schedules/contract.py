@@ -336,7 +336,7 @@ async def a_topic_without_partitions_is_listed_as_stored(site: Site) -> None:
 @script
 async def ledgers_are_listed_with_their_entries(site: Site) -> None:
     topic, client = await site.topic(), await site.client()
-    search = Search(topic, client, site.admin, Metrics().storage, 1 << 20, None, WorkerThreads())  # type: ignore[arg-type]
+    search = Search(topic, client, site.admin, Metrics().storage, 1 << 20, None, WorkerThreads(), None)  # type: ignore[arg-type]
     assert await search.next_offset_when_empty() == 0
     producer = client.producer(topic)
     places = [(await send(producer, count=2)).position for _ in range(3)]

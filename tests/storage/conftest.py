@@ -17,6 +17,7 @@ from bridge.storage.append import preparation
 from bridge.storage.append.deduplication import Deduplication
 from bridge.storage.append.preparation import Plan, PreparedEntry
 from bridge.storage.append.writers import ClientSession
+from bridge.storage.mark_signer import MarkSecret
 from bridge.storage.partition import PartitionLog
 from bridge.storage.read.cache import Cache
 from bridge.storage.read.catch_up import CatchUpReaders
@@ -38,6 +39,10 @@ def prepared(
     batch = codec.build_batch(records, Rebuild(0, count, 0, producer=producer))
     (found,) = preparation.prepare_entries(memoryview(batch), Plan(1 << 26), timestamp)
     return found
+
+
+_SECRET = MarkSecret()
+"""One, as that of all nodes is."""
 
 
 @dataclass
@@ -62,6 +67,7 @@ class Bench:
             catch_up_readers=CatchUpReaders(4, 30, self.metrics.storage),
             deduplication=Deduplication(self.admin, self.settings.pulsar.full_namespace),
             writer=f"test-{uuid.uuid4().hex[:8]}",
+            mark_secret=_SECRET,
         )
         self.stack.push_async_callback(storage.catch_up_readers.close)
         return storage

@@ -15,9 +15,8 @@ from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import Entry, Position
 from bridge.storage import entries
 from bridge.storage.append.preparation import Plan, PreparedEntry, prepare_entries
-from bridge.storage.entries import NO_PROMISE, UNSAID, TimeMark
-from bridge.storage.read.batches import Batch, BatchMaker
-from bridge.worker_threads import WorkerThreads
+from bridge.storage.entries import TimeMark
+from bridge.storage.read.batches import BatchMaker
 from tests.codec.samples import NOW, not_negative
 
 LIMIT = 1 << 20
@@ -82,21 +81,6 @@ def test_the_entry_s_property_says_only_what_messages_cannot() -> None:
     assert (mark.key, json.loads(mark.value)) == ("kafka.batch", {"v": 1, "t": 4711, "b": 7})
     (mark,) = prepared(kafka_batch([record(headers=[(b"h", None)])], (1, 2, 3))).metadata(TimeMark(4711, 7)).properties
     assert json.loads(mark.value) == {"v": 1, "t": 4711, "b": 7, "e": 1, "p": [1, 2, 3]}
-
-
-async def test_the_time_mark_is_known_without_decoding() -> None:
-    entry = stored(prepared(kafka_batch([record(timestamp=10)])), 99, 0)
-    batch = Batch(entry, entry.payload, LIMIT)
-    assert await batch.time_mark(WorkerThreads()) == (99, 0)
-    batch.kafka()
-    assert await batch.time_mark(WorkerThreads()) == (99, 0)
-
-
-async def test_what_is_not_ours_and_what_is_of_an_older_version_promises_nothing() -> None:
-    entry = native(b"v", event_time=12)
-    assert await Batch(entry, entry.payload, LIMIT).time_mark(WorkerThreads()) == (12, NO_PROMISE)
-    entry.metadata.properties.add(key=entries.PROPERTY, value='{"v":1,"t":99}')
-    assert entries.time_mark(entry.metadata) == (99, UNSAID)
 
 
 def test_batches_are_told_apart_by_their_lengths() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bridge.codec import NO_TIMESTAMP
-from bridge.storage.entries import NO_PROMISE, UNSAID, TimeMark
+from bridge.storage.entries import NO_PROMISE, TimeMark
 from bridge.storage.time_marks import TimeMarks
 from tests.support.effort import examples
 
@@ -67,7 +67,6 @@ def test_too_large_a_hole_ends_all_promises() -> None:
 def test_a_log_goes_on_with_what_its_last_entry_promises() -> None:
     assert loaded(70, 100, 103, 105).hole == (100, 103)
     assert loaded(70, 103, 103, 105).start_append(1) == (70, 105)
-    assert loaded(70, UNSAID, 103, 105).start_append(1) == (70, 105)  # of an older version, which went by its order
     assert loaded(70, NO_PROMISE, 103, 105).start_append(1) == (70, NO_PROMISE)
 
 

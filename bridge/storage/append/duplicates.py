@@ -93,7 +93,8 @@ class DuplicateFinder:
 
         It was most likely sent a moment ago, its receipt lost, and stands behind `after`. An idempotent producer's may
         be one of long ago: that is looked for by its time, and not for longer than some seconds. Raises
-        DUPLICATE_SEQUENCE_NUMBER then, which clients take for success, as Kafka does where it does not remember.
+        DUPLICATE_SEQUENCE_NUMBER then, which clients take for success, as Kafka does where it does not remember, and
+        OUT_OF_ORDER_SEQUENCE_NUMBER where it is certainly not stored.
         """
         with translated():
             if prepared.producer == NO_PRODUCER:
@@ -157,9 +158,15 @@ class DuplicateFinder:
                 if prepared.max_timestamp != NO_TIMESTAMP:
                     begin = await self._search.find_time(prepared.max_timestamp)
                     start = EARLIEST if begin is None else begin.position.before
-                return await self._find(start, self._scan(prepared))
+                base = await self._find(start, self._scan(prepared))
+                first = await self._search.read_batch(EARLIEST)
         except TimeoutError:
             return None
+        if base is None and first is not None and (first.base == 0 or first.position <= start):
+            # nothing is deleted that it could be in: somebody else has written under the producer's name, and higher
+            text = "Pulsar takes it for stored already, and it is not: another client has used its producer's name"
+            raise KafkaError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, text)
+        return base
 
     async def _fill_hole(self, marks: TimeMarks, hole: tuple[int, int], start: Position) -> None:
         begin, end = hole

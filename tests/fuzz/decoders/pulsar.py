@@ -106,7 +106,8 @@ def _read(entry: Entry, base: int) -> bytes | None:
     outcomes: list[bytes | None] = []
     for compress in (False, True):
         try:
-            struct.pack(">qq", *(entries.time_mark(entry.metadata) or (0, 0)))  # as they are stored again
+            mark = entries.mark_text(entry.metadata)
+            struct.pack(">qq", *((0, 0) if mark is None else entries.time_mark_in(mark)))  # as they are stored again
             struct.pack(">qhi", *entries.producer_of(entry.metadata))
             outcomes.append(entries.to_kafka(entry, base, entry.payload, _LIMIT, compress=compress))
         except CorruptEntry:

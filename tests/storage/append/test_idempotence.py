@@ -11,7 +11,9 @@ from bridge.api import Session
 from bridge.config import Settings
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
+from bridge.pulsar.admin.rest import topic_path
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
+from bridge.storage.entries import PROPERTY
 from bridge.storage.partition import PartitionLog
 from tests.storage.conftest import Bench, prepared
 from tests.support.bridges import settings_for
@@ -287,24 +289,34 @@ async def test_a_repetition_from_far_back_is_found(bench: Bench) -> None:
     assert await bench.append(log, batch) == [0]
 
 
-async def test_a_repetition_that_cannot_be_found_is_told_to_be_one(bench: Bench) -> None:
-    """As where Pulsar remembers a producer whose records it has deleted."""
+async def test_a_repetition_of_what_pulsar_has_deleted_is_told_to_be_one(bench: Bench) -> None:
     topic = await bench.topic()
     before = bench.log(topic)
     assert await append(bench, before, 0, 3) == 0
     await before.close()
+    await bench.admin.unload(topic)
+    await bench.admin.call("DELETE", f"{topic_path(topic)}/truncate")
+    assert await append(bench, bench.log(topic), 3) == 3
+    assert await refused(bench, bench.log(topic), 0) == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+
+
+@pytest.mark.parametrize("forged", ["", f'{{"v":1,"t":5,"b":9,"p":[{PID},0,3]}}'], ids=["plain", "with its mark"])
+async def test_a_batch_is_no_repetition_because_a_stranger_says_so(bench: Bench, forged: str) -> None:
+    """Whoever may produce can take the name of a producer that is away, and raise its sequence."""
+    topic = await bench.topic()
+    before = bench.log(topic)
+    assert await append(bench, before, 0, 3) == 0
+    await before.close()
+    stranger = bench.client.producer(topic, name=f"kafka-producer-{PID}")
+    metadata = MessageMetadata(sequence_id=9)
+    if forged:
+        metadata.properties.add(key=PROPERTY, value=forged)
+    await stranger.send(metadata, b"native", 1)
+    await stranger.close()
     log = bench.log(topic)
-    stands_for_another = prepared(3, producer=(PID, 0, 0))._replace(producer=(PID, 0, 0), record_count=2)
-    await log.make_ready({(PID, 0, 0)})
-    found = log._appender._duplicates
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(type(found), "first_matching", nothing)
-        assert await refused(bench, log, 0) == ErrorCode.DUPLICATE_SEQUENCE_NUMBER
-    assert await bench.append(log, stands_for_another) == [0]
-
-
-async def nothing(*_: object) -> None:
-    """What a reader finds where everything was deleted."""
+    assert await refused(bench, log, 3) == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert await append(bench, log, 0, 3) == 0
+    assert await append(bench, log, 0, epoch=1) == 4, "the client begins again, and is served"
 
 
 @pytest_asyncio.fixture

@@ -15,7 +15,6 @@ from bridge.codec.packing import pack
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import Entry, Position
 from bridge.storage import entries
-from bridge.storage.entries import NO_PROMISE
 from bridge.storage.read.batches import Batch, convert_batches, kafka_batches_nowait
 from bridge.storage.read.time_lookup import _first_record
 from bridge.worker_threads import WorkerThreads
@@ -84,9 +83,7 @@ async def test_slow_conversions_run_in_a_thread(name: str, monkeypatch: pytest.M
     one = SLOW[name]()
     assert one.is_slow
     assert kafka_batches_nowait([one], LIMIT, asyncio.get_running_loop().time() + 60) is None
-    mark = await one.time_mark(WorkerThreads())
-    assert mark.complete == NO_PROMISE
-    assert mark.newest >= NOW
+    assert await one.newest(WorkerThreads()) >= NOW
     assert kafka_batches_nowait([one], LIMIT, 0.0) == await convert_batches([one], LIMIT, WorkerThreads())
     assert threads
     assert threading.get_ident() not in threads

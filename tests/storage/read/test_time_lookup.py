@@ -133,21 +133,43 @@ async def test_where_others_write_disorder_within_the_bound_is_harmless(bench: B
         assert await log.at_time(timestamp) == expected(records, timestamp)
 
 
-async def test_marks_of_an_older_version_are_searched_within_the_bound(bench: Bench) -> None:
+async def write_natively(bench: Bench, topic: str, *moments: int, mark: str = "", count: int = 1) -> None:
+    """Entries of a stranger, each with a record; `mark`: what it says of others."""
+    native = bench.client.producer(topic)
+    for moment in moments:
+        for _ in range(count):
+            metadata = MessageMetadata(event_time=moment)
+            if mark:
+                metadata.properties.add(key=entries.PROPERTY, value=mark)
+            await native.send(metadata, b"native", 1)
+    await native.close()
+
+
+@pytest.mark.parametrize("count", [1, 10, 100])
+@pytest.mark.parametrize("mark", ["", '{"v":1,"t":5,"b":1000000}', '{"v":1,"t":5,"b":1000000,"m":"0123456789abcdef"}'])
+async def test_what_a_stranger_writes_hides_no_records_of_others(bench: Bench, mark: str, count: int) -> None:
+    """Nor by a mark that promises for the whole log, nor by times of long ago; here and after a start."""
     topic = await bench.topic()
-    producer = bench.client.producer(topic)
-    highest = 0
-    for number in range(80):
-        moment = NOW + number * 1000 - (number % 3) * 2000
-        highest = max(highest, moment)
-        batch = prepared(1, moment)
-        metadata = batch.metadata(entries.TimeMark(highest, 0))
-        (mark,) = metadata.properties
-        mark.value = f'{{"v":1,"t":{highest}}}'
-        await producer.send(metadata, batch.data, 1)
-    await producer.close()
     log = bench.log(topic)
-    await bench.append(log, prepared(1, highest + 5))
+    for number in range(20):
+        await bench.append(log, prepared(1, NOW + number * 60_000))
+        if number % 5 == 2:
+            await write_natively(bench, topic, 7, mark=mark, count=count)
+    records = await read_all(log)
+    await check(log, records)
+    again = bench.log(topic)
+    await bench.append(again, prepared(1, NOW + 20 * 60_000))
+    await check(again, await read_all(again))
+
+
+async def test_a_mark_that_a_stranger_wrote_last_is_not_taken_over(bench: Bench) -> None:
+    """A log goes on with what its last entry promises: not with what a stranger does."""
+    topic = await bench.topic()
+    await bench.append(bench.log(topic), prepared(1, NOW))
+    await write_natively(bench, topic, NOW + 1, mark='{"v":1,"t":5,"b":2}')
+    log = bench.log(topic)
+    await bench.append(log, prepared(1, NOW - 60_000))
+    await bench.append(bench.log(topic), prepared(1, NOW - 30_000))
     await check(log, await read_all(log))
 
 
