@@ -38,6 +38,7 @@ class PulsarClient:
     def __init__(self, settings: PulsarSettings, metrics: PulsarMetrics, access: Access | None = None) -> None:
         """`access`: what it shares with other clients, and does not close."""
         self._is_own = access is None
+        self.metrics = metrics
         self._access = access or Access.by(settings, metrics)
         self._pool = ConnectionPool(settings, metrics, self._access)
         self._lookup = Lookup(settings, metrics, self._pool)

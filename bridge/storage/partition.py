@@ -81,12 +81,11 @@ class PartitionLog:
         self._on_gone = on_gone
         self._index = OffsetIndex()
         signer = MarkSigner(storage.mark_secret.value, topic, topic_id)
+        make_maker = partial(storage.maker, topic, signer)
         self._search = Search(
-            topic, storage.client, storage.admin, storage.metrics, storage.maker(), self._index, storage.threads, signer
+            topic, storage.client, storage.admin, storage.metrics, make_maker(), self._index, storage.threads, signer
         )
-        duplicates = DuplicateFinder(
-            topic, storage.client, self._search, signer, storage.far_searches, storage.largest_batch
-        )
+        duplicates = DuplicateFinder(topic, storage.client, self._search, signer, storage.far_searches)
         self._appender = Appender(
             topic, storage.writer, storage.client, self.end, duplicates, signer, storage.missing, self,
             storage.metrics,
@@ -94,12 +93,12 @@ class PartitionLog:
         )  # fmt: skip
         self._tails = TailOwner(
             self.end, self._search, self._open_reader, self._tail_failed,
-            storage.cache, storage.maker, storage.threads, storage.settings,
+            storage.cache, make_maker, storage.threads, storage.settings,
         )  # fmt: skip
         self._start = LogStart(topic, self._search, self.end, self._tails.load_end, self._tails.open_at_start)
         self._log_reader = LogReader(
             self._start, self.end, self.earliest, self._tails, self._search, self._index, storage.catch_up_readers,
-            partial(self._open_reader, times_buffer=_CATCH_UP_BUFFERS), storage.maker, storage.threads, storage.metrics,
+            partial(self._open_reader, times_buffer=_CATCH_UP_BUFFERS), make_maker, storage.threads, storage.metrics,
         )  # fmt: skip
         self.read_nowait: Callable[..., list[bytes] | None] = self._log_reader.read_nowait
         """As `read`, from memory alone: the reader's own, because each Fetch calls it for each of its partitions."""

@@ -13,8 +13,8 @@ from bridge.storage.append.deduplication import Deduplication
 from bridge.storage.append.missing_batches import MissingBatches
 from bridge.storage.append.preparation import METADATA_BYTES
 from bridge.storage.append.repetitions import RepetitionLimit
-from bridge.storage.mark_signer import MarkSecret
-from bridge.storage.read.batches import BatchMaker
+from bridge.storage.mark_signer import MarkSecret, MarkSigner
+from bridge.storage.read.batches import BatchMaker, Strangers
 from bridge.storage.read.cache import Cache
 from bridge.storage.read.catch_up import CatchUpReaders
 from bridge.traffic import TrafficTable
@@ -69,6 +69,8 @@ class Storage:
         """The most bytes that an entry's payload may have."""
         return self.client.max_message_size - METADATA_BYTES
 
-    def maker(self) -> BatchMaker:
-        """A maker of the batches of one reader, for consumers."""
-        return BatchMaker(self.largest_batch, compress=self.settings.storage.fetch_compression == "producer")
+    def maker(self, topic: str, signer: MarkSigner) -> BatchMaker:
+        """A maker of the batches of one reader of a partition, for consumers."""
+        strangers = Strangers(topic, signer, self.client.metrics.corrupt_entries.inc)
+        compress = self.settings.storage.fetch_compression == "producer"
+        return BatchMaker(self.largest_batch, compress=compress, strangers=strangers)

@@ -16,7 +16,6 @@ from bridge.storage.append.preparation import PreparedEntry
 from bridge.storage.error_mapping import translated
 from bridge.storage.mark_signer import MarkSigner
 from bridge.storage.offsets import span
-from bridge.storage.read.batches import Batch
 from bridge.storage.read.search import Search
 from bridge.storage.time_marks import TimeMarks
 
@@ -73,15 +72,13 @@ class DuplicateFinder:
         search: Search,
         signer: MarkSigner,
         far_searches: asyncio.Semaphore,
-        max_batch_bytes: int,
     ) -> None:
-        """`far_searches` bounds how many searches go far back at once; `max_batch_bytes`: of an entry, uncompressed."""
+        """`far_searches` bounds how many searches go far back at once."""
         self._topic = topic
         self._client = client
         self._search = search
         self._signer = signer
         self._far_searches = far_searches
-        self._max_batch_bytes = max_batch_bytes
 
     async def find_near(self, prepared: PreparedEntry) -> int | None:
         """The base offset of an idempotent producer's batch that is among the last entries; None where it is not."""
@@ -177,7 +174,7 @@ class DuplicateFinder:
         if first is not None:
             async with aclosing(self._behind(first.position.before)) as found:
                 async for entry in found:
-                    batch = Batch(entry, entry.payload, self._max_batch_bytes)
+                    batch = self._search.make(entry)
                     if batch.base >= end:
                         break
                     if batch.next > at:

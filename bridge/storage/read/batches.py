@@ -1,21 +1,55 @@
 """Entries that were read from Pulsar, each with its offsets and, once a client asks for it, as a Kafka batch."""
 
 import asyncio
+from collections.abc import Callable
 
-from bridge import codec
+from bridge import codec, log
 from bridge.codec import NO_TIMESTAMP
 from bridge.errors import CorruptEntry
 from bridge.futures import TURN, yield_turn
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from bridge.pulsar.types import Entry, Position
 from bridge.storage import entries
+from bridge.storage.mark_signer import MarkSigner
 from bridge.storage.offsets import span
 from bridge.storage.read.chunks import ChunkAssembler, is_chunk
 from bridge.worker_threads import WorkerThreads
 
+_log = log.get(__name__)
+
 # Entries above these are converted in a thread: uncompressed bytes of compressed entries, bytes of others, messages.
 _SLOW_COMPRESSED_BYTES, _SLOW_BYTES = 128 * 1024, 256 * 1024
+_MAX_NAME = 100  # of a producer, in the log
 _SLOW_MESSAGES = 10_000 if codec.TWIN == "native" else 1000
+
+
+class Strangers:
+    """Judges what of a partition's entries cannot be read.
+
+    Whoever may produce can store what nobody can decode. Pulsar's clients go past it, and so do Kafka's: they would
+    stop there for good. What the bridge has signed is never left out: an error stops who reads it.
+    """
+
+    def __init__(self, topic: str, signer: MarkSigner, count: Callable[[], None]) -> None:
+        """`count` is called for each entry that cannot be read."""
+        self._topic = topic
+        self._signer = signer
+        self._count = count
+
+    def pass_over(self, entry: Entry, reason: str) -> bool:
+        """Whether this entry is left out, since a stranger wrote it."""
+        if self._signer.has_signed(entry.metadata):
+            self._count()
+            return False
+        self.note(entry, reason)
+        return True
+
+    def note(self, entry: Entry, reason: str) -> None:
+        """Log and count an entry that is left out."""
+        self._count()
+        producer = entry.metadata.producer_name[:_MAX_NAME]
+        where = {"topic": self._topic, "position": entry.position, "producer": producer}
+        _log.warning("! entry passed over", extra={**where, "reason": reason})
 
 
 class Batch:
@@ -28,17 +62,30 @@ class Batch:
         "_kafka",
         "_limit",
         "_payload",
+        "_strangers",
         "base",
+        "certain_from",
         "next",
         "position",
         "published_at",
         "size",
     )
 
-    def __init__(self, entry: Entry, payload: bytes | memoryview | None, limit: int, *, compress: bool = False) -> None:
+    def __init__(
+        self,
+        entry: Entry,
+        payload: bytes | memoryview | None,
+        limit: int,
+        *,
+        compress: bool = False,
+        strangers: Strangers | None = None,
+    ) -> None:
         if entry.index is None:
             raise CorruptEntry(f"the entry at {entry.position} has no index: the broker does not expose it")
         self.base, self.next = span(entry.index, entries.message_count(entry.metadata))
+        self.certain_from = self.base if self.base == 0 else self.next - 1
+        """From here to `next` the offsets are its own, whatever its writer says of how many it takes: the broker counts
+        the messages of the command, and not those that the entry's metadata claim."""
         self.position: Position = entry.position
         self.size = entry.size if payload is None else max(entry.size, len(payload))  # about what it occupies in memory
         if not compress and entry.metadata.compression:
@@ -51,7 +98,10 @@ class Batch:
         self._kafka: bytes | None = None
         self._limit = limit
         self._compress = compress
+        self._strangers = strangers
         self._converting: asyncio.Task[None] | None = None
+        if self.base < 0:
+            self.follow(self.certain_from)
 
     @property
     def is_chunk(self) -> bool:
@@ -103,7 +153,21 @@ class Batch:
         try:
             return entries.to_kafka(entry, self.base, payload, self._limit, compress=self._compress)
         except CorruptEntry as error:
+            if self._strangers is not None and self._strangers.pass_over(entry, str(error)):
+                return b""
             raise CorruptEntry(f"the entry at {self.position} cannot be read: {error}") from error
+
+    def follow(self, offset: int) -> None:
+        """The entry before this one ends at `offset`. One that claims more offsets than it takes has no record."""
+        if self.base < offset < self.next:
+            if self._entry is not None and self._strangers is not None:
+                self._strangers.note(
+                    self._entry, f"it claims {self.next - self.base} messages, not {self.next - offset}"
+                )
+            self.base = offset
+            self._set_kafka(b"")
+        if offset <= self.base:
+            self.certain_from = self.base
 
     def _set_kafka(self, kafka: bytes) -> None:
         """Replace the entry by its Kafka batches."""
@@ -127,23 +191,35 @@ class Batch:
 class BatchMaker:
     """Makes the batches of one reader; a chunk needs those before it."""
 
-    def __init__(self, limit: int, *, compress: bool = False) -> None:
+    def __init__(self, limit: int, *, compress: bool = False, strangers: Strangers | None = None) -> None:
+        """`strangers`: judges entries that cannot be read; without it all are errors."""
         self._limit = limit
         self._compress = compress
+        self._strangers = strangers
+        self.next = -1
+        """Where the last entry that it made ended; −1 before the first."""
         self._chunks = ChunkAssembler(limit)
 
     def make_single(self, entry: Entry) -> Batch:
         """The batch of an entry that was read by itself: a chunk has no record then, but it has its offsets."""
         payload = None if is_chunk(entry.metadata) else entry.payload
-        return Batch(entry, payload, self._limit, compress=self._compress)
+        return self._batch(entry, payload)
 
     def make(self, entry: Entry) -> Batch | None:
-        """The entry's batch; None for a chunk of a message that begins before this reader does."""
+        """The batch of the reader's next entry; None for a chunk of a message that begins before this reader does."""
         if not is_chunk(entry.metadata):
-            return Batch(entry, entry.payload, self._limit, compress=self._compress)
-        if not self._chunks.has_earlier_chunks(entry):
+            batch = self._batch(entry, entry.payload)
+        elif self._chunks.has_earlier_chunks(entry):
+            batch = self._batch(entry, self._chunks.feed(entry))
+        else:
             return None
-        return Batch(entry, self._chunks.feed(entry), self._limit, compress=self._compress)
+        if self.next >= 0:
+            batch.follow(self.next)
+        self.next = batch.next
+        return batch
+
+    def _batch(self, entry: Entry, payload: bytes | memoryview | None) -> Batch:
+        return Batch(entry, payload, self._limit, compress=self._compress, strangers=self._strangers)
 
 
 def kafka_batches(batches: list[Batch], max_bytes: int) -> list[bytes]:

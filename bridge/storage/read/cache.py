@@ -83,6 +83,8 @@ class OlderBatches:
         known = self._batches.get(batch.base)
         if known is not None:
             return known[1]
+        if batch.certain_from > batch.base:  # it may claim more than is its own
+            return batch
         insort(self._bases, batch.base)
         self._batches[batch.base] = batch.base, batch, self._cache.older.add(self, batch)
         self._cache.shrink()

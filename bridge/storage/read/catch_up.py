@@ -152,6 +152,8 @@ class CatchUpReader:
         batch = self._maker.make(entry)
         if batch is None or batch.next <= self._wanted:
             return None
+        if batch.base == self._wanted:  # the first; what is before it ends there, or it would be that
+            batch.follow(batch.base)
         batch = self._keep(batch)
         self._batches.append(batch)
         self._size += batch.size

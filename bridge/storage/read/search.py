@@ -166,10 +166,14 @@ class Search:
         entry = await self._client.read_entry(self._topic, position, self.markers.are_markers)
         return None if entry is None else self.index_entry(entry)
 
+    def make(self, entry: Entry) -> Batch:
+        """An entry's batch."""
+        return self._maker.make_single(entry)
+
     def index_entry(self, entry: Entry) -> Batch:
         """An entry's batch; later searches may start from its position."""
         batch = self._maker.make_single(entry)
-        self._index.add(batch.base, (batch.position.ledger, batch.position.entry))
+        self._index.add(batch.certain_from, (batch.position.ledger, batch.position.entry))
         return batch
 
     async def last_batch(self, position: Position) -> Batch | None:

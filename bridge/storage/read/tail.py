@@ -60,6 +60,7 @@ class Tail:
     def start_with(self, batch: Batch) -> None:
         """Add the entry after which the reader starts, before the reader brings any."""
         self._append(batch)
+        self._maker.next = batch.next
 
     async def close(self) -> None:
         """Close the reader and free the memory."""
@@ -94,7 +95,7 @@ class Tail:
         """The batches from the one with `offset` on, up to `max_bytes` but at least one; None if not in memory."""
         batches = self._batches
         first = batches[self._dropped] if len(batches) > self._dropped else None
-        if first is None or offset < first.base:
+        if first is None or offset < first.certain_from:
             return None
         at = bisect_right(batches, offset, lo=self._dropped, key=_next)
         found: list[Batch] = []

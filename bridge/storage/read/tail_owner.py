@@ -221,7 +221,7 @@ class TailOwner:
         else:
             mark = await self._search.time_mark(batch)  # no await after this one
             self._end.anchor.observe(batch.position.ledger, batch.position.entry, batch.next)
-            end, base = batch.next, batch.base
+            end, base = batch.next, batch.certain_from
         if not self.end_loaded:
             self._end.time_marks.load(mark, base, end)
         self._end.advance(end)

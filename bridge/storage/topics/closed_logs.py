@@ -98,7 +98,8 @@ class ClosedLogs:
         full = self._names.partition(topic, partition, partitioned=partitioned)
         of = self._storage
         signer = MarkSigner(of.mark_secret.value, full)
-        return Search(full, of.client, of.admin, of.metrics, of.maker(), OffsetIndex(), of.threads, signer)
+        maker = of.maker(full, signer)
+        return Search(full, of.client, of.admin, of.metrics, maker, OffsetIndex(), of.threads, signer)
 
     async def _partitions(self, topic: str) -> int | None:
         """How many partitions, 0: it is not partitioned; None: there is no such topic."""
