@@ -8,10 +8,10 @@ what is needed without reading the payload, is in one more property, which nativ
 
 `t` and `b` are its time mark: no record before offset `b` is newer than `t`, nor is one of this entry (`time_marks`
 says how that is known, `search` what it is good for). `b` is −1 where nothing can be promised. `e` says that marked
-headers are in use (`codec._messages`). `p` is the idempotent
-producer, absent without one. The property itself says that an absent event time means "no timestamp".
+headers are in use (`codec._messages`). `p` is the idempotent producer, absent without one. The property itself says
+that an absent event time means "no timestamp".
 
-Anybody who may produce to the topic can write such a mark. Of its own entry it is believed; what it says of others
+Any client that may produce to the topic can write such a mark. Of its own entry it is believed; what it says of others
 (`t`, `b`, and that `p` has been stored) only if it is signed (`mark_signer`).
 """
 

@@ -1,7 +1,7 @@
 """Signs the marks of entries, so that only the bridge's own word is believed of more than the entry that has it.
 
-Whoever may produce to a topic can write any property into an entry, under any producer's name. The secret is in Pulsar
-where the bridge keeps its state, and the same for all nodes.
+Any client that may produce to a topic can write any property into an entry, under any producer's name. The secret is in
+Pulsar where the bridge keeps its state, and the same for all nodes.
 """
 
 import secrets
@@ -30,6 +30,8 @@ class MarkSecret:
     def __init__(self) -> None:
         self.value = secrets.token_bytes(32)
         """Until it is loaded, and where it cannot be had, this process believes no marks but its own."""
+        self.is_shared = False
+        """Whether it is loaded: what other nodes have signed is known."""
 
     async def load(self, admin: Admin, topic: str) -> None:
         """Take the secret that is kept with `topic`, or make it."""
@@ -41,6 +43,7 @@ class MarkSecret:
                     await admin.create_partitioned(topic, 1, {_KEY: secrets.token_hex(32)})
                 found = await admin.partitioned_metadata(topic)
             self.value = bytes.fromhex(found.properties[_KEY])
+            self.is_shared = True
         except (AdminError, KeyError, ValueError) as error:
             _log.warning("! marks of other nodes are not believed", extra={"topic": topic, "reason": repr(error)})
 
@@ -48,9 +51,10 @@ class MarkSecret:
 class MarkSigner:
     """Signs and judges the marks of one partition."""
 
-    def __init__(self, secret: bytes, partition: str, topic_id: bytes = b"") -> None:
+    def __init__(self, secret: MarkSecret, partition: str, topic_id: bytes = b"") -> None:
         """`partition`: its full name; `topic_id`: marks of an earlier topic of that name are not those of this one."""
-        self._keyed = blake2b(partition.encode() + b"\0" + topic_id, key=secret, digest_size=8)
+        self._keyed = blake2b(partition.encode() + b"\0" + topic_id, key=secret.value, digest_size=8)
+        self.knows_all_nodes = secret.is_shared
         self.has_met_own = False
         """Whether the partition has signed marks, as far as this process knows."""
 

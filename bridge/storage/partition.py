@@ -80,7 +80,7 @@ class PartitionLog:
         self._storage = storage
         self._on_gone = on_gone
         self._index = OffsetIndex()
-        signer = MarkSigner(storage.mark_secret.value, topic, topic_id)
+        signer = MarkSigner(storage.mark_secret, topic, topic_id)
         make_maker = partial(storage.maker, topic, signer)
         self._search = Search(
             topic, storage.client, storage.admin, storage.metrics, make_maker(), self._index, storage.threads, signer

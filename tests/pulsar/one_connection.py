@@ -101,7 +101,7 @@ class OneConnection:
         return OpenProducer(self.connection, producer_id, used, answer.producer_success.topic_epoch)
 
     async def close_producer(self, producer: OpenProducer) -> None:
-        """Until the broker has let go of it; hanging up alone tells nobody when that is."""
+        """Until the broker has let go of it; hanging up alone does not tell when that is."""
         await self.connection.request(lambda request_id: commands.close_producer(request_id, producer.producer_id))
 
 

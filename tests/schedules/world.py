@@ -16,6 +16,7 @@ from bridge.groups.store.store import GroupStore
 from bridge.metrics import Metrics
 from bridge.pulsar import Admin, PulsarClient
 from bridge.storage.append.deduplication import Deduplication
+from bridge.storage.mark_signer import MarkSecret
 from bridge.storage.read.cache import Cache
 from bridge.storage.read.catch_up import CatchUpReaders
 from bridge.storage.services import Storage
@@ -100,6 +101,8 @@ class World:
     _hung_up: list[tuple[asyncio.Future[Any], str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.mark_secret = MarkSecret()
+        self.mark_secret.is_shared = True
         self.network = Network(self.loop, self.chance, self.trace)
         self.broker = Broker(self.network, self.chance, self.trace)
 
@@ -130,6 +133,7 @@ class World:
                 ),
                 deduplication=Deduplication(admin, settings.pulsar.full_namespace),
                 writer=f"bridge-{len(self.bridges)}-{secrets.token_hex(6)}",
+                mark_secret=self.mark_secret,
             )
         )
         store = GroupStore(client, admin, settings, metrics)

@@ -42,7 +42,8 @@ def prepared(
 
 
 _SECRET = MarkSecret()
-"""One, as that of all nodes is."""
+_SECRET.is_shared = True
+"""As that of all nodes is."""
 
 
 @dataclass

@@ -14,12 +14,18 @@ from bridge.storage.entries import PROPERTY
 from bridge.storage.mark_signer import MarkSecret, MarkSigner
 from tests.storage.conftest import Bench
 
-_SECRET = b"of all nodes"
+
+def known(value: bytes) -> MarkSecret:
+    secret = MarkSecret()
+    secret.value = value
+    return secret
+
+
 _PLAIN, _IDEMPOTENT = '{"v":1,"t":5,"b":7}', '{"v":1,"t":5,"b":7,"p":[1,0,4]}'
 
 
-def signer(partition: str = "t-partition-0", topic_id: bytes = b"1", secret: bytes = _SECRET) -> MarkSigner:
-    return MarkSigner(secret, partition, topic_id)
+def signer(partition: str = "t-partition-0", topic_id: bytes = b"1", secret: bytes = b"of all nodes") -> MarkSigner:
+    return MarkSigner(known(secret), partition, topic_id)
 
 
 def stored(mark: str, producer: str = "bridge-1", sequence_id: int = 4) -> MessageMetadata:
@@ -61,7 +67,7 @@ def test_nothing_else_bears_a_signature(mark: str, forged: str, signature: str) 
 
 
 def test_the_mark_of_a_producer_s_batch_is_its_own() -> None:
-    """Deduplication lets nobody else store its name and sequence; what is said of times is true wherever it stands."""
+    """Pulsar's deduplication gives out a name's sequence once; what is said of times is true wherever it stands."""
     copied = stored(_IDEMPOTENT)
     copied.sequence_id = 5
     assert not signer().has_signed(copied)

@@ -1,4 +1,4 @@
-"""What whoever may produce to a topic can do to those who read it, on a real Pulsar: nothing but add to it."""
+"""What a client that may produce to a topic can do to those who read it, on a real Pulsar: nothing but add to it."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ async def test_what_the_bridge_has_signed_is_never_left_out(bench: Bench) -> Non
     damaged = MessageMetadata(compression=CompressionType.LZ4, uncompressed_size=100)
     damaged.properties.add(key=PROPERTY, value='{"v":1,"t":5,"b":2}')
     native = bench.client.producer(topic)
-    MarkSigner(bench.storage().mark_secret.value, topic).sign(damaged, native.name)
+    MarkSigner(bench.storage().mark_secret, topic).sign(damaged, native.name)
     await native.send(damaged, b"\xff\x01", 1)
     await native.close()
     log = bench.log(topic)

@@ -159,8 +159,9 @@ class DuplicateFinder:
                 first = await self._search.read_batch(EARLIEST)
         except TimeoutError:
             return None
-        if base is None and first is not None and (first.base == 0 or first.position <= start):
-            # nothing is deleted that it could be in: somebody else has written under the producer's name, and higher
+        is_whole = first is not None and (first.base == 0 or first.position <= start)
+        if base is None and is_whole and self._signer.knows_all_nodes:
+            # it would be in what was searched: another client has written under the producer's name, and higher
             text = "Pulsar takes it for stored already, and it is not: another client has used its producer's name"
             raise KafkaError(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, text)
         return base

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from bridge import codec, log
-from bridge.codec import NO_TIMESTAMP
+from bridge.codec import NO_TIMESTAMP, Rebuild
 from bridge.errors import CorruptEntry
 from bridge.futures import TURN, yield_turn
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
@@ -26,8 +26,8 @@ _SLOW_MESSAGES = 10_000 if codec.TWIN == "native" else 1000
 class Strangers:
     """Judges what of a partition's entries cannot be read.
 
-    Whoever may produce can store what nobody can decode. Pulsar's clients go past it, and so do Kafka's: they would
-    stop there for good. What the bridge has signed is never left out: an error stops who reads it.
+    Any client that may produce can store what no client can decode. Pulsar's clients go past it, and so do Kafka's:
+    they would stop there for good. What the bridge has signed is never left out: an error stops who reads it.
     """
 
     def __init__(self, topic: str, signer: MarkSigner, count: Callable[[], None]) -> None:
@@ -154,7 +154,7 @@ class Batch:
             return entries.to_kafka(entry, self.base, payload, self._limit, compress=self._compress)
         except CorruptEntry as error:
             if self._strangers is not None and self._strangers.pass_over(entry, str(error)):
-                return b""
+                return self._without_records()
             raise CorruptEntry(f"the entry at {self.position} cannot be read: {error}") from error
 
     def follow(self, offset: int) -> None:
@@ -165,9 +165,13 @@ class Batch:
                     self._entry, f"it claims {self.next - self.base} messages, not {self.next - offset}"
                 )
             self.base = offset
-            self._set_kafka(b"")
+            self._set_kafka(self._without_records())
         if offset <= self.base:
             self.certain_from = self.base
+
+    def _without_records(self) -> bytes:
+        """A batch whose records are all gone, as Kafka's compaction leaves them: consumers go on behind it."""
+        return codec.build_batch([], Rebuild(self.base, self.next - self.base, NO_TIMESTAMP))
 
     def _set_kafka(self, kafka: bytes) -> None:
         """Replace the entry by its Kafka batches."""

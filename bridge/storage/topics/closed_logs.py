@@ -97,7 +97,7 @@ class ClosedLogs:
             return None
         full = self._names.partition(topic, partition, partitioned=partitioned)
         of = self._storage
-        signer = MarkSigner(of.mark_secret.value, full)
+        signer = MarkSigner(of.mark_secret, full)
         maker = of.maker(full, signer)
         return Search(full, of.client, of.admin, of.metrics, maker, OffsetIndex(), of.threads, signer)
 

@@ -302,7 +302,7 @@ async def test_a_repetition_of_what_pulsar_has_deleted_is_told_to_be_one(bench: 
 
 @pytest.mark.parametrize("forged", ["", f'{{"v":1,"t":5,"b":9,"p":[{PID},0,3]}}'], ids=["plain", "with its mark"])
 async def test_a_batch_is_no_repetition_because_a_stranger_says_so(bench: Bench, forged: str) -> None:
-    """Whoever may produce can take the name of a producer that is away, and raise its sequence."""
+    """A client that may produce can take the name of a producer that is away, and raise its sequence."""
     topic = await bench.topic()
     before = bench.log(topic)
     assert await append(bench, before, 0, 3) == 0

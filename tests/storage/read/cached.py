@@ -11,4 +11,6 @@ def batch(base: int, count: int = 10, size: int = 100_000) -> Batch:
     """A batch of `count` records that counts for `size` bytes and a little more."""
     metadata = MessageMetadata(producer_name="p", sequence_id=0, publish_time=1, num_messages_in_batch=count)
     entry = Entry(Position(1, base), base + count - 1, None, metadata, memoryview(b""), size)
-    return Batch(entry, entry.payload, 1 << 20)
+    found = Batch(entry, entry.payload, 1 << 20)
+    found.follow(base)
+    return found
