@@ -186,6 +186,14 @@ class Search:
             batch = None if visible == EARLIEST else await self.read_batch(visible)
         return batch
 
+    async def make_certain(self, batch: Batch) -> None:
+        """Learn where it begins from the entry before it, if that is in the same ledger."""
+        if batch.certain_from > batch.base and batch.position.entry > 0:
+            position = Position(batch.position.ledger, batch.position.entry - 1)
+            before = await self._client.read_entry(self._topic, position, self.markers.are_markers)
+            if before is not None and before.index is not None and before.position < batch.position:
+                batch.follow(before.index + 1)
+
     async def position_before_last(self, count: int) -> Position:
         """The position before the last `count` entries, of any ledgers; EARLIEST if there are fewer."""
         for ledger in reversed(await self._admin.ledgers(self._topic)):

@@ -152,6 +152,8 @@ class TailOwner:
             batch = await self._search.last_batch(last)
             if batch is not None or not self.end_loaded:
                 await self._set_end(batch)
+            if batch is not None:
+                await self._search.make_certain(batch)
             self._check_open()
         except BaseException:
             await reader.close()
