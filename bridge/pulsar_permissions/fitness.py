@@ -36,7 +36,7 @@ _WITHOUT_CERTIFICATE: Final = (
     ' or kafka.authorizer = "kafka"'
 )
 _TO_BE_TOLD: Final = (
-    "set authorizationEnabled=true in broker.conf. Behind a Pulsar proxy, or before version 3.0, set"
+    "set authorizationEnabled=true in broker.conf. Behind a Pulsar proxy, or where its version does not, set"
     " pulsar.token_public_key_file to what brokers have as tokenPublicKey"
 )
 _SAME_CLAIM: Final = (
