@@ -16,7 +16,6 @@ from bridge.http1 import HttpError, next_event
 _PORTS = {"http": 80, "https": 443}
 _IDLE_TIMEOUT_SECONDS = 15.0
 """How long an idle connection is used again; Jetty, which serves Pulsar's admin interface, closes it after 30 s."""
-_CLOSE_TIMEOUT_SECONDS = 1.0
 
 
 class Response(NamedTuple):
@@ -104,7 +103,7 @@ class HttpClient:
                 with suppress(_ClosedBeforeAnswer):
                     return await self._exchange(place, kept, request, body, head_only)
             elif kept is not None:
-                kept.writer.close()
+                _drop(kept.writer)
             return await self._exchange(place, await self._connect(place), request, body, head_only)
 
     async def close(self) -> None:
@@ -113,10 +112,8 @@ class HttpClient:
         writers = [connection.writer for kept in self._idle.values() for connection in kept]
         self._idle.clear()
         for writer in writers:
-            writer.close()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_CLOSE_TIMEOUT_SECONDS):
-                await asyncio.gather(*(writer.wait_closed() for writer in writers), return_exceptions=True)
+            _drop(writer)
+        await asyncio.gather(*(writer.wait_closed() for writer in writers), return_exceptions=True)
 
     async def _exchange(
         self, place: _Origin, connection: _Connection, request: h11.Request, body: bytes, head_only: bool
@@ -145,7 +142,7 @@ class HttpClient:
                 now = asyncio.get_running_loop().time()
                 self._idle.setdefault(place, []).append(_Connection(protocol, reader, writer, now))
             else:
-                writer.close()
+                _drop(writer)
 
     async def _connect(self, place: _Origin) -> _Connection:
         try:
@@ -169,13 +166,18 @@ class HttpClient:
         now = asyncio.get_running_loop().time()
         kept = self._idle.get(place, [])
         while kept and not kept[0].usable(now):
-            kept.pop(0).writer.close()
+            _drop(kept.pop(0).writer)
         while kept:
             connection = kept.pop()
             if connection.usable(now):
                 return connection
-            connection.writer.close()
+            _drop(connection.writer)
         return None
+
+
+def _drop(writer: asyncio.StreamWriter) -> None:
+    """Close at once: nothing is under way, and TLS would wait half a minute for the other side's farewell."""
+    writer.transport.abort()
 
 
 async def _head(protocol: h11.Connection, reader: asyncio.StreamReader) -> h11.Response:

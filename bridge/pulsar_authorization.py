@@ -15,6 +15,7 @@ from bridge.pulsar import Access, Admin
 from bridge.pulsar_permissions.answers import NoAnswer
 from bridge.pulsar_permissions.permissions import PulsarPermissions
 from bridge.pulsar_permissions.roles import Role
+from bridge.pulsar_permissions.token_key import TokenKey
 from bridge.pulsar_permissions.token_login import TokenPasswords
 from bridge.security.acls import CLUSTER_NAME, SUPPORTED, Operation, Resource, ResourceType
 from bridge.security.credentials import Passwords
@@ -36,6 +37,9 @@ class PulsarAuthorization:
         self._super_users = frozenset(settings.kafka.super_user_names)
         self._namespace = settings.pulsar.full_namespace
         self._any_user_name = settings.tenants.has_user_names
+        self._claim = settings.pulsar.token_auth_claim
+        key = settings.pulsar.token_public_key_file
+        self._key = TokenKey(key) if key else None
         self._denials = Denials(metrics.security)
         self.note_denial = self._denials.note
 
@@ -47,7 +51,14 @@ class PulsarAuthorization:
 
     def passwords(self, others: Passwords) -> Passwords:
         """Log-in by tokens of Pulsar's; `others`: for passwords that are none."""
-        return TokenPasswords(self._permissions, self._namespace, others, any_user_name=self._any_user_name)
+        return TokenPasswords(
+            self._permissions,
+            self._namespace,
+            others,
+            any_user_name=self._any_user_name,
+            claim=self._claim,
+            key=self._key,
+        )
 
     async def allowed(
         self, session: Session, operation: Operation, kind: ResourceType, names: Collection[str]

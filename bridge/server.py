@@ -162,6 +162,7 @@ class Server:
         async with Together() as tasks:
             found = tasks.create_task(self._pulsar_cluster())
             tasks.create_task(check.ensure_fit(self.admin, self.client, settings))
+            tasks.create_task(self._ensure_pulsar_can_judge())
         self._index_checked_at = asyncio.get_running_loop().time()
         self._own.coordinate()
         marks = f"persistent://{settings.pulsar.full_namespace}/{mark_signer.TOPIC}"
@@ -207,6 +208,13 @@ class Server:
         from bridge.pulsar_authorization import PulsarAuthorization  # what it imports takes time
 
         return PulsarAuthorization(self.settings, self._access, self.admin, self.metrics)
+
+    async def _ensure_pulsar_can_judge(self) -> None:
+        if self._pulsar_authorization is not None:
+            from bridge.pulsar_permissions.fitness import problem
+
+            if (found := await problem(self.settings, self._access)) is not None:
+                raise StartupError(f'kafka.authorizer = "pulsar": {found}')
 
     def _follow_views(self, cluster: Cluster) -> list[Endpoint]:
         """Serve what the views give to this node; where it is reached."""

@@ -197,3 +197,16 @@ def test_an_authorizer_that_would_not_do_what_its_settings_say_is_refused(kafka:
 def test_super_users_are_named_with_semicolons_between_them() -> None:
     kafka = {"authorizer": "kafka", "super_users": "User:root; User:CN=admin,O=Example;"}
     assert Settings().with_values(kafka=kafka).kafka.super_user_names == ["User:root", "User:CN=admin,O=Example"]
+
+
+def test_for_others_than_the_bridge_nothing_is_left_by_which_it_says_who_it_is() -> None:
+    place = {"service_url": "pulsar+ssl://a:1", "tls_ca_file": __file__, "tls_verify_hostname": False}
+    own = {
+        "proxy_token_file": __file__, "tls_cert_file": __file__, "tls_key_file": __file__,
+        "token_public_key_file": __file__, "token_auth_claim": "role",
+    }  # fmt: skip
+    oauth2 = {"oauth2_key_file": __file__, "oauth2_audience": "x", "oauth2_scope": "x", "oauth2_ca_file": __file__}
+    expected = Settings().with_values(pulsar=place).pulsar
+    for login in ({"token": "a secret"}, {"token_file": __file__}, oauth2):
+        settings = Settings().with_values(pulsar={**place, **own, **login}).pulsar
+        assert settings.without_identity() == expected

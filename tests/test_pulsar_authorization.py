@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
+import jwt
 import pytest
 
 from bridge.api import Session
@@ -15,11 +16,20 @@ from bridge.pulsar import Access, Admin
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar_authorization import PulsarAuthorization
 from bridge.security.acls import CLUSTER_NAME, Operation, Resource, ResourceType
+from bridge.security.credentials import CredentialsUnavailable
 from bridge.security.principal import ANONYMOUS, Principal, user
 from tests.pulsar.fake_broker import FakeBroker, Peer, Type
 
 Make = Callable[..., PulsarAuthorization]
+UNSIGNED = jwt.encode({"sub": "admin"}, "", "none")
 TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
+
+
+class NoPasswords:
+    """For passwords that are no tokens."""
+
+    async def check(self, name: str, password: str, now: float) -> None:
+        raise AssertionError
 
 
 @pytest.fixture
@@ -111,6 +121,30 @@ async def test_while_pulsar_does_not_say_clients_try_again(
     with pytest.raises(KafkaError) as cluster:
         await authorization.allowed(alice, Operation.CREATE, CLUSTER, [CLUSTER_NAME])
     assert cluster.value.code == ErrorCode.REQUEST_TIMED_OUT
+
+
+async def test_a_broker_that_takes_no_more_connections_says_nothing_of_rights(broker: FakeBroker, make: Make) -> None:
+    def full(peer: Peer, command: pb.BaseCommand, _: memoryview) -> None:
+        peer.error(2**64 - 1, pb.NotAllowedError, "Reached the maximum number of connections on address")
+
+    broker.on(Type.CONNECT, full)
+    authorization, alice = make(Metrics()), session(user("alice"))
+    for operation in (Operation.READ, Operation.WRITE, Operation.DESCRIBE):
+        with pytest.raises(KafkaError) as caught:
+            await authorization.allowed(alice, operation, TOPIC, ["a"])
+        assert caught.value.code == ErrorCode.LEADER_NOT_AVAILABLE
+    with pytest.raises(CredentialsUnavailable):
+        await authorization.passwords(NoPasswords()).check("admin", f"token:{UNSIGNED}", 0.0)
+
+
+async def test_that_a_missing_topic_may_be_looked_up_is_no_right_to_produce_once_it_is_there(
+    broker: FakeBroker, make: Make
+) -> None:
+    refuse(broker, pb.TopicNotFound, "no such topic")
+    authorization, alice = make(Metrics()), session(user("alice"))
+    assert await authorization.allowed(alice, Operation.WRITE, TOPIC, ["a"])
+    refuse(broker, pb.AuthorizationError, "Client is not authorized to Lookup")  # made meanwhile
+    assert not await authorization.allowed(alice, Operation.WRITE, TOPIC, ["a"])
 
 
 async def test_another_namespace_has_rights_of_its_own(broker: FakeBroker, make: Make) -> None:

@@ -60,7 +60,7 @@ async def examine(settings: Settings) -> list[Finding]:
     admin, client = Admin(settings.pulsar, access), PulsarClient(settings.pulsar, metrics, access)
     await admin.start()
     try:
-        findings = await _examine_login(client, settings)
+        findings = await _examine_login(client, access, settings)
         connected = all(finding.severity is Severity.FIT for finding in findings)
         findings += await _examine_admin(admin, settings)
         if findings[-1].severity is not Severity.UNFIT:
@@ -70,6 +70,8 @@ async def examine(settings: Settings) -> list[Finding]:
                 findings.append(await examine_hosts(admin, access))
         if connected:
             findings.append(examine_features(client.server_version, client.features))
+            if settings.kafka.authorizer == "pulsar":
+                findings.append(await _examine_roles(settings, access))
             findings.insert(2, await _examine_index(admin, client, settings))
             findings += await examine_tenants(admin, client, settings)
         return findings
@@ -79,7 +81,7 @@ async def examine(settings: Settings) -> list[Finding]:
         await access.close()
 
 
-async def _examine_login(client: PulsarClient, settings: Settings) -> list[Finding]:
+async def _examine_login(client: PulsarClient, access: Access, settings: Settings) -> list[Finding]:
     url = settings.pulsar.service_url
     try:
         await client.start()
@@ -92,8 +94,19 @@ async def _examine_login(client: PulsarClient, settings: Settings) -> list[Findi
         return [Finding("reachable", Severity.UNFIT, str(error), _SERVICE_URL_REMEDY)]
     except (BridgeError, OSError) as error:
         return [Finding("reachable", Severity.UNFIT, str(error), _SERVICE_URL_REMEDY)]
-    login = "with a token" if settings.pulsar.has_login else "without authentication"
+    login = {"none": "without authentication", "tls": "with a certificate"}.get(
+        access.credentials.method, "with a token"
+    )
     return [Finding("reachable", Severity.FIT, url), Finding("logged in", Severity.FIT, login)]
+
+
+async def _examine_roles(settings: Settings, access: Access) -> Finding:
+    from bridge.pulsar_permissions import fitness  # what it imports takes time
+
+    found = await fitness.problem(settings, access)
+    if found is None:
+        return Finding("roles", Severity.FIT, "Pulsar says who clients are, and what they may")
+    return Finding("roles", Severity.UNFIT, found.what, found.remedy)
 
 
 async def _examine_index(admin: Admin, client: PulsarClient, settings: Settings) -> Finding:

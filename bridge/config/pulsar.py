@@ -19,6 +19,12 @@ from bridge.config.rules import (
 from bridge.errors import SettingsError
 
 _ISSUER: Final = "https://..., or http:// on this machine"
+_OF_THE_PLACE: Final = (
+    "service_url", "admin_url", "tenant", "namespace", "listener_name", "allowed_hosts", "tls_ca_file",
+    "tls_verify_hostname", "tls_allow_insecure", "connect_timeout_seconds", "operation_timeout_seconds",
+    "keepalive_seconds", "max_pending_bytes", "max_producer_connections",
+)  # fmt: skip
+"""Settings that say where Pulsar is and how it is known. All others are the bridge's alone."""
 
 
 def is_secret_url(url: str) -> bool:
@@ -53,6 +59,8 @@ class PulsarSettings:
     token: str = field(default="", repr=False, metadata={"secret": True})
     token_file: str = readable_file()
     proxy_token_file: str = readable_file()
+    token_auth_claim: str = "sub"  # noqa: S105 - the name of a claim
+    token_public_key_file: str = readable_file()
     oauth2_key_file: str = readable_file()
     oauth2_issuer_url: str = text("", _ISSUER, lambda url: not url or is_secret_url(url))
     oauth2_token_url: str = text("", _ISSUER, lambda url: not url or is_secret_url(url))
@@ -77,6 +85,10 @@ class PulsarSettings:
             here, missing = ("cert", "key") if self.tls_cert_file else ("key", "cert")
             raise SettingsError(f"pulsar.tls_{here}_file is set without pulsar.tls_{missing}_file: set both or neither")
 
+    def without_identity(self) -> "PulsarSettings":
+        """The same Pulsar, for others than the bridge: nothing is left by which it says who it is."""
+        return PulsarSettings(**{name: getattr(self, name) for name in _OF_THE_PLACE})
+
     def _check_login(self) -> None:
         ways = [name for name in ("token", "token_file", "oauth2_key_file") if getattr(self, name)]
         if len(ways) > 1:
@@ -88,11 +100,6 @@ class PulsarSettings:
         for name in ("issuer_url", "token_url", "audience", "scope", "ca_file"):
             if getattr(self, f"oauth2_{name}"):
                 raise SettingsError(f"pulsar.oauth2_{name} is set without pulsar.oauth2_key_file")
-
-    @property
-    def has_login(self) -> bool:
-        """Whether the bridge says who it is by a token."""
-        return bool(self.token or self.token_file or self.oauth2_key_file)
 
     @property
     def full_namespace(self) -> str:

@@ -3,20 +3,20 @@
 import itertools
 import json
 import secrets
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Collection
 from enum import StrEnum
 from typing import Final
 
 from bridge import log
-from bridge.config import PulsarSettings
 from bridge.metrics import PulsarMetrics
 from bridge.pulsar import commands
 from bridge.pulsar.admin.rest import AdminError, Conflict, Forbidden, NotFound, RestClient, path_of, topic_path
-from bridge.pulsar.auth import Access
+from bridge.pulsar.auth import RoleAccess
 from bridge.pulsar.connection.broker_connection import BrokerConnection
 from bridge.pulsar.connection.lookup import Lookup
 from bridge.pulsar.connection.pool import ConnectionPool
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
+from bridge.pulsar.role_name import RightUnknown, role_name
 from bridge.pulsar.types import AccessMode, PulsarError
 
 _log = log.get(__name__)
@@ -31,7 +31,7 @@ _PASSED: Final = frozenset(
         pb.ProducerFenced, pb.IncompatibleSchema,
     }
 )  # fmt: skip
-"""What a broker answers only to who may ask: it looks at the right first (`ServerCnx`)."""
+"""What a broker answers to a question only if it may be asked: it looks at the right first (`ServerCnx`)."""
 _NOT_AUTHORIZED: Final = "not authorized"
 """So a broker says that it is the role that may not; if it could not find out, it says something else."""
 
@@ -50,19 +50,13 @@ class Right(StrEnum):
     """Delete topics of the namespace."""
 
 
-class RightUnknown(PulsarError):
-    """Pulsar cannot say now whether the role may."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(pb.ServiceNotReady, reason)
-
-
 class RoleProbe:
     """The questions of one role, over connections of its own; `close` when they are at an end."""
 
-    def __init__(self, settings: PulsarSettings, access: Access) -> None:
-        """`access`: the role's."""
-        metrics = PulsarMetrics()
+    def __init__(self, access: RoleAccess) -> None:
+        """`access`: the role's, which is all that is known of it here."""
+        settings, metrics = access.settings, PulsarMetrics()
+        self._access = access
         self._pool = ConnectionPool(settings, metrics, access)
         self._lookup = Lookup(settings, metrics, self._pool)
         self._rest = RestClient(settings, access)
@@ -76,48 +70,68 @@ class RoleProbe:
 
     async def log_in(self) -> bool:
         """Whether Pulsar takes the role's credentials; RightUnknown."""
-        return await _judged(self._connected())
+        return await _judged(self._pool.service())
 
-    async def may(self, right: Right, topic: str, subscription: str = "") -> bool:
+    async def is_called(self, name: str) -> bool:
+        """Whether Pulsar takes the role's credentials, and says that this is its name; RightUnknown."""
+        if not await self.log_in():
+            return False
+        told = await role_name(self._access.settings, self._access)
+        if told.name != name:
+            _log.warning(
+                "! pulsar does not say that a token is of its claim", extra={"claim": name, "said": told.said[:500]}
+            )
+        return told.name == name
+
+    async def may(self, right: Right, topic: str, subscription: str = "") -> bool | None:
         """Whether the role has a right to a topic; RightUnknown. `subscription`: through this one.
 
-        LIST, CREATE and DELETE are rights to the topic's namespace: ask them with a partitioned topic that exists. To
-        produce to a topic that is not there is to look it up, for the question itself could create it.
+        LIST, CREATE and DELETE are rights to the topic's namespace: ask them with a partitioned topic that exists.
+        Whether a role may produce to a topic that is not there is not asked, for the question could create it. None if
+        the role may look it up: that is true of nothing, and no answer for when the topic is there.
         """
+        if right in (Right.CREATE, Right.DELETE):
+            return await self._may_by_rest(right, topic)
         if right is Right.LIST:
             return await _judged(self._list(_namespace_of(topic)))
         if right is Right.LOOK_UP:
-            return await _judged(self._lookup.partitions(topic))
+            return await _judged(self._lookup.partitions(topic), (pb.TopicNotFound,))
         if right is Right.CONSUME:
-            return await _judged(self._consume(_beyond(topic), subscription))
-        if right is Right.PRODUCE:
-            return await _judged(self._produce(topic))
-        return await self._may_by_rest(right, topic)
-
-    async def _connected(self) -> None:
-        await self._pool.service()
+            return await self._may_consume(_beyond(topic), subscription)
+        return await self._may_produce(topic)
 
     async def _list(self, namespace: str) -> None:
         connection = await self._pool.service()
         await connection.request(lambda request_id: commands.topics_of_namespace(request_id, namespace))
 
-    async def _consume(self, topic: str, subscription: str) -> None:
+    async def _may_consume(self, topic: str, subscription: str) -> bool:
         """Subscribe to what is not there: that it is not is told after the right is checked."""
         connection = await self._connection(topic)
+        if connection is None:
+            return False
         consumer_id = next(self._ids)
         name = subscription or f"bridge-probe-{secrets.token_hex(6)}"
-        await connection.request(
-            lambda request_id: commands.subscribe(request_id, consumer_id, topic, name, durable=False)
+        may = await _judged(
+            connection.request(
+                lambda request_id: commands.subscribe(request_id, consumer_id, topic, name, durable=False)
+            ),
+            _PASSED,
         )
         connection.notify(lambda request_id: commands.close_consumer(request_id, consumer_id))
+        return may
 
-    async def _produce(self, topic: str) -> None:
+    async def _may_produce(self, topic: str) -> bool | None:
         """Open a producer where there is nothing to open; on a topic without partitions a real one, for a moment."""
-        partitions = await self._lookup.partitions(topic)
+        try:
+            partitions = await self._lookup.partitions(topic)
+        except PulsarError as error:
+            return None if error.code == pb.TopicNotFound else _refused(error)
         asked = _beyond(topic) if partitions else topic
         connection = await self._connection(asked)
+        if connection is None:
+            return False
         producer_id = next(self._ids)
-        await connection.request(
+        opened = connection.request(
             lambda request_id: commands.producer(
                 request_id,
                 producer_id,
@@ -129,12 +143,21 @@ class RoleProbe:
                 access_mode=AccessMode.SHARED,
             )
         )
+        may = await _judged(opened, _PASSED)
         connection.notify(lambda request_id: commands.close_producer(request_id, producer_id))
-        if partitions:  # the topic was deleted meanwhile, and what was asked about has come to be
+        if (
+            partitions and opened.exception() is None
+        ):  # the topic was deleted meanwhile, and what was asked about is there
             _log.warning("! pulsar created what was asked about", extra={"topic": asked})
+        return may
 
-    async def _connection(self, topic: str) -> BrokerConnection:
-        return await self._pool.get(await self._lookup.find(topic))
+    async def _connection(self, topic: str) -> BrokerConnection | None:
+        """To the broker of the topic; None: the role may not look it up."""
+        try:
+            return await self._pool.get(await self._lookup.find(topic))
+        except PulsarError as error:
+            _refused(error)
+            return None
 
     async def _may_by_rest(self, right: Right, topic: str) -> bool:
         """Create what exists, or delete what does not: Pulsar says so only to who may."""
@@ -149,25 +172,33 @@ class RoleProbe:
                 await self._rest.call("DELETE", path)
         except Forbidden:
             return False
-        except (Conflict, NotFound):
-            return True
         except AdminError as error:
+            if isinstance(error, Conflict if right is Right.CREATE else NotFound):
+                return True
             raise RightUnknown(str(error)) from None
         return True
 
 
-async def _judged(question: Awaitable[object]) -> bool:
+async def _judged(question: Awaitable[object], passed: Collection[int] = ()) -> bool:
+    """What a broker's answer says of the right; `passed`: errors that only one who has it is told.
+
+    They are those of the question itself. A connection that is refused, be it for the broker's limit of connections,
+    says nothing of a right.
+    """
     try:
         await question
     except PulsarError as error:
-        if error.code == pb.AuthorizationError and _NOT_AUTHORIZED not in error.message.lower():
-            raise RightUnknown(str(error)) from None
-        if error.code in _REFUSALS:
-            return False
-        if error.code in _PASSED:
-            return True
-        raise RightUnknown(str(error)) from None
+        return error.code in passed or _refused(error)
     return True
+
+
+def _refused(error: PulsarError) -> bool:
+    """False: it is the role that is refused; RightUnknown otherwise."""
+    if error.code == pb.AuthorizationError and _NOT_AUTHORIZED not in error.message.lower():
+        raise RightUnknown(str(error)) from None
+    if error.code not in _REFUSALS:
+        raise RightUnknown(str(error)) from None
+    return False
 
 
 def _namespace_of(topic: str) -> str:

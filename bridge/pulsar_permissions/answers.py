@@ -49,11 +49,11 @@ class _Answer:
 
 
 class Answers(Generic[_K]):
-    """`ask` asks Pulsar; `unknown` are the errors by which it says that it cannot."""
+    """`ask` asks Pulsar; None is a yes for those alone who wait. `unknown`: the errors by which it cannot say."""
 
     def __init__(
         self,
-        ask: Callable[[_K], Awaitable[bool]],
+        ask: Callable[[_K], Awaitable[bool | None]],
         unknown: type[Exception],
         metrics: PermissionMetrics,
         now: Callable[[], float] = loop_time,
@@ -141,12 +141,12 @@ class Answers(Generic[_K]):
             return
         finally:
             answer.asking = None
-        answer.value, answer.at = value, started
+        answer.value, answer.at = (True, float("-inf")) if value is None else (value, started)
         if self._answers.get(key) is answer:
             del self._answers[key]
             self._answers[key] = answer  # the last one
         self._is_away = False
-        self._metrics.questions["allowed" if value else "denied"].inc()
+        self._metrics.questions["allowed" if answer.value else "denied"].inc()
 
     def _tell(self, error: Exception) -> None:
         self._metrics.questions["unknown"].inc()

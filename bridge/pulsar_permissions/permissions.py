@@ -8,8 +8,10 @@ from bridge.config import PulsarSettings
 from bridge.futures import Cached
 from bridge.metrics import PermissionMetrics, PulsarMetrics
 from bridge.pulsar import Access, Admin, AdminError
-from bridge.pulsar.auth.credentials import NoCredentials, StaticToken, TokenFile
-from bridge.pulsar.role_probe import RightUnknown, RoleProbe
+from bridge.pulsar.auth import Destination, RoleAccess
+from bridge.pulsar.auth.credentials import StaticToken, TokenFile
+from bridge.pulsar.role_name import RightUnknown
+from bridge.pulsar.role_probe import RoleProbe
 from bridge.pulsar_permissions.answers import Answers
 from bridge.pulsar_permissions.questions import Need, Place, Question
 from bridge.pulsar_permissions.roles import Role, Roles
@@ -60,8 +62,7 @@ class PulsarPermissions:
         self, settings: PulsarSettings, access: Access, admin: Admin, existing: str, metrics: PermissionMetrics
     ) -> None:
         """`existing`: the local name of a partitioned topic that each namespace has."""
-        self._settings = settings
-        self._access = access
+        self._destination = Destination(settings, access.hosts)
         self._admin = admin
         self._existing = existing
         self._places: dict[str, Place] = {}
@@ -80,9 +81,13 @@ class PulsarPermissions:
         """Whether Pulsar can be asked about this role at all."""
         return role.token is not None or self._proxy is not None
 
-    async def log_in(self, role: Role) -> bool:
-        """Whether Pulsar takes the role's token, asked now; RightUnknown."""
-        return await self._roles.ask(role, lambda probe: probe.log_in())
+    async def log_in(self, role: Role, *, is_proven: bool) -> bool:
+        """Whether Pulsar takes the role's token, asked now; RightUnknown.
+
+        `is_proven`: that it is this role's is known. Else Pulsar has to say so: that it takes a token says nothing of a
+        claim in it.
+        """
+        return await self._roles.ask(role, lambda probe: probe.log_in() if is_proven else probe.is_called(role.name))
 
     def known(self, role: Role, operation: Operation, resource: Resource, namespace: str) -> bool | None:
         """Whether the role may, if that needs no waiting."""
@@ -143,14 +148,15 @@ class PulsarPermissions:
                 return False
         return True
 
-    async def _ask(self, key: tuple[Role, Question]) -> bool:
+    async def _ask(self, key: tuple[Role, Question]) -> bool | None:
         role, (right, topic, subscription) = key
         return await self._roles.ask(role, lambda probe: probe.may(right, topic, subscription))
 
     def _probe(self, role: Role) -> RoleProbe:
         if role.token is not None:
-            return RoleProbe(self._settings, self._access.of(StaticToken(role.token)))
-        return RoleProbe(self._settings, self._access.of(self._proxy or NoCredentials(), role.name))
+            return RoleProbe(RoleAccess(self._destination, StaticToken(role.token)))
+        assert self._proxy is not None  # noqa: S101 - `can_ask_about` says so
+        return RoleProbe(RoleAccess(self._destination, self._proxy, role.name))
 
 
 def _consumers(grants: Mapping[str, Mapping[str, Collection[str]]]) -> dict[str, list[str]]:

@@ -4,7 +4,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 from bridge.futures import loop_time
 from bridge.metrics import PermissionMetrics
@@ -13,6 +13,7 @@ from bridge.pulsar.role_probe import RoleProbe
 MAX_ROLES: Final = 256
 """With open connections. Of more, those that were not asked about for longest are closed."""
 IDLE_SECONDS: Final = 120.0
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,7 @@ class Roles:
     def __len__(self) -> int:
         return len(self._open)
 
-    async def ask(self, role: Role, question: Callable[[RoleProbe], Awaitable[bool]]) -> bool:
+    async def ask(self, role: Role, question: Callable[[RoleProbe], Awaitable[_T]]) -> _T:
         """What the question says, over the role's connections."""
         found = self._open.get(role)
         if found is None:

@@ -5,8 +5,9 @@ import pytest
 
 from bridge.config import PulsarSettings
 from bridge.metrics import PermissionMetrics, PulsarMetrics
-from bridge.pulsar import Access
+from bridge.pulsar.auth import Destination, RoleAccess
 from bridge.pulsar.auth.credentials import StaticToken
+from bridge.pulsar.auth.host_check import HostCheck
 from bridge.pulsar.role_probe import RoleProbe
 from bridge.pulsar_permissions.roles import Role, Roles
 from tests.pulsar.fake_broker import FakeBroker, Type
@@ -20,8 +21,12 @@ async def broker() -> AsyncIterator[FakeBroker]:
 
 def roles_at(broker: FakeBroker, most: int = 2) -> Roles:
     settings = PulsarSettings(service_url=broker.url)
-    access = Access.by(settings, PulsarMetrics())
-    return Roles(lambda role: RoleProbe(settings, access.of(StaticToken(role.token or ""))), PermissionMetrics(), most)
+    destination = Destination(settings, HostCheck(settings, PulsarMetrics()))
+
+    def make(role: Role) -> RoleProbe:
+        return RoleProbe(RoleAccess(destination, StaticToken(role.token or "")))
+
+    return Roles(make, PermissionMetrics(), most)
 
 
 async def log_in(roles: Roles, *tokens: str) -> None:

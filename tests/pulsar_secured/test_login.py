@@ -5,11 +5,8 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import parse_qs
 
 import confluent_kafka
 import pytest
@@ -19,6 +16,7 @@ from bridge.errors import BridgeError, StartupError
 from bridge.kafka.error_codes import ErrorCode
 from tests.pulsar_secured.conftest import ROLE, Start
 from tests.support.bridges import BridgeThread
+from tests.support.oauth2_issuer import issuer
 from tests.support.secured_pulsar import SecuredPulsar
 
 LIFE_SECONDS = 4.0
@@ -72,7 +70,7 @@ def test_tokens_of_a_file_end_under_load(secured: SecuredPulsar, start_bridge: S
 def test_tokens_of_an_oauth2_issuer_end_under_load(secured: SecuredPulsar, start_bridge: Start, tmp_path: Path) -> None:
     key = tmp_path / "key.json"
     key.write_text(json.dumps({"type": "client_credentials", "client_id": "id", "client_secret": "words"}))
-    with issuer(lambda: secured.token(ROLE, LIFE_SECONDS)) as url:
+    with issuer(lambda: secured.token(ROLE, LIFE_SECONDS), LIFE_SECONDS) as url:
         bridge = start_bridge(pulsar={"oauth2_key_file": str(key), "oauth2_issuer_url": url})
         under_load(bridge)
         assert bridge.server.metrics.pulsar.token_fetches.value > 2
@@ -116,38 +114,3 @@ def consumed(bridge: BridgeThread, topic: str, count: int) -> Iterator[bytes]:
                 yield message.value()
     finally:
         consumer.close()
-
-
-@contextmanager
-def issuer(token: Callable[[], str]) -> Iterator[str]:
-    """An issuer of tokens; its URL."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self._answer({"issuer": url, "token_endpoint": f"{url}/oauth/token"})
-
-        def do_POST(self) -> None:
-            form = parse_qs(self.rfile.read(int(self.headers["Content-Length"])).decode())
-            assert form["client_secret"] == ["words"]
-            self._answer({"access_token": token(), "token_type": "Bearer", "expires_in": LIFE_SECONDS})
-
-        def _answer(self, body: object) -> None:
-            data = json.dumps(body).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, *_: object) -> None:
-            """Nothing is told."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    url = f"http://127.0.0.1:{server.server_port}"
-    serving = threading.Thread(target=server.serve_forever)
-    serving.start()
-    try:
-        yield url
-    finally:
-        server.shutdown()
-        serving.join()
-        server.server_close()

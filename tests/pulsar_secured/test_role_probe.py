@@ -2,15 +2,19 @@
 
 from collections.abc import AsyncIterator, Callable
 
+import jwt
 import pytest
 
 from bridge.config import PulsarSettings
 from bridge.metrics import PulsarMetrics
 from bridge.pulsar import Access, Admin
+from bridge.pulsar.auth import Destination, RoleAccess
 from bridge.pulsar.auth.credentials import StaticToken
-from bridge.pulsar.role_probe import Right, RightUnknown, RoleProbe
+from bridge.pulsar.auth.host_check import HostCheck
+from bridge.pulsar.role_name import RightUnknown, role_name
+from bridge.pulsar.role_probe import Right, RoleProbe
 from tests.pulsar_secured.conftest import ROLE
-from tests.support.secured_pulsar import PROXY, SecuredPulsar
+from tests.support.secured_pulsar import ADMIN, PROXY, SecuredPulsar
 
 Make = Callable[..., RoleProbe]
 EXISTING = "existing"
@@ -41,16 +45,20 @@ async def topics(settings: PulsarSettings) -> AsyncIterator[list[str]]:
 @pytest.fixture
 async def probe(secured: SecuredPulsar, settings: PulsarSettings) -> AsyncIterator[Make]:
     made: list[RoleProbe] = []
-    access = Access.by(settings, PulsarMetrics())
+    destination = destination_of(settings)
 
     def make(role: str, seconds: float | None = None, *, by_proxy: bool = False) -> RoleProbe:
         token = StaticToken(secured.token(PROXY if by_proxy else role, seconds))
-        made.append(RoleProbe(settings, access.of(token, role if by_proxy else None)))
+        made.append(RoleProbe(RoleAccess(destination, token, role if by_proxy else None)))
         return made[-1]
 
     yield make
     for one in made:
         await one.close()
+
+
+def destination_of(settings: PulsarSettings) -> Destination:
+    return Destination(settings, HostCheck(settings, PulsarMetrics()))
 
 
 async def rights(probe: RoleProbe, topic: str) -> str:
@@ -82,8 +90,8 @@ async def test_rights_to_the_namespace(
     alice = probe("alice", by_proxy=by_proxy)
     for topic in topics[:2]:
         assert await rights(alice, topic) == expected
-    # to produce to what is not there is to look it up
-    assert await alice.may(Right.PRODUCE, topics[2]) is bool(actions)
+    # that is true of nothing, and no answer for when it is there
+    assert await alice.may(Right.PRODUCE, topics[2]) is (None if actions else False)
     assert await alice.may(Right.CONSUME, topics[2]) is ("consume" in actions)
     assert secured.topics(settings.full_namespace) == before
     for topic in topics[:2]:
@@ -137,7 +145,7 @@ async def test_a_token_that_has_ended_or_is_no_token_is_not_taken(
     ended = probe("alice", -60)
     assert not await ended.log_in()
     assert await rights(ended, topics[0]) == ""
-    wrong = RoleProbe(settings, Access.by(settings, PulsarMetrics()).of(StaticToken("no.to.ken")))
+    wrong = RoleProbe(RoleAccess(destination_of(settings), StaticToken("no.to.ken")))
     assert not await wrong.log_in()
     await wrong.close()
 
@@ -145,11 +153,26 @@ async def test_a_token_that_has_ended_or_is_no_token_is_not_taken(
 async def test_without_a_proxy_role_no_one_speaks_for_others(
     secured: SecuredPulsar, settings: PulsarSettings, topics: list[str]
 ) -> None:
-    access = Access.by(settings, PulsarMetrics()).of(StaticToken(secured.token("mallory")), "alice")
+    access = RoleAccess(destination_of(settings), StaticToken(secured.token("mallory")), "alice")
     secured.grant(settings.full_namespace, "alice", ["produce"])
-    mallory = RoleProbe(settings, access)
+    mallory = RoleProbe(access)
     try:
         with pytest.raises(RightUnknown, match="Invalid roles"):
             await mallory.may(Right.PRODUCE, topics[0])
     finally:
         await mallory.close()
+
+
+@pytest.mark.parametrize("role", ["alice", ROLE, ADMIN, PROXY, "a] about operation [GET] on tenant [b", "ü ö"])
+async def test_pulsar_says_who_asks_however_much_it_may_do(
+    secured: SecuredPulsar, settings: PulsarSettings, role: str
+) -> None:
+    access = RoleAccess(destination_of(settings), StaticToken(secured.token(role)))
+    assert (await role_name(settings, access)).name == role
+
+
+async def test_pulsar_does_not_say_who_has_no_token_of_its_keys(settings: PulsarSettings) -> None:
+    forged = jwt.encode({"sub": ADMIN}, "k" * 32, "HS256"), jwt.encode({"sub": ADMIN}, "", "none")
+    for token in forged:
+        assert (await role_name(settings, RoleAccess(destination_of(settings), StaticToken(token)))).name is None
+    assert (await role_name(settings, Access.by(settings.without_identity(), PulsarMetrics()))).name is None

@@ -95,10 +95,16 @@ class BridgeThread:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(_CALL_SECONDS)
 
     def _end_loop(self) -> None:
+        self.call(_turns())  # what was closed last is closed in the next ones
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_CALL_SECONDS)
         with contextlib.suppress(RuntimeError):  # still running: the failure that led here says more
             self._loop.close()
+
+
+async def _turns() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
 
 
 class BridgeChild:

@@ -1,4 +1,4 @@
-"""A real Pulsar that asks for tokens and permissions, with the key that signs the tokens."""
+"""A real Pulsar that asks for permissions, and for tokens, with the key that signs them; or for certificates."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import json
 import secrets
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 import jwt
@@ -15,6 +17,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from jwt.algorithms import RSAAlgorithm
 
+from bridge.standalone.ports import HOST, any_free
+from tests.support.certificates import Authority
 from tests.support.pulsar import NewPulsar
 
 ADMIN = "admin"
@@ -23,16 +27,43 @@ PROXY = "proxy"
 """The role that may speak for others (`proxyRoles`)."""
 REFRESH_SECONDS = 1
 """How often brokers look whether credentials have ended."""
+_PROVIDERS = "org.apache.pulsar.broker.authentication.AuthenticationProvider"
+_TELLS_ROLES = """<Configuration status="WARN">
+  <Appenders><File name="file" fileName="${sys:bridge.log}"><PatternLayout pattern="%c{1} - %msg%n"/></File></Appenders>
+  <Loggers>
+    <Logger name="org.apache.pulsar.broker.authorization" level="debug"/>
+    <Root level="info"><AppenderRef ref="file"/></Root>
+  </Loggers>
+</Configuration>
+"""
 
 
 class SecuredPulsar:
     """`with SecuredPulsar(…)`: started, healthy, and killed at the end."""
 
-    def __init__(self, new_pulsar: NewPulsar) -> None:
+    def __init__(
+        self, new_pulsar: NewPulsar, settings: Mapping[str, str] | None = None, authority: Authority | None = None
+    ) -> None:
+        """`settings` go over those that it has; `authority`: of the certificates that it takes as log-ins."""
         self._key = rsa.generate_private_key(65537, 2048)
-        self.pulsar = new_pulsar(self._settings())
+        self._claim = (settings or {}).get("tokenAuthClaim", "sub")
+        port = any_free()
+        ports = port, any_free({port})
+        self.pulsar = new_pulsar({**self._settings(), **_tls(authority, ports), **(settings or {})})
         self.pulsar.process.problem = self._problem
         self.service_url, self.admin_url = self.pulsar.service_url, self.pulsar.admin_url
+        self.tls_service_url, self.tls_admin_url = f"pulsar+ssl://{HOST}:{ports[0]}", f"https://{HOST}:{ports[1]}"
+
+    def tell_roles(self, directory: Path) -> None:
+        """Have its log say of each question for a right whose it is, from its start on."""
+        file = directory / "log4j2.xml"
+        file.write_text(_TELLS_ROLES)
+        process = self.pulsar.process
+        process.program = replace(process.program, properties={"log4j.configurationFile": str(file)})
+
+    def told(self) -> str:
+        """Its log."""
+        return self.pulsar.process.log.read_text()
 
     def __enter__(self) -> SecuredPulsar:
         self.pulsar.start()
@@ -43,7 +74,7 @@ class SecuredPulsar:
 
     def token(self, role: str, seconds: float | None = None, **more: object) -> str:
         """A token of this role, which ends after so many seconds."""
-        claims: dict[str, object] = {"sub": role, **more}
+        claims: dict[str, object] = {"sub": role, self._claim: role, **more}
         if seconds is not None:
             claims["exp"] = time.time() + seconds
         return jwt.encode(claims, self._key, "RS256")
@@ -104,7 +135,7 @@ class SecuredPulsar:
         return {
             "authenticationEnabled": "true",
             "authorizationEnabled": "true",
-            "authenticationProviders": "org.apache.pulsar.broker.authentication.AuthenticationProviderToken",
+            "authenticationProviders": f"{_PROVIDERS}Token",
             "superUserRoles": ADMIN,
             "proxyRoles": PROXY,
             "tokenPublicKey": f"data:;base64,{base64.b64encode(self._public()).decode()}",
@@ -112,6 +143,11 @@ class SecuredPulsar:
             "brokerClientAuthenticationPlugin": "org.apache.pulsar.client.impl.auth.AuthenticationToken",
             "brokerClientAuthenticationParameters": f"token:{self.token(ADMIN)}",
         }
+
+    def public_key(self, file: Path) -> str:
+        """Write what brokers have as `tokenPublicKey` to a file; its name."""
+        file.write_bytes(self._public())
+        return str(file)
 
     def _public(self) -> bytes:
         encoding, form = serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
@@ -123,6 +159,20 @@ class SecuredPulsar:
             if status != 200 or fine not in text:
                 return f"{path} answers {status or 'nothing'}: {text[:200]}"
         return None
+
+
+def _tls(authority: Authority | None, ports: tuple[int, int]) -> Mapping[str, str]:
+    if authority is None:
+        return {}
+    broker = authority.sign("broker")
+    return {
+        "brokerServicePortTls": str(ports[0]),
+        "webServicePortTls": str(ports[1]),
+        "tlsCertificateFilePath": broker.certificate,
+        "tlsKeyFilePath": broker.key,
+        "tlsTrustCertsFilePath": authority.file,
+        "authenticationProviders": f"{_PROVIDERS}Tls,{_PROVIDERS}Token",
+    }
 
 
 def _place(where: str) -> str:

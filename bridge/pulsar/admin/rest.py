@@ -185,7 +185,9 @@ class RestClient:
             raise AdminError(NO_RESPONSE, "the admin client is not started")
         method, headers, body, head_only = request
         if token:
-            headers = {**headers, "Authorization": f"Bearer {token.decode('latin-1')}"}
+            # unless it is named, a broker tries all ways of log-in that it has, and takes the first that leads anywhere
+            named = {"X-Pulsar-Auth-Method-Name": self._access.credentials.method}
+            headers = {**headers, **named, "Authorization": f"Bearer {token.decode('latin-1')}"}
         if self._access.original_principal is not None:
             headers = {**headers, "X-Original-Principal": self._access.original_principal}
         return await self._http.request(method, url, headers, body, head_only=head_only)

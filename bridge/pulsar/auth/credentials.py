@@ -1,4 +1,4 @@
-"""How this client says who it is: by nothing, by a token of the settings, or by one of a file."""
+"""How this client says who it is: by nothing, by its certificate, by a token of the settings, or by one of a file."""
 
 import base64
 import json
@@ -39,7 +39,7 @@ class Credentials(Protocol):
 
 
 class NoCredentials:
-    """For a Pulsar that asks no client, or knows its clients by their certificates."""
+    """For a Pulsar that asks no client."""
 
     method = "none"
 
@@ -52,6 +52,12 @@ class NoCredentials:
 
     async def close(self) -> None:
         """Nothing to end."""
+
+
+class OwnCertificate(NoCredentials):
+    """The certificate that TLS has shown says it (AuthenticationProviderTls)."""
+
+    method = "tls"
 
 
 class StaticToken(NoCredentials):

@@ -107,6 +107,8 @@ class BrokerConnection(asyncio.BufferedProtocol):
         self._log = _log.bind(conn=f"pulsar-{next(self._ids)}", broker=str(address))
         self._transport: asyncio.Transport | None = None
         self._connected: asyncio.Future[None] = self._loop.create_future()
+        self.lost: asyncio.Future[None] = self._loop.create_future()
+        """Done when nothing is left of it: some time after it is closed, with TLS."""
         self._for_producers = for_producers
         self._buffer = protocol.FrameBuffer(chunk_bytes=_RECEIPTS_BYTES if for_producers else protocol.CHUNK_BYTES)
         self._writer = FrameWriter()
@@ -176,6 +178,7 @@ class BrokerConnection(asyncio.BufferedProtocol):
         """Fail what is under way and detach the handlers."""
         self._metrics.connections.dec()
         self.broker.connections -= 1
+        self.lost.set_result(None)
         if not self.closed:
             self._metrics.connections_lost.inc()
         self.abort(ConnectionLost(f"{self.address}: {exc or 'closed by the broker'}"))

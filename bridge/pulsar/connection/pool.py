@@ -31,6 +31,7 @@ _FIRST_PROBE_SECONDS: Final = 0.05
 _TOLD_SECONDS: Final = 60.0
 # So long an answer to a look-up is waited for before the broker itself is tried again.
 _LOOKUP_SECONDS: Final = 5.0
+_FAREWELL_SECONDS: Final = 1.0
 _PORTS = {"pulsar": 6650, "pulsar+ssl": 6651}
 _log = log.get(__name__)
 
@@ -278,8 +279,13 @@ class ConnectionPool:
         for attempt in attempts:
             attempt.cancel()
         await asyncio.gather(*attempts, return_exceptions=True)
-        for connection in list(self._connections.values()):
+        closing = self.connections()
+        for connection in closing:
             connection.close()
+        if self.tls and closing:  # its end is said by both sides
+            await asyncio.wait([connection.lost for connection in closing], timeout=_FAREWELL_SECONDS)
+            for connection in closing:
+                connection.abort(ClientClosed("the Pulsar client"))
 
 
 class _Outage:

@@ -114,7 +114,9 @@ async def test_a_challenge_is_answered_when_there_is_a_token_again(
 
     metrics, settings = PulsarMetrics(), PulsarSettings(service_url=broker.url)
     address = Address("127.0.0.1", broker.port, tls=False)
-    connection = await BrokerConnection.open(address, settings, metrics, Access.by(settings, metrics).of(Issued()))
+    access = Access.by(settings, metrics)
+    access.credentials = Issued()
+    connection = await BrokerConnection.open(address, settings, metrics, access)
     for _ in range(2):  # the second is for the same
         broker.peers[0].send(type=Type.AUTH_CHALLENGE, auth_challenge=pb.CommandAuthChallenge())
     await broker.until(lambda: bool(broker.all(Type.AUTH_RESPONSE)))
