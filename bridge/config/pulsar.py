@@ -14,8 +14,10 @@ from bridge.config.rules import (
     pulsar_name,
     readable_file,
     seconds,
+    secret_file,
     text,
 )
+from bridge.config.tls import CLIENT, TlsLimits, cipher_suites, protocols
 from bridge.errors import SettingsError
 
 _ISSUER: Final = "https://..., or http:// on this machine"
@@ -51,9 +53,9 @@ class PulsarSettings:
         "", "names (* stands for any part), addresses and networks, by commas", lambda value: parses(parse_hosts, value)
     )
     token: str = field(default="", repr=False, metadata={"secret": True})
-    token_file: str = readable_file()
-    proxy_token_file: str = readable_file()
-    oauth2_key_file: str = readable_file()
+    token_file: str = secret_file()
+    proxy_token_file: str = secret_file()
+    oauth2_key_file: str = secret_file()
     oauth2_issuer_url: str = text("", _ISSUER, lambda url: not url or is_secret_url(url))
     oauth2_token_url: str = text("", _ISSUER, lambda url: not url or is_secret_url(url))
     oauth2_audience: str = ""
@@ -61,7 +63,11 @@ class PulsarSettings:
     oauth2_ca_file: str = readable_file()
     tls_ca_file: str = readable_file()
     tls_cert_file: str = readable_file()
-    tls_key_file: str = readable_file()
+    tls_key_file: str = secret_file()
+    tls_keystore_file: str = secret_file()
+    tls_key_password_file: str = secret_file()
+    tls_protocols: str = protocols()
+    tls_ciphers: str = cipher_suites()
     tls_verify_hostname: bool = True
     tls_allow_insecure: bool = False
     connect_timeout_seconds: float = seconds(10)
@@ -73,9 +79,8 @@ class PulsarSettings:
     def __post_init__(self) -> None:
         check_rules("pulsar", self)
         self._check_login()
-        if bool(self.tls_cert_file) != bool(self.tls_key_file):
-            here, missing = ("cert", "key") if self.tls_cert_file else ("key", "cert")
-            raise SettingsError(f"pulsar.tls_{here}_file is set without pulsar.tls_{missing}_file: set both or neither")
+        CLIENT.check("pulsar", self)
+        self.tls_limits.check("pulsar")
 
     def _check_login(self) -> None:
         ways = [name for name in ("token", "token_file", "oauth2_key_file") if getattr(self, name)]
@@ -88,6 +93,16 @@ class PulsarSettings:
         for name in ("issuer_url", "token_url", "audience", "scope", "ca_file"):
             if getattr(self, f"oauth2_{name}"):
                 raise SettingsError(f"pulsar.oauth2_{name} is set without pulsar.oauth2_key_file")
+
+    @property
+    def tls_limits(self) -> TlsLimits:
+        """Which versions and suites are used towards Pulsar."""
+        return TlsLimits(self.tls_protocols, self.tls_ciphers)
+
+    @property
+    def has_certificate(self) -> bool:
+        """Whether the bridge has a certificate of its own."""
+        return bool(self.tls_cert_file or self.tls_keystore_file)
 
     @property
     def has_login(self) -> bool:
