@@ -68,7 +68,7 @@ def test_images_are_pinned_by_digest_together_or_not_at_all() -> None:
 @pytest.mark.parametrize("name", FILES)
 def test_a_digest_goes_behind_each_tag_and_takes_the_place_of_an_older_one(name: str) -> None:
     text = unpinned((ROOT / name).read_text("utf-8"))
-    old, new = (pinned(text, lambda image, digit=digit: f"sha256:{digit * 64}") for digit in "ab")
+    old, new = pinned(text, lambda image: f"sha256:{'a' * 64}"), pinned(text, lambda image: f"sha256:{'b' * 64}")
     assert all(images(old).values()) and not any(images(text).values())
     assert pinned(old, lambda image: f"sha256:{'b' * 64}") == new
     assert unpinned(new) == text

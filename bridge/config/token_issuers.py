@@ -49,16 +49,19 @@ def _plan(line: str) -> IssuerPlan:
     said = [word.partition("=") for word in words]
     values = {key: value for key, _, value in said}
     if "=" in issuer or len(values) != len(words) or not values.keys() <= set(_KEYS) or not all(values.values()):
-        raise ValueError(f"{line!r} is not `ISSUER jwks=... audience=...`, perhaps with prefix=... and ca=...")
+        # without the line: a URL may have a secret in it
+        raise ValueError(
+            f"the line of {issuer.partition('=')[0]!r} is not `ISSUER jwks=... audience=...`, perhaps with prefix, ca"
+        )
     for needed in ("jwks", "audience"):
         if needed not in values:
-            raise ValueError(f"{line!r} has no {needed}=...")
+            raise ValueError(f"{issuer} has no {needed}=...")
     made = IssuerPlan(
         issuer, values["jwks"], frozenset(entries(values["audience"])), values.get("ca", ""), values.get("prefix", "")
     )
-    for file in (made.ca_file, "" if made.has_url else made.jwks):
+    for key, file in (("ca", made.ca_file), ("jwks", "" if made.has_url else made.jwks)):
         if file and not (os.path.isfile(file) and os.access(file, os.R_OK)):
-            raise ValueError(f"{line!r}: {file} is neither an https: URL nor a file that this process can read")
+            raise ValueError(f"{issuer}: its {key} is neither an https: URL nor a file that this process can read")
     return made
 
 

@@ -273,7 +273,7 @@ class SecurityLog:
         return is_own
 
     def _tell_others(self, changes: Iterable[tuple[str, str]], **fields: object) -> None:
-        """The audit log has what other nodes have stored, `bridge user`, and whoever else may write to the topic."""
+        """The audit log has what other nodes have stored, `bridge user`, and any client that may write to the topic."""
         lines = 0
         for lines, (key, how) in enumerate(changes, 1):
             if lines <= _MAX_LINES:

@@ -160,9 +160,9 @@ def test_several_issuers_are_checked_each(tmp_path: Path, caplog: pytest.LogCapt
     [
         ("https://a", "has no jwks="),
         ("https://a jwks=https://a/keys", "has no audience="),
-        ("https://a jwks=/no/such audience=b", "/no/such is neither"),
-        ("https://a jwks=http://a/keys audience=b", "http://a/keys is neither"),
-        ("https://a jwks=https://a/keys audience=b ca=/no/such", "/no/such is neither"),
+        ("https://a jwks=/no/such audience=b", "is neither an https: URL nor a file"),
+        ("https://a jwks=http://a/keys audience=b", "its jwks is neither"),
+        ("https://a jwks=https://a/keys audience=b ca=/no/such", "is neither an https: URL nor a file"),
         ("https://a jwks=https://a/keys audience=b key=c", "is not `ISSUER"),
         ("https://a jwks=https://a/keys audience=b audience=c", "is not `ISSUER"),
         ("https://a jwks=https://a/keys audience=", "is not `ISSUER"),
@@ -176,6 +176,15 @@ def test_several_issuers_are_checked_each(tmp_path: Path, caplog: pytest.LogCapt
 def test_a_line_that_names_no_issuer_is_refused(line: str, said: str) -> None:
     with pytest.raises(SettingsError, match=re.escape(said)):
         SecuritySettings(oauthbearer_issuers=line)
+
+
+@pytest.mark.parametrize(
+    "line", ["a jwks=http://s3cret@a audience=b", "a jwks=https://a?s3cret audience=", "jwks=s3cret"]
+)
+def test_what_is_said_of_a_line_has_no_secret(line: str) -> None:
+    with pytest.raises(SettingsError) as raised:
+        SecuritySettings(oauthbearer_issuers=line)
+    assert "s3cret" not in str(raised.value)
 
 
 @pytest.mark.parametrize("name", ["expected_issuer", "expected_audience", "jwks_endpoint_url"])

@@ -1,7 +1,7 @@
 """Pins the images of the Dockerfile and the compose file by digest, with `python -m tests.support.image_digests`.
 
-The tag stays, for readers and for what looks for newer ones; an engine goes by the digest behind it. The images' registry
-is asked for digests by `docker buildx imagetools`, so they are those of all architectures together.
+The tag stays, for readers and for what looks for newer ones; an engine goes by the digest behind it. The images'
+registry is asked for digests by `docker buildx imagetools`, so they are those of all architectures together.
 """
 
 from __future__ import annotations
