@@ -8,6 +8,7 @@ WORKDIR /source
 COPY requirements/build.lock requirements/build.lock
 RUN python3 -m venv /opt/build && /opt/build/bin/pip install --no-cache-dir --require-hashes -r requirements/build.lock
 COPY pyproject.toml setup.cfg MANIFEST.in README.md LICENSE NOTICE ./
+COPY .cargo .cargo
 COPY native native
 COPY maven_jars maven_jars
 COPY bridge bridge

@@ -7,7 +7,7 @@ ARGS ?=
 
 .DEFAULT_GOAL := setup
 .PHONY: setup pipeline-setup run programs definitions jars unit test test-clients test-pulsar soak nodes alerts hostile fuzz audit check lint bench bench-pipeline \
-	proto dist helm clean
+	proto dist images helm clean
 
 # Each step in its order, with `make -j` too.
 .NOTPARALLEL:
@@ -136,6 +136,10 @@ proto: $(VENV)/proto/.made
 dist: $(VENV)/dist/.made
 	$(VENV)/dist/bin/python -m tests.dist $(ARGS)
 
+# The images of the Dockerfile and the compose file, by the digests that their tags have now: before a release, with Docker.
+images: $(VENV)/.dev
+	$(BIN)/python -m tests.support.image_digests
+
 # What Helm makes of the chart, into config/kubernetes/ and tests/deploy/charts/: `make check` validates it and fails where it
 # is not of the chart as it is. Where helm is not, Go builds it: a minute and a half, once.
 helm: $(VENV)/.dev
@@ -156,7 +160,7 @@ clean:
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # The native codec is built if cargo is there and gets its crates; the time limits are for machines without network. An older
 # one is removed first: it must not outlive a failed build, and a running process may have it open.
-NATIVE := $(wildcard native/Cargo.toml native/src/*.rs)
+NATIVE := $(wildcard .cargo/config.toml native/Cargo.toml native/Cargo.lock native/src/*.rs)
 INSTALL_BRIDGE := rm -f bridge/codec/_native.*so && CARGO_NET_RETRY=1 CARGO_HTTP_TIMEOUT=20 $(PIP) install --no-index --no-deps --no-build-isolation -e .
 
 $(VENV)/.run: requirements/run.lock requirements/build.lock pyproject.toml $(NATIVE) | $(BIN)/python

@@ -9,10 +9,12 @@ import sys
 from collections.abc import Callable, Sequence
 from getpass import getpass
 from importlib import resources
+from pathlib import Path
 from typing import Final
 
 from bridge import log
-from bridge.config import load
+from bridge.config import Settings, load
+from bridge.config.secret_files import open_files
 from bridge.errors import BridgeError, SettingsError
 from bridge.event_loop import process_count, run_async
 from bridge.usage import make_parser
@@ -39,10 +41,12 @@ def _run(options: argparse.Namespace) -> int:
     settings = load(options.config)
     if process_count(settings.kafka.workers) > 1:
         log.configure(settings.log, fields={"worker": "supervisor"})
+        _warn_of_open_files(settings, options.config)
         from bridge.workers.supervisor import supervise
 
         return supervise(settings)
     log.configure(settings.log)
+    _warn_of_open_files(settings, options.config)
     from bridge.allocator import keep_freed_memory, pause_collection
     from bridge.listening import open_listeners
 
@@ -55,12 +59,18 @@ def _run(options: argparse.Namespace) -> int:
     return 0
 
 
+def _warn_of_open_files(settings: Settings, file: Path | None) -> None:
+    for one in open_files(settings, file):
+        fields = {"setting": one.setting, "file": one.path, "mode": one.mode, "run": one.remedy}
+        log.get(__name__).warning("! others on this machine can read or change a file with a secret", extra=fields)
+
+
 def _check(options: argparse.Namespace) -> int:
     settings = load(options.config)
     log.configure(settings.log)
     from bridge.check.table import report
 
-    return run_async(report(settings, sys.stdout, as_json=options.json))
+    return run_async(report(settings, sys.stdout, options.config, as_json=options.json))
 
 
 def _ready(options: argparse.Namespace) -> int:

@@ -305,6 +305,8 @@ class TlsMetrics:
         self.under_way = Gauge()
         self.certificate_expires: dict[str, float] = {}
         """In Unix seconds, by listener."""
+        self.crl_expires: dict[str, float] = {}
+        """Of the list of withdrawn client certificates, likewise."""
         self.reloads = Counter()
         self.reload_errors = Counter()
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.image_digests import FILES, images, pinned, unpinned
 from tests.support.sources import ROOT, name, python_files
 
 LOCKS = sorted((ROOT / "requirements").glob("*.lock"))
@@ -57,10 +58,18 @@ def test_every_package_has_one_version_and_its_hashes(path: Path) -> None:
         assert re.match(r"[A-Za-z0-9._-]+(\[[\w,-]+\])?==\S+ .*--hash=sha256:[0-9a-f]{64}", line), line[:80]
 
 
-def test_crates_have_exact_versions() -> None:
-    wanted = re.search(r"\[dependencies\]\n(.*?)(\n\[|$)", (ROOT / "native/Cargo.toml").read_text("utf-8"), re.DOTALL)
-    assert wanted is not None
-    lines = [line for line in wanted[1].splitlines() if line.strip() and not line.lstrip().startswith("#")]
-    assert lines
-    for line in lines:
-        assert re.search(r'"=\d+\.\d+\.\d+', line), line
+def test_images_are_pinned_by_digest_together_or_not_at_all() -> None:
+    """Which digest a tag has now only its registry knows: `make images` asks it before a release."""
+    found = {name: images((ROOT / name).read_text("utf-8")) for name in FILES}
+    assert {name for name, of_file in found.items() if of_file} == set(FILES)
+    assert len({is_pinned for of_file in found.values() for is_pinned in of_file.values()}) == 1
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_digest_goes_behind_each_tag_and_takes_the_place_of_an_older_one(name: str) -> None:
+    text = unpinned((ROOT / name).read_text("utf-8"))
+    old, new = pinned(text, lambda image: f"sha256:{'a' * 64}"), pinned(text, lambda image: f"sha256:{'b' * 64}")
+    assert all(images(old).values()) and not any(images(text).values())
+    assert pinned(old, lambda image: f"sha256:{'b' * 64}") == new
+    assert unpinned(new) == text
+    assert len(re.findall(r"^FROM |^ +image: .+:", text, re.MULTILINE)) == new.count("@sha256:")

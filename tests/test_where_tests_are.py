@@ -14,12 +14,14 @@ TESTS = Path(__file__).parent
 
 COVERED_BY = {
     "test_check.py": {
-        "check/facts", "check/findings", "check/fit", "check/hosts", "check/nodes", "check/policies", "check/remedies",
-        "check/table", "check/tenants",
+        "check/facts", "check/files", "check/findings", "check/fit", "check/hosts", "check/nodes", "check/policies",
+        "check/remedies", "check/table", "check/tenants",
     },
     "test_cli.py": {"__main__", "event_loop", "usage"},
     "test_config.py": {"config/loading", "config/pulsar", "config/rules", "config/sections", "config/security"},
     "http/test_access.py": {"config/http"},
+    "security/test_scram.py": {"security/scram_messages"},
+    "security/test_token_issuer.py": {"config/token_issuers"},
     "http/test_server.py": {"http/response", "http1"},
     "test_nodes.py": {"cluster/description"},
     "test_metrics.py": {

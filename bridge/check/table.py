@@ -3,6 +3,7 @@
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, TextIO
 
 from bridge.check.facts import (
@@ -16,6 +17,7 @@ from bridge.check.facts import (
     retains_data,
     runtime_config,
 )
+from bridge.check.files import examine_files
 from bridge.check.findings import Finding, Severity
 from bridge.check.hosts import examine_hosts
 from bridge.check.nodes import examine_cluster_topics, examine_features, examine_liveness
@@ -34,9 +36,9 @@ _ADMIN_URL_REMEDY = "set pulsar.admin_url to a broker's web address"
 _LOGIN_REMEDY = "set pulsar.token or pulsar.token_file to a valid token"
 
 
-async def report(settings: Settings, out: TextIO, *, as_json: bool = False) -> int:
-    """Print the table, or one object of JSON; 0 when the Pulsar is fit, 1 when not."""
-    findings = await examine(settings)
+async def report(settings: Settings, out: TextIO, file: Path | None = None, *, as_json: bool = False) -> int:
+    """Print the table, or one object of JSON; 0 when the Pulsar is fit, 1 when not. `file`: that of the settings."""
+    findings = [*await examine(settings), *examine_files(settings, file)]
     unfit = sum(finding.severity is Severity.UNFIT for finding in findings)
     if as_json:
         rows = [{**asdict(finding), "severity": finding.severity.name.lower()} for finding in findings]

@@ -3,7 +3,8 @@
 import re
 from dataclasses import dataclass, field
 
-from bridge.config.rules import address, check_rules, integer, readable_file
+from bridge.config.rules import address, check_rules, integer, readable_file, secret_file
+from bridge.config.tls import SERVER, TlsLimits, cipher_suites, protocols
 from bridge.errors import SettingsError
 
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # RFC 6750, 2.1
@@ -20,9 +21,13 @@ class HttpSettings:
 
     listen: str = address("127.0.0.1:9308")
     ssl_certificate_file: str = readable_file()
-    ssl_key_file: str = readable_file()
+    ssl_key_file: str = secret_file()
+    ssl_keystore_file: str = secret_file()
+    ssl_key_password_file: str = secret_file()
+    ssl_enabled_protocols: str = protocols()
+    ssl_cipher_suites: str = cipher_suites()
     token: str = field(default="", repr=False, metadata={"secret": True})
-    token_file: str = readable_file()
+    token_file: str = secret_file()
     max_connections: int = integer(64, 1)
     max_connections_per_ip: int = integer(16, 1)
     max_topics_in_metrics: int = integer(200, 0)
@@ -30,9 +35,8 @@ class HttpSettings:
 
     def __post_init__(self) -> None:
         check_rules("http", self)
-        if bool(self.ssl_certificate_file) != bool(self.ssl_key_file):
-            here, missing = ("certificate", "key") if self.ssl_certificate_file else ("key", "certificate")
-            raise SettingsError(f"http.ssl_{here}_file is set without http.ssl_{missing}_file: set both or neither")
+        SERVER.check("http", self)
+        TlsLimits(self.ssl_enabled_protocols, self.ssl_cipher_suites).check("http")
         if self.token and self.token_file:
             raise SettingsError("http.token and http.token_file are both set: keep one of them")
         if self.token and not is_bearer_token(self.token):
@@ -41,7 +45,7 @@ class HttpSettings:
     @property
     def has_tls(self) -> bool:
         """Whether connections are encrypted."""
-        return bool(self.ssl_certificate_file)
+        return bool(self.ssl_certificate_file or self.ssl_keystore_file)
 
     @property
     def has_token(self) -> bool:

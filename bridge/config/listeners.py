@@ -7,7 +7,18 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeVar
 
-from bridge.config.rules import Address, check_rules, integer, is_every_interface, one_of, readable_file, text
+from bridge.config.rules import (
+    Address,
+    check_rules,
+    entries,
+    integer,
+    is_every_interface,
+    one_of,
+    readable_file,
+    secret_file,
+    text,
+)
+from bridge.config.tls import BOTH, SERVER, TlsLimits, cipher_suites, protocols
 from bridge.errors import SettingsError
 
 T = TypeVar("T")
@@ -59,13 +70,32 @@ class ListenerSettings:
     max_connections: int = integer(0, 0)
     worker_port: int = integer(0, 0, 65_535)
     ssl_certificate_file: str = readable_file()
-    ssl_key_file: str = readable_file()
-    ssl_client_ca_file: str = readable_file()
+    ssl_key_file: str = secret_file()
+    ssl_keystore_file: str = secret_file()
+    ssl_key_password_file: str = secret_file()
     ssl_client_auth: str = one_of("none", "none", "requested", "required")
+    ssl_client_ca_file: str = readable_file()
+    ssl_client_crl_file: str = readable_file()
     ssl_principal_mapping_rules: str = "DEFAULT"
+    ssl_enabled_protocols: str = protocols()
+    ssl_cipher_suites: str = cipher_suites()
 
     def __post_init__(self) -> None:
         check_rules("listener", self)
+
+    @property
+    def tls_limits(self) -> TlsLimits:
+        """Which versions and suites clients may use."""
+        return TlsLimits(self.ssl_enabled_protocols, self.ssl_cipher_suites)
+
+    @property
+    def has_tls_settings(self) -> bool:
+        """Whether anything is said about TLS."""
+        files = (
+            self.ssl_certificate_file, self.ssl_key_file, self.ssl_keystore_file, self.ssl_key_password_file,
+            self.ssl_client_ca_file, self.ssl_client_crl_file,
+        )  # fmt: skip
+        return any(files) or self.ssl_client_auth != "none" or self.tls_limits != TlsLimits(BOTH, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,11 +192,6 @@ def _parsed(setting: str, parse: Callable[[str], dict[str, T]], text: str) -> di
         raise SettingsError(f'{setting} = "{text}": {error}') from None
 
 
-def entries(value: str) -> list[str]:
-    """What is between commas."""
-    return [entry.strip() for entry in value.split(",") if entry.strip()]
-
-
 def _check_ports(listeners: Mapping[str, Address]) -> None:
     """Ports are unique, but for a pair of an IPv4 and an IPv6 address (KIP-797)."""
     taken: dict[tuple[int, int], str] = {}
@@ -190,21 +215,18 @@ def _check_told(name: str, listen: Address, told: Address | None) -> None:
 
 def _check_tls(plan: ListenerPlan) -> None:
     settings, table = plan.settings, f"listener.{plan.name}"
-    files = {
-        "ssl_certificate_file": settings.ssl_certificate_file,
-        "ssl_key_file": settings.ssl_key_file,
-        "ssl_client_ca_file": settings.ssl_client_ca_file,
-    }
     if not plan.protocol.has_tls:
-        if any(files.values()) or settings.ssl_client_auth != "none":
+        if settings.has_tls_settings:
             raise SettingsError(f"{table} has settings of TLS, but its security protocol is {plan.protocol}")
         return
-    needed = ["ssl_certificate_file", "ssl_key_file"]
-    if settings.ssl_client_auth != "none":
-        needed.append("ssl_client_ca_file")
-    missing = [name for name in needed if not files[name]]
+    missing = "" if SERVER.check(table, settings) else SERVER.certificate
+    if settings.ssl_client_auth != "none" and not settings.ssl_client_ca_file:
+        missing = missing or "ssl_client_ca_file"
     if missing:
-        raise SettingsError(f"the security protocol of {plan.name} is {plan.protocol}: set {table}.{missing[0]}")
+        raise SettingsError(f"the security protocol of {plan.name} is {plan.protocol}: set {table}.{missing}")
+    if settings.ssl_client_crl_file and settings.ssl_client_auth == "none":
+        raise SettingsError(f'{table}.ssl_client_crl_file means nothing with ssl_client_auth = "none"')
+    settings.tls_limits.check(table)
 
 
 def _check_sasl(plan: ListenerPlan) -> None:

@@ -14,14 +14,17 @@ from bridge.config.rules import (
     pulsar_name,
     readable_file,
     seconds,
+    secret_file,
     text,
 )
+from bridge.config.tls import CLIENT, TlsLimits, cipher_suites, protocols
 from bridge.errors import SettingsError
 
 _ISSUER: Final = "https://..., or http:// on this machine"
 _OF_THE_PLACE: Final = (
     "service_url", "admin_url", "tenant", "namespace", "listener_name", "allowed_hosts", "tls_ca_file",
-    "tls_verify_hostname", "tls_allow_insecure", "connect_timeout_seconds", "operation_timeout_seconds",
+    "tls_verify_hostname", "tls_allow_insecure", "tls_protocols", "tls_ciphers",
+    "connect_timeout_seconds", "operation_timeout_seconds",
     "keepalive_seconds", "max_pending_bytes", "max_producer_connections",
 )  # fmt: skip
 """Settings that say where Pulsar is and how it is known. All others are the bridge's alone."""
@@ -57,11 +60,11 @@ class PulsarSettings:
         "", "names (* stands for any part), addresses and networks, by commas", lambda value: parses(parse_hosts, value)
     )
     token: str = field(default="", repr=False, metadata={"secret": True})
-    token_file: str = readable_file()
-    proxy_token_file: str = readable_file()
+    token_file: str = secret_file()
+    proxy_token_file: str = secret_file()
     token_auth_claim: str = "sub"  # noqa: S105 - the name of a claim
     token_public_key_file: str = readable_file()
-    oauth2_key_file: str = readable_file()
+    oauth2_key_file: str = secret_file()
     oauth2_issuer_url: str = text("", _ISSUER, lambda url: not url or is_secret_url(url))
     oauth2_token_url: str = text("", _ISSUER, lambda url: not url or is_secret_url(url))
     oauth2_audience: str = ""
@@ -69,7 +72,11 @@ class PulsarSettings:
     oauth2_ca_file: str = readable_file()
     tls_ca_file: str = readable_file()
     tls_cert_file: str = readable_file()
-    tls_key_file: str = readable_file()
+    tls_key_file: str = secret_file()
+    tls_keystore_file: str = secret_file()
+    tls_key_password_file: str = secret_file()
+    tls_protocols: str = protocols()
+    tls_ciphers: str = cipher_suites()
     tls_verify_hostname: bool = True
     tls_allow_insecure: bool = False
     connect_timeout_seconds: float = seconds(10)
@@ -81,9 +88,8 @@ class PulsarSettings:
     def __post_init__(self) -> None:
         check_rules("pulsar", self)
         self._check_login()
-        if bool(self.tls_cert_file) != bool(self.tls_key_file):
-            here, missing = ("cert", "key") if self.tls_cert_file else ("key", "cert")
-            raise SettingsError(f"pulsar.tls_{here}_file is set without pulsar.tls_{missing}_file: set both or neither")
+        CLIENT.check("pulsar", self)
+        self.tls_limits.check("pulsar")
 
     def without_identity(self) -> "PulsarSettings":
         """The same Pulsar, for others than the bridge: nothing is left by which it says who it is."""
@@ -100,6 +106,16 @@ class PulsarSettings:
         for name in ("issuer_url", "token_url", "audience", "scope", "ca_file"):
             if getattr(self, f"oauth2_{name}"):
                 raise SettingsError(f"pulsar.oauth2_{name} is set without pulsar.oauth2_key_file")
+
+    @property
+    def tls_limits(self) -> TlsLimits:
+        """Which versions and suites are used towards Pulsar."""
+        return TlsLimits(self.tls_protocols, self.tls_ciphers)
+
+    @property
+    def has_certificate(self) -> bool:
+        """Whether the bridge has a certificate of its own."""
+        return bool(self.tls_cert_file or self.tls_keystore_file)
 
     @property
     def full_namespace(self) -> str:

@@ -104,9 +104,17 @@ def _readable(path: str) -> bool:
     return path == "" or (os.path.isfile(path) and os.access(path, os.R_OK))
 
 
+_FILE = Rule("a file this process can read", _readable)
+
+
 def readable_file() -> str:
     """A setting that is a file, or empty."""
-    return field(default="", metadata={"rule": Rule("a file this process can read", _readable)})
+    return field(default="", metadata={"rule": _FILE})
+
+
+def secret_file() -> str:
+    """As `readable_file`, one that others should not read (`secret_files.py`)."""
+    return field(default="", metadata={"rule": _FILE, "holds_secret": True})
 
 
 def is_service_url(url: str) -> bool:
@@ -130,6 +138,11 @@ def admin_urls(url: str) -> list[str]:
 def is_admin_url(url: str) -> bool:
     """Whether it is the address of Pulsar's REST interface."""
     return parses(admin_urls, url)
+
+
+def entries(value: str) -> list[str]:
+    """What is between commas."""
+    return [entry.strip() for entry in value.split(",") if entry.strip()]
 
 
 def text(default: str, allowed: str, holds: Callable[[str], bool]) -> str:

@@ -27,8 +27,8 @@ from bridge.config.rules import (
     is_every_interface,
     known_name,
     one_of,
-    readable_file,
     seconds,
+    secret_file,
     text,
     toml_value,
 )
@@ -120,7 +120,7 @@ class ClusterSettings:
     addressing: str = one_of("nodes", "nodes", "single")
     internal_listen: str = address("", optional=True)
     internal_advertised: str = address("", optional=True)
-    internal_secret_file: str = readable_file()
+    internal_secret_file: str = secret_file()
 
     def __post_init__(self) -> None:
         check_rules("cluster", self)

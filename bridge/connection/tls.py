@@ -122,7 +122,8 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             self._raw.resume_reading()
             return
         except ssl.SSLError as error:
-            return self.fail("failed", error.reason or str(error))
+            why = getattr(error, "verify_message", "")  # what is wrong with the client's certificate
+            return self.fail("failed", f"{error.reason or error}{why and f': {why}'}")
         self._established = True
         self._owner.handshakes.established(self)
         self._flush()

@@ -58,6 +58,8 @@ def _tls_families(tls: TlsMetrics) -> Iterator[Metric]:
     yield counters("bridge_tls_handshakes", texts.HANDSHAKES, ["outcome"], by_one(tls.handshakes))
     expires = [((listener,), at) for listener, at in dict(tls.certificate_expires).items()]
     yield gauges("bridge_tls_certificate_expires_seconds", texts.CERTIFICATE, ["listener"], expires)
+    lists = [((listener,), at) for listener, at in dict(tls.crl_expires).items()]
+    yield gauges("bridge_tls_crl_expires_seconds", texts.CRL, ["listener"], lists)
     yield from unlabelled(tls, texts.TLS)
 
 

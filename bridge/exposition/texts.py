@@ -205,6 +205,10 @@ HANDSHAKES: Final = (
     "certificate; the log line '! no TLS handshake' says why."
 )
 CERTIFICATE: Final = "When a listener's certificate ends, Unix time. Some weeks away: put a new one in its place."
+CRL: Final = (
+    "When a listener's list of withdrawn client certificates ends, Unix time. Past it, clients with certificates are "
+    "refused: put a new one in its place."
+)
 
 WORKERS: Final[Mapping[str, tuple[str, str, str]]] = {
     "up": (

@@ -26,7 +26,14 @@ class HttpTls:
 
     def __init__(self, settings: HttpSettings, metrics: TlsMetrics) -> None:
         """StartupError where the files are unfit."""
-        files = ListenerSettings(ssl_certificate_file=settings.ssl_certificate_file, ssl_key_file=settings.ssl_key_file)
+        files = ListenerSettings(
+            ssl_certificate_file=settings.ssl_certificate_file,
+            ssl_key_file=settings.ssl_key_file,
+            ssl_keystore_file=settings.ssl_keystore_file,
+            ssl_key_password_file=settings.ssl_key_password_file,
+            ssl_enabled_protocols=settings.ssl_enabled_protocols,
+            ssl_cipher_suites=settings.ssl_cipher_suites,
+        )
         self._server = ServerTls(NAME, NAME, files, metrics)
         self._metrics = metrics
         self.handshakes = Handshakes(metrics, settings.max_connections)

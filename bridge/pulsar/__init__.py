@@ -3,7 +3,7 @@
 `PulsarClient` and `Admin` are the two doors in; messages are `bridge.pulsar.pb.PulsarApi_pb2`.
 
 It knows nothing of Kafka. Of the bridge it takes its settings and metrics (`config.PulsarSettings`,
-`metrics.PulsarMetrics`), `certificate_end`, `errors`, `log`, `futures`, `fairness`, `http1`, `http_client`, and the
+`metrics.PulsarMetrics`), `own_certificate`, `errors`, `log`, `futures`, `fairness`, `http1`, `http_client`, and the
 CRC32-C of `codec`.
 """
 

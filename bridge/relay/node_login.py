@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import secrets
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +21,8 @@ from bridge.security.credentials import (
     salted_password,
 )
 from bridge.security.decoys import Decoys
+from bridge.security.scram import Scram
+from bridge.security.scram_messages import ScramClient, ScramError
 
 _NAME: Final = "node"
 _MECHANISM: Final = "SCRAM-SHA-256"
@@ -50,26 +53,22 @@ class NodeSecret:
 
     def logins(self) -> Logins:
         """By which other nodes log in here."""
-        from bridge.security.scram import Scram  # only where there is a secret: it takes time to import
-
         salt = os.urandom(24)
         salted = salted_password(_MECHANISM, self._secret.encode(), salt, MIN_ITERATIONS)
         known = _OneNode(credential_of(_MECHANISM, salted, salt, MIN_ITERATIONS))
-        return Logins({_MECHANISM: Scram(_MECHANISM, known, Decoys(os.urandom(32)))})
+        return Logins({_MECHANISM: Scram(_MECHANISM, known, Decoys(os.urandom(32)), secrets.token_hex)})
 
     async def prove(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Log in to another node, and see that it has the secret, too; NotProven."""
-        from scramp import ScramClient, ScramException
-
         try:
             chosen = sasl_handshake.Request(mechanism=_MECHANISM)
             answer = await _asked(reader, writer, sasl_handshake.API, chosen, 1)
             if answer.error_code != ErrorCode.NONE:
                 raise NotProven("it asks for no secret")
-            client = ScramClient([_MECHANISM], _NAME, self._secret)
-            client.set_server_first(await _stepped(reader, writer, client.get_client_first()))
-            client.set_server_final(await _stepped(reader, writer, client.get_client_final()))
-        except (ScramException, DecodeError, EOFError) as error:
+            client = ScramClient(_MECHANISM, _NAME, self._secret, secrets.token_hex())
+            challenge = await _stepped(reader, writer, client.first())
+            client.check(await _stepped(reader, writer, client.final(challenge)))
+        except (ScramError, DecodeError, EOFError) as error:
             raise NotProven(str(error) or type(error).__name__) from None
 
 

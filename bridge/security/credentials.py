@@ -21,7 +21,7 @@ MIN_ITERATIONS: Final = 4096
 MAX_ITERATIONS: Final = 16384
 """Kafka's bounds (ScramMechanism). A higher count would make each log-in by PLAIN a load."""
 MIN_SALT_BYTES: Final = 12
-"""Shorter salts are refused by scramp. Kafka's tools make salts of about 25 bytes."""
+"""Kafka's tools make salts of about 25 bytes."""
 
 _BASE_36: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 

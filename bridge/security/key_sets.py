@@ -16,8 +16,6 @@ from bridge.security.files import ReloadedFile
 
 Fetch = Callable[[], Awaitable[bytes]]
 """Gets the document from the issuer, by https with its host name checked, in bounded time; else any exception."""
-REFRESH_SECONDS: Final = 3600.0
-"""Kafka's `sasl.oauthbearer.jwks.endpoint.refresh.ms`: how long a key that the issuer has withdrawn is still taken."""
 RETRY_SECONDS: Final = 10.0
 """Between two fetches at least, whatever key ids clients send."""
 MAX_BYTES: Final = 1024 * 1024
@@ -43,12 +41,15 @@ class FileKeySet:
 class UrlKeySet:
     """The keys at a URL (`jwks.KeySet`), fetched when they are old and when a token has a key id they do not have.
 
-    While a fetch fails, the keys of before stay. A client whose key may be a new one may then try again; so may all
-    while there are no keys at all.
+    Keys of more than half the age that they may have are fetched again, while tokens do not wait. Older ones than they
+    may be are not taken: the issuer may have withdrawn them. While a fetch fails, those of before stay as long as that.
+    A client whose key may be a new one may then try again; so may all while there are no keys at all.
     """
 
-    def __init__(self, fetch: Fetch, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(self, fetch: Fetch, refresh_seconds: float = 3600.0, clock: Callable[[], float] = monotonic) -> None:
+        """`refresh_seconds`: how old keys may be."""
         self._fetch = fetch
+        self._refresh_seconds = refresh_seconds
         self._clock = clock
         self._keys: jwks.Keys | None = None
         self._fetched_at = self._tried_at = float("-inf")
@@ -58,13 +59,13 @@ class UrlKeySet:
     async def find(self, key_id: str | None, algorithm: str) -> Sequence[PyJWK]:
         """The keys that may have signed a token with this header. A known key does not wait for a fetch."""
         if found := self._known(key_id, algorithm):
-            if self._clock() - self._fetched_at >= REFRESH_SECONDS:
+            if self._age() >= self._refresh_seconds / 2:
                 self._refreshing()
             return found
         if running := self._refreshing():
             await asyncio.shield(running)
         found = self._known(key_id, algorithm)
-        if not found and (self._keys is None or self._failed):
+        if not found and (self._keys is None or self._failed or self._age() >= self._refresh_seconds):
             raise CredentialsUnavailable("the token issuer's keys cannot be fetched")
         return found
 
@@ -81,7 +82,12 @@ class UrlKeySet:
                 await self._running
 
     def _known(self, key_id: str | None, algorithm: str) -> Sequence[PyJWK]:
-        return self._keys.find(key_id, algorithm) if self._keys else ()
+        if self._keys is None or self._age() >= self._refresh_seconds:
+            return ()
+        return self._keys.find(key_id, algorithm)
+
+    def _age(self) -> float:
+        return self._clock() - self._fetched_at
 
     def _refreshing(self) -> "asyncio.Task[None] | None":
         """The fetch that runs, or a new one, or none so shortly after the last."""
@@ -93,6 +99,7 @@ class UrlKeySet:
         return self._running
 
     async def _refresh(self) -> None:
+        began = self._clock()  # the document may be of this time
         try:
             content = await self._fetch()
             if len(content) > MAX_BYTES:
@@ -103,4 +110,4 @@ class UrlKeySet:
             _LOG.error("! token issuer's keys not fetched", extra={"reason": str(error) or type(error).__name__})
             return
         self._failed = False
-        self._fetched_at = self._clock()
+        self._fetched_at = began

@@ -56,7 +56,7 @@ class Mechanisms:
         if tokens is not None:
             passwords = tokens(passwords)
         self._known: dict[str, Mechanism] = {"PLAIN": Plain(passwords)}
-        self._known |= {name: Scram(name, users, decoys) for name in SCRAM_HASHES}
+        self._known |= {name: Scram(name, users, decoys, secrets.token_hex) for name in SCRAM_HASHES}
         self._issuer = _issuer(settings)
         if self._issuer is not None:
             self._known["OAUTHBEARER"] = self._issuer.mechanism

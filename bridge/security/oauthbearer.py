@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from bridge.security.credentials import CredentialsUnavailable
 from bridge.security.principal import user
 from bridge.security.sasl import Challenge, Done, Failed, Step
-from bridge.security.tokens import MAX_TOKEN_CHARS, InvalidToken, TokenVerifier
+from bridge.security.tokens import MAX_TOKEN_CHARS, InvalidToken, Tokens
 
 MAX_MESSAGE_BYTES: Final = MAX_TOKEN_CHARS + 8192
 INVALID_TOKEN: Final = b'{"status":"invalid_token"}'
@@ -27,11 +27,11 @@ class _Message(NamedTuple):
 
 
 class OAuthBearer:
-    """Tokens of one issuer."""
+    """Tokens of one issuer, or of several."""
 
     name: Final = "OAUTHBEARER"
 
-    def __init__(self, tokens: TokenVerifier) -> None:
+    def __init__(self, tokens: Tokens) -> None:
         self._tokens = tokens
 
     def begin(self) -> "OAuthBearerExchange":
@@ -42,7 +42,7 @@ class OAuthBearer:
 class OAuthBearerExchange:
     """One message decides; the client acknowledges a refusal by another one."""
 
-    def __init__(self, tokens: TokenVerifier) -> None:
+    def __init__(self, tokens: Tokens) -> None:
         self._tokens = tokens
         self._over: Failed | None = None
 

@@ -15,7 +15,7 @@ does not count, with one exception: an entry that denies something counts at any
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum, auto
 from typing import Any, Final, NamedTuple
 
@@ -122,6 +122,22 @@ class SecurityState:
     def live_records(self) -> int:
         """How many keys have a value, about."""
         return len(self.credentials) + len(self.entries) + len(self.quotas) + len(self.unknown)
+
+    def differences(self, former: "SecurityState") -> Iterator[tuple[str, str]]:
+        """The keys that have another value than they had, and whether they were stored or deleted."""
+        pairs: list[tuple[Callable[[Any], str], dict[Any, Any], dict[Any, Any]]] = [
+            (lambda user: user_key(*user), former.credentials, self.credentials),
+            (acl_key, former.entries, self.entries),
+            (lambda quota: quota_key(*quota), former.quotas, self.quotas),
+            (str, {_DECOYS: former.decoy_secret}, {_DECOYS: self.decoy_secret}),
+            (str, former.unknown, self.unknown),
+        ]
+        for key_of, before, after in pairs:
+            for one in before.keys() | after.keys():
+                if one not in after:
+                    yield key_of(one), "deleted"
+                elif one not in before or before[one] != after[one]:
+                    yield key_of(one), "stored"
 
     def iterations(self, mechanism: str) -> Iterations | None:
         """What the credentials of the mechanism have."""

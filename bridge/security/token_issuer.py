@@ -1,4 +1,4 @@
-"""The issuer whose tokens let clients in (OAUTHBEARER): its keys, and what its tokens must say, by the settings."""
+"""The issuers whose tokens let clients in (OAUTHBEARER): their keys, and what tokens must say, by the settings."""
 
 import ssl
 from pathlib import Path
@@ -6,12 +6,12 @@ from typing import Final
 
 from bridge import log
 from bridge.config import SecuritySettings
-from bridge.config.listeners import entries
+from bridge.config.token_issuers import IssuerPlan
 from bridge.errors import StartupError
 from bridge.security.key_fetch import HttpsFetch
 from bridge.security.key_sets import FileKeySet, UrlKeySet
 from bridge.security.oauthbearer import OAuthBearer
-from bridge.security.tokens import TokenRules, TokenVerifier
+from bridge.security.tokens import IssuedTokens, TokenRules, Tokens, TokenVerifier
 
 _log = log.get(__name__)
 
@@ -19,27 +19,17 @@ _UNCHECKED: Final = "! tokens for other services let clients in: name the issuer
 
 
 class TokenIssuer:
-    """One for the process."""
+    """All of them: one object for the process."""
 
     def __init__(self, settings: SecuritySettings) -> None:
         """StartupError where a file is not to be read, or is unfit."""
-        rules = TokenRules(
-            expected_issuer=settings.oauthbearer_expected_issuer or None,
-            expected_audience=frozenset(entries(settings.oauthbearer_expected_audience)),
-            clock_skew_seconds=settings.oauthbearer_clock_skew_seconds,
-            sub_claim_name=settings.oauthbearer_sub_claim_name,
-            scope_claim_name=settings.oauthbearer_scope_claim_name,
-            required_scope=frozenset(settings.oauthbearer_required_scope.split()),
-        )
-        self._file = FileKeySet(Path(settings.oauthbearer_jwks_file)) if settings.oauthbearer_jwks_file else None
-        self._url: UrlKeySet | None = None
-        if self._file is None:
-            tls = _tls(settings.oauthbearer_jwks_ca_file)
-            self._url = UrlKeySet(HttpsFetch(settings.oauthbearer_jwks_endpoint_url, tls))
-        keys = self._file or self._url
-        assert keys is not None  # noqa: S101 - one of them is set
-        self._is_checked = bool(rules.expected_issuer and rules.expected_audience)
-        self.mechanism = OAuthBearer(TokenVerifier(keys, rules))
+        self._files: list[FileKeySet] = []
+        self._urls: list[UrlKeySet] = []
+        plans = settings.token_issuers
+        self._is_checked = all(plan.issuer and plan.audiences for plan in plans)
+        verifiers = {plan.issuer: self._verifier(plan, settings) for plan in plans}
+        tokens: Tokens = IssuedTokens(verifiers) if settings.oauthbearer_issuers else verifiers[plans[0].issuer]
+        self.mechanism = OAuthBearer(tokens)
 
     def start(self) -> None:
         """Say what is not checked."""
@@ -48,18 +38,37 @@ class TokenIssuer:
             _log.warning(_UNCHECKED, extra={"settings": names})
 
     def refresh(self) -> None:
-        """Read the file again if it has changed; not on the event loop."""
-        if self._file is not None:
-            self._file.refresh()
+        """Read the files again that have changed; not on the event loop."""
+        for file in self._files:
+            file.refresh()
 
     def stop(self) -> None:
         """Fetch no more."""
-        if self._url is not None:
-            self._url.stop()
+        for url in self._urls:
+            url.stop()
+
+    def _verifier(self, plan: IssuerPlan, settings: SecuritySettings) -> TokenVerifier:
+        rules = TokenRules(
+            expected_issuer=plan.issuer or None,
+            expected_audience=plan.audiences,
+            clock_skew_seconds=settings.oauthbearer_clock_skew_seconds,
+            sub_claim_name=settings.oauthbearer_sub_claim_name,
+            scope_claim_name=settings.oauthbearer_scope_claim_name,
+            required_scope=frozenset(settings.oauthbearer_required_scope.split()),
+            name_prefix=plan.prefix,
+        )
+        if not plan.has_url:
+            file = FileKeySet(Path(plan.jwks))
+            self._files.append(file)
+            return TokenVerifier(file, rules)
+        fetch = HttpsFetch(plan.jwks, _tls(plan.ca_file))
+        url = UrlKeySet(fetch, settings.oauthbearer_jwks_endpoint_refresh_ms / 1000)
+        self._urls.append(url)
+        return TokenVerifier(url, rules)
 
 
 def _tls(ca_file: str) -> ssl.SSLContext | None:
     try:
         return ssl.create_default_context(cafile=ca_file) if ca_file else None
     except (OSError, ssl.SSLError) as error:
-        raise StartupError(f"security.oauthbearer_jwks_ca_file: {error}") from None
+        raise StartupError(f"the authorities of a token issuer, {ca_file}: {error}") from None

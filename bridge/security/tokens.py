@@ -5,9 +5,10 @@ PyJWT checks the signature. The claims are checked here: PyJWT would ask the clo
 
 import json
 import math
+from base64 import urlsafe_b64decode
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from jwt import InvalidSignatureError, PyJWK, PyJWS, PyJWTError
 from jwt.types import SigOptions
@@ -46,6 +47,8 @@ class TokenRules:
     scope_claim_name: str = "scope"
     required_scope: frozenset[str] = frozenset()
     """All of these are needed; Kafka's JWT validator has no such setting."""
+    name_prefix: str = ""
+    """Goes before the names that these tokens have."""
     algorithms: tuple[str, ...] = ALGORITHMS
 
     def __post_init__(self) -> None:
@@ -62,6 +65,31 @@ class TokenClaims:
 
     name: str
     expires_at: float
+
+
+class Tokens(Protocol):
+    """Tells which tokens are valid."""
+
+    async def verify(self, token: str, now: float) -> TokenClaims:
+        """What a valid token says; InvalidToken otherwise. CredentialsUnavailable if the keys are not to be had."""
+
+
+class IssuedTokens:
+    """Verifies the tokens of several issuers, each by its own keys and rules."""
+
+    def __init__(self, issuers: "Mapping[str, TokenVerifier]") -> None:
+        """By what tokens have as `iss`; the rules of each expect it."""
+        self._issuers = issuers
+
+    async def verify(self, token: str, now: float) -> TokenClaims:
+        """As `Tokens`. Whose a token says it is only picks the keys by which that is proven."""
+        if len(token) > MAX_TOKEN_CHARS:
+            raise InvalidToken("the token is too long")
+        issuer = _unproven(token).get("iss")
+        verifier = self._issuers.get(issuer) if isinstance(issuer, str) else None
+        if verifier is None:
+            raise InvalidToken("the token is of another issuer")
+        return await verifier.verify(token, now)
 
 
 class TokenVerifier:
@@ -109,7 +137,7 @@ class TokenVerifier:
             raise InvalidToken("the token is for another audience", name)
         if not rules.required_scope <= _words(claims.get(rules.scope_claim_name), split=True):
             raise InvalidToken("the token has not the scope that is needed", name)
-        return TokenClaims(name, self._expiry(claims, now, name))
+        return TokenClaims(rules.name_prefix + name, self._expiry(claims, now, name))
 
     def _expiry(self, claims: Mapping[str, Any], now: float, name: str) -> float:
         skew = self._rules.clock_skew_seconds
@@ -132,6 +160,16 @@ def _signed_payload(token: str, key: PyJWK, algorithm: str) -> bytes | None:
         raise InvalidToken("the token is not a signed JSON web token") from None
     payload: bytes = decoded["payload"]
     return payload
+
+
+def _unproven(token: str) -> Mapping[str, Any]:
+    """What a token claims."""
+    middle = token.split(".")[1:2]
+    try:
+        payload = urlsafe_b64decode(middle[0] + "=" * (-len(middle[0]) % 4)) if middle else b""
+    except ValueError:
+        raise InvalidToken("the token is not a signed JSON web token") from None
+    return _object(payload)
 
 
 def _object(payload: bytes) -> Mapping[str, Any]:

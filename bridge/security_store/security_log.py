@@ -9,7 +9,7 @@ answered when its own records were read back: all that other nodes have stored b
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from bridge import log
@@ -39,7 +39,13 @@ _READ_AGAIN_SECONDS: Final = 600.0
 """A compaction that overtakes a reader drops deletions before it. Reading as a whole makes up for it."""
 _MARKER: Final = (Kept(MARKER, b"1"),)
 
+_MAX_LINES: Final = 100
+"""Of the audit log for one entry, or one reading; of more there is their number."""
+_MAX_CHARACTERS: Final = 500
+_MAX_OWN: Final = 50_000
+
 _log = log.get(__name__)
+_audit = log.get("bridge.audit")
 
 
 class SecurityUnavailable(BridgeError):
@@ -75,6 +81,10 @@ class SecurityLog:
         self._end: Position | None = None
         """Where the marker is to which that has to be read."""
         self._records = 0
+        self._own: dict[str, list[bytes | None]] = {}
+        """What this node has sent and not read back: values by key, in order."""
+        self._own_next: set[str] = set()
+        """The keys whose last record in `_next` is of this node."""
         self._marking: asyncio.Task[None] | None = None
         self._read_again: asyncio.TimerHandle | None = None
         self._whole = asyncio.Event()
@@ -128,6 +138,10 @@ class SecurityLog:
 
         They are stored together up to half a MiB; more goes into several entries, in order.
         """
+        for key, value in records:
+            self._own.setdefault(key, []).append(value)
+        while len(self._own) > _MAX_OWN:  # of changes that had no answer, which may never come back
+            del self._own[next(iter(self._own))]
         try:
             async with asyncio.timeout(CHANGE_SECONDS):
                 await self._store(records)
@@ -181,6 +195,7 @@ class SecurityLog:
     def _begin(self) -> None:
         """The topic is read as a whole from now on."""
         self._next, self._next_read_to, self._records, self._end = SecurityState(), EARLIEST, 0, None
+        self._own_next.clear()
         self._whole.clear()
         if self._read_again is not None:
             self._read_again.cancel()
@@ -205,10 +220,13 @@ class SecurityLog:
     def _entry(self, entry: Entry) -> None:
         state = self.state if self._next is None else self._next
         changes: set[Change] = set()
+        others: list[Kept] = []
         try:
             for key, value in unpack(entry.metadata, entry.payload):
                 changes.add(state.apply(key, value))
                 self._records += 1
+                if not self._is_own(key, value) and key != MARKER:
+                    others.append(Kept(key, value))
                 if key in state.unknown:
                     extra = {"position": str(entry.position), "reason": state.unknown[key]}
                     _log.warning("! security record not understood", extra=extra)
@@ -220,12 +238,17 @@ class SecurityLog:
             self._next_read_to = entry.position
             self._take_over_if_whole()
         else:
+            changed = ((key, "deleted" if value is None else "stored") for key, value in others)
+            self._tell_others(changed, producer=entry.metadata.producer_name[:_MAX_CHARACTERS])
             self._has_read(entry.position, changes - {Change.NOTHING})
 
     def _take_over_if_whole(self) -> None:
         if self._next is None or self._end is None or self._next_read_to < self._end:
             return
-        self.state, self._next = self._next, None
+        former, self.state, self._next = self.state, self._next, None
+        if self._caught_up.is_set():  # else all is new here
+            missed = ((key, how) for key, how in self.state.differences(former) if key not in self._own_next)
+            self._tell_others(missed)
         self._compaction.loaded(self._records, self.state.live_records)
         self._compaction.start_if_due()
         if not self._caught_up.is_set():
@@ -236,6 +259,28 @@ class SecurityLog:
         self._caught_up.set()
         self._read_again = asyncio.get_running_loop().call_later(_READ_AGAIN_SECONDS, self._follower.restart, EARLIEST)
         self._has_read(self._next_read_to, {Change.USERS, Change.ACLS, Change.QUOTAS})
+
+    def _is_own(self, key: str, value: bytes | None) -> bool:
+        """Whether this node has sent the record, which it reads back here; what it sent before for this key is past."""
+        sent = self._own.get(key, [])
+        is_own = value in sent
+        if is_own:
+            del sent[: sent.index(value) + 1]
+            if not sent:
+                del self._own[key]
+        if self._next is not None:
+            (self._own_next.add if is_own else self._own_next.discard)(key)
+        return is_own
+
+    def _tell_others(self, changes: Iterable[tuple[str, str]], **fields: object) -> None:
+        """The audit log has what other nodes have stored, `bridge user`, and any client that may write to the topic."""
+        lines = 0
+        for lines, (key, how) in enumerate(changes, 1):
+            if lines <= _MAX_LINES:
+                what = {"topic": self.topic, "key": key[:_MAX_CHARACTERS], "change": how}
+                _audit.info("= changed elsewhere", extra={**what, **fields})
+        if lines > _MAX_LINES:
+            _audit.info("= more was changed elsewhere", extra={"topic": self.topic, "count": lines - _MAX_LINES})
 
     def _has_read(self, position: Position, changes: set[Change]) -> None:
         """All that is stored up to here counts."""

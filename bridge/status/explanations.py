@@ -41,6 +41,9 @@ EXPLANATIONS: Final = {
     "clients that reach this listener can read, change and delete everything: let them log in, or say that this is "
     "wanted": "The listener is open to other machines without log-in.",
     "file refused, its old content stays": "A changed file (users, tokens, keys) is unfit; the details say which line.",
+    "list of withdrawn certificates is out of date: clients with certificates are refused": "Put a new list into the "
+    "file of ssl_client_crl_file.",
+    "others on this machine can read or change a file with a secret": "Close it by the command in the details.",
     "passwords and tokens can be read on the way to this listener: these mechanisms need TLS": "Use a listener with "
     "SASL_SSL for them, or SCRAM.",
     "settings differ from the controller's": "Nodes of one cluster should share these settings; the details name them.",

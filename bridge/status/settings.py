@@ -47,5 +47,5 @@ def _shown(value: object) -> Value:
         return "true" if value else "false"
     if not isinstance(value, str):
         return str(value)
-    text = _URL_QUERY.sub(r"\1?(not shown)", _USER.sub("(not shown)@", value))
+    text = _USER.sub("(not shown)@", _URL_QUERY.sub(r"\1?(not shown)", value))
     return text if len(text) <= _MOST_CHARACTERS else text[:_MOST_CHARACTERS] + "…"

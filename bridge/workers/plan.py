@@ -9,7 +9,8 @@ client once for each process, because it connects to all; limits of partitions a
 import secrets
 from collections.abc import Mapping
 
-from bridge.config import Address, Settings
+from bridge.config import Address, HttpSettings, Settings
+from bridge.config.rules import fields_of
 from bridge.errors import SettingsError
 
 REQUESTS = ("kafka", "memory_budget_bytes")
@@ -22,6 +23,7 @@ DIVIDED = (
 """The settings of which each worker gets its part."""
 _HOST = "127.0.0.1"
 _LAST_PORT = 65_535
+_OF_THE_SUPERVISOR = [name for name in fields_of(HttpSettings) if name.startswith(("listen", "ssl_", "token"))]
 
 
 def worker_settings(settings: Settings, count: int, shared: Mapping[str, Address]) -> list[Settings]:
@@ -44,8 +46,8 @@ def worker_settings(settings: Settings, count: int, shared: Mapping[str, Address
         }
         values["cluster"] = {"name": f"{name}#{index}"}
         # for the supervisor alone, which shows all workers to those that the settings let in
-        secret = {"token": secrets.token_urlsafe(32), "token_file": "", "ssl_certificate_file": "", "ssl_key_file": ""}
-        values["http"] = {"listen": str(Address(_HOST, 0)), **secret}
+        plain = HttpSettings(listen=str(Address(_HOST, 0)), token=secrets.token_urlsafe(32))
+        values["http"] = {name: getattr(plain, name) for name in _OF_THE_SUPERVISOR}
         own = {}
         for one in settings.listeners:
             # with any free port the one that is told is known once the worker listens

@@ -1,19 +1,30 @@
-"""The native codec's crates: every one that a build takes is pinned in Cargo.toml."""
+"""The native codec's crates: each has a version and a checksum in the repository, and no build takes another."""
 
+import re
 import tomllib
-from pathlib import Path
 
-import pytest
+from tests.support.sources import ROOT
 
-NATIVE = Path(__file__).parents[2] / "native"
+NATIVE = ROOT / "native"
+OURS = "sparse+https://crates.invalid/"
+"""The name that the registry has here: .cargo/config.toml leads it to cargo's default one."""
 
 
-def test_every_crate_of_the_build_is_pinned_exactly() -> None:
-    lock = NATIVE / "Cargo.lock"
-    if not lock.exists():
-        pytest.skip("the native codec was not built here")
-    manifest = tomllib.loads((NATIVE / "Cargo.toml").read_text())
-    dependencies = manifest["dependencies"] | manifest["target"]["cfg(any())"]["dependencies"]
-    pinned = {name: one if isinstance(one, str) else one["version"] for name, one in dependencies.items()}
-    built = {one["name"]: f"={one['version']}" for one in tomllib.loads(lock.read_text())["package"] if "source" in one}
-    assert pinned == built
+def test_every_crate_has_a_version_and_a_checksum_and_names_no_registry() -> None:
+    crates = tomllib.loads((NATIVE / "Cargo.lock").read_text())["package"]
+    assert [one["name"] for one in crates if "source" not in one] == ["bridge-codec"]
+    for one in crates:
+        if one["name"] != "bridge-codec":
+            assert one["source"] == OURS
+            assert re.fullmatch(r"[0-9a-f]{64}", one["checksum"])
+    wanted = tomllib.loads((NATIVE / "Cargo.toml").read_text())["dependencies"]
+    locked = {one["name"]: one["version"] for one in crates}
+    assert {name: one["version"] for name, one in wanted.items()} == {name: f"={locked[name]}" for name in wanted}
+
+
+def test_every_build_is_locked_and_has_the_lock() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools-rust"]["ext-modules"]
+    assert [one["cargo-manifest-args"] for one in project] == [["--locked"]]
+    assert "native/Cargo.lock .cargo/config.toml" in (ROOT / "MANIFEST.in").read_text()
+    assert re.search(r"^COPY \.cargo \.cargo$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    assert "!.cargo" in (ROOT / ".dockerignore").read_text().splitlines()

@@ -10,6 +10,7 @@ from bridge.config import Address, ListenerSettings, Settings, load
 from bridge.errors import SettingsError
 
 THIS = __file__
+AES = "ECDHE-RSA-AES128-GCM-SHA256"
 TWO = "CLIENT://0.0.0.0:9092,INSIDE://[::1]:9094"
 
 
@@ -70,7 +71,24 @@ def test_what_does_not_go_together_is_refused(values: dict[str, object], said: s
     ("protocol", "table", "said"),
     [
         ("SSL", {}, "the security protocol of CLIENT is SSL: set listener.CLIENT.ssl_certificate_file"),
-        ("SASL_SSL", {"ssl_certificate_file": THIS}, "set listener.CLIENT.ssl_key_file"),
+        ("SASL_SSL", {"ssl_certificate_file": THIS}, "is set without listener.CLIENT.ssl_key_file"),
+        (
+            "SSL",
+            {"ssl_certificate_file": THIS, "ssl_key_file": THIS, "ssl_keystore_file": THIS},
+            "ssl_keystore_file and listener.CLIENT.ssl_certificate_file are both set",
+        ),
+        ("SSL", {"ssl_key_password_file": THIS}, "ssl_key_password_file is set without listener.CLIENT.ssl_key_file"),
+        (
+            "SSL",
+            {"ssl_keystore_file": THIS, "ssl_client_crl_file": THIS},
+            "ssl_client_crl_file means nothing with ssl_client_auth",
+        ),
+        (
+            "SSL",
+            {"ssl_keystore_file": THIS, "ssl_enabled_protocols": "TLSv1.3", "ssl_cipher_suites": AES},
+            "cipher suites are chosen for TLSv1.2 alone",
+        ),
+        ("PLAINTEXT", {"ssl_enabled_protocols": "TLSv1.3"}, "listener.CLIENT has settings of TLS"),
         (
             "SSL",
             {"ssl_certificate_file": THIS, "ssl_key_file": THIS, "ssl_client_auth": "required"},

@@ -1,5 +1,6 @@
 """Clients of the harness that log in, and what a listener is given for them."""
 
+from secrets import token_hex
 from typing import Any
 
 from bridge.api import Api
@@ -20,7 +21,7 @@ USERS = Users.of({"alice": "wonder land", "bob": "builder"})
 
 def logins(max_session_ms: int = 0) -> Logins:
     passwords = StoredPasswords(USERS, DECOYS, at_once, KEY)
-    scrams = [Scram(name, USERS, DECOYS) for name in ("SCRAM-SHA-256", "SCRAM-SHA-512")]
+    scrams = [Scram(name, USERS, DECOYS, token_hex) for name in ("SCRAM-SHA-256", "SCRAM-SHA-512")]
     mechanisms: list[Mechanism] = [Plain(passwords), *scrams]
     return Logins({mechanism.name: mechanism for mechanism in mechanisms}, max_session_ms)
 

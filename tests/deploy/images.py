@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.dist.pythons import pythons
+from tests.support.image_digests import images, unpinned
 from tests.support.programs import require
 from tests.support.sources import ROOT
 
@@ -58,7 +59,7 @@ class Images:
         (debian / "etc/ssl").mkdir(parents=True, exist_ok=True)
         shutil.copy("/etc/ssl/certs/ca-certificates.crt", debian / AUTHORITIES.lstrip("/"))
         shutil.copy("/etc/resolv.conf", debian / "etc/resolv.conf")
-        for name in sorted(set(re.findall(r"^FROM (\S+)", (ROOT / "Dockerfile").read_text("utf-8"), re.MULTILINE))):
+        for name in sorted(images((ROOT / "Dockerfile").read_text("utf-8"))):
             kind, version = re.findall(r"^(\w+):(\d+\.\d+)", name)[0]
             root = self._directory / kind
             run("cp", "-a", debian, root)
@@ -82,8 +83,10 @@ class Images:
 
     def build(self, context: Path) -> Image:
         """Follow the Dockerfile."""
-        tag = "pulsar-kafka-bridge"
-        run(*self._buildah, "bud", "--isolation", "chroot", "--pull-never", "--format", "docker", "--tag", tag, context)
+        tag, file = "pulsar-kafka-bridge", self._directory / "Dockerfile"
+        file.write_text(unpinned((context / "Dockerfile").read_text("utf-8")), "utf-8")  # our bases have other digests
+        options = ("--isolation", "chroot", "--pull-never", "--format", "docker", "--file", file, "--tag", tag)
+        run(*self._buildah, "bud", *options, context)
         container = run(*self._buildah, "from", "--pull-never", tag).strip()
         config = json.loads(run(*self._buildah, "inspect", "--type", "image", tag))["Docker"]["config"]
         return Image(Path(run(*self._buildah, "mount", container).strip()), config)

@@ -13,8 +13,8 @@ from tests.support.sources import ROOT
 
 PACKAGES = ("bridge", "maven_jars", "pipeline")
 SOURCES = (
-    *PACKAGES, "config", "native", "CHANGELOG.md", "LICENSE", "MANIFEST.in", "NOTICE", "README.md", "pyproject.toml",
-    "setup.cfg",
+    *PACKAGES, ".cargo", "config", "native", "CHANGELOG.md", "LICENSE", "MANIFEST.in", "NOTICE", "README.md",
+    "pyproject.toml", "setup.cfg",
 )  # fmt: skip
 """What a source distribution is made of."""
 PIP = ("-m", "pip", "--disable-pip-version-check", "--quiet")
@@ -39,7 +39,7 @@ def source_distribution(room: Path) -> Path:
     """Build it from a copy of the sources, for a build writes beside them."""
     copy = room / "sources"
     copy.mkdir()
-    ignored = shutil.ignore_patterns("__pycache__", "target", "*.so", "Cargo.lock")
+    ignored = shutil.ignore_patterns("__pycache__", "target", "*.so")
     for name in SOURCES:
         if (ROOT / name).is_dir():
             shutil.copytree(ROOT / name, copy / name, ignore=ignored)

@@ -12,6 +12,9 @@ from typing import Any
 
 import aiohttp
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, load_pem_private_key, pkcs12
+from cryptography.x509 import load_pem_x509_certificate
 
 from bridge.config import HttpSettings
 from bridge.connection import handshakes
@@ -20,7 +23,7 @@ from bridge.connection.certificates import REFRESH_SECONDS
 from bridge.errors import StartupError
 from bridge.http import HttpServer, tls
 from bridge.metrics import Lag, Metrics
-from tests.support.certificates import COMMON_NAME, Authority
+from tests.support.certificates import COMMON_NAME, Authority, CertificateFiles
 from tests.support.waiting import until
 
 
@@ -68,6 +71,36 @@ async def test_who_does_not_trust_the_authority_does_not_connect(tmp_path: Path)
     async with serving(tmp_path) as server:
         with pytest.raises(aiohttp.ClientConnectorCertificateError):
             await get(server, ssl.create_default_context(cafile=other.file))
+
+
+def key_store(files: CertificateFiles, path: Path, password: bytes) -> str:
+    key = load_pem_private_key(Path(files.key).read_bytes(), None)
+    certificate = load_pem_x509_certificate(Path(files.certificate).read_bytes())
+    assert isinstance(key, EllipticCurvePrivateKey)
+    store = pkcs12.serialize_key_and_certificates(b"x", key, certificate, None, BestAvailableEncryption(password))
+    path.write_bytes(store)
+    return str(path)
+
+
+async def test_a_key_store_serves_and_old_versions_do_not(tmp_path: Path) -> None:
+    store = key_store(Authority(tmp_path).sign("server"), tmp_path / "server.p12", b"secret")
+    (tmp_path / "password").write_text("secret\n")
+    settings = HttpSettings(
+        listen="127.0.0.1:0",
+        ssl_keystore_file=store,
+        ssl_key_password_file=str(tmp_path / "password"),
+        ssl_enabled_protocols="TLSv1.3",
+    )
+    server = HttpServer(settings, Metrics(), {})
+    await server.start()
+    try:
+        context = trusting(tmp_path)
+        assert (await get(server, context))[0] == 200
+        context.maximum_version = ssl.TLSVersion.TLSv1_2
+        with pytest.raises(aiohttp.ClientConnectorSSLError):
+            await get(server, context)
+    finally:
+        await server.stop()
 
 
 async def test_a_new_certificate_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,9 +10,10 @@ import pytest
 
 from bridge.errors import StartupError
 from bridge.security.credentials import CredentialsUnavailable
-from bridge.security.key_sets import MAX_BYTES, REFRESH_SECONDS, RETRY_SECONDS, FileKeySet, UrlKeySet
+from bridge.security.key_sets import MAX_BYTES, RETRY_SECONDS, FileKeySet, UrlKeySet
 from tests.security.issuer import key_set, public_jwk
 
+REFRESH_SECONDS = 600.0
 ONE, TWO = public_jwk("ES256", 1, kid="one"), public_jwk("ES256", 2, kid="two")
 
 
@@ -41,7 +42,7 @@ def issuer() -> Issuer:
 
 @pytest.fixture
 async def keys(issuer: Issuer) -> AsyncIterator[UrlKeySet]:
-    made = UrlKeySet(issuer.fetch, lambda: issuer.now)
+    made = UrlKeySet(issuer.fetch, REFRESH_SECONDS, lambda: issuer.now)
     yield made
     await made.close()
 
@@ -91,7 +92,7 @@ async def test_clients_that_wait_share_one_fetch(issuer: Issuer, keys: UrlKeySet
 async def test_old_keys_are_fetched_again_while_tokens_do_not_wait(issuer: Issuer, keys: UrlKeySet) -> None:
     assert await ids(keys, "one") == ["one"]
     issuer.document = key_set(TWO)
-    issuer.now += REFRESH_SECONDS
+    issuer.now += REFRESH_SECONDS / 2
     issuer.open.clear()
     assert await ids(keys, "one") == ["one"]
     await settle()
@@ -110,7 +111,7 @@ async def test_while_fetching_fails_old_keys_stay_and_the_log_says_so(
 ) -> None:
     assert await ids(keys, "one") == ["one"]
     issuer.document = failure
-    issuer.now += REFRESH_SECONDS
+    issuer.now += REFRESH_SECONDS / 2
     with caplog.at_level(logging.ERROR):
         with pytest.raises(CredentialsUnavailable):  # its key may be a new one
             await ids(keys, "two")
@@ -122,6 +123,47 @@ async def test_while_fetching_fails_old_keys_stay_and_the_log_says_so(
     issuer.now += RETRY_SECONDS
     assert await ids(keys, "two") == ["two"]
     assert issuer.fetches == 3
+
+
+async def test_a_withdrawn_key_is_taken_no_longer_than_keys_may_be_old(issuer: Issuer, keys: UrlKeySet) -> None:
+    """Also where no token came in between, and none of another key."""
+    assert await ids(keys, "one") == ["one"]
+    issuer.document = key_set(TWO)
+    issuer.now += REFRESH_SECONDS
+    assert await ids(keys, "one") == []
+    assert await ids(keys, "two") == ["two"]
+    assert issuer.fetches == 2
+
+
+async def test_keys_that_are_too_old_are_not_taken_while_there_are_no_newer_ones(
+    issuer: Issuer, keys: UrlKeySet
+) -> None:
+    assert await ids(keys, "one") == ["one"]
+    issuer.document = OSError("no route")
+    issuer.now += REFRESH_SECONDS - 1
+    assert await ids(keys, "one") == ["one"]
+    await settle()
+    issuer.now += 1
+    for _ in range(3):
+        with pytest.raises(CredentialsUnavailable):
+            await ids(keys, "one")
+    assert issuer.fetches == 2
+    issuer.document = key_set(ONE)
+    issuer.now += RETRY_SECONDS
+    assert await ids(keys, "one") == ["one"]
+
+
+async def test_keys_are_as_old_as_the_question_for_them(issuer: Issuer, keys: UrlKeySet) -> None:
+    """The document may be of the moment in which it was asked for."""
+    issuer.open.clear()
+    waiting = asyncio.ensure_future(ids(keys, "one"))
+    await settle()
+    issuer.now += 9
+    issuer.open.set()
+    assert await waiting == ["one"]
+    issuer.document = key_set(TWO)
+    issuer.now += REFRESH_SECONDS - 9
+    assert await ids(keys, "one") == []
 
 
 async def test_without_any_keys_clients_may_try_again(issuer: Issuer, keys: UrlKeySet) -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scramp.utils import ScramException, saslprep
 
 from bridge.security.names import MAX_NAME_BYTES, password_forms, prepared, prepared_name
 
@@ -43,3 +44,16 @@ def test_a_password_is_tried_as_prepared_and_as_typed_where_these_differ() -> No
     assert password_forms("pä\u00adss") == ("päss".encode(), "pä\u00adss".encode())
     assert password_forms("\u0007") == (b"\x07",)
     assert password_forms("\u00aa" * MAX_NAME_BYTES) == (("\u00aa" * MAX_NAME_BYTES).encode(),)
+
+
+@given(
+    st.text(max_size=8)
+    | st.text(st.sampled_from("aA1 \u00a0\u00ad\u0627\u0661\u05d0\u2168\u200f\ufb01\u0221\ue000"), max_size=8)
+)
+def test_texts_are_prepared_as_by_scramp(text: str) -> None:
+    try:
+        theirs = saslprep(text) or None
+    except ScramException:
+        theirs = None
+    if not (text.isascii() and text.isprintable()):
+        assert prepared(text) == theirs

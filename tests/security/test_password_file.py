@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from secrets import token_hex
 
 import pytest
 from hypothesis import given
@@ -46,7 +47,10 @@ async def test_users_are_found_by_mechanism_and_name(path: Path) -> None:
 async def test_one_line_serves_scram_and_plain(tmp_path: Path) -> None:
     users = PasswordFile(write(tmp_path / "users", line_of("alice", ALICE)))
     assert isinstance(
-        await log_in(Scram("SCRAM-SHA-256", users, DECOYS), Scramp("SCRAM-SHA-256", "alice", "secret of alice")), Done
+        await log_in(
+            Scram("SCRAM-SHA-256", users, DECOYS, token_hex), Scramp("SCRAM-SHA-256", "alice", "secret of alice")
+        ),
+        Done,
     )
     plain = Plain(StoredPasswords(users, DECOYS, at_once, KEY))
     answer = await plain.begin().step(b"\0alice\0secret of alice", 0.0)

@@ -1,11 +1,17 @@
 """The log of users and permissions on a real Pulsar: every node makes the same of it, also after compaction."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 
+import pytest
 import pytest_asyncio
 
+from bridge import users
+from bridge.config import Settings
+from bridge.owned_log.batch import Record, pack
 from bridge.pulsar.admin import Retention
+from bridge.pulsar.types import EARLIEST
 from bridge.security.records import Kept, acl_key, acl_record
 from tests.schedules.site import Site
 from tests.security_store.nodes import READ, SecurityNode, gone, node, site_on, user
@@ -132,3 +138,79 @@ async def test_a_topic_that_is_deleted_is_made_again_and_is_empty(site: Site) ->
     await one.log.catch_up()
     assert one.users == {"bob": "b"}
     await close(one, two)
+
+
+# ---- the audit of what others have stored ----------------------------------------------------------------------------
+
+
+def told(caplog: pytest.LogCaptureFixture, node: SecurityNode | None = None) -> list[tuple[str, str]]:
+    """What the audit log has of changes elsewhere, by key, since the last time."""
+    fields = [one.__dict__["fields"] for one in caplog.records if one.getMessage() == "= changed elsewhere"]
+    assert not any("stored_key" in str(one) for one in fields), "no secrets"
+    caplog.clear()
+    return sorted((one["key"], one["change"]) for one in fields)
+
+
+ALICE, BOB = gone("alice").key, gone("bob").key
+
+
+async def test_what_a_node_has_not_stored_itself_is_told_and_what_it_has_is_not(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "bridge.audit")
+    one = await node(site)
+    await one.log.append([user("alice", "a"), acl_record(READ)])
+    await asyncio.gather(*(one.log.append([user("alice", word)]) for word in "abc"))
+    await one.log.append([gone("alice")])
+    assert told(caplog) == []
+    producer = one.client.producer(one.log.topic, must_exist=True)  # a stranger's
+    stored = [Record(*user("alice", "a")), Record(*acl_record(READ)), Record("marker", b"1"), Record("junk\n! x", b"x")]
+    await producer.send(*pack(stored), len(stored))
+    await producer.send(*pack([Record(*Kept(acl_key(READ)))]), 1)
+    await one.log.catch_up()
+    assert told(caplog) == [(acl_key(READ), "deleted"), (acl_key(READ), "stored"), ("junk\n! x", "stored"),
+                            (ALICE, "stored")]  # fmt: skip
+    await close(one)
+
+
+async def test_a_flood_of_changes_is_counted(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "bridge.audit")
+    one = await node(site)
+    records = [Record(*acl_record(READ._replace(name=f"t{number}"))) for number in range(250)]
+    producer = one.client.producer(one.log.topic, must_exist=True)
+    await producer.send(*pack(records), len(records))
+    await one.log.catch_up()
+    more = [one.__dict__["fields"] for one in caplog.records if one.getMessage() == "= more was changed elsewhere"]
+    assert [fields["count"] for fields in more] == [150]
+    assert len(told(caplog)) == 100
+    await close(one)
+
+
+async def test_what_was_stored_while_a_node_was_cut_off_is_told_afterwards(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "bridge.audit")
+    one, two = await node(site), await node(site)
+    await one.log.append([user("alice", "a"), user("bob", "b")])
+    await two.log.catch_up()
+    two.log._follower.stop()
+    await one.log.append([gone("bob"), user("alice", "c"), acl_record(READ)])
+    told(caplog)
+    two.log._follower.start(None, until=two.log._read_to, caught_up=lambda: None)
+    await until(lambda: two.users == {"alice": "c"})
+    assert told(caplog) == [(acl_key(READ), "stored"), (ALICE, "stored"), (BOB, "deleted")]
+    two.log._follower.restart(EARLIEST)  # as every ten minutes
+    await two.log.append([gone("alice")])
+    await until(lambda: two.log._next is None)
+    assert [line for line in told(caplog) if line != (ALICE, "deleted")] == []
+    await close(one, two)
+
+
+async def test_a_user_of_the_command_line_is_told_by_the_nodes(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "bridge.audit")
+    one = await node(site)
+    settings = Settings(pulsar=site.settings)
+    await users.add(settings, "alice", "secret", ["SCRAM-SHA-256"], 4096)
+    await one.log.catch_up()
+    assert [line for line in told(caplog) if "secret" not in line[0]] == [(ALICE, "stored")]
+    await close(one)

@@ -15,7 +15,8 @@ NO_SECRETS = {
     # of files their places are shown, and never what is in them
     "http.token_file", "pulsar.token_file", "pulsar.proxy_token_file", "pulsar.oauth2_key_file", "pulsar.tls_key_file",
     "security.password_file", "cluster.internal_secret_file", "http.ssl_key_file", "listener.ssl_key_file",
-    "pulsar.oauth2_token_url",
+    "pulsar.tls_keystore_file", "pulsar.tls_key_password_file", "http.ssl_keystore_file", "http.ssl_key_password_file",
+    "listener.ssl_keystore_file", "listener.ssl_key_password_file", "pulsar.oauth2_token_url",
 }  # fmt: skip
 
 
@@ -60,3 +61,12 @@ def test_each_setting_whose_name_speaks_of_a_secret_is_one_or_is_known_to_be_non
         if SECRETS.search(setting.name) and not setting.metadata.get("secret")
     }
     assert open_ones == NO_SECRETS, "mark it secret, or add it here"
+
+
+def test_secrets_in_the_lines_of_issuers_are_hidden() -> None:
+    one = "https://a jwks=https://me:s3cret@a/keys?code=s3cret audience=b"
+    lines = f"{one}\nhttps://b jwks=https://b/keys#s3cret audience=b"
+    shown = rows(Settings().with_values(security={"oauthbearer_issuers": lines}))
+    (value,) = (str(row["value"]) for row in shown if row["name"] == "security.oauthbearer_issuers")
+    assert "s3cret" not in value
+    assert value.count("audience=b") == 2

@@ -32,6 +32,7 @@ class Authority:
         builder = builder_of(self._name, self._name, self._key, _DAY).add_extension(
             x509.BasicConstraints(ca=True, path_length=None), critical=True
         )
+        self._withdrawn: list[int] = []
         self.file = str(directory / f"{name}.pem")
         Path(self.file).write_bytes(builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
 
@@ -56,6 +57,20 @@ class Authority:
         signed = builder.sign(self._key, hashes.SHA256())
         Path(files.certificate).write_bytes(signed.public_bytes(serialization.Encoding.PEM))
         return files
+
+    def withdraw(self, *files: CertificateFiles, lasts: timedelta = _DAY) -> str:
+        """The file of the list of withdrawn certificates (CRL), with these on it and those of before."""
+        now = datetime.now(UTC)
+        builder = x509.CertificateRevocationListBuilder().issuer_name(self._name)
+        builder = builder.last_update(now - 2 * _DAY).next_update(now + lasts)
+        for one in files:
+            self._withdrawn.append(x509.load_pem_x509_certificate(Path(one.certificate).read_bytes()).serial_number)
+        for number in self._withdrawn:
+            revoked = x509.RevokedCertificateBuilder().serial_number(number).revocation_date(now - _DAY).build()
+            builder = builder.add_revoked_certificate(revoked)
+        path = self._directory / "withdrawn.pem"
+        path.write_bytes(builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+        return str(path)
 
 
 def _name(parts: dict[x509.ObjectIdentifier, str]) -> x509.Name:

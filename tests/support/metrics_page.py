@@ -31,6 +31,7 @@ def filled() -> Metrics:
     for quota in QUOTA_TYPES:
         metrics.quotas.throttle(quota, 0.5)
     metrics.tls.certificate_expires["SSL"] = metrics.pulsar.certificate_expires_seconds["tls_cert_file"] = 1e9
+    metrics.tls.crl_expires["SSL"] = 1e9
     metrics.cluster.node = lambda: ("1", "node", "rack")
     metrics.pulsar.broker("broker:6650").acknowledged(1.0, 1.5)
     metrics.memory["requests"] = metrics.places["connections"] = Level(lambda: 1, 2)

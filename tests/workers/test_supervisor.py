@@ -166,6 +166,7 @@ async def test_the_supervisors_port_has_the_token_and_the_certificate_of_the_set
     (tmp_path / "token").write_text("s3cret\n")
     http = {
         "ssl_certificate_file": files.certificate, "ssl_key_file": files.key, "token_file": str(tmp_path / "token"),
+        "ssl_key_password_file": str(tmp_path / "token"), "ssl_cipher_suites": "ECDHE-ECDSA-AES128-GCM-SHA256",
     }  # fmt: skip
     context = ssl.create_default_context(cafile=authority.file)
     async with supervising(stub_settings(2).with_values(http=http)) as supervisor, aiohttp.ClientSession() as session:

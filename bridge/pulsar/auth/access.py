@@ -12,7 +12,7 @@ from typing import Self
 
 from bridge.config import PulsarSettings
 from bridge.metrics import PulsarMetrics
-from bridge.pulsar.auth.credentials import Credentials, NoCredentials, OwnCertificate, StaticToken, TokenFile
+from bridge.pulsar.auth.credentials import CertificateLogin, Credentials, NoCredentials, StaticToken, TokenFile
 from bridge.pulsar.auth.host_check import HostCheck
 from bridge.pulsar.auth.oauth2 import OAuth2
 from bridge.pulsar.auth.tls import ClientTls
@@ -84,5 +84,5 @@ def _credentials(settings: PulsarSettings, metrics: PulsarMetrics) -> Credential
         return TokenFile(settings.token_file, metrics)
     if settings.token:
         return StaticToken(settings.token, metrics)
-    by_certificate = settings.tls_cert_file and settings.service_url.startswith("pulsar+ssl://")
-    return OwnCertificate() if by_certificate else NoCredentials()
+    by_certificate = settings.has_certificate and settings.service_url.startswith("pulsar+ssl://")
+    return CertificateLogin() if by_certificate else NoCredentials()

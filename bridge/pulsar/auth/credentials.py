@@ -54,7 +54,7 @@ class NoCredentials:
         """Nothing to end."""
 
 
-class OwnCertificate(NoCredentials):
+class CertificateLogin(NoCredentials):
     """The certificate that TLS has shown says it (AuthenticationProviderTls)."""
 
     method = "tls"

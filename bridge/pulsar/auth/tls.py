@@ -2,13 +2,12 @@
 
 import os
 import ssl
-from pathlib import Path
 
 from bridge import log
-from bridge.certificate_end import ends_at
 from bridge.config import PulsarSettings
 from bridge.errors import SettingsError
 from bridge.metrics import PulsarMetrics
+from bridge.own_certificate import OwnCertificate
 
 _log = log.get(__name__)
 _Stamp = tuple[tuple[int, int, int], ...]
@@ -20,8 +19,10 @@ class ClientTls:
     def __init__(self, settings: PulsarSettings, metrics: PulsarMetrics) -> None:
         self._settings = settings
         self._metrics = metrics
-        files = (settings.tls_ca_file, settings.tls_cert_file, settings.tls_key_file)
-        self._files = [file for file in files if file]
+        self._own = OwnCertificate(
+            settings.tls_cert_file, settings.tls_key_file, settings.tls_keystore_file, settings.tls_key_password_file
+        )
+        self._files = [*([settings.tls_ca_file] if settings.tls_ca_file else []), *self._own.files]
         self._stamp: _Stamp | None = None
         self._context: ssl.SSLContext | None = None
         self._told = ""  # why the files were refused last
@@ -38,7 +39,7 @@ class ClientTls:
         except (OSError, ssl.SSLError, ValueError) as error:
             why = _why(error)
             if self._context is None:
-                raise SettingsError(f"pulsar.tls_ca_file, tls_cert_file, tls_key_file: {why}") from None
+                raise SettingsError(f"pulsar.tls_ca_file and the certificate of the bridge: {why}") from None
             if why != self._told:  # perhaps only half of the files are written yet: they are looked at again
                 self._told = why
                 self._metrics.certificate_reload_errors.inc()
@@ -49,16 +50,14 @@ class ClientTls:
         """Certificates are verified unless the settings say otherwise."""
         settings = self._settings
         context = ssl.create_default_context(cafile=settings.tls_ca_file or None)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        settings.tls_limits.apply(context)
         if settings.tls_allow_insecure:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
         else:
             context.check_hostname = settings.tls_verify_hostname
-        if settings.tls_cert_file:
-            context.load_cert_chain(settings.tls_cert_file, settings.tls_key_file)
-            pem = Path(settings.tls_cert_file).read_bytes()
-            self._metrics.certificate_expires_seconds["tls_cert_file"] = ends_at(pem)
+        if settings.has_certificate:
+            self._metrics.certificate_expires_seconds["tls_cert_file"] = self._own.load_into(context)
         return context
 
 

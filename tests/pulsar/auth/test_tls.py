@@ -1,9 +1,16 @@
 import os
 import ssl
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
 from bridge.config import PulsarSettings
 from bridge.errors import SettingsError
@@ -53,3 +60,22 @@ def test_nothing_is_read_before_it_is_wanted(tmp_path: Path) -> None:
     os.replace(Authority(tmp_path).file, file)
     assert tls.context().cert_store_stats()["x509_ca"] == 1
     assert not metrics.certificate_expires_seconds  # the bridge has none of its own
+
+
+def test_versions_suites_and_a_password_are_those_of_the_settings(tmp_path: Path) -> None:
+    """The key's password is asked of no terminal: without a setting the key is refused."""
+    mine = Authority(tmp_path).sign("bridge")
+    key = load_pem_private_key(Path(mine.key).read_bytes(), None)
+    Path(mine.key).write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret")))
+    settings = PulsarSettings(tls_cert_file=mine.certificate, tls_key_file=mine.key)
+    with pytest.raises(SettingsError, match="the private key is encrypted"):
+        ClientTls(settings, PulsarMetrics()).context()
+    (tmp_path / "password").write_text("secret")
+    suite = "ECDHE-RSA-AES128-GCM-SHA256"
+    narrow = replace(
+        settings, tls_key_password_file=str(tmp_path / "password"), tls_protocols="TLSv1.2", tls_ciphers=suite
+    )
+    context = ClientTls(narrow, PulsarMetrics()).context()
+    assert (context.minimum_version, context.maximum_version) == (ssl.TLSVersion.TLSv1_2,) * 2
+    assert [one["name"] for one in context.get_ciphers() if one["protocol"] != "TLSv1.3"] == [suite]
+    assert context.verify_mode is ssl.CERT_REQUIRED
