@@ -17,6 +17,7 @@ from bridge.security.credentials import (
     Iterations,
     ScramCredential,
     credential_of,
+    iterations_of,
     salted_password,
 )
 from bridge.security.decoys import Decoys
@@ -85,7 +86,7 @@ class _OneNode:
 
     def iterations(self, mechanism: str) -> Iterations | None:
         """Its own."""
-        return Iterations(MIN_ITERATIONS, MIN_ITERATIONS)
+        return iterations_of((self._credential,)).get(mechanism)
 
 
 async def _stepped(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, said: str) -> str:
