@@ -80,7 +80,7 @@ def test_users_who_differ_all_have_decoys_that_look_like_them() -> None:
     users = [stored("SCRAM-SHA-256", salts[number % 2], 4096 + number) for number in range(10)]
     found = iterations_of(users)["SCRAM-SHA-256"]
     decoys = [Decoys(SECRET).credential("SCRAM-SHA-256", name, found) for name in NAMES]
-    assert shown(decoys).keys() == shown(users).keys()
+    assert {(len(one.salt), one.iterations) for one in decoys} == {(len(one.salt), one.iterations) for one in users}
 
 
 def test_the_decoys_of_few_names_change_when_users_do() -> None:
