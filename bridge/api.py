@@ -183,6 +183,9 @@ class Authorization(Protocol):
     async def allowed_any(self, session: Session, operation: Operation, kind: ResourceType) -> bool:
         """Whether it may do this with any resource of the type (KIP-679)."""
 
+    def viewer(self, session: Session) -> str:
+        """The same for clients that may do the same with topics, as far as that is known without asking."""
+
     async def operations(self, session: Session, resource: Resource) -> int:
         """All that it may do with a resource, as the bits of KIP-430."""
 

@@ -105,6 +105,10 @@ class AclAuthorization:
         """Answered from memory."""
         return self._store.authorizer.allows_any(str(session.principal), _host(session), operation, kind)
 
+    def viewer(self, session: Session) -> str:
+        """By the client's address, too, where entries ask for it."""
+        return self._store.authorizer.viewer(str(session.principal), _host(session))
+
     async def operations(self, session: Session, resource: Resource) -> int:
         """Answered from memory."""
         return self._store.authorizer.allowed_operations(str(session.principal), _host(session), resource)
@@ -127,6 +131,9 @@ class _Everything:
 
     async def allowed_any(self, session: Session, operation: Operation, kind: ResourceType) -> bool:
         return True
+
+    def viewer(self, session: Session) -> str:
+        return ""
 
     async def operations(self, session: Session, resource: Resource) -> int:
         return sum(1 << operation for operation in SUPPORTED[resource.type])
@@ -161,6 +168,16 @@ class Checks:
             async for name in in_turns(denied):
                 self._authorization.note_denial(self.session, operation, Resource(kind, name))
         return denied
+
+    @property
+    def viewer(self) -> str:
+        """The same for all clients that may do the same with topics."""
+        return self._authorization.viewer(self.session)
+
+    async def describable(self, names: Collection[str]) -> Collection[str]:
+        """Those topics of some that the client has not named that it may know of."""
+        denied = await self.denied(Operation.DESCRIBE, ResourceType.TOPIC, names, lists=True)
+        return [name for name in names if name not in denied]
 
     async def allows(self, operation: Operation, resource: Resource = CLUSTER, *, quietly: bool = False) -> bool:
         """Whether the client may do this; `quietly`: another right may still be enough."""

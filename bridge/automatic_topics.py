@@ -7,6 +7,7 @@ from bridge import log
 from bridge.api import Broker, Session
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
+from bridge.security.failures import network_of
 from bridge.security.principal import ANONYMOUS
 from bridge.storage.topics.topic import Topic
 
@@ -21,7 +22,7 @@ async def create_for(session: Session, name: str, broker: Broker) -> Topic:
     LEADER_NOT_AVAILABLE where the client has had too many: all clients take it for a topic that is being created, and
     ask again.
     """
-    client = session.host if session.principal == ANONYMOUS else str(session.principal)
+    client = network_of(session.host[1:]) if session.principal == ANONYMOUS else str(session.principal)
     delay = broker.creations.create(client, asyncio.get_running_loop().time())
     if delay:
         broker.metrics.quotas.throttle("topic_creation", delay)

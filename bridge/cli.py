@@ -15,6 +15,7 @@ from typing import Final
 from bridge import log
 from bridge.config import Settings, load
 from bridge.config.secret_files import open_files
+from bridge.config.urls import without_secrets
 from bridge.errors import BridgeError, SettingsError
 from bridge.event_loop import process_count, run_async
 from bridge.usage import make_parser
@@ -140,5 +141,5 @@ _COMMANDS: Final[dict[str, Callable[[argparse.Namespace], int]]] = {
 
 
 def _complain(error: BridgeError, code: int) -> int:
-    print(f"bridge: {error}", file=sys.stderr)
+    print(f"bridge: {without_secrets(str(error))}", file=sys.stderr)
     return code

@@ -225,6 +225,10 @@ class Cached(Generic[_R]):
             answer.add_done_callback(retrieve_exception)
         return await asyncio.shield(answer)
 
+    def latest(self) -> _R | None:
+        """The result, if there is one that is valid now."""
+        return self._answer.result() if self._answer is not None and self.is_current else None
+
     def forget(self) -> None:
         """The next call queries again."""
         self._answer = None

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import h11
 
+from bridge.config.urls import url_without_secrets
 from bridge.http1 import HttpError, next_event
 
 _PORTS = {"http": 80, "https": 443}
@@ -95,7 +96,9 @@ class HttpClient:
         try:
             request = h11.Request(method=method, target=target, headers=list(fields.items()))
         except (h11.LocalProtocolError, UnicodeError):  # the error may show a token
-            raise HttpError(f"not a request: {method} {url[:200]!r} with headers {', '.join(fields)}") from None
+            raise HttpError(
+                f"not a request: {method} {url_without_secrets(url)[:200]!r} with headers {', '.join(fields)}"
+            ) from None
         async with self._limits[place]:
             kept = self._take(place)
             # a request that may be sent twice (RFC 9110, 9.2.2) is, should its connection be closed at that moment
@@ -204,9 +207,9 @@ def _parse(url: str) -> tuple[_Origin, str, str]:
         parts = urlsplit(url)
         port = parts.port or _PORTS[parts.scheme]
     except (ValueError, KeyError):
-        raise HttpError(f"not an HTTP URL: {url[:200]!r}") from None
+        raise HttpError(f"not an HTTP URL: {url_without_secrets(url)[:200]!r}") from None
     if not parts.hostname:
-        raise HttpError(f"no host in {url[:200]!r}")
+        raise HttpError(f"no host in {url_without_secrets(url)[:200]!r}")
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     return (

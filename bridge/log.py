@@ -7,14 +7,18 @@ they are other people's secrets.
 import json
 import logging
 import sys
-from collections.abc import Mapping, MutableMapping
+import time
+from collections.abc import Callable, Mapping, MutableMapping
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, TextIO
+from typing import Any, Final, TextIO
 
 from bridge.config import LogSettings
+from bridge.config.urls import without_secrets
 
 Fields = Mapping[str, object]
+MOST_CHARACTERS: Final = 500
+"""Of a field: clients name what they like, a group by 32,767 bytes."""
 
 
 class Log(logging.LoggerAdapter[logging.Logger]):
@@ -40,6 +44,28 @@ class Log(logging.LoggerAdapter[logging.Logger]):
 def get(name: str) -> Log:
     """The log of one module."""
     return Log(logging.getLogger(name))
+
+
+class Flood:
+    """Lines of one kind that strangers cause as often as they like: so many are told in a second, others counted."""
+
+    def __init__(self, most: int = 10, now: Callable[[], float] = time.monotonic) -> None:
+        self._most = most
+        self._now = now
+        self._until = float("-inf")
+        self._told = self._left_out = 0
+
+    def next_line(self) -> Fields | None:
+        """What one more line has beside its own fields: how many were left out before it. None: it is left out."""
+        now = self._now()
+        if now >= self._until:
+            self._until, self._told = now + 1.0, 0
+        if self._told >= self._most:
+            self._left_out += 1
+            return None
+        self._told += 1
+        left_out, self._left_out = self._left_out, 0
+        return {"left_out": left_out} if left_out else {}
 
 
 def configure(settings: LogSettings, stream: TextIO | None = None, fields: Fields | None = None) -> None:
@@ -94,7 +120,7 @@ def escape(text: str) -> str:
 
 
 def _text_value(value: object) -> str:
-    text = "" if value is None else str(value)
+    text = "" if value is None else _cut(str(value))
     if text and text.isprintable() and not any(c in ' "=\\' for c in text):
         return text
     quoted = text.replace("\\", "\\\\").replace('"', '\\"')
@@ -102,7 +128,13 @@ def _text_value(value: object) -> str:
 
 
 def _json_value(value: object) -> object:
-    return value if isinstance(value, bool | int | float | str | None) else str(value)
+    return value if isinstance(value, bool | int | float | None) else _cut(str(value))
+
+
+def _cut(text: str) -> str:
+    """What a line shows of a value."""
+    shown = without_secrets(text)
+    return shown if len(shown) <= MOST_CHARACTERS else f"{shown[:MOST_CHARACTERS]}… of {len(text)} characters"
 
 
 def _fields(record: logging.LogRecord) -> Fields:
@@ -120,4 +152,4 @@ def _traceback(formatter: logging.Formatter, record: logging.LogRecord) -> str:
         parts.append(formatter.formatException(record.exc_info))
     if record.stack_info:
         parts.append(formatter.formatStack(record.stack_info))
-    return "\n".join(parts)
+    return without_secrets("\n".join(parts))

@@ -89,6 +89,10 @@ class PulsarAuthorization:
             return True
         return bool(await self.allowed(session, operation, ResourceType.CLUSTER, (CLUSTER_NAME,)))
 
+    def viewer(self, session: Session) -> str:
+        """By the role: Pulsar does not ask where its client is."""
+        return str(session.principal)
+
     async def operations(self, session: Session, resource: Resource) -> int:
         """Each operation by itself."""
         bits = 0

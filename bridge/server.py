@@ -25,6 +25,7 @@ from bridge.cluster.shared_settings import fingerprint
 from bridge.cluster.topics import ClusterTopics
 from bridge.cluster.view import Endpoint, NodeRegistration
 from bridge.config import Address, Settings
+from bridge.config.urls import url_without_secrets
 from bridge.connection.client_listeners import ClientListeners
 from bridge.errors import BridgeError, StartupError
 from bridge.futures import Together, side_by_side
@@ -157,7 +158,8 @@ class Server:
         try:
             await self.client.start()
         except BridgeError as error:
-            raise StartupError(f"pulsar.service_url {settings.pulsar.service_url}: {error}") from None
+            url = url_without_secrets(settings.pulsar.service_url)
+            raise StartupError(f"pulsar.service_url {url}: {error}") from None
         # what does not depend on another is asked side by side: a start is a gap for clients
         async with Together() as tasks:
             found = tasks.create_task(self._pulsar_cluster())

@@ -42,6 +42,10 @@ class Allowing:
         """Whether there are any."""
         return bool(self.names)
 
+    def viewer(self, session: Session) -> str:
+        """Whoever it is."""
+        return str(session.principal)
+
     async def operations(self, session: Session, resource: Resource) -> int:
         """One bit."""
         return 1 if resource.name in self.names else 0

@@ -107,9 +107,39 @@ def test_json_is_one_line_and_says_what_was_said(lines: io.StringIO, fields: dic
     said = [json.loads(line) for line in lines.getvalue().splitlines()]
     (found,) = [one for one in said if one["logger"] == "x"]  # threads of earlier tests may say something, too
     assert found["event"] == event
-    assert all(found[key] == value for key, value in fields.items() if key not in ("time", "level", "logger", "event"))
+    fixed = ("time", "level", "logger", "event")
+    assert all(found[key] == value for key, value in fields.items() if key not in fixed and "://" not in value)
 
 
 @given(st.text())
 def test_escaped_text_is_printable(text: str) -> None:
     assert log.escape(text).isprintable()
+
+
+@pytest.mark.parametrize("form", ["text", "lines"])
+def test_a_field_is_cut_however_long_its_name_or_value_was_made(form: str, request: pytest.FixtureRequest) -> None:
+    stream: io.StringIO = request.getfixturevalue(form)
+    log.get("x").warning("! slow", extra={"group": "g" * 30_000, "where": ("h" * 30_000, 1)})
+    assert "of 30000 characters" in stream.getvalue()
+    assert len(stream.getvalue()) < 3 * log.MOST_CHARACTERS
+
+
+@pytest.mark.parametrize("form", ["text", "lines"])
+def test_passwords_in_urls_are_not_told(form: str, request: pytest.FixtureRequest) -> None:
+    stream: io.StringIO = request.getfixturevalue(form)
+    try:
+        raise ValueError("http://me:hunter2@h:1/x?token=hunter2 cannot be reached")
+    except ValueError as error:
+        log.get("x").warning("! away", extra={"error": error, "url": "https://hunter2@h"}, exc_info=error)
+    assert "hunter2" not in stream.getvalue()
+    assert "http://(not shown)@h:1/x?(not shown) cannot be reached" in stream.getvalue()
+
+
+def test_a_flood_of_lines_is_told_in_part_and_counted() -> None:
+    now = 100.0
+    flood = log.Flood(3, lambda: now)
+    assert [flood.next_line() for _ in range(5)] == [{}, {}, {}, None, None]
+    now += 1.0
+    assert [flood.next_line() for _ in range(4)] == [{"left_out": 2}, {}, {}, None]
+    now += 60.0
+    assert [flood.next_line(), flood.next_line()] == [{"left_out": 1}, {}]

@@ -8,12 +8,14 @@ import uuid
 from typing import Annotated
 
 from bridge.api import Api, Broker, DeferredResponse, RequestLimit, ServedBy, Session
+from bridge.authorization import checks_of
 from bridge.errors import KafkaError
 from bridge.groups.consumer.assignors import ASSIGNORS
 from bridge.groups.consumer.model import JOINING, LEAVING, LEAVING_STATIC, Assignment, assignment
 from bridge.groups.consumer.patterns import MAX_MATCHES
 from bridge.groups.consumer.regex import MAX_PATTERN_LENGTH
 from bridge.groups.consumer.state import Heartbeat, HeartbeatAnswer
+from bridge.groups.consumer.topics import EVERYONE, Viewer
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Uuid, message, since
 
@@ -67,7 +69,10 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     interval = 0 if request.member_epoch < JOINING else broker.settings.groups.consumer_heartbeat_interval_ms
     try:
         _check(request, session.api_version)
-        beat = await broker.groups.consumer_heartbeat(request.group_id, _heartbeat(request, session))
+        viewer = _viewer(broker, session)
+        beat = await broker.groups.consumer_heartbeat(
+            request.group_id, _heartbeat(request, session, viewer.name), viewer
+        )
     except KafkaError as error:
         return _refused(error)
     return await _answer(beat, interval) if beat.done() else DeferredResponse(_answer(beat, interval))
@@ -105,7 +110,13 @@ def _require(holds: bool, text: str) -> None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, text)
 
 
-def _heartbeat(request: Request, session: Session) -> Heartbeat:
+def _viewer(broker: Broker, session: Session) -> Viewer:
+    """A pattern fits what its client may describe (`GroupMetadataManager.filterTopicDescribeAuthorizedTopics`)."""
+    checks = checks_of(broker, session)
+    return EVERYONE if checks is None else Viewer(checks.viewer, checks.describable)
+
+
+def _heartbeat(request: Request, session: Session, viewer: str) -> Heartbeat:
     names, owned = request.subscribed_topic_names, request.topic_partitions
     return Heartbeat(
         member_id=request.member_id or str(uuid.uuid4()),
@@ -119,6 +130,7 @@ def _heartbeat(request: Request, session: Session) -> Heartbeat:
         owned=None if owned is None else assignment((one.topic_id, part) for one in owned for part in one.partitions),
         client_id=session.client_id,
         client_host=session.host,
+        viewer=viewer,
     )
 
 

@@ -12,6 +12,7 @@ from bridge.check.facts import (
 )
 from bridge.check.remedies import index_remedy, keep_topics_command, retention_command
 from bridge.config import Settings
+from bridge.config.urls import url_without_secrets
 from bridge.errors import StartupError
 from bridge.futures import Together
 from bridge.pulsar import Admin, AdminError, PulsarClient
@@ -47,7 +48,8 @@ async def _namespace_exists(admin: Admin, settings: Settings) -> None:
     except Forbidden:
         pass
     except AdminError as error:
-        raise StartupError(f"pulsar.admin_url {settings.pulsar.admin_url}: {error}") from None
+        url = url_without_secrets(settings.pulsar.admin_url)
+        raise StartupError(f"pulsar.admin_url {url}: {error}") from None
 
 
 async def index_problem(admin: Admin, client: PulsarClient, settings: Settings) -> str | None:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -25,6 +25,7 @@ from bridge.check.policies import examine_policies
 from bridge.check.remedies import broker_conf, keep_topics_command, retention_command
 from bridge.check.tenants import examine_tenants
 from bridge.config import Settings
+from bridge.config.urls import url_without_secrets, without_secrets
 from bridge.errors import BridgeError
 from bridge.metrics import PulsarMetrics
 from bridge.pulsar import Access, Admin, AdminError, PulsarClient, PulsarError
@@ -38,15 +39,19 @@ _LOGIN_REMEDY = "set pulsar.token or pulsar.token_file to a valid token"
 
 async def report(settings: Settings, out: TextIO, file: Path | None = None, *, as_json: bool = False) -> int:
     """Print the table, or one object of JSON; 0 when the Pulsar is fit, 1 when not. `file`: that of the settings."""
-    findings = [*await examine(settings), *examine_files(settings, file)]
+    found = [*await examine(settings), *examine_files(settings, file)]
+    findings = [replace(one, detail=without_secrets(one.detail)) for one in found]
     unfit = sum(finding.severity is Severity.UNFIT for finding in findings)
     if as_json:
         rows = [{**asdict(finding), "severity": finding.severity.name.lower()} for finding in findings]
-        where = {"service_url": settings.pulsar.service_url, "namespace": settings.pulsar.full_namespace}
+        where = {
+            "service_url": url_without_secrets(settings.pulsar.service_url),
+            "namespace": settings.pulsar.full_namespace,
+        }
         print(json.dumps({**where, "fit": not unfit, "findings": rows}, indent=1), file=out)
         return 1 if unfit else 0
     width = max(len(finding.name) for finding in findings)
-    print(f"{settings.pulsar.service_url}, namespace {settings.pulsar.full_namespace}", file=out)
+    print(f"{url_without_secrets(settings.pulsar.service_url)}, namespace {settings.pulsar.full_namespace}", file=out)
     for finding in findings:
         print(f"  {finding.name:<{width}}  {finding.severity:<8} {finding.detail}", file=out)
         if finding.remedy:
@@ -128,10 +133,8 @@ async def _examine_admin(admin: Admin, settings: Settings) -> list[Finding]:
     try:
         await admin.namespace_policies(namespace)
     except Forbidden as error:
-        return [
-            Finding("admin reachable", Severity.FIT, url),
-            Finding("namespace", Severity.UNKNOWN, f"this login may not look at it ({error})"),
-        ]
+        namespace_finding = await _examine_rights(admin, settings, str(error))
+        return [Finding("admin reachable", Severity.FIT, url), namespace_finding]
     except NotFound as error:
         return [
             Finding("admin reachable", Severity.FIT, url),
@@ -140,6 +143,19 @@ async def _examine_admin(admin: Admin, settings: Settings) -> list[Finding]:
     except AdminError as error:
         return [Finding("admin reachable", Severity.UNFIT, str(error), _ADMIN_URL_REMEDY)]
     return [Finding("admin reachable", Severity.FIT, url), Finding("namespace", Severity.FIT, f"{namespace} exists")]
+
+
+async def _examine_rights(admin: Admin, settings: Settings, why: str) -> Finding:
+    """Of a login that may not look at the namespace: topics it must be able to make all the same."""
+    pulsar = settings.pulsar
+    try:
+        await admin.create_non_partitioned(f"persistent://{pulsar.full_namespace}/{PROBE_TOPIC}")
+    except Forbidden as error:
+        remedy = f"pulsar-admin tenants update {pulsar.tenant} --admin-roles <those it has, and the bridge's>"
+        return Finding("namespace", Severity.UNFIT, f"this login may not create topics in it ({error})", remedy)
+    except AdminError:
+        pass  # it is there
+    return Finding("namespace", Severity.UNKNOWN, f"this login may not look at it ({why})")
 
 
 async def _examine_policies(admin: Admin, settings: Settings) -> list[Finding]:

@@ -8,6 +8,7 @@ from dataclasses import Field, field, fields
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from bridge.config.urls import url_without_secrets
 from bridge.errors import SettingsError
 
 _PULSAR_NAME = re.compile(r"[-=:.\w]+", re.ASCII)  # org.apache.pulsar.common.naming.NamedEntity
@@ -179,7 +180,12 @@ def allowed(setting: "Field[Any]") -> str:
 
 
 def _shown(setting: "Field[Any]", value: object) -> str:
-    return "(not shown)" if setting.metadata.get("secret") else toml_value(value)
+    if setting.metadata.get("secret"):
+        return "(not shown)"
+    if setting.name.endswith("url"):  # perhaps without its scheme, which is what is wrong with it
+        scheme, mark, rest = str(value).rpartition("://")
+        return toml_value(url_without_secrets(f"{scheme}://{rest}").removeprefix("" if mark else "://"))
+    return toml_value(value)
 
 
 def check_type(section: str, setting: "Field[Any]", value: object) -> None:

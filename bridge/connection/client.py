@@ -350,7 +350,9 @@ class ClientConnection(asyncio.BufferedProtocol):
     def refuse(self, refused: Refused) -> None:
         """Close for what the client has sent."""
         self._metrics.rejected(refused.reason)
-        _log.warning("! refused", extra=self.log_fields(reason=refused.reason, **refused.fields))
+        line = self._listener.shared.refusals.next_line()
+        if line is not None:
+            _log.warning("! refused", extra=self.log_fields(reason=refused.reason, **refused.fields, **line))
         self.close()
 
     def close(self) -> None:

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from bridge.security.mechanisms import KeptUsers, Mechanisms, TokensToo
 
 _log = log.get(__name__)
-_TELL_SECONDS = 1.0
-"""Between two lines of the log about connections that are too many."""
 
 
 class ClientListeners:
@@ -61,7 +59,6 @@ class ClientListeners:
         self._refresher: asyncio.TimerHandle | None = None
         self._mechanisms: Mechanisms | None = None
         self._namespaces: Namespaces | None = None
-        self._tell_full_at = float("-inf")
 
     def open(self) -> None:
         """Listen, unless that is done; StartupError where a port is taken."""
@@ -151,10 +148,10 @@ class ClientListeners:
         if not self.shared.is_full(host):
             return False
         self._metrics.rejected("too_many_connections")
-        if now >= self._tell_full_at:
-            self._tell_full_at = now + _TELL_SECONDS
+        line = self.shared.refusals.next_line()
+        if line is not None:
             fields = {"listener": plan.name, "peer": host, "reason": "too_many_connections"}
-            _log.warning("! refused", extra=fields)
+            _log.warning("! refused", extra={**fields, **line})
         return True
 
     async def drain(self, seconds: float) -> None:

@@ -174,9 +174,11 @@ class Listener:
             place.leave()
         self._metrics.tls.handshakes[outcome].inc()
         fields = {"listener": self.name, "peer": address_of(transport.get_extra_info("peername"))}
-        # a probe that connects and hangs up is usual
-        tell = _log.debug if outcome in ("lost", "stopped") else _log.warning
-        tell("! no TLS handshake", extra={**fields, "outcome": outcome, "reason": reason})
+        fields |= {"outcome": outcome, "reason": reason}
+        if outcome in ("lost", "stopped"):  # a probe that connects and hangs up is usual
+            _log.debug("! no TLS handshake", extra=fields)
+        elif (line := self.shared.failed_handshakes.next_line()) is not None:
+            _log.warning("! no TLS handshake", extra={**fields, **line})
 
     def _sweep(self, left: list[ClientConnection] | None = None) -> None:
         """Look at all, in slices: ten thousand that are idle took 20 ms."""

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
+from bridge import log
 from bridge.config import KafkaSettings
 from bridge.connection.budget import Budget
 from bridge.connection.handshakes import Handshakes
@@ -55,19 +56,22 @@ class SharedResources:
         self._most_of_host = settings.max_connections_per_ip
         self._connections = 0
         self._strangers: WeakValueDictionary[str, LoopShare] = WeakValueDictionary()
-        self._of_host: Counter[str] = Counter()
+        self._of_network: Counter[str] = Counter()
+        self.refusals, self.failed_handshakes = log.Flood(), log.Flood()
+        """What the log tells of them."""
 
     def enter(self, host: str) -> bool:
         """Count a connection of this address; False when there are too many. Each that entered leaves."""
+        network = _network(host)
         self._connections += 1
-        self._of_host[host] += 1
-        return self._connections <= self._most and self._of_host[host] <= self._most_of_host
+        self._of_network[network] += 1
+        return self._connections <= self._most and self._of_network[network] <= self._most_of_host
 
     def is_full(self, host: str) -> bool:
         """Whether one more connection of this address would be too many. Those that wait to log in count."""
-        of_host = self._of_host.get(f"/{host}", 0)  # as `Session.host` has it
+        of_network = self._of_network.get(network_of(host), 0)
         waiting = self.strangers.waiting
-        return self._connections + waiting() >= self._most or of_host + waiting(host) >= self._most_of_host
+        return self._connections + waiting() >= self._most or of_network + waiting(host) >= self._most_of_host
 
     def stranger_share(self, host: str) -> LoopShare:
         """Of the event loop, for all connections of an address whose clients have not logged in: together they have as
@@ -80,7 +84,13 @@ class SharedResources:
 
     def leave(self, host: str) -> None:
         """Count it no more."""
+        network = _network(host)
         self._connections -= 1
-        self._of_host[host] -= 1
-        if not self._of_host[host]:
-            del self._of_host[host]
+        self._of_network[network] -= 1
+        if not self._of_network[network]:
+            del self._of_network[network]
+
+
+def _network(host: str) -> str:
+    """Of an address as `Session.host` has it."""
+    return network_of(host.removeprefix("/"))

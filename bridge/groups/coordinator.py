@@ -23,7 +23,7 @@ from bridge.groups.classic.state import ClassicGroup
 from bridge.groups.consumer.coordinator import ConsumerGroups, LoadedConsumerGroup
 from bridge.groups.consumer.model import JOINING, ConsumerGroupState, GroupSnapshot
 from bridge.groups.consumer.state import ConsumerGroup, Heartbeat, HeartbeatAnswer
-from bridge.groups.consumer.topics import Catalogue, Topics
+from bridge.groups.consumer.topics import EVERYONE, Catalogue, Topics, Viewer
 from bridge.groups.offsets import UNKNOWN_GROUP, OffsetRetention
 from bridge.groups.store.saving import GroupRecordStore
 from bridge.groups.summary import LoadedGroups
@@ -116,7 +116,9 @@ class GroupCoordinator:
 
     # ---- members of the consumer protocol ----------------------------------------------------------------------------
 
-    async def consumer_heartbeat(self, group_id: str, request: Heartbeat) -> "asyncio.Future[HeartbeatAnswer]":
+    async def consumer_heartbeat(
+        self, group_id: str, request: Heartbeat, viewer: Viewer = EVERYONE
+    ) -> "asyncio.Future[HeartbeatAnswer]":
         """A ConsumerGroupHeartbeat; its answer comes when it is stored. KafkaError at once."""
         if request.regex:
             await self._consumer.check_pattern(request.regex)
@@ -125,7 +127,7 @@ class GroupCoordinator:
         loaded = self._consumer.loaded.get(group_id) or await self._find_consumer(group_id, create=joins)
         if loaded is None:
             raise await self.consumer_group_not_found(group_id, "Group" if request.leaves else "Consumer group")
-        return await self._consumer.heartbeat(loaded, request, size)
+        return await self._consumer.heartbeat(loaded, request, size, viewer)
 
     # ---- groups to be looked at --------------------------------------------------------------------------------------
 

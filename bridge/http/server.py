@@ -4,12 +4,12 @@ healthz: the process runs and its event loop turns; restart it when this fails. 
 clients are served; the answer says which does not, and why.
 
 What clients can cost is bounded: connections in all and of one address, the time of each, and how often the metrics are
-rendered, however many ask for them. Where a token is asked for, probes go without it, and are told no reasons.
+rendered, however many ask for them. Probes have places beside those (`places`). Where a token is asked for, probes go
+without it, and are told no reasons.
 """
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -24,6 +24,7 @@ from bridge.config.listeners import is_loopback
 from bridge.errors import BridgeError, StartupError
 from bridge.futures import Cached, retrieve_exception
 from bridge.http.access import OPEN_PATHS, Access
+from bridge.http.places import Places, Visit
 from bridge.http.response import Response, Serve, json_response
 from bridge.http1 import HttpError, next_event
 from bridge.metrics import Metrics
@@ -67,6 +68,7 @@ class Health(NamedTuple):
 
 _NOT_FOUND = Response(404, "Not Found", "text/plain", b"there are /, /metrics, /healthz, /readyz and /cluster\n")
 _UNAUTHORIZED = Response(401, "Unauthorized", "text/plain", b"a token is needed, as a bearer token or as a password\n")
+_TOO_MANY = Response(503, "Service Unavailable", "text/plain", b"too many connections: probes alone are answered\n")
 _FAILED = Response(500, "Internal Server Error", "text/plain", b"see the log\n")
 _NOT_ALLOWED = Response(405, "Method Not Allowed", "text/plain", b"GET and HEAD are served\n")
 
@@ -103,7 +105,8 @@ class HttpServer:
         metrics.topics.most, metrics.clients.most = settings.max_topics_in_metrics, settings.max_clients_in_metrics
         self._server: asyncio.Server | None = None
         self._exchanges: set[asyncio.Task[None]] = set()
-        self._connections_by_host: Counter[str] = Counter()
+        self._places = Places(settings.max_connections, settings.max_connections_per_ip)
+        self._refusals = log.Flood()
         self._paths: dict[str, Serve] = {
             **(pages or {}),
             "/metrics": self._get_metrics,
@@ -176,27 +179,27 @@ class HttpServer:
         return streams if self._tls is None else self._tls.protocol(streams)
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        host, *_ = writer.get_extra_info("peername") or ("",)
-        settings = self._settings
-        of_host = self._connections_by_host[host]
-        if len(self._exchanges) >= settings.max_connections or of_host >= settings.max_connections_per_ip:
-            self._metrics.http_rejected.inc()
-            fields = {"listener": "http", "peer": host, "reason": "too_many_connections"}
-            _LOG.warning("! refused", extra=fields)
-            writer.transport.abort()
-            return
-        exchange = asyncio.get_running_loop().create_task(self._exchange(reader, writer), name="http exchange")
+        visit, displaced = self._places.enter(_host(writer))
+        if displaced is not None and displaced.task is not None:
+            self._note_refusal(displaced.network)
+            displaced.task.cancel()
+        exchange = asyncio.get_running_loop().create_task(self._exchange(reader, writer, visit), name="http exchange")
+        visit.task = exchange
         self._exchanges.add(exchange)
-        self._connections_by_host[host] += 1
-        exchange.add_done_callback(partial(self._exchange_done, host))
+        exchange.add_done_callback(partial(self._exchange_done, visit))
 
-    def _exchange_done(self, host: str, exchange: asyncio.Task[None]) -> None:
+    def _exchange_done(self, visit: Visit, exchange: asyncio.Task[None]) -> None:
         self._exchanges.discard(exchange)
-        self._connections_by_host[host] -= 1
-        if not self._connections_by_host[host]:
-            del self._connections_by_host[host]
+        self._places.leave(visit)
 
-    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _note_refusal(self, host: str) -> None:
+        self._metrics.http_rejected.inc()
+        line = self._refusals.next_line()
+        if line is not None:
+            fields = {"listener": "http", "peer": host, "reason": "too_many_connections"}
+            _LOG.warning("! refused", extra={**fields, **line})
+
+    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, visit: Visit) -> None:
         """One request and its response; a client that is too slow at either is disconnected."""
         with suppress(HttpError, OSError):  # TimeoutError is an OSError
             try:
@@ -204,15 +207,18 @@ class HttpServer:
                     protocol = h11.Connection(h11.SERVER)
                     async with asyncio.timeout(_HEAD_TIMEOUT_SECONDS):
                         request = await next_event(protocol, reader)
+                    visit.has_asked = True
                     if isinstance(request, h11.Request):
-                        await self._respond(request, protocol, writer)
+                        await self._respond(request, protocol, writer, visit)
                     writer.close()
                     await writer.wait_closed()  # what the client has not taken yet is in memory
             finally:
                 writer.transport.abort()
 
-    async def _respond(self, request: h11.Request, protocol: h11.Connection, writer: asyncio.StreamWriter) -> None:
-        answer = await self._answer(request, writer)
+    async def _respond(
+        self, request: h11.Request, protocol: h11.Connection, writer: asyncio.StreamWriter, visit: Visit
+    ) -> None:
+        answer = await self._answer(request, writer, visit)
         headers = [
             ("Content-Type", answer.content_type),
             ("Content-Length", str(len(answer.body))),
@@ -228,11 +234,13 @@ class HttpServer:
             await asyncio.sleep(0)  # a reader that keeps up would hold the loop for the whole of it
         writer.write(protocol.send(h11.EndOfMessage()) or b"")
 
-    async def _answer(self, request: h11.Request, writer: asyncio.StreamWriter) -> Response:
+    async def _answer(self, request: h11.Request, writer: asyncio.StreamWriter, visit: Visit) -> Response:
         path = request.target.partition(b"?")[0].decode("latin-1")
+        if path not in OPEN_PATHS and visit.is_for_probes:
+            self._note_refusal(_host(writer))
+            return _TOO_MANY
         if path not in OPEN_PATHS and not self._access.allows(request.headers):
-            host, *_ = writer.get_extra_info("peername") or ("",)
-            challenges = self._access.refuse(request, host, asyncio.get_running_loop().time())
+            challenges = self._access.refuse(request, _host(writer), asyncio.get_running_loop().time())
             return _UNAUTHORIZED._replace(headers=tuple(("WWW-Authenticate", one) for one in challenges))
         serve = self._paths.get(path)
         if serve is None:
@@ -311,6 +319,11 @@ class HttpServer:
         """What the last round of checks has found, at once; one that is older than this begins the next."""
         self._look_again(most_seconds)
         return self._health._replace(age=asyncio.get_running_loop().time() - self._health_at)
+
+
+def _host(writer: asyncio.StreamWriter) -> str:
+    host, *_ = writer.get_extra_info("peername") or ("",)
+    return str(host)
 
 
 def _is_well(reasons: Mapping[str, str | None]) -> bool:

@@ -18,6 +18,7 @@ from bridge.security.credentials import (
     Iterations,
     ScramCredential,
     credential_of,
+    iterations_of,
     salted_password,
 )
 from bridge.security.decoys import Decoys
@@ -84,7 +85,7 @@ class _OneNode:
 
     def iterations(self, mechanism: str) -> Iterations | None:
         """Its own."""
-        return Iterations(MIN_ITERATIONS, MIN_ITERATIONS)
+        return iterations_of((self._credential,)).get(mechanism)
 
 
 async def _stepped(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, said: str) -> str:

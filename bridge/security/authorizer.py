@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from bridge.security.acls import (
+    ALL_USERS,
     CLUSTER,
     IMPLIED_BY,
     SUPPORTED,
@@ -77,8 +78,11 @@ class Authorizer:
         self.super_users = frozenset(super_users)
         self.allow_if_no_entry = allow_if_no_entry
         self._patterns: dict[ResourceType, _Patterns] = {kind: _Patterns() for kind in SUPPORTED}
+        self._by_address: set[str] = set()  # principals with entries about topics that ask for an address
         for entry in entries:  # Java writes addresses of IPv6 with all their zeros
             self._patterns[entry.resource_type].add(entry._replace(host=address(entry.host) or entry.host))
+            if entry.resource_type is ResourceType.TOPIC and entry.host != WILDCARD:
+                self._by_address.add(entry.principal)
         for patterns in self._patterns.values():
             patterns.close()
         self._decisions: dict[tuple[str, str, Operation, Resource], bool] = {}
@@ -94,6 +98,10 @@ class Authorizer:
             if len(resource.name) <= _LONGEST_REMEMBERED:
                 self._decisions[key] = found
         return found
+
+    def viewer(self, principal: str, host: str) -> str:
+        """The same for all clients that may do the same with topics."""
+        return principal if self._by_address.isdisjoint((principal, ALL_USERS)) else f"{principal} {host}"
 
     def allows_any(self, principal: str, host: str, operation: Operation, kind: ResourceType) -> bool:
         """Whether a client may do this with any resource of the type (KIP-679): what an entry allows, and none denies.

@@ -7,8 +7,9 @@ A file of users, users kept in Pulsar, or a system of the operator's own can ans
 import hashlib
 import hmac
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 
 from bridge.errors import BridgeError
@@ -24,6 +25,10 @@ MIN_SALT_BYTES: Final = 12
 """Kafka's tools make salts of about 25 bytes."""
 
 _BASE_36: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
+_ALPHABETS: Final = ("0123456789abcdef", _BASE_36, _BASE_36 + _BASE_36[10:].upper())
+_KAFKA_SALTS: Final = range(24, 27)
+_MOST_SHAPES: Final = 32
+"""Each log-in looks at all of them."""
 
 
 class CredentialsUnavailable(BridgeError):
@@ -53,12 +58,43 @@ class ScramCredential:
 
 
 def salt_text(random_bits: int) -> bytes:
-    """A salt of the form that Kafka's tools make: 130 random bits in base 36."""
+    """A salt of the form that Kafka's tools make: 130 random bits in base 36 (`ScramFormatter.secureRandomString`)."""
     number, digits = random_bits % (1 << 130), ""
     while number:
         number, digit = divmod(number, 36)
         digits = _BASE_36[digit] + digits
-    return digits.rjust(25, "0").encode()
+    return (digits or "0").encode()
+
+
+class Shape(NamedTuple):
+    """What SCRAM shows of a credential before anything is proved, but for the bits that are random."""
+
+    alphabet: str
+    """What the salt is made of; empty for any bytes."""
+    salt_bytes: int
+    """0: as Kafka's tools make it, which is not always equally long."""
+    iterations: int
+
+    def salt(self, random: bytes) -> bytes:
+        """A salt of this shape; `random`: at least as many bytes as it has, and 17."""
+        if not self.salt_bytes:
+            return salt_text(int.from_bytes(random[:17]))
+        if not self.alphabet:
+            return random[: self.salt_bytes]
+        # a byte is no multiple of the alphabet, which shows in a few thousand salts
+        number, base, digits = int.from_bytes(random[: self.salt_bytes + 16]), len(self.alphabet), ""
+        for _ in range(self.salt_bytes):
+            number, digit = divmod(number, base)
+            digits += self.alphabet[digit]
+        return digits.encode()
+
+
+def shape_of(credential: ScramCredential) -> Shape:
+    """That of a credential which somebody has made by some tool."""
+    salt = credential.salt
+    alphabet = next((one for one in _ALPHABETS if not salt.translate(None, one.encode())), "")
+    of_kafka = alphabet == _BASE_36 and len(salt) in _KAFKA_SALTS
+    return Shape("" if of_kafka else alphabet, 0 if of_kafka else len(salt), credential.iterations)
 
 
 def salted_password(mechanism: str, password: bytes, salt: bytes, iterations: int) -> bytes:
@@ -75,21 +111,24 @@ def credential_of(mechanism: str, salted: bytes, salt: bytes, iterations: int) -
 
 
 class Iterations(NamedTuple):
-    """How costly the credentials of one mechanism are, so that an unknown user is no cheaper."""
+    """What the credentials of one mechanism are like, so that an unknown user is no cheaper and looks no different."""
 
-    usual: int
-    """What most of them have: SCRAM shows it to an unknown user, too."""
     most: int
     """What the costliest has: checking any password by PLAIN takes as many."""
+    shapes: Mapping[Shape, int] = MappingProxyType({})
+    """How many have which: SCRAM shows one of them to an unknown user."""
 
 
 def iterations_of(credentials: Iterable[ScramCredential]) -> dict[str, Iterations]:
-    """The iterations by mechanism. Of two equally usual ones the higher."""
-    counts: dict[str, Counter[int]] = {}
+    """The iterations by mechanism, and the shapes that most of them have."""
+    counts: dict[str, Counter[Shape]] = {}
     for credential in credentials:
-        counts.setdefault(credential.mechanism, Counter())[credential.iterations] += 1
+        counts.setdefault(credential.mechanism, Counter())[shape_of(credential)] += 1
     return {
-        mechanism: Iterations(max(found, key=lambda count: (found[count], count)), max(found))
+        mechanism: Iterations(
+            max(shape.iterations for shape in found),
+            dict(sorted(found.items(), key=lambda one: (-one[1], one[0]))[:_MOST_SHAPES]),
+        )
         for mechanism, found in counts.items()
     }
 

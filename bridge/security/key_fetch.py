@@ -5,6 +5,7 @@ import ssl
 from typing import Final
 from urllib.parse import urlsplit
 
+from bridge.config.urls import url_without_secrets
 from bridge.http1 import HttpError
 from bridge.http_client import HttpClient
 
@@ -22,7 +23,7 @@ class HttpsFetch:
         """
         parts = urlsplit(url)
         if parts.scheme != "https" or not parts.hostname:
-            raise ValueError(f"a key set's URL begins with https://, not as {url!r}")
+            raise ValueError(f"a key set's URL begins with https://, not as {url_without_secrets(url)!r}")
         self._url = url
         self._tls = tls or ssl.create_default_context()  # once: reading the authorities takes tens of milliseconds
 

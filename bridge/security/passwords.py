@@ -45,7 +45,7 @@ class StoredPasswords:
         costs = {mechanism: self._credentials.iterations(mechanism) for mechanism in SCRAM_HASHES}
         known = next((credential for credential in found if credential is not None), None)
         if not any(costs.values()):
-            costs = {"SCRAM-SHA-256": Iterations(MIN_ITERATIONS, MIN_ITERATIONS)}
+            costs = {"SCRAM-SHA-256": Iterations(MIN_ITERATIONS)}
         decoy = self._decoys.credential(next(m for m, cost in costs.items() if cost), name, None)
         digest = self._known.digest(name, password)
         if self._known.is_known(name, digest, known):

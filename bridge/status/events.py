@@ -4,6 +4,7 @@ import logging
 from collections import OrderedDict, deque
 from typing import Final, NamedTuple
 
+from bridge.config.urls import without_secrets
 from bridge.log import escape
 from bridge.status.explanations import explanation_of
 
@@ -83,4 +84,5 @@ def _fields(record: logging.LogRecord) -> str:
 
 
 def _cut(text: str) -> str:
+    text = without_secrets(text)
     return text if len(text) <= _MOST_CHARACTERS else text[: _MOST_CHARACTERS - 1] + "…"

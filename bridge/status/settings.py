@@ -1,18 +1,16 @@
 """The settings in force; secrets are hidden, and so is what of a URL may be one."""
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import Any, Final
 
 from bridge.config import ListenerSettings, Settings
+from bridge.config.urls import url_without_secrets, without_secrets
 from bridge.status.table import Row, Value
 
 COLUMNS: Final = ("name", "value", "usual", "changed", "position")
 HIDDEN: Final = "set, not shown"
 _MOST_CHARACTERS: Final = 2000
-_USER = re.compile(r"(?<=://)[^/@\s]*@")
-_URL_QUERY = re.compile(r"(://[^\s?#]*)[?#]\S*")
 
 
 def rows(settings: Settings) -> list[Row]:
@@ -47,5 +45,5 @@ def _shown(value: object) -> Value:
         return "true" if value else "false"
     if not isinstance(value, str):
         return str(value)
-    text = _USER.sub("(not shown)@", _URL_QUERY.sub(r"\1?(not shown)", value))
+    text = (without_secrets if value.count("://") > 1 else url_without_secrets)(value)
     return text if len(text) <= _MOST_CHARACTERS else text[:_MOST_CHARACTERS] + "…"

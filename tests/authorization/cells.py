@@ -9,12 +9,15 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from bridge.apis import consumer_group_heartbeat, metadata
+from bridge.kafka.error_codes import ErrorCode
 from tests.authorization.asked import of_groups, of_principals, of_records, of_the_cluster, of_topics, of_transactions
 from tests.authorization.asked.row import Row
 from tests.authorization.login import LoggedIn
 from tests.authorization.rights import RIGHTS, SUPER, WITHOUT_ENTRIES, Right
-from tests.authorization.world import World, may_see
+from tests.authorization.world import TOPICS, World, may_see
 from tests.clients.model import attempts
+from tests.clients.refusals import consumer_groups
 
 TABLES = (of_records, of_topics, of_groups, of_transactions, of_the_cluster, of_principals)
 ROWS: list[Row] = [each for table in TABLES for row in table.ROWS for each in row.in_all_versions()]
@@ -35,6 +38,34 @@ class Matrix:
         """What each principal is told, or some of them."""
         wanted = row.asked_by(self._rights) if names is None else names
         return {name: row.told(self._clients[name], self._world) for name in wanted}
+
+    def listed(self, name: str) -> set[str]:
+        """The topics that a principal is told of when it asks for all."""
+        topics = self._clients[name].ask(metadata.API, metadata.Request(topics=None)).topics
+        return {one.name for one in topics}.intersection(TOPICS)
+
+    def fitting(self, name: str, pattern: str, wanted: set[str]) -> set[str] | None:
+        """The topics that a member with this pattern is given, at last: Kafka matches it after it has answered.
+
+        None where the principal may be no member.
+        """
+        client, group = self._clients[name], self._world.new("mine-seen")
+        ids = {self._world.ids[topic]: topic for topic in TOPICS}
+        fields: dict[str, Any] = {"subscribed_topic_names": None, "subscribed_topic_regex": pattern}
+        epoch, given = 0, set[str]()
+        for _ in attempts(f"what {name} sees by {pattern}"):
+            request = consumer_groups.beat(group, "m", epoch, **({} if epoch else fields))
+            answer = client.ask(consumer_group_heartbeat.API, request)
+            if answer.error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED:
+                return None
+            assert answer.error_code in (0, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR), answer
+            epoch = answer.member_epoch
+            if answer.assignment is not None:
+                given = {ids[one.topic_id] for one in answer.assignment.topic_partitions if one.topic_id in ids}
+            if given == wanted:
+                break
+        client.ask(consumer_group_heartbeat.API, consumer_groups.beat(group, "m", -1))
+        return given
 
 
 @contextmanager

@@ -13,7 +13,9 @@ from bridge.standalone.guard import Guard
 from tests.authorization.asked.row import Row
 from tests.authorization.cells import MODES, ROWS, Matrix, matrix_of, read, recorded, some
 from tests.authorization.differences import DIFFERENCES, Difference, expected
+from tests.authorization.rights import NOTHING, RIGHTS, SUPER
 from tests.authorization.servers import bridge, real_kafka
+from tests.authorization.world import TOPICS
 
 RECORDED = recorded()
 KAFKA = {
@@ -21,6 +23,17 @@ KAFKA = {
     for mode, rights in MODES.items()
 }
 MatrixOf = Callable[[str], Matrix]
+_SEEING = (
+    "rest-and-TOPIC",
+    "deny-TOPIC",
+    "all-but-",
+    "literal-",
+    "every-",
+    "prefix-",
+    "longer-",
+    "from-",
+    "everything",
+)
 
 
 @pytest.fixture(
@@ -67,6 +80,14 @@ def test_each_answer_of_kafka_is_given_to_some(started: MatrixOf, is_bridge: boo
 def test_each_principal_is_told_what_kafka_tells_it(started: MatrixOf, is_bridge: bool, row: Row, mode: str) -> None:
     kafka = KAFKA[mode]
     assert started(mode).told(row) == (expected(row.name, kafka) if is_bridge else kafka[row.name])
+
+
+@pytest.mark.parametrize("right", [*(one.name for one in RIGHTS if one.name.startswith(_SEEING)), NOTHING.name, SUPER])
+def test_a_pattern_fits_what_its_principal_is_told_of_all_topics(started: MatrixOf, right: str) -> None:
+    matrix = started("usual")
+    listed = matrix.listed(right)
+    for pattern, fits in {".*": set(TOPICS), "mine-.*": {TOPICS[0]}, "other-topic": {TOPICS[1]}}.items():
+        assert matrix.fitting(right, pattern, listed & fits) in (None, listed & fits)
 
 
 def test_every_api_is_asked() -> None:

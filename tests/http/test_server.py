@@ -12,6 +12,7 @@ import pytest
 from bridge.config import HttpSettings
 from bridge.errors import BridgeError, StartupError
 from bridge.http import Check, HttpServer
+from bridge.http.places import MAX_PROBES
 from bridge.metrics import ApiMetrics, Lag, Metrics
 from tests.support.waiting import until
 
@@ -190,12 +191,12 @@ async def raw(server: HttpServer, request: bytes) -> bytes:
         writer.close()
 
 
-async def probed(server: HttpServer) -> bytes:
-    """The status of a probe that is answered at last."""
+async def scraped(server: HttpServer) -> bytes:
+    """The status of a scrape for which there is room at last."""
     while True:
-        with suppress(ConnectionError):
-            if answer := await raw(server, PROBE):
-                return answer[9:12]
+        answer = await raw(server, SCRAPE + b"\r\n")
+        if not answer.startswith(b"HTTP/1.1 503"):
+            return answer[9:12]
 
 
 @asynccontextmanager
@@ -206,13 +207,6 @@ async def silent(server: HttpServer, host: str = "127.0.0.1") -> AsyncIterator[a
         yield reader
     finally:
         writer.close()
-
-
-async def is_refused(reader: asyncio.StreamReader) -> bool:
-    try:
-        return await reader.read() == b""
-    except ConnectionError:
-        return True
 
 
 @pytest.mark.parametrize(
@@ -265,21 +259,51 @@ async def test_connections_in_all_are_bounded(caplog: pytest.LogCaptureFixture) 
     metrics = Metrics()
     async with serving(metrics, max_connections=2) as server, silent(server):
         async with silent(server):
-            async with silent(server) as third:
-                assert await is_refused(third)
+            assert (await raw(server, SCRAPE + b"\r\n")).startswith(b"HTTP/1.1 503")
             assert metrics.http_rejected.value == 1
             (said,) = [vars(one)["fields"] for one in caplog.records if one.message == "! refused"]
             assert said == {"listener": "http", "peer": "127.0.0.1", "reason": "too_many_connections"}
-        assert await probed(server) == b"200"  # there is room again
+        assert await scraped(server) == b"200"  # there is room again
 
 
 async def test_one_address_does_not_keep_others_out() -> None:
     async with serving(max_connections=4, max_connections_per_ip=3) as server, AsyncExitStack() as attack:
-        for _ in range(3):
+        for _ in range(3 + MAX_PROBES + 10):
             await attack.enter_async_context(silent(server, "127.0.0.2"))
-        for _ in range(10):
-            assert await is_refused(await attack.enter_async_context(silent(server, "127.0.0.2")))
+        assert (await raw(server, SCRAPE + b"\r\n")).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize("addresses", [4, 100])
+async def test_no_number_of_silent_connections_keeps_a_probe_out(addresses: int) -> None:
+    metrics = Metrics()
+    async with serving(metrics) as server, AsyncExitStack() as attack:
+        for number in range(4 * 64):
+            await attack.enter_async_context(silent(server, f"127.0.1.{1 + number % addresses}"))
+        for path in (PROBE, READY):
+            assert (await raw(server, path)).startswith(b"HTTP/1.1 200")
+        assert metrics.http_rejected.value >= 64
+
+
+async def test_a_probe_from_the_address_of_the_silent_ones_gets_in() -> None:
+    async with serving() as server, AsyncExitStack() as attack:
+        for _ in range(2 * 64):
+            await attack.enter_async_context(silent(server))
+        for _ in range(5):
+            assert (await raw(server, PROBE)).startswith(b"HTTP/1.1 200")
+
+
+async def test_who_takes_its_answer_slowly_keeps_no_probe_out() -> None:
+    metrics = Metrics()
+    metrics.groups.lags = [Lag(f"group-{at}", "topic", at, at, at, 1.0) for at in range(20_000)]
+    async with serving(metrics, max_connections=4) as server, AsyncExitStack() as attack:
+        for _ in range(4):
+            client = attack.enter_context(socket.socket())
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.setblocking(False)
+            await asyncio.get_running_loop().sock_connect(client, ("127.0.0.1", server.port))
+            await asyncio.get_running_loop().sock_sendall(client, SCRAPE + b"\r\n")
         assert (await raw(server, PROBE)).startswith(b"HTTP/1.1 200")
+        assert (await raw(server, SCRAPE + b"\r\n")).startswith(b"HTTP/1.1 503")
 
 
 async def test_who_does_not_take_the_answer_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -295,7 +319,7 @@ async def test_who_does_not_take_the_answer_is_hung_up_on(monkeypatch: pytest.Mo
             loop = asyncio.get_running_loop()
             await loop.sock_connect(client, ("127.0.0.1", server.port))
             await loop.sock_sendall(client, SCRAPE + b"\r\n")
-            assert await probed(server) == b"200"
+            assert await scraped(server) == b"200"
             left = 0
             with suppress(ConnectionError):
                 while data := await loop.sock_recv(client, 65536):

@@ -69,9 +69,9 @@ def test_the_last_record_of_a_key_counts() -> None:
     assert state.live_records == 2
 
 
-def test_the_usual_iterations_follow_the_users() -> None:
+def test_the_iterations_follow_the_users() -> None:
     state = state_of(user_record("alice", ALICE))
-    assert (found := state.iterations("SCRAM-SHA-256")) and found.usual == 4096
+    assert (found := state.iterations("SCRAM-SHA-256")) and found.most == 4096
     state.apply(*user_record("bob", credential("SCRAM-SHA-256", "x", 8192)))
     assert (found := state.iterations("SCRAM-SHA-256")) and found.most == 8192
     assert state.iterations("SCRAM-SHA-512") is None

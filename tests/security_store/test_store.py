@@ -57,7 +57,7 @@ async def test_users_and_what_logging_in_costs_are_those_of_all_nodes(site: Site
     assert list(two.users()) == ["alice", "bob"]
     assert await two.find(SHA, "alice") == await one.find(SHA, "alice") is not None
     assert await two.find(SHA, "eve") is None
-    assert (found := two.iterations(SHA)) and found.usual == 4096
+    assert (found := two.iterations(SHA)) and found.most == 4096
     assert one.decoys.credential(SHA, "eve", found) == two.decoys.credential(SHA, "eve", found)
     await two.change_users([gone("alice")])
     await one.catch_up()

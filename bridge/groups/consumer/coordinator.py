@@ -21,7 +21,7 @@ from bridge.groups.classic.events import Leave
 from bridge.groups.consumer import records as consumer_records
 from bridge.groups.consumer.model import JOINING, NOTHING, GroupSnapshot, View
 from bridge.groups.consumer.state import ConsumerGroup, Heartbeat, HeartbeatAnswer, Limits
-from bridge.groups.consumer.topics import Catalogue
+from bridge.groups.consumer.topics import Catalogue, Viewer
 from bridge.groups.offsets import OffsetRetention
 from bridge.groups.store.records import Key, StoredGroup, group_key, member_key, offset_key
 from bridge.groups.store.saving import GroupRecordStore, error_of, readable, submit
@@ -49,7 +49,8 @@ class LoadedConsumerGroup:
     since_ms: int = 0
     """When it got its last stored state."""
     wake_at: float = inf
-    looked_at: float = -inf
+    looked_at: dict[str, float] = field(default_factory=dict)
+    """When its topics were last looked at: for each client that has patterns, and for all others by ""."""
     looking: asyncio.Lock = field(default_factory=asyncio.Lock)
     writing: bool = False
     waiting: list[_Waiting] = field(default_factory=list)
@@ -57,6 +58,21 @@ class LoadedConsumerGroup:
     """Keys of which we do not know whether the last write of them was stored."""
     gone: ErrorCode = ErrorCode.NONE
     """Why it is not ours any more."""
+
+    def seconds_since_look(self, viewer: str, now: float) -> float:
+        """How old what is known of the topics is, for a client."""
+        return now - self.looked_at.get(self._whose(viewer), -inf)
+
+    def note_look(self, viewer: str, now: float) -> None:
+        """They are looked at now."""
+        resolved = self.group.snapshot.view.resolved
+        if len(self.looked_at) > len(resolved) + 1:
+            here = {"", *(pattern.viewer for pattern in resolved)}
+            self.looked_at = {name: at for name, at in self.looked_at.items() if name in here}
+        self.looked_at[self._whose(viewer)] = now
+
+    def _whose(self, viewer: str) -> str:
+        return viewer if any(one.viewer == viewer for one in self.group.snapshot.view.resolved) else ""
 
     def retention(self) -> OffsetRetention:
         """What keeps its offsets from expiring."""
@@ -108,16 +124,18 @@ class ConsumerGroups:
         return size
 
     async def heartbeat(
-        self, loaded: LoadedConsumerGroup, request: Heartbeat, size: int
+        self, loaded: LoadedConsumerGroup, request: Heartbeat, size: int, viewer: Viewer
     ) -> "asyncio.Future[HeartbeatAnswer]":
         """A ConsumerGroupHeartbeat; its answer comes when it is stored. `size`: of its subscription."""
         subscribes = request.epoch == JOINING or request.topics is not None or request.regex is not None
-        due = self._clock.time() - loaded.looked_at > _LOOK_AGAIN and not loaded.looking.locked()
+        subscribes = subscribes or loaded.group.has_other_viewer(request)
+        age = loaded.seconds_since_look(viewer.name, self._clock.time())
+        due = age > _LOOK_AGAIN and not loaded.looking.locked()
         if request.leaves or not (subscribes or due):
             return self._do(loaded, lambda group, now: group.heartbeat(request, None, now))
         try:
             async with loaded.looking:  # one after another: an older look must not follow a newer one
-                view = await self._look(loaded, request, subscribes)
+                view = await self._look(loaded, request, subscribes, viewer)
                 answer = self._do(loaded, lambda group, now: group.heartbeat(request, view, now))
                 loaded.sizes.set(request.member_id, size)
                 return answer
@@ -190,11 +208,15 @@ class ConsumerGroups:
         self._metrics.loaded.inc()
         return loaded
 
-    async def _look(self, loaded: LoadedConsumerGroup, request: Heartbeat, subscribes: bool) -> View | None:
+    async def _look(
+        self, loaded: LoadedConsumerGroup, request: Heartbeat, subscribes: bool, viewer: Viewer
+    ) -> View | None:
         """The group's topics as they are now; None: not known, and not needed."""
-        loaded.looked_at = self._clock.time()
+        loaded.note_look(viewer.name, self._clock.time())
+        before = loaded.group.snapshot.view.resolved
+        names, patterns = loaded.group.wanted(request)
         try:
-            return await self._catalogue.view(*loaded.group.wanted(request), fresh=subscribes)
+            return await self._catalogue.view(names, patterns, subscribes, viewer, before)
         except KafkaError as error:
             if subscribes:
                 full = error.code == ErrorCode.GROUP_MAX_SIZE_REACHED

@@ -45,13 +45,21 @@ class TopicFacts(NamedTuple):
     partitions: int
 
 
+class Pattern(NamedTuple):
+    """A regular expression that members subscribe by, and for whom it stands."""
+
+    regex: str
+    viewer: str = ""
+    """The client that subscribes by it: it fits the topics that this one may describe. Empty: all topics."""
+
+
 @dataclass(frozen=True, slots=True)
 class View:
     """The topics that the members of one group subscribe to, as they are now."""
 
     topics: Mapping[str, TopicFacts] = field(default_factory=dict)
     """Those that exist, by name."""
-    resolved: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    resolved: Mapping[Pattern, frozenset[str]] = field(default_factory=dict)
     """The names that each pattern fits."""
 
 
@@ -73,10 +81,17 @@ class ConsumerMember:
     state: MemberState = MemberState.STABLE
     assigned: Assignment = field(default_factory=dict)
     revoking: Assignment = field(default_factory=dict)
+    viewer: str = ""
+    """Whose rights decide what its pattern fits; empty where it has no pattern, or where nobody decides."""
 
-    def subscribed(self, resolved: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    @property
+    def pattern(self) -> Pattern:
+        """What it subscribes by, beside names."""
+        return Pattern(self.regex, self.viewer)
+
+    def subscribed(self, resolved: Mapping[Pattern, frozenset[str]]) -> frozenset[str]:
         """Every topic it wants, whether it exists or not."""
-        found = resolved.get(self.regex, frozenset())
+        found = resolved.get(self.pattern, frozenset())
         return self.topics | found if self.topics else found  # no copy for each of many members
 
     def reconciled(self, target_epoch: int) -> bool:
@@ -122,10 +137,11 @@ class GroupSnapshot:
                 votes[one.assignor] = votes.get(one.assignor, 0) + 1
         return max(votes, key=votes.__getitem__, default=UNIFORM)
 
-    def wanted(self) -> tuple[frozenset[str], frozenset[str]]:
+    def wanted(self) -> tuple[frozenset[str], frozenset[Pattern]]:
         """The names and the patterns that members subscribe to."""
         members = self.members.values()
-        return frozenset().union(*(one.topics for one in members)), frozenset(one.regex for one in members if one.regex)
+        patterns = frozenset(one.pattern for one in members if one.regex)
+        return frozenset().union(*(one.topics for one in members)), patterns
 
     def subscribed(self) -> frozenset[str]:
         """Every topic that some member wants."""

@@ -6,7 +6,7 @@ turns: an expensive pattern does not keep out those of other groups.
 
 import sys
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import takewhile
 from time import monotonic
@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 
 from bridge.errors import KafkaError
 from bridge.groups.budget import PATTERN_BYTES
+from bridge.groups.consumer.model import Pattern
 from bridge.groups.consumer.regex import compiled
 from bridge.kafka.error_codes import ErrorCode
 from bridge.worker_threads import WorkerThreads
@@ -69,27 +70,23 @@ class Patterns:
         if pattern not in self._kept:
             await self._thread.run(self._compile, pattern)
 
-    async def fits(self, patterns: Collection[str]) -> dict[str, frozenset[str]]:
-        """The names that each of one group's patterns fits; KafkaError: too many, or a pattern that is none."""
-        now = self._listing
-        found = {pattern: self._kept.get(pattern, _UNMATCHED) for pattern in patterns}
-        for pattern, fit in found.items():
-            if fit is not _UNMATCHED:
-                self._kept.move_to_end(pattern)
-        behind = {pattern: fit for pattern, fit in found.items() if fit.listing != now}
-        done: list[tuple[str, _Matches]] = []
-        came = {since: self._came_after(since) for since in {fit.listing for fit in behind.values()}}
-        work = _match(self._compile, behind, came, self._here, now, done)
-        _check_count(found)
-        more = bool(behind)
-        while more:
-            more = await self._thread.run(_some, work)
-            for pattern, fit in done:
-                found[pattern] = fit
-                self._keep(pattern, fit)
-            done.clear()
-            _check_count(found)
-        return {pattern: fit.names for pattern, fit in found.items()}
+    async def fits(self, pattern: str) -> frozenset[str]:
+        """The names that it fits; KafkaError: it is no pattern."""
+        now, fit = self._listing, self._kept.get(pattern, _UNMATCHED)
+        if fit is not _UNMATCHED:
+            self._kept.move_to_end(pattern)
+        if fit.listing == now:
+            return fit.names
+        new = set[str]()
+        work = _match(self._compile, pattern, self._came_after(fit.listing), new)
+        here = self._here
+        while await self._thread.run(_some, work):
+            pass
+        names = fit.names
+        if new or not names <= here:
+            names = names & here | new
+        self._keep(pattern, _Matches(names, now))
+        return names
 
     def _came_after(self, number: int) -> Collection[str]:
         """The names that are new since that list."""
@@ -110,26 +107,12 @@ class Patterns:
             self._bytes -= _size(*self._kept.popitem(last=False))
 
 
-def _match(
-    compile_: Compile,
-    behind: dict[str, _Matches],
-    came: dict[int, Collection[str]],
-    here: frozenset[str],
-    now: int,
-    done: list[tuple[str, _Matches]],
-) -> Iterator[None]:
-    """Bring fits up to the list `now`, in small pieces; it goes on in a thread."""
-    for pattern, fit in behind.items():
-        new = set()
-        fits = compile_(pattern)
-        for name in came[fit.listing]:
-            if fits(name):
-                new.add(name)
-            yield
-        names = fit.names
-        if new or not names <= here:
-            names = names & here | new
-        done.append((pattern, _Matches(names, now)))
+def _match(compile_: Compile, pattern: str, names: Collection[str], matched: set[str]) -> Iterator[None]:
+    """Add those of the names that the pattern fits, in small pieces; it goes on in a thread."""
+    fits = compile_(pattern)
+    for name in names:
+        if fits(name):
+            matched.add(name)
         yield
 
 
@@ -143,7 +126,8 @@ def _size(pattern: str, fit: _Matches) -> int:
     return _ENTRY_BYTES + len(pattern) + sys.getsizeof(fit.names)
 
 
-def _check_count(found: dict[str, _Matches]) -> None:
-    if sum(len(fit.names) for fit in found.values()) > MAX_MATCHES:
+def check_count(found: Mapping[Pattern, frozenset[str]]) -> None:
+    """KafkaError where one group's patterns fit too much."""
+    if sum(map(len, found.values())) > MAX_MATCHES:
         text = f"The patterns of the consumer group fit more than {MAX_MATCHES} topics, counted for each pattern."
         raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED, text)

@@ -7,6 +7,9 @@ that a bridge that does not know it says so (`metadata` has version 1):
     {"v":1, "instance":null, "rack":null, "client":"…", "host":"/10.0.0.1", "rebalance":300000, "topics":["orders"],
      "regex":"", "assignor":null, "epoch":7, "previous":6, "state":1, "assigned":{"<id>":[0,1]}, "revoking":{},
      "target":{"<id>":[0,1]}}
+
+Where patterns are matched for clients with rights of their own, the group has `"seen":[["<pattern>","<client>",
+["orders"]]]` beside `resolved`, and the member `"viewer":"<client>"`. A bridge that does not know them matches again.
 """
 
 import json
@@ -21,6 +24,7 @@ from bridge.groups.consumer.model import (
     ConsumerMember,
     GroupSnapshot,
     MemberState,
+    Pattern,
     TopicFacts,
     View,
 )
@@ -62,6 +66,8 @@ def changes(group_id: str, before: GroupSnapshot, after: GroupSnapshot, since_ms
 
 def encode_group(group: GroupSnapshot, since_ms: int) -> bytes:
     """The group's own record."""
+    resolved = group.view.resolved.items()
+    seen = [[pattern.regex, pattern.viewer, sorted(names)] for pattern, names in resolved if pattern.viewer]
     return _dump(
         {
             "v": _GROUP_VERSION,
@@ -69,8 +75,9 @@ def encode_group(group: GroupSnapshot, since_ms: int) -> bytes:
             "assignment": group.assignment_epoch,
             "since": since_ms,
             "topics": {name: [topic.id.hex, topic.partitions] for name, topic in group.view.topics.items()},
-            "resolved": {pattern: sorted(names) for pattern, names in group.view.resolved.items()},
+            "resolved": {pattern.regex: sorted(names) for pattern, names in resolved if not pattern.viewer},
         }
+        | ({"seen": seen} if seen else {})
     )
 
 
@@ -94,6 +101,7 @@ def encode_member(member: ConsumerMember, target: Assignment) -> bytes:
             "revoking": _plain(member.revoking),
             "target": _plain(target),
         }
+        | ({"viewer": member.viewer} if member.viewer else {})
     )
 
 
@@ -112,7 +120,7 @@ def decode(stored: StoredGroup) -> tuple[GroupSnapshot, int]:
                     text(name): TopicFacts(UUID(id_), integer(count, 32))
                     for name, (id_, count) in value["topics"].items()
                 },
-                {text(pattern): frozenset(map(text, names)) for pattern, names in value["resolved"].items()},
+                _read_resolved(value),
             ),
             members={member_id: member for member_id, (member, _) in read.items()},
             targets={member_id: target for member_id, (_, target) in read.items()},
@@ -120,6 +128,12 @@ def decode(stored: StoredGroup) -> tuple[GroupSnapshot, int]:
         return _repaired(snapshot), integer(value["since"])
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadRecord(f"not a consumer group record: {error!r}") from None
+
+
+def _read_resolved(value: dict[str, Any]) -> dict[Pattern, frozenset[str]]:
+    found = {Pattern(text(regex)): frozenset(map(text, names)) for regex, names in value["resolved"].items()}
+    seen = value.get("seen", ())
+    return found | {Pattern(text(regex), text(viewer)): frozenset(map(text, names)) for regex, viewer, names in seen}
 
 
 def _repaired(snapshot: GroupSnapshot) -> GroupSnapshot:
@@ -162,6 +176,7 @@ def _read_member(member_id: str, data: bytes) -> tuple[ConsumerMember, Assignmen
         rebalance_timeout_ms=integer(value["rebalance"], 32),
         topics=frozenset(map(text, value["topics"])),
         regex=text(value["regex"]),
+        viewer=text(value.get("viewer", "")),
         assignor=optional_text(value["assignor"]),
         epoch=integer(value["epoch"], 32),
         previous_epoch=integer(value["previous"], 32),

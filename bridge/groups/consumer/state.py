@@ -40,6 +40,7 @@ from bridge.groups.consumer.model import (
     ConsumerMember,
     GroupSnapshot,
     MemberState,
+    Pattern,
     View,
     within,
 )
@@ -65,6 +66,8 @@ class Heartbeat:
     owned: Assignment | None = None
     client_id: str = ""
     client_host: str = ""
+    viewer: str = ""
+    """The client for whom patterns are matched; empty: for any."""
 
     @property
     def leaves(self) -> bool:
@@ -166,10 +169,23 @@ class ConsumerGroup:
         if member_id is not None or epoch >= 0:
             _check_current(self._member(member_id or ""), epoch)
 
-    def wanted(self, request: Heartbeat) -> tuple[frozenset[str], frozenset[str]]:
+    def wanted(self, request: Heartbeat) -> tuple[frozenset[str], frozenset[Pattern]]:
         """The names and patterns that will be subscribed to once this request is taken."""
         names, patterns = self.snapshot.wanted()
-        return names | (request.topics or frozenset()), patterns | (frozenset([request.regex] if request.regex else ()))
+        member = self._former(request)
+        regex = request.regex if request.regex is not None or member is None else member.regex
+        own = frozenset([Pattern(regex, request.viewer)] if regex else ())
+        return names | (request.topics or frozenset()), patterns | own
+
+    def has_other_viewer(self, request: Heartbeat) -> bool:
+        """Whether the member has a pattern that was matched for another client than the one that sends this."""
+        member = self._former(request)
+        return member is not None and bool(member.regex) and member.viewer != request.viewer
+
+    def _former(self, request: Heartbeat) -> ConsumerMember | None:
+        """What there is of the member already, perhaps under another id."""
+        static = None if request.instance_id is None else self.snapshot.static(request.instance_id)
+        return static or self.snapshot.members.get(request.member_id)
 
     def restore(self, snapshot: GroupSnapshot, now: float) -> None:
         """Go back to what is stored: what came after could not be."""
@@ -292,13 +308,15 @@ class ConsumerGroup:
 
 def _updated(member: ConsumerMember, request: Heartbeat) -> ConsumerMember:
     timeout = request.rebalance_timeout_ms
+    regex = member.regex if request.regex is None else request.regex
     return replace(
         member,
         instance_id=member.instance_id if request.instance_id is None else request.instance_id,
         rack_id=member.rack_id if request.rack_id is None else request.rack_id,
         rebalance_timeout_ms=member.rebalance_timeout_ms if timeout == -1 else timeout,
         topics=member.topics if request.topics is None else request.topics,
-        regex=member.regex if request.regex is None else request.regex,
+        regex=regex,
+        viewer=request.viewer if regex else "",
         assignor=member.assignor if request.assignor is None else request.assignor,
         client_id=request.client_id,
         client_host=request.client_host,
@@ -322,7 +340,7 @@ def _moved(before: GroupSnapshot, member: ConsumerMember) -> Mapping[str, Assign
 def _raised(following: GroupSnapshot, member: ConsumerMember, view: View | None) -> GroupSnapshot:
     """The snapshot with the epoch raised, if what is subscribed to has changed. `member`: as it was."""
     updated = following.members[member.id]
-    same = updated.topics == member.topics and updated.regex == member.regex
+    same = updated.topics == member.topics and updated.pattern == member.pattern
     if following.epoch and same and view is None:
         return following
     narrowed = _narrowed(following, following.view if view is None else view)

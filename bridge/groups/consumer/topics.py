@@ -1,15 +1,15 @@
 """What the topics that a consumer group subscribes to are like now."""
 
 import asyncio
-from collections.abc import Collection, Sequence
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
 from bridge.errors import KafkaError
 from bridge.futures import gathered
 from bridge.groups.budget import PATTERN_BYTES
-from bridge.groups.consumer.model import TopicFacts, View
-from bridge.groups.consumer.patterns import Patterns
+from bridge.groups.consumer.model import Pattern, TopicFacts, View
+from bridge.groups.consumer.patterns import Patterns, check_count
 from bridge.kafka.error_codes import ErrorCode
 
 _NAMES_ARE_FRESH: Final = 5.0
@@ -33,6 +33,18 @@ class Topics(Protocol):
         """The names of all topics."""
 
 
+class Viewer(NamedTuple):
+    """The client of a member, who must not learn of topics that it may not describe."""
+
+    name: str = ""
+    """The same for clients with the same rights; empty where all may describe everything."""
+    describable: Callable[[Collection[str]], Awaitable[Collection[str]]] | None = None
+    """Those of some names that it may describe, asked now."""
+
+
+EVERYONE: Final = Viewer()
+
+
 class Catalogue:
     """The topics as the groups of this node see them."""
 
@@ -46,15 +58,42 @@ class Catalogue:
         """Raise KafkaError(INVALID_REGULAR_EXPRESSION) if it is no pattern."""
         await self._patterns.check(pattern)
 
-    async def view(self, names: Collection[str], patterns: Collection[str], fresh: bool) -> View:
-        """The topics of these names and patterns; `fresh`: also those made a moment ago. KafkaError: not known."""
-        resolved: dict[str, frozenset[str]] = {}
+    async def view(
+        self,
+        names: Collection[str],
+        patterns: Collection[Pattern],
+        fresh: bool,
+        viewer: Viewer = EVERYONE,
+        before: Mapping[Pattern, frozenset[str]] | None = None,
+    ) -> View:
+        """The topics of these names and patterns; `fresh`: also those made a moment ago. KafkaError: not known.
+
+        `before`: what the patterns of other viewers did fit. They fit no more until their own clients ask.
+        """
+        resolved: dict[Pattern, frozenset[str]] = {}
         if patterns:
             await self._look(fresh)
-            resolved = await self._patterns.fits(patterns)
+            resolved = await self._resolved(patterns, viewer, before or {})
         wanted = sorted(frozenset(names).union(*resolved.values()))
         facts = await gathered(map(self._facts, wanted))
         return View({name: one for name, one in zip(wanted, facts, strict=True) if one is not None}, resolved)
+
+    async def _resolved(
+        self, patterns: Collection[Pattern], viewer: Viewer, before: Mapping[Pattern, frozenset[str]]
+    ) -> dict[Pattern, frozenset[str]]:
+        resolved: dict[Pattern, frozenset[str]] = {}
+        shown, asked = set[str](), set[str]()
+        for pattern in sorted(patterns):
+            fitting, known = await self._patterns.fits(pattern.regex), before.get(pattern, frozenset())
+            if pattern.viewer != viewer.name:
+                fitting = known & fitting
+            elif viewer.describable is not None:
+                shown.update(await viewer.describable(fitting - asked))
+                asked |= fitting
+                fitting &= shown
+            resolved[pattern] = known if known == fitting and viewer.name else fitting
+            check_count(resolved)
+        return resolved
 
     async def _facts(self, name: str) -> TopicFacts | None:
         try:

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlsplit
 
 from bridge.config import PulsarSettings, admin_urls
+from bridge.config.urls import url_without_secrets
 from bridge.errors import BridgeError
 from bridge.fairness import FairSemaphore
 from bridge.futures import loop_time
@@ -146,7 +147,7 @@ class RestClient:
             try:
                 return await self._follow(request, host + target, seconds)
             except PulsarError as error:  # there is no token, or we were sent where we do not go
-                raise AdminError(NO_RESPONSE, f"{method} {host}: {error}") from error
+                raise AdminError(NO_RESPONSE, f"{method} {url_without_secrets(host)}: {error}") from error
             except (HttpError, TimeoutError, OSError) as error:
                 if self._hosts[0] is host:  # else a concurrent request has found another one
                     self._hosts.append(self._hosts.pop(0))
@@ -154,7 +155,7 @@ class RestClient:
                     others -= 1
                     continue
                 reason = "no answer in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
-                raise AdminError(NO_RESPONSE, f"{method} {host}: {reason}") from error
+                raise AdminError(NO_RESPONSE, f"{method} {url_without_secrets(host)}: {reason}") from error
 
     async def _follow(self, request: "_Request", url: str, seconds: float) -> Response:
         """The answer, from wherever we are sent; TimeoutError after `seconds`, not counted while it waits its turn."""
@@ -167,7 +168,7 @@ class RestClient:
             if answer.status != _TEMPORARY_REDIRECT:
                 return _checked(answer)
             url = self._redirected(answer.headers.get("location", ""))
-        raise AdminError(_TEMPORARY_REDIRECT, f"more than {_MAX_REDIRECTS} redirects for {url}")
+        raise AdminError(_TEMPORARY_REDIRECT, f"more than {_MAX_REDIRECTS} redirects for {url_without_secrets(url)}")
 
     async def _ask(self, request: "_Request", url: str) -> Response:
         """The answer of one place. Where it takes our token no more, it is asked again with a new one."""
@@ -200,7 +201,7 @@ class RestClient:
         except ValueError:
             fit = False
         if not fit:
-            raise AdminError(_TEMPORARY_REDIRECT, f"redirected to an unfit place: {location!r}")
+            raise AdminError(_TEMPORARY_REDIRECT, f"redirected to an unfit place: {url_without_secrets(location)!r}")
         return location
 
 

@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 from bridge import log
 from bridge.config import PulsarSettings
 from bridge.config.pulsar import is_secret_url
+from bridge.config.urls import url_without_secrets
 from bridge.futures import retrieve_exception, wait_shared
 from bridge.http1 import HttpError
 from bridge.http_client import HttpClient, Response
@@ -139,7 +140,8 @@ class OAuth2:
 
     @property
     def _place(self) -> str:
-        return self._settings.oauth2_token_url or self._settings.oauth2_issuer_url or "the key file's issuer"
+        url = self._settings.oauth2_token_url or self._settings.oauth2_issuer_url
+        return url_without_secrets(url) or "the key file's issuer"
 
     async def _ask(self) -> tuple[bytes, float]:
         """A new token, and how many seconds it lasts; ValueError says what is wrong with the answer."""

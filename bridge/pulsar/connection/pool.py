@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from bridge import log
 from bridge.config import PulsarSettings
+from bridge.config.urls import url_without_secrets
 from bridge.futures import retrieve_exception, wait_shared
 from bridge.metrics import PulsarMetrics
 from bridge.pulsar.auth import Access
@@ -58,7 +59,7 @@ def parse_url(url: str) -> list[Address]:
     """The addresses of a service URL; nothing but pulsar:// and pulsar+ssl:// is ever connected to."""
     scheme, mark, rest = url.partition("://")
     if not mark or scheme not in _PORTS:
-        raise PulsarError(pb.UnknownError, f"not a Pulsar service URL: {url!r}")
+        raise PulsarError(pb.UnknownError, f"not a Pulsar service URL: {url_without_secrets(url)!r}")
     return [_parse_host(url, scheme, host) for host in rest.removesuffix("/").split(",")]
 
 
@@ -69,7 +70,7 @@ def _parse_host(url: str, scheme: str, host: str) -> Address:
             return Address(parts.hostname, parts.port or _PORTS[scheme], scheme == "pulsar+ssl")
     except ValueError:
         pass
-    raise PulsarError(pb.UnknownError, f"not a Pulsar service URL: {url!r}")
+    raise PulsarError(pb.UnknownError, f"not a Pulsar service URL: {url_without_secrets(url)!r}")
 
 
 class ConnectionPool:

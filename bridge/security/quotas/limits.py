@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Final, NamedTuple, TypeAlias
 
+from bridge.security.failures import network_of
 from bridge.security.quotas.entities import CLIENT_ID, IP, USER, Entity, QuotaKey, address
 
 Owner: TypeAlias = tuple[str, str]
@@ -91,8 +92,11 @@ class Limits:
     def connections(self, host: str) -> Limit | None:
         """How many connections a second an address may open; None: there is no limit."""
         written = address(host) or host
-        value = self._of_addresses.get(("=" + written, _ABSENT), self._of_addresses.get((_DEFAULT, _ABSENT)))
-        return None if value is None else Limit(value, (written, _ABSENT))
+        value = self._of_addresses.get(("=" + written, _ABSENT))
+        if value is not None:
+            return Limit(value, (written, _ABSENT))
+        value = self._of_addresses.get((_DEFAULT, _ABSENT))
+        return None if value is None else Limit(value, (network_of(written), _ABSENT))
 
 
 def short(name: str) -> str:

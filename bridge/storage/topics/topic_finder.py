@@ -14,6 +14,7 @@ from bridge.storage.topics.topic import Topic
 from bridge.storage.topics.topic_lookup import TopicLookup
 
 _MANY_LOOKUPS = 32
+"""In a second: of more names one list of all topics tells which exist."""
 
 
 class TopicFinder:
@@ -28,6 +29,8 @@ class TopicFinder:
         self._outdated: set[str] = set()  # created or deleted since Pulsar was asked
         self._deleting: Counter[str] = Counter()  # by deletions under way in this process
         self._is_closed = False
+        self._second = 0.0
+        self._asked = 0  # in this second
 
     async def find(self, name: str) -> Topic | None:
         """The topic as Pulsar has it, or None if there is none; all callers go on in the order in which they came."""
@@ -37,10 +40,23 @@ class TopicFinder:
             raise _closed()
         finding = self._finding.get(name)
         if finding is None:
+            self._count()
+            if self._are_many and (listed := self._lookup.listed()) is not None and name not in listed:
+                return None  # without a task, and without a place in memory
             finding = asyncio.ensure_future(self._find(name))
             self._finding[name] = finding
             finding.add_done_callback(partial(self._done, name))
         return await wait_shared(finding, _closed())
+
+    def _count(self) -> None:
+        now = loop_time()
+        if now - self._second >= 1.0:
+            self._second, self._asked = now, 0
+        self._asked += 1
+
+    @property
+    def _are_many(self) -> bool:
+        return self._asked > _MANY_LOOKUPS or len(self._finding) > _MANY_LOOKUPS
 
     def may_exist(self, name: str | None) -> None:
         """A topic of this name may exist from now on."""
@@ -91,7 +107,7 @@ class TopicFinder:
 
     async def _is_listed(self, name: str) -> bool:
         """Whether it is worth asking: of many names asked for at once, as by scanners, one list tells which exist."""
-        if len(self._finding) > _MANY_LOOKUPS:
+        if self._are_many:
             with suppress(KafkaError):  # this login may not list them
                 return name in await self._lookup.recent_names()
         return True

@@ -44,6 +44,10 @@ class TopicLookup:
         with translated():
             return await self._recent.get()
 
+    def listed(self) -> frozenset[str] | None:
+        """The same, if no question is needed."""
+        return self._recent.latest()
+
     async def names_by_id(self, one: uuid.UUID) -> list[str] | None:
         """The names of those topics that may have this id; None if the id does not tell."""
         digest = digest_in(one)

@@ -26,7 +26,7 @@ from bridge.cluster.view import ClusterView, Endpoint, NodeRegistration, Sender
 from bridge.cluster.view_log import ViewLog
 from bridge.groups.classic import records as classic
 from bridge.groups.consumer import records as consumer
-from bridge.groups.consumer.model import ConsumerMember, GroupSnapshot, TopicFacts, View
+from bridge.groups.consumer.model import ConsumerMember, GroupSnapshot, Pattern, TopicFacts, View
 from bridge.groups.store import records as store
 from bridge.groups.store.records import BadRecord, StoredGroup, StoredOffset
 from bridge.kafka import message
@@ -188,7 +188,10 @@ def consumer_parts() -> tuple[bytes, bytes]:
         "member", "instance", "rack", "client", "/10.0.0.1", 300_000, frozenset({"orders"}), "ord.*", "uniform", 7, 6,
         assigned={_ID: frozenset({0, 1})}, revoking={_ID: frozenset({2})},
     )  # fmt: skip
-    view = View({"orders": TopicFacts(_ID, 3)}, {"ord.*": frozenset({"orders"})})
+    view = View(
+        {"orders": TopicFacts(_ID, 3)},
+        {Pattern("ord.*"): frozenset({"orders"}), Pattern("ord.*", "User:a"): frozenset()},
+    )
     target = {_ID: frozenset({0, 1})}
     group = GroupSnapshot(7, 7, view, {"member": member}, {"member": target})
     return consumer.encode_group(group, 1_700_000_000_000), consumer.encode_member(member, target)

@@ -84,7 +84,8 @@ def check_http_request(data: bytes) -> bool:
         server = HttpServer(HttpSettings(), Metrics(), {}, {"/cluster": lambda: {}}, _render)
         server._access = _access()
         writer = _Writer()
-        await server._exchange(await _reader(data), writer)  # type: ignore[arg-type]
+        visit, _ = server._places.enter("10.0.0.1")
+        await server._exchange(await _reader(data), writer, visit)  # type: ignore[arg-type]
         await server.stop()
         return bytes(writer.written)
 

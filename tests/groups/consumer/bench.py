@@ -8,6 +8,7 @@ from bridge.errors import KafkaError
 from bridge.groups.classic.events import Join
 from bridge.groups.consumer.model import Assignment, ConsumerGroupState
 from bridge.groups.consumer.state import Heartbeat, HeartbeatAnswer
+from bridge.groups.consumer.topics import EVERYONE, Viewer
 from bridge.groups.coordinator import GroupCoordinator
 from bridge.kafka.error_codes import ErrorCode
 from bridge.metrics import GroupMetrics
@@ -32,8 +33,16 @@ class Bench:
         self.store.on_lost.clear()
         return Bench(self.store, self.topics)
 
-    async def send(self, member: str, epoch: int, group: str = "g", **fields: Any) -> "asyncio.Future[HeartbeatAnswer]":
-        return await self.groups.consumer_heartbeat(group, Heartbeat(member, epoch, **fields))
+    async def send(
+        self, member: str, epoch: int, group: str = "g", viewer: Viewer = EVERYONE, **fields: Any
+    ) -> "asyncio.Future[HeartbeatAnswer]":
+        beat = Heartbeat(member, epoch, viewer=viewer.name, **fields)
+        return await self.groups.consumer_heartbeat(group, beat, viewer)
+
+    def topics_of(self, beat: HeartbeatAnswer) -> set[str]:
+        """Those that a member is told of."""
+        names = {topic.id: name for name, topic in self.topics.here.items()}
+        return {names[topic] for topic in beat.assignment or {}}
 
     async def join(
         self, member: str = "m", topics: str | None = "t", **fields: Any

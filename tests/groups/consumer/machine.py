@@ -38,7 +38,7 @@ class ConsumerMachine:
 
     def view(self, request: Heartbeat) -> View:
         names, patterns = self.group.wanted(request)
-        resolved = {pattern: frozenset(filter(compiled(pattern), self.topics.here)) for pattern in patterns}
+        resolved = {pattern: frozenset(filter(compiled(pattern.regex), self.topics.here)) for pattern in patterns}
         names = names.union(*resolved.values())
         facts: dict[str, TopicFacts] = self.topics.facts()
         return View({name: one for name, one in facts.items() if name in names}, resolved)

@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -10,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from bridge.groups.classic.records import GroupRecord, encode
 from bridge.groups.consumer import records as consumer_records
-from bridge.groups.consumer.model import ConsumerMember, GroupSnapshot, MemberState, TopicFacts, View
+from bridge.groups.consumer.model import ConsumerMember, GroupSnapshot, MemberState, Pattern, TopicFacts, View
 from bridge.groups.store.records import BadRecord, Key, StoredGroup
 from tests.groups.consumer.machine import ConsumerMachine
 from tests.support.effort import examples
@@ -23,7 +24,7 @@ MEMBER = ConsumerMember(
 GROUP = GroupSnapshot(
     6,
     5,
-    View({"a": TopicFacts(T, 3)}, {"x.*": frozenset({"xa"})}),
+    View({"a": TopicFacts(T, 3)}, {Pattern("x.*"): frozenset({"xa"})}),
     {MEMBER.id: MEMBER},
     {MEMBER.id: {T: frozenset({1})}},
 )
@@ -58,6 +59,14 @@ def test_what_is_stored_stays_readable() -> None:
         b'"assigned":{"00000000000000000000000000000007":[0,1]},'
         b'"revoking":{"00000000000000000000000000000007":[2]},"target":{}}'
     )
+
+
+def test_what_a_pattern_fits_for_some_clients_comes_back() -> None:
+    view = View({"a": TopicFacts(T, 3)}, {Pattern("x.*", "User:a"): frozenset({"xa"}), **GROUP.view.resolved})
+    member = replace(MEMBER, viewer="User:a")
+    group = replace(GROUP, view=view, members={member.id: member})
+    stored = _store(StoredGroup(), consumer_records.changes("g", GroupSnapshot(), group, 77))
+    assert consumer_records.decode(stored) == (group, 77)
 
 
 def test_only_what_changes_is_written() -> None:

@@ -79,3 +79,16 @@ def test_addresses() -> None:
     assert limits.connections("::ffff:10.0.0.2") == (1.0, ("10.0.0.2", ""))
     assert limits.of_addresses and not limits.of_clients
     assert Limits().connections("10.0.0.1") is None
+
+
+def test_a_network_of_ipv6_shares_the_default_and_an_address_has_its_own() -> None:
+    limits = Limits()
+    limits.put(((IP, None),), QuotaKey.CONNECTION, 5.0)
+    limits.put(((IP, "2001:db8::7"),), QuotaKey.CONNECTION, 7.0)
+    one, other = limits.connections("2001:db8::1"), limits.connections("2001:db8::ffff:2")
+    assert one == other is not None
+    assert limits.connections("2001:db8:0:1::1") != one
+    own = limits.connections("2001:db8::7")
+    assert own is not None
+    assert own.value == 7.0
+    assert limits.connections("10.0.0.1") != limits.connections("10.0.0.2")

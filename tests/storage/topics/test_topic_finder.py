@@ -20,7 +20,7 @@ class Lookup:
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, asyncio.Future[tuple[int, dict[str, str]] | None]]] = []
-        self.listed: frozenset[str] = frozenset()
+        self.names: frozenset[str] = frozenset()
 
     async def find(self, name: str) -> tuple[int, dict[str, str]] | None:
         answer: asyncio.Future[tuple[int, dict[str, str]] | None] = asyncio.get_running_loop().create_future()
@@ -31,7 +31,10 @@ class Lookup:
         return ID
 
     async def recent_names(self) -> frozenset[str]:
-        return self.listed
+        return self.names
+
+    def listed(self) -> frozenset[str] | None:
+        return self.names
 
     def changed(self) -> None:
         """Whether lists are asked for again is the look-up's matter."""
@@ -109,7 +112,7 @@ async def test_a_topic_that_is_being_deleted_is_not_found(bench: Bench) -> None:
 
 
 async def test_of_many_names_only_those_in_the_list_are_asked_for(bench: Bench) -> None:
-    bench.lookup.listed = frozenset({"listed"})
+    bench.lookup.names = frozenset({"listed"})
     finding = [await bench.start(f"t{number}") for number in range(_MANY_LOOKUPS)]
     missing, listed = await bench.start("missing"), await bench.start("listed")
     assert await missing is None
@@ -117,3 +120,14 @@ async def test_of_many_names_only_those_in_the_list_are_asked_for(bench: Bench) 
     for _, answer in bench.lookup.asked:
         answer.set_result(FOUND)
     assert all(await asyncio.gather(listed, *finding))
+
+
+async def test_many_unknown_names_one_after_another_cost_a_few_lookups(bench: Bench) -> None:
+    for number in range(_MANY_LOOKUPS):
+        finding = await bench.start(f"unknown-{number}")
+        bench.lookup.asked[-1][1].set_result(None)
+        assert await finding is None
+    for number in range(1000):
+        assert await bench.finder.find(f"more-{number}") is None
+    assert len(bench.lookup.asked) == _MANY_LOOKUPS
+    assert len(bench.finder._missing._since) == _MANY_LOOKUPS  # and no memory
