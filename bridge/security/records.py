@@ -123,21 +123,19 @@ class SecurityState:
         """How many keys have a value, about."""
         return len(self.credentials) + len(self.entries) + len(self.quotas) + len(self.unknown)
 
-    def differences(self, former: "SecurityState") -> Iterator[tuple[str, str]]:
-        """The keys that have another value than they had, and whether they were stored or deleted."""
+    def differences(self, former: "SecurityState") -> Iterator[tuple[str, str] | None]:
+        """The keys that have another value than they had, and whether they were stored or deleted; None for each other.
+
+        As both states are now. What is made of it may take turns with others: 20,000 users take 70 ms.
+        """
         pairs: list[tuple[Callable[[Any], str], dict[Any, Any], dict[Any, Any]]] = [
-            (lambda user: user_key(*user), former.credentials, self.credentials),
-            (acl_key, former.entries, self.entries),
-            (lambda quota: quota_key(*quota), former.quotas, self.quotas),
+            (lambda user: user_key(*user), former.credentials.copy(), self.credentials.copy()),
+            (acl_key, former.entries.copy(), self.entries.copy()),
+            (lambda quota: quota_key(*quota), former.quotas.copy(), self.quotas.copy()),
             (str, {_DECOYS: former.decoy_secret}, {_DECOYS: self.decoy_secret}),
-            (str, former.unknown, self.unknown),
+            (str, former.unknown.copy(), self.unknown.copy()),
         ]
-        for key_of, before, after in pairs:
-            for one in before.keys() | after.keys():
-                if one not in after:
-                    yield key_of(one), "deleted"
-                elif one not in before or before[one] != after[one]:
-                    yield key_of(one), "stored"
+        return (difference for key_of, before, after in pairs for difference in _differences(key_of, before, after))
 
     def iterations(self, mechanism: str) -> Iterations | None:
         """What the credentials of the mechanism have."""
@@ -205,6 +203,18 @@ class SecurityState:
         if value is not None:
             limit = self.quotas[entity, known] = _limit(entity, known, value)
             self.limits.put(entity, known, limit)
+
+
+def _differences(
+    key_of: Callable[[Any], str], before: dict[Any, Any], after: dict[Any, Any]
+) -> Iterator[tuple[str, str] | None]:
+    for one in before:
+        if one not in after:
+            yield key_of(one), "deleted"
+        else:
+            yield None if before[one] == after[one] else (key_of(one), "stored")
+    for one in after:
+        yield None if one in before else (key_of(one), "stored")
 
 
 def _json(content: object) -> str:

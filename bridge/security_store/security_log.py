@@ -42,6 +42,8 @@ _MARKER: Final = (Kept(MARKER, b"1"),)
 _MAX_LINES: Final = 100
 """Of the audit log for one entry, or one reading; of more there is their number."""
 _MAX_CHARACTERS: Final = 500
+_SLICE: Final = 200
+"""Records that are compared before others get their turn."""
 _MAX_OWN: Final = 50_000
 
 _log = log.get(__name__)
@@ -86,6 +88,7 @@ class SecurityLog:
         self._own_next: set[str] = set()
         """The keys whose last record in `_next` is of this node."""
         self._marking: asyncio.Task[None] | None = None
+        self._telling: asyncio.Task[None] | None = None
         self._read_again: asyncio.TimerHandle | None = None
         self._whole = asyncio.Event()
         self._caught_up = asyncio.Event()
@@ -117,6 +120,9 @@ class SecurityLog:
         if self._marking is not None:
             self._marking.cancel()
             await asyncio.gather(self._marking, return_exceptions=True)
+        if self._telling is not None:
+            self._telling.cancel()
+            await asyncio.gather(self._telling, return_exceptions=True)
         await self._compaction.close()
         for _, waiter in self._waiting:
             waiter.cancel()
@@ -247,8 +253,9 @@ class SecurityLog:
             return
         former, self.state, self._next = self.state, self._next, None
         if self._caught_up.is_set():  # else all is new here
-            missed = ((key, how) for key, how in self.state.differences(former) if key not in self._own_next)
-            self._tell_others(missed)
+            self._telling = asyncio.get_running_loop().create_task(
+                self._tell_missed(self.state.differences(former), frozenset(self._own_next)), name="audit of changes"
+            )
         self._compaction.loaded(self._records, self.state.live_records)
         self._compaction.start_if_due()
         if not self._caught_up.is_set():
@@ -271,6 +278,16 @@ class SecurityLog:
         if self._next is not None:
             (self._own_next.add if is_own else self._own_next.discard)(key)
         return is_own
+
+    async def _tell_missed(self, differences: Iterator[tuple[str, str] | None], own: frozenset[str]) -> None:
+        """What has changed while the log was not followed."""
+        missed = []
+        for number, one in enumerate(differences, 1):
+            if one is not None and one[0] not in own:
+                missed.append(one)
+            if number % _SLICE == 0:
+                await asyncio.sleep(0)
+        self._tell_others(missed)
 
     def _tell_others(self, changes: Iterable[tuple[str, str]], **fields: object) -> None:
         """The audit log has what other nodes have stored, `bridge user`, and any client that may write to the topic."""

@@ -197,11 +197,12 @@ async def test_what_was_stored_while_a_node_was_cut_off_is_told_afterwards(
     await one.log.append([gone("bob"), user("alice", "c"), acl_record(READ)])
     told(caplog)
     two.log._follower.start(None, until=two.log._read_to, caught_up=lambda: None)
-    await until(lambda: two.users == {"alice": "c"})
+    await until(lambda: two.users == {"alice": "c"} and two.log._telling is not None and two.log._telling.done())
     assert told(caplog) == [(acl_key(READ), "stored"), (ALICE, "stored"), (BOB, "deleted")]
+    first = two.log._telling
     two.log._follower.restart(EARLIEST)  # as every ten minutes
     await two.log.append([gone("alice")])
-    await until(lambda: two.log._next is None)
+    await until(lambda: two.log._telling is not first and two.log._telling is not None and two.log._telling.done())
     assert [line for line in told(caplog) if line != (ALICE, "deleted")] == []
     await close(one, two)
 

@@ -27,7 +27,7 @@ from bridge.security.principal import user
 from bridge.security.quotas.entities import QuotaKey, checked_entity
 from bridge.security.sasl import Challenge, Done, Exchange, Failed, Step
 from bridge.security.scram import Scram
-from bridge.security.tokens import TokenRules, TokenVerifier
+from bridge.security.tokens import IssuedTokens, TokenRules, TokenVerifier
 from tests.fuzz.decoders.pulsar import JSON_WORDS
 from tests.fuzz.decoders.target import Input, Target, finished, part, same
 from tests.security.users import DECOYS, NOW, Users, Written, credential
@@ -124,7 +124,7 @@ class _Kept:
 @cache
 def _bearer() -> OAuthBearer:
     rules = TokenRules(expected_audience=frozenset({"bridge"}), required_scope=frozenset({"a"}))
-    return OAuthBearer(TokenVerifier(_Kept(), rules))
+    return OAuthBearer(IssuedTokens({"https://issuer": TokenVerifier(_Kept(), rules)}))
 
 
 def check_token(data: bytes) -> bool:
