@@ -43,7 +43,7 @@ class Allowing:
         return bool(self.names)
 
     def viewer(self, session: Session) -> str:
-        """Whoever it is."""
+        """By its principal."""
         return str(session.principal)
 
     async def operations(self, session: Session, resource: Resource) -> int:

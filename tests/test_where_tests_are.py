@@ -46,7 +46,7 @@ COVERED_BY = {
     "codec/test_twins.py": {"codec/_listing", "codec/_python", "codec/types"},
     "connection/test_client.py": {
         "connection/environment", "connection/listener", "connection/owner", "connection/parts",
-        "connection/responses", "connection/shared",
+        "connection/responses",
     },
     "connection/test_login.py": {"login_outcomes"},
     "test_fetch_waiting.py": {"fetch_answers"},

@@ -15,7 +15,7 @@ from bridge.groups.consumer.model import JOINING, LEAVING, LEAVING_STATIC, Assig
 from bridge.groups.consumer.patterns import MAX_MATCHES
 from bridge.groups.consumer.regex import MAX_PATTERN_LENGTH
 from bridge.groups.consumer.state import Heartbeat, HeartbeatAnswer
-from bridge.groups.consumer.topics import EVERYONE, Viewer
+from bridge.groups.consumer.topics import ALL_CLIENTS, Viewer
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Uuid, message, since
 
@@ -113,7 +113,7 @@ def _require(holds: bool, text: str) -> None:
 def _viewer(broker: Broker, session: Session) -> Viewer:
     """A pattern fits what its client may describe (`GroupMetadataManager.filterTopicDescribeAuthorizedTopics`)."""
     checks = checks_of(broker, session)
-    return EVERYONE if checks is None else Viewer(checks.viewer, checks.describable)
+    return ALL_CLIENTS if checks is None else Viewer(checks.viewer, checks.describable)
 
 
 def _heartbeat(request: Request, session: Session, viewer: str) -> Heartbeat:

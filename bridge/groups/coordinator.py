@@ -23,7 +23,7 @@ from bridge.groups.classic.state import ClassicGroup
 from bridge.groups.consumer.coordinator import ConsumerGroups, LoadedConsumerGroup
 from bridge.groups.consumer.model import JOINING, ConsumerGroupState, GroupSnapshot
 from bridge.groups.consumer.state import ConsumerGroup, Heartbeat, HeartbeatAnswer
-from bridge.groups.consumer.topics import EVERYONE, Catalogue, Topics, Viewer
+from bridge.groups.consumer.topics import ALL_CLIENTS, Catalogue, Topics, Viewer
 from bridge.groups.offsets import UNKNOWN_GROUP, OffsetRetention
 from bridge.groups.store.saving import GroupRecordStore
 from bridge.groups.summary import LoadedGroups
@@ -117,7 +117,7 @@ class GroupCoordinator:
     # ---- members of the consumer protocol ----------------------------------------------------------------------------
 
     async def consumer_heartbeat(
-        self, group_id: str, request: Heartbeat, viewer: Viewer = EVERYONE
+        self, group_id: str, request: Heartbeat, viewer: Viewer = ALL_CLIENTS
     ) -> "asyncio.Future[HeartbeatAnswer]":
         """A ConsumerGroupHeartbeat; its answer comes when it is stored. KafkaError at once."""
         if request.regex:

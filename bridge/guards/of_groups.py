@@ -247,7 +247,7 @@ GUARDS = {
     42: each(Operation.DELETE, _not_deleted, kind=GROUP, asked="groups_names", name="", told="results"),
     47: Guard((Right(Operation.DELETE, GROUP), Right(Operation.READ, TOPIC)), _offset_delete, refuses_whole=True),
     68: Guard(
-        (_READ_GROUP, Right(Operation.DESCRIBE, TOPIC, "that it subscribes to by name")),
+        (_READ_GROUP, Right(Operation.DESCRIBE, TOPIC, "that it subscribes to; its pattern fits no others")),
         _heartbeat,
         refuses_whole=True,
     ),

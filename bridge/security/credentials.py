@@ -90,7 +90,7 @@ class Shape(NamedTuple):
 
 
 def shape_of(credential: ScramCredential) -> Shape:
-    """That of a credential which somebody has made by some tool."""
+    """That of a stored credential, whatever tool has made it."""
     salt = credential.salt
     alphabet = next((one for one in _ALPHABETS if not salt.translate(None, one.encode())), "")
     of_kafka = alphabet == _BASE_36 and len(salt) in _KAFKA_SALTS

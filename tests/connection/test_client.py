@@ -8,6 +8,7 @@ import tracemalloc
 
 import pytest
 
+from bridge import log
 from bridge.api import MAX_CONTROL_BYTES
 from bridge.connection import listener
 from bridge.connection.intake import READ_AHEAD_BYTES
@@ -389,3 +390,14 @@ async def test_however_many_are_idle_each_is_looked_at(monkeypatch: pytest.Monke
     monkeypatch.setattr(listener, "SLICE_SECONDS", 0.0)
     async with serving(idle_seconds=1) as bench, connected(bench), connected(bench), connected(bench):
         await until(lambda: bench.metrics.rejections()["idle"] == 3)
+
+
+async def test_a_flood_of_refusals_is_told_in_part(caplog: pytest.LogCaptureFixture) -> None:
+    async with serving() as bench:
+        bench.listener.shared.refusals = log.Flood(3, lambda: 0.0)
+        for _ in range(10):
+            async with connected(bench) as client:
+                client.send(b"SSH-2.0-OpenSSH_9.2\r\n")
+                assert await client.closed() == b""
+        assert bench.metrics.rejections()["too_large"] == 10
+    assert len([record for record in caplog.records if record.message == "! refused"]) == 3

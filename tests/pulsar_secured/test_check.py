@@ -22,3 +22,17 @@ async def test_a_namespace_where_the_role_may_not_work_is_told(secured: SecuredP
     told = found[f"tenant {denied}"]
     assert told.severity is Severity.UNFIT
     assert f"grant-permission {denied}" in told.remedy
+
+
+async def test_a_role_that_may_not_create_topics_is_not_fit(secured: SecuredPulsar) -> None:
+    namespace = secured.create_tenant("another")
+    secured.grant(namespace, ROLE, ["produce", "consume"])
+    address = PulsarAddress(secured.service_url, secured.admin_url)
+    settings = settings_for(address, namespace, {"pulsar": {"token": secured.token(ROLE)}})
+    found = {finding.name: finding for finding in await examine(settings)}
+    told = found["namespace"]
+    assert told.severity is Severity.UNFIT
+    assert f"tenants update {namespace.partition('/')[0]} --admin-roles" in told.remedy
+    settings = settings_for(address, secured.create_tenant(ROLE), {"pulsar": {"token": secured.token(ROLE)}})
+    found = {finding.name: finding for finding in await examine(settings)}
+    assert found["namespace"].severity is Severity.FIT

@@ -82,7 +82,7 @@ class ConsumerMember:
     assigned: Assignment = field(default_factory=dict)
     revoking: Assignment = field(default_factory=dict)
     viewer: str = ""
-    """Whose rights decide what its pattern fits; empty where it has no pattern, or where nobody decides."""
+    """Whose rights decide what its pattern fits; empty where it has no pattern, or where all are told."""
 
     @property
     def pattern(self) -> Pattern:

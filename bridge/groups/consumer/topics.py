@@ -42,7 +42,7 @@ class Viewer(NamedTuple):
     """Those of some names that it may describe, asked now."""
 
 
-EVERYONE: Final = Viewer()
+ALL_CLIENTS: Final = Viewer()
 
 
 class Catalogue:
@@ -63,7 +63,7 @@ class Catalogue:
         names: Collection[str],
         patterns: Collection[Pattern],
         fresh: bool,
-        viewer: Viewer = EVERYONE,
+        viewer: Viewer = ALL_CLIENTS,
         before: Mapping[Pattern, frozenset[str]] | None = None,
     ) -> View:
         """The topics of these names and patterns; `fresh`: also those made a moment ago. KafkaError: not known.

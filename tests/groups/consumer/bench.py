@@ -8,7 +8,7 @@ from bridge.errors import KafkaError
 from bridge.groups.classic.events import Join
 from bridge.groups.consumer.model import Assignment, ConsumerGroupState
 from bridge.groups.consumer.state import Heartbeat, HeartbeatAnswer
-from bridge.groups.consumer.topics import EVERYONE, Viewer
+from bridge.groups.consumer.topics import ALL_CLIENTS, Viewer
 from bridge.groups.coordinator import GroupCoordinator
 from bridge.kafka.error_codes import ErrorCode
 from bridge.metrics import GroupMetrics
@@ -34,7 +34,7 @@ class Bench:
         return Bench(self.store, self.topics)
 
     async def send(
-        self, member: str, epoch: int, group: str = "g", viewer: Viewer = EVERYONE, **fields: Any
+        self, member: str, epoch: int, group: str = "g", viewer: Viewer = ALL_CLIENTS, **fields: Any
     ) -> "asyncio.Future[HeartbeatAnswer]":
         beat = Heartbeat(member, epoch, viewer=viewer.name, **fields)
         return await self.groups.consumer_heartbeat(group, beat, viewer)

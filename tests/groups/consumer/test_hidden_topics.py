@@ -7,7 +7,7 @@ import pytest
 from bridge.errors import KafkaError
 from bridge.groups.consumer import patterns as consumer_patterns
 from bridge.groups.consumer import topics as consumer_topics
-from bridge.groups.consumer.topics import EVERYONE, Viewer
+from bridge.groups.consumer.topics import ALL_CLIENTS, Viewer
 from bridge.kafka.error_codes import ErrorCode
 from tests.groups.consumer.bench import Bench, error_code
 from tests.groups.fake_topics import FakeTopic, FakeTopics
@@ -126,7 +126,7 @@ async def test_a_member_that_another_client_speaks_for_gets_what_that_one_may_se
 
 async def test_what_an_authorizer_hides_counts_for_members_that_were_there_before_it() -> None:
     bench, alice = bench_of(mine=1, other=1), Client("alice", "mine")
-    beat = await bench.joined(topics=None, regex=".*", viewer=EVERYONE)
+    beat = await bench.joined(topics=None, regex=".*", viewer=ALL_CLIENTS)
     assert bench.topics_of(beat) == {"mine", "other"}
     bench = bench.restarted()
     beat = await bench.beat("m", beat.epoch, viewer=alice.viewer, owned=beat.assignment)
@@ -154,7 +154,7 @@ async def test_topics_that_are_gone_are_lost_to_all_at_once() -> None:
     assert all(names == {"mine"} for names in group.snapshot.view.resolved.values())
 
 
-async def test_while_nobody_decides_a_member_that_joins_tries_again_and_others_stay_as_they_are() -> None:
+async def test_while_rights_are_not_known_a_member_that_joins_tries_again_and_others_stay_as_they_are() -> None:
     bench, alice = bench_of(mine=1), Client("alice", "mine")
     beat = await bench.joined(topics=None, regex=".*", viewer=alice.viewer)
     alice.refuses = KafkaError(ErrorCode.LEADER_NOT_AVAILABLE)
