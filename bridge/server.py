@@ -161,6 +161,7 @@ class Server:
         async with Together() as tasks:
             found = tasks.create_task(self._pulsar_cluster())
             tasks.create_task(check.ensure_fit(self.admin, self.client, settings))
+            tasks.create_task(check.ensure_state(self.admin, self.client, self._access, settings))
         self._index_checked_at = asyncio.get_running_loop().time()
         self._own.coordinate()
         await side_by_side(self._own.open(), self.security.start())
@@ -184,7 +185,7 @@ class Server:
         return SecurityStore(
             self.client,
             self.admin,
-            self.settings.pulsar.full_namespace,
+            self.settings.pulsar,
             self.metrics.security,
             kafka.super_user_names,
             authorizes=kafka.authorizer == "kafka",
@@ -224,7 +225,7 @@ class Server:
         from bridge.security.tenants import Tenants
         from bridge.tenants.namespaces import Namespaces
 
-        rules = Tenants(self.settings.tenants, self._own.name)
+        rules = Tenants(self.settings.tenants, self._own.name, self.settings.pulsar.full_state_namespace)
         return Namespaces(rules, self._storage, self.metrics, self._own, follower)
 
     def _make_member(self, cluster: Cluster, endpoints: Sequence[Endpoint]) -> ClusterMember:
@@ -250,7 +251,7 @@ class Server:
             node,
             config_for(settings.cluster, self.store.slots),
             PulsarClient(pulsar, PulsarMetrics(), self._access),
-            ClusterTopics(self.admin, settings.pulsar.full_namespace),
+            ClusterTopics(self.admin, settings.pulsar),
             self.metrics.cluster,
         )
 
