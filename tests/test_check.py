@@ -67,11 +67,14 @@ async def test_a_fit_pulsar_is_told_so(pulsar: PulsarAddress, namespace: str) ->
     findings = by_name(await examine(settings))
     expected = (
         "reachable", "logged in", "index exposed", "admin reachable", "namespace", "retention", "inactive topics",
-        "topic policies", "deduplication", "auto creation", "policies", "frozen nodes", "cluster topics",
-        "cluster retention", "version",
+        "topic policies", "deduplication", "auto creation", "policies", "state namespace", "state access",
+        "frozen nodes", "cluster topics", "cluster retention", "version",
     )  # fmt: skip
     assert tuple(findings) == expected
-    assert {name for name, finding in findings.items() if finding.severity is not Severity.FIT} == {"auto creation"}
+    assert {name for name, finding in findings.items() if finding.severity is not Severity.FIT} == {
+        "auto creation", "state access",
+    }  # fmt: skip
+    assert "this Pulsar has no authorization" in findings["state access"].detail
     assert f"an entry written to {PROBE_TOPIC} came back with index" in findings["index exposed"].detail
     out = io.StringIO()
     assert await report(settings, out) == 0

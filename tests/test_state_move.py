@@ -12,14 +12,14 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bridge import check, state_move, users
-from bridge.cluster.topics import HEARTBEATS
 from bridge.config import PulsarSettings, Settings
 from bridge.errors import BridgeError, StartupError
-from bridge.groups.store.store import TOPIC as GROUPS
-from bridge.pulsar import Admin
+from bridge.pulsar import PulsarError
+from bridge.pulsar.pb import PulsarApi_pb2 as pb
+from bridge.security.quotas.entities import QuotaKey, checked_entity
+from bridge.security.records import quota_record
 from bridge.security_store import security_log
-from bridge.security_store.security_log import TOPIC as SECURITY
-from bridge.standalone.ports import HOST, any_free
+from bridge.standalone.ports import any_free
 from tests.support.bridges import BridgeThread, settings_for, started_nodes
 from tests.support.pulsar import PulsarAddress
 
@@ -60,11 +60,6 @@ async def move(settings: Settings, *, undo: bool = False) -> str:
     out = io.StringIO()
     assert await state_move.move(settings, out, undo=undo) == 0
     return out.getvalue()
-
-
-def running(settings: Settings) -> Iterator[BridgeThread]:
-    with started_nodes(settings, 1) as (node,):
-        yield node
 
 
 class Load:
@@ -125,17 +120,13 @@ class Load:
         raise AssertionError("the group does not go on")
 
 
-def committed(bridge: BridgeThread) -> dict[int, int]:
-    consumer = confluent_kafka.Consumer({"bootstrap.servers": bridge.kafka, "group.id": "g"})
+def committed(bridge: BridgeThread, client_id: str = "own") -> dict[int, int]:
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": bridge.kafka, "group.id": "g", "client.id": client_id})
     try:
         asked = [confluent_kafka.TopicPartition("t", index) for index in range(PARTITIONS)]
         return {one.partition: one.offset for one in consumer.committed(asked, timeout=30) if one.offset >= 0}
     finally:
         consumer.close()
-
-
-def quotas(bridge: BridgeThread) -> object:
-    return bridge.server.security.quotas()
 
 
 async def test_a_group_goes_on_with_its_offsets_in_both_directions(settings: Settings, older: _Older) -> None:
@@ -184,3 +175,49 @@ async def with_new_places(older: _Older, settings: Settings) -> None:
         await move(settings)
     finally:
         older.__enter__()
+
+
+async def test_an_interrupted_move_is_gone_on_with_and_an_older_bridge_is_refused(
+    pulsar: PulsarAddress, settings: Settings, older: _Older
+) -> None:
+    tenant = pulsar.create_namespace()
+    settings = settings.with_values(tenants={"rules": f"client_id lab-* -> {tenant}", "required": False})
+    quotas = [quota_record(checked_entity([("user", "alice")]), QuotaKey.PRODUCE, 1e6)]
+    with older, started_nodes(settings, 1) as (bridge,):
+        bridge.call(bridge.server.security.change_quotas(quotas))
+        for client_id in ("own", "lab-1"):
+            commit(bridge, client_id)
+    with pytest.MonkeyPatch.context() as patch:
+
+        async def fail(*_: object) -> None:
+            raise PulsarError(pb.ServiceNotReady, "interrupted")
+
+        patch.setattr(state_move._Move, "_copy_view", fail)
+        with pytest.raises(StartupError, match="interrupted; nothing is lost: run it again"):
+            await move(settings)
+    with pytest.raises(BridgeError, match="does not have all records yet: run `bridge move-state` again"):
+        BridgeThread(settings).start()
+    told = await move(settings)
+    assert f"{tenant}: is there already" in told
+    assert f"{settings.pulsar.full_namespace}: moved to" in told
+    with older, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(security_log, "_START_SECONDS", 1.0)
+        with pytest.raises(StartupError, match=f"{settings.pulsar.full_namespace}/__bridge_security was not read"):
+            BridgeThread(settings).start()
+    with started_nodes(settings, 1) as (bridge,):
+        assert len(bridge.server.security.quotas()) == 1
+        assert [committed(bridge, client_id) for client_id in ("own", "lab-1")] == [{0: 7}, {0: 7}]
+    await move(settings, undo=True)
+    with older, started_nodes(settings, 1) as (bridge,):
+        assert len(bridge.server.security.quotas()) == 1
+        assert [committed(bridge, client_id) for client_id in ("own", "lab-1")] == [{0: 7}, {0: 7}]
+
+
+def commit(bridge: BridgeThread, client_id: str) -> None:
+    """An offset of a topic that this client sees."""
+    settings: dict[str, Any] = {"bootstrap.servers": bridge.kafka, "client.id": client_id}
+    admin = AdminClient(settings)
+    admin.create_topics([NewTopic("t", PARTITIONS, 1)])["t"].result(30)
+    consumer = confluent_kafka.Consumer({**settings, "group.id": "g"})
+    consumer.commit(offsets=[confluent_kafka.TopicPartition("t", 0, 7)], asynchronous=False)
+    consumer.close()

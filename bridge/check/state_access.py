@@ -1,7 +1,7 @@
 """Who may produce or consume where the bridge keeps what it believes: the state namespace.
 
 Who may write there can make itself an administrator, and send clients wherever it likes. Who may read there has the
-salted passwords. So it is for the bridge's role alone, and for those whom nobody can keep out of it.
+salted passwords. So it is for the bridge's role alone, and for those whom no permission keeps out.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,12 +14,13 @@ from bridge.check.findings import Finding, Severity
 from bridge.config import PulsarSettings, Settings
 from bridge.futures import Together
 from bridge.pulsar import Access, Admin, AdminError
+from bridge.pulsar.admin import NotFound
 from bridge.pulsar.auth.credentials import claim_of
 
 Values = Mapping[str, Any]
 
 _NAME: Final = "state access"
-_TRUST: Final = "or set pulsar.trust_state_namespace = true, if nobody else reaches this Pulsar or you know better"
+_TRUST: Final = "or set pulsar.trust_state_namespace = true, if no stranger reaches this Pulsar"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class _Roles:
 
 
 async def examine_state_access(admin: Admin, access: Access, settings: Settings) -> list[Finding]:
-    """What is wrong, then who may besides, whom nobody can keep out. UNFIT: a bridge whose clients log in must not
+    """What is wrong, then who may besides, whom no permission keeps out. UNFIT: a bridge whose clients log in must not
     start so."""
     namespace = settings.pulsar.full_state_namespace
     async with Together() as tasks:
@@ -55,7 +56,7 @@ async def examine_state_access(admin: Admin, access: Access, settings: Settings)
     )
     severity = Severity.UNFIT if settings.has_rights and not settings.pulsar.trust_state_namespace else Severity.RISK
     wrong = [Finding(_NAME, severity, *one) for one in _wrong(namespace, who, policies, runtime)]
-    return wrong or [Finding(_NAME, Severity.FIT, f"{namespace}: nobody but the bridge's role{_who_can_always(who)}")]
+    return wrong or [Finding(_NAME, Severity.FIT, f"{namespace}: the bridge's role alone{_who_can_always(who)}")]
 
 
 async def own_role(pulsar: PulsarSettings, access: Access, runtime: Values | None) -> str | None:
@@ -69,6 +70,8 @@ async def own_role(pulsar: PulsarSettings, access: Access, runtime: Values | Non
 async def _policies(admin: Admin, namespace: str) -> Values | AdminError:
     try:
         return await admin.namespace_policies(namespace)
+    except NotFound:
+        return {}  # the first start makes it, with permissions for none
     except AdminError as error:
         return error
 
@@ -83,10 +86,10 @@ async def _administrators(admin: Admin, tenant: str) -> list[str] | None:
 def _wrong(
     namespace: str, who: _Roles, policies: Values | AdminError, runtime: Values | None
 ) -> Iterator[tuple[str, str]]:
-    """What, and the command that mends it."""
+    """What, and the command against it."""
     if is_true(runtime, "authorizationEnabled") is False:
         yield (
-            f"this Pulsar has no authorization: whoever reaches it may write to {namespace}, and so make itself an "
+            f"this Pulsar has no authorization: who reaches it may write to {namespace}, and so make itself an "
             "administrator of the bridge",
             f"set authenticationEnabled=true and authorizationEnabled=true in every broker's broker.conf, {_TRUST}",
         )

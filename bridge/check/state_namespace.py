@@ -18,7 +18,7 @@ from bridge.pulsar.admin import Conflict, Forbidden, NotFound
 from bridge.security_store.security_log import TOPIC as SECURITY
 
 MOVE_COMMAND: Final = "bridge move-state"
-FOR_EVER: Final = RetentionSettings(minutes=-1, megabytes=-1)
+UNLIMITED: Final = RetentionSettings(minutes=-1, megabytes=-1)
 _POLICIES: Final = {
     "retention_policies": {"retentionTimeInMinutes": -1, "retentionSizeInMB": -1},
     "message_ttl_in_seconds": 0,
@@ -34,7 +34,7 @@ _LOG = log.get(__name__)
 
 
 async def ensure_state(admin: Admin, client: PulsarClient, access: Access, settings: Settings) -> None:
-    """Make the namespace where it is missing, and see that nobody else may write there, and that the state is there;
+    """Make the namespace where it is missing, and see that no other role may write there, and that the state is there;
     StartupError says what to do."""
     if await _is_missing(admin, settings):
         await _refuse_old_state(client, settings.pulsar)
@@ -63,7 +63,7 @@ def of_state(settings: Settings) -> Settings:
 def grant_command(namespace: str, role: str = "<the bridge's>") -> str:
     """For a namespace that an administrator makes."""
     return (
-        f"bin/pulsar-admin namespaces create {namespace}   bin/{retention_command(namespace, FOR_EVER)}   "
+        f"bin/pulsar-admin namespaces create {namespace}   bin/{retention_command(namespace, UNLIMITED)}   "
         f"bin/pulsar-admin namespaces grant-permission {namespace} --role '{role}' --actions produce,consume"
     )
 
@@ -121,7 +121,7 @@ async def topic_exists(client: PulsarClient, topic: str) -> bool:
 
 
 def _judge(findings: list[Finding], settings: Settings) -> None:
-    """Refuse where some clients may do more than others: whoever writes there may do everything."""
+    """Refuse where some clients may do more than others: who writes there may do everything."""
     unfit = [f"{one.detail}; run: {one.remedy}" for one in findings if one.severity is Severity.UNFIT]
     if unfit:
         raise StartupError("\n".join(unfit))

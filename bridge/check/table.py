@@ -144,23 +144,25 @@ async def _examine_policies(admin: Admin, settings: Settings) -> list[Finding]:
 
 
 async def _examine_state(admin: Admin, access: Access, settings: Settings) -> list[Finding]:
-    """Whether what the bridge believes is where nobody else may write, and is kept."""
+    """Whether what the bridge believes is where no other role may write, and is kept."""
     namespace, name = settings.pulsar.full_state_namespace, "state namespace"
     try:
         await admin.namespace_policies(namespace)
     except NotFound:
         detail = f"the first start makes {namespace}; where this login may not, run once:"
-        return [Finding(name, Severity.FIT, detail, grant_command(namespace))]
+        there = Finding(name, Severity.FIT, detail, grant_command(namespace))
+        return [there, *await examine_state_access(admin, access, settings)]
     except AdminError as error:
         there = Finding(name, Severity.UNKNOWN, f"this login may not look at {namespace} ({error})")
     else:
         there = Finding(name, Severity.FIT, f"{namespace} exists")
     kept = await _examine_retention(admin, of_state(settings))
+    hurting = await examine_policies(admin, namespace, await runtime_config(admin))
     return [
         there,
         *await examine_state_access(admin, access, settings),
         *([] if kept.severity is Severity.FIT else [replace(kept, name="state retention")]),
-        *await examine_policies(admin, namespace, await runtime_config(admin)),
+        *(replace(one, name=f"state {one.name}") for one in hurting if one.severity in (Severity.RISK, Severity.UNFIT)),
     ]
 
 

@@ -156,7 +156,7 @@ def test_a_bridge_with_log_in_does_not_start_where_another_role_may(
     grant(secured, state)
     with pytest.raises(StartupError, match=told):
         start_bridge(**wanted)
-    # what nobody logs in to has nobody to be kept out
+    # where no client logs in there is none to be kept out
     start_bridge(pulsar={"token": secured.token(ROLE)})
     start_bridge(**sections(secured, trust_state_namespace=True))
 
