@@ -1,4 +1,4 @@
-"""The `bridge` command: run, standalone, check, ready, nodes, user, completion.
+"""The `bridge` command: run, standalone, check, ready, nodes, user, move-state, completion.
 
 What a command needs is imported when it runs: `bridge run` must not need the demonstration's clients, nor
 `bridge --version` a broker's protocol.
@@ -106,6 +106,14 @@ def _user(options: argparse.Namespace) -> int:
     return run_async(users.add(settings, options.name, password, options.mechanism, options.iterations))
 
 
+def _move_state(options: argparse.Namespace) -> int:
+    settings = load(options.config)
+    log.configure(settings.log)
+    from bridge.state_move import move
+
+    return run_async(move(settings, sys.stdout, undo=options.undo))
+
+
 def _standalone(options: argparse.Namespace) -> int:
     from bridge.standalone.command import Options, run
 
@@ -135,6 +143,7 @@ _COMMANDS: Final[dict[str, Callable[[argparse.Namespace], int]]] = {
     "ready": _ready,
     "nodes": _nodes,
     "user": _user,
+    "move-state": _move_state,
     "standalone": _standalone,
     "completion": _completion,
 }

@@ -64,12 +64,12 @@ async def read_view(settings: Settings) -> ClusterView:
 
 
 @asynccontextmanager
-async def _opened(settings: Settings) -> AsyncIterator["_ViewLogFile"]:
+async def _opened(settings: Settings) -> AsyncIterator["ViewLogFile"]:
     client = PulsarClient(settings.pulsar, PulsarMetrics())
-    topic = f"persistent://{settings.pulsar.full_namespace}/{VIEW_LOG}"
+    topic = settings.pulsar.state_topic(VIEW_LOG)
     try:
         await client.partitions(topic)  # a reader would create it
-        log = _ViewLogFile(client, topic)
+        log = ViewLogFile(client, topic)
         await log.open()
         yield log
     except (PulsarError, TimeoutError) as error:
@@ -78,7 +78,7 @@ async def _opened(settings: Settings) -> AsyncIterator["_ViewLogFile"]:
         await client.close()
 
 
-class _ViewLogFile:
+class ViewLogFile:
     """The view log as a tool reads and writes it."""
 
     def __init__(self, client: PulsarClient, topic: str) -> None:

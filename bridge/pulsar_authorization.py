@@ -8,7 +8,6 @@ from bridge.authorization import Denials
 from bridge.config import Settings
 from bridge.errors import KafkaError
 from bridge.futures import gathered, in_chunks
-from bridge.groups.store.store import TOPIC as GROUPS_TOPIC
 from bridge.kafka.error_codes import ErrorCode
 from bridge.metrics import Metrics
 from bridge.pulsar import Access, Admin
@@ -33,7 +32,7 @@ class PulsarAuthorization:
     """For super users nothing is asked."""
 
     def __init__(self, settings: Settings, access: Access, admin: Admin, metrics: Metrics) -> None:
-        self._permissions = PulsarPermissions(settings.pulsar, access, admin, GROUPS_TOPIC, metrics.permissions)
+        self._permissions = PulsarPermissions(settings.pulsar, access, admin, metrics.permissions)
         self._super_users = frozenset(settings.kafka.super_user_names)
         self._namespace = settings.pulsar.full_namespace
         self._any_user_name = settings.tenants.has_user_names

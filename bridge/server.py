@@ -165,9 +165,10 @@ class Server:
             found = tasks.create_task(self._pulsar_cluster())
             tasks.create_task(check.ensure_fit(self.admin, self.client, settings))
             tasks.create_task(self._ensure_pulsar_can_judge())
+            tasks.create_task(check.ensure_state(self.admin, self.client, self._access, settings))
         self._index_checked_at = asyncio.get_running_loop().time()
         self._own.coordinate()
-        marks = f"persistent://{settings.pulsar.full_namespace}/{mark_signer.TOPIC}"
+        marks = settings.pulsar.state_topic(mark_signer.TOPIC)
         await side_by_side(self._own.open(), self.security.start(), self._storage.mark_secret.load(self.admin, marks))
         cluster = self.cluster = Cluster(cluster_id(found.result(), settings.pulsar.full_namespace))
         self._member = self._make_member(cluster, self._follow_views(cluster))
@@ -189,7 +190,7 @@ class Server:
         return SecurityStore(
             self.client,
             self.admin,
-            self.settings.pulsar.full_namespace,
+            self.settings.pulsar,
             self.metrics.security,
             kafka.super_user_names,
             authorizes=kafka.authorizer == "kafka",
@@ -236,7 +237,7 @@ class Server:
         from bridge.security.tenants import Tenants
         from bridge.tenants.namespaces import Namespaces
 
-        rules = Tenants(self.settings.tenants, self._own.name)
+        rules = Tenants(self.settings.tenants, self._own.name, self.settings.pulsar.full_state_namespace)
         return Namespaces(rules, self._storage, self.metrics, self._own, follower)
 
     def _make_member(self, cluster: Cluster, endpoints: Sequence[Endpoint]) -> ClusterMember:
@@ -262,7 +263,7 @@ class Server:
             node,
             config_for(settings.cluster, self.store.slots),
             PulsarClient(pulsar, PulsarMetrics(), self._access),
-            ClusterTopics(self.admin, settings.pulsar.full_namespace),
+            ClusterTopics(self.admin, settings.pulsar),
             self.metrics.cluster,
         )
 

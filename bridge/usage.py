@@ -38,6 +38,10 @@ EXAMPLES: Final = {
         ("by a script", "bridge user add alice --mechanism SCRAM-SHA-512 --config bridge.toml <password.txt"),
     ),
     "user remove": (("all that the user has", "bridge user remove alice --config bridge.toml"),),
+    "move-state": (
+        ("once all nodes of the older version are stopped", "bridge move-state --config bridge.toml"),
+        ("back, before nodes of the older version are started again", "bridge move-state --undo --config bridge.toml"),
+    ),
     "standalone": (
         ("a Pulsar and the bridge, data kept between runs", "bridge standalone"),
         ("for a test: no data kept, free ports, addresses in a file",
@@ -70,7 +74,9 @@ def make_parser() -> argparse.ArgumentParser:
     _add_orders(nodes)
     user = _command(commands, "user", "show, add and remove the users that are kept in Pulsar")
     listed, changing = _add_user(user)
-    for command in (run, check, ready, nodes, listed, *changing):
+    moved = _command(commands, "move-state", "move what the bridge keeps in Pulsar to a namespace of its own")
+    moved.add_argument("--undo", action="store_true", help="move it back, to where older bridges have it")
+    for command in (run, check, ready, nodes, listed, *changing, moved):
         command.add_argument(
             "--config", type=Path, metavar="FILE", help="TOML settings; the environment goes over them"
         )

@@ -6,10 +6,11 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, TextIO
 
+from bridge.check import ensure_state
 from bridge.config import Settings
 from bridge.errors import BridgeError, StartupError
 from bridge.metrics import PulsarMetrics, SecurityMetrics
-from bridge.pulsar import Admin, PulsarClient
+from bridge.pulsar import Access, Admin, PulsarClient
 from bridge.security.credentials import SCRAM_HASHES, credential_of, salt_text, salted_password
 from bridge.security.names import MAX_PASSWORD_BYTES, prepared_name
 from bridge.security.records import Kept, user_key, user_record
@@ -71,11 +72,13 @@ def _name(name: str) -> str:
 
 @asynccontextmanager
 async def _opened(settings: Settings) -> AsyncIterator[SecurityStore]:
-    client, admin = PulsarClient(settings.pulsar, PulsarMetrics()), Admin(settings.pulsar)
-    store = SecurityStore(client, admin, settings.pulsar.full_namespace, SecurityMetrics())
+    access = Access.by(settings.pulsar, PulsarMetrics())
+    client, admin = PulsarClient(settings.pulsar, PulsarMetrics(), access), Admin(settings.pulsar, access)
+    store = SecurityStore(client, admin, settings.pulsar, SecurityMetrics())
     try:
         await admin.start()
         await client.start()
+        await ensure_state(admin, client, access, settings)
         await store.start()
         yield store
         await store.settled()
@@ -89,3 +92,4 @@ async def _opened(settings: Settings) -> AsyncIterator[SecurityStore]:
         await store.close()
         await client.close()
         await admin.close()
+        await access.close()

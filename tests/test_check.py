@@ -12,6 +12,7 @@ from bridge.check.findings import Finding, Severity
 from bridge.check.hosts import examine_hosts
 from bridge.check.nodes import examine_features, examine_liveness
 from bridge.check.policies import examine_policies
+from bridge.check.state_namespace import make_namespace
 from bridge.check.table import examine, report
 from bridge.cluster.topics import ClusterTopics
 from bridge.config import Settings
@@ -66,11 +67,14 @@ async def test_a_fit_pulsar_is_told_so(pulsar: PulsarAddress, namespace: str) ->
     findings = by_name(await examine(settings))
     expected = (
         "reachable", "logged in", "index exposed", "admin reachable", "namespace", "retention", "inactive topics",
-        "topic policies", "deduplication", "auto creation", "policies", "frozen nodes", "cluster topics",
-        "cluster retention", "version",
+        "topic policies", "deduplication", "auto creation", "policies", "state namespace", "state access",
+        "frozen nodes", "cluster topics", "cluster retention", "version",
     )  # fmt: skip
     assert tuple(findings) == expected
-    assert {name for name, finding in findings.items() if finding.severity is not Severity.FIT} == {"auto creation"}
+    assert {name for name, finding in findings.items() if finding.severity is not Severity.FIT} == {
+        "auto creation", "state access",
+    }  # fmt: skip
+    assert "this Pulsar has no authorization" in findings["state access"].detail
     assert f"an entry written to {PROBE_TOPIC} came back with index" in findings["index exposed"].detail
     out = io.StringIO()
     assert await report(settings, out) == 0
@@ -157,10 +161,11 @@ async def test_what_many_nodes_need_is_told_before_the_first_start_and_after(
     assert before["cluster topics"].remedy.count("pulsar-admin topics create persistent://") == 2
     assert before["cluster retention"].detail == "an hour, set at the first start"
     async with opened(settings) as (admin, client):
-        topics = ClusterTopics(admin, settings.pulsar.full_namespace)
+        await make_namespace(admin, settings)
+        topics = ClusterTopics(admin, settings.pulsar)
         await topics.create(client)
         created = by_name(await examine(settings))
-        assert created["cluster topics"].detail == "__bridge_cluster and __bridge_heartbeats are there"
+        assert created["cluster topics"].detail.endswith("-bridge/__bridge_heartbeats are there")
         assert created["cluster retention"].severity is Severity.RISK
         await topics.limit_retention()
     assert by_name(await examine(settings))["cluster retention"].severity is Severity.FIT

@@ -17,7 +17,7 @@ INDEX = ROOT / "docs" / "index.md"
 COMPATIBILITY = ROOT / "docs" / "compatibility.md"
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 CODE = {".conf", ".java", ".py", ".rs", ".toml"}
-NOT_IN_THE_CODE = {"__bridge_producer_ids", "cramjam.lz4.decompress_block"}
+NOT_IN_THE_CODE = {"__bridge_permissions", "__bridge_producer_ids", "cramjam.lz4.decompress_block"}
 """Names of ARCHITECTURE that the code puts together, or has only by another name."""
 
 

@@ -15,8 +15,9 @@ TESTS = Path(__file__).parent
 COVERED_BY = {
     "test_check.py": {
         "check/facts", "check/files", "check/findings", "check/fit", "check/hosts", "check/nodes", "check/policies",
-        "check/remedies", "check/table", "check/tenants",
+        "check/remedies", "check/state_namespace", "check/table", "check/tenants",
     },
+    "pulsar_secured/test_state.py": {"check/state_access"},
     "test_cli.py": {"__main__", "event_loop", "usage"},
     "test_config.py": {"config/loading", "config/pulsar", "config/rules", "config/sections", "config/security"},
     "http/test_access.py": {"config/http"},

@@ -27,10 +27,16 @@ async def ensure_fit(admin: Admin, client: PulsarClient, settings: Settings) -> 
     # side by side: each is a way to the broker and back or two, and clients wait for the start
     async with Together() as tasks:
         index = tasks.create_task(index_problem(admin, client, settings))
-        retention = tasks.create_task(retention_problem(admin, settings))
-        deletes = tasks.create_task(deletes_inactive(admin, settings.pulsar.full_namespace))
+        tasks.create_task(keep_data(admin, settings))
     if (problem := index.result()) is not None:
         raise StartupError(problem)
+
+
+async def keep_data(admin: Admin, settings: Settings) -> None:
+    """Make the namespace keep its records and its topics; StartupError where it keeps no records."""
+    async with Together() as tasks:
+        retention = tasks.create_task(retention_problem(admin, settings))
+        deletes = tasks.create_task(deletes_inactive(admin, settings.pulsar.full_namespace))
     if (lacking := retention.result()) is not None:
         await _set_retention(admin, settings, lacking)
     if deletes.result() is not False:

@@ -8,7 +8,9 @@ from bridge.check.facts import is_true
 from bridge.check.findings import Finding, Severity
 from bridge.check.remedies import broker_conf, create_topics_command, topic_retention_command
 from bridge.cluster.topics import HEARTBEATS, VIEW_LOG
+from bridge.config import PulsarSettings
 from bridge.pulsar import Admin, AdminError
+from bridge.pulsar.admin import NotFound
 from bridge.pulsar.pb.PulsarApi_pb2 import FeatureFlags
 
 _LIVENESS: Final = "connectionLivenessCheckTimeoutMillis"
@@ -57,17 +59,21 @@ def examine_liveness(runtime: Mapping[str, Any] | None, server_version: str) -> 
     return Finding(name, severity, detail, remedy)
 
 
-async def examine_cluster_topics(admin: Admin, namespace: str, runtime: Mapping[str, Any] | None) -> list[Finding]:
+async def examine_cluster_topics(
+    admin: Admin, pulsar: PulsarSettings, runtime: Mapping[str, Any] | None
+) -> list[Finding]:
     """Whether the two topics of a cluster are there, and how long they keep what is written to them."""
-    topics = [f"persistent://{namespace}/{name}" for name in (VIEW_LOG, HEARTBEATS)]
+    topics = [pulsar.state_topic(name) for name in (VIEW_LOG, HEARTBEATS)]
     name = "cluster topics"
     try:
-        present = set(await admin.non_partitioned_topics(namespace))
+        present = set(await admin.non_partitioned_topics(pulsar.full_state_namespace))
+    except NotFound:
+        present = set()  # the first start makes the namespace
     except AdminError as error:
         return [Finding(name, Severity.UNKNOWN, str(error), create_topics_command(topics))]
     missing = [topic for topic in topics if topic not in present]
     if not missing:
-        there = Finding(name, Severity.FIT, f"{VIEW_LOG} and {HEARTBEATS} are there")
+        there = Finding(name, Severity.FIT, f"{' and '.join(topics)} are there")
         return [there, await _examine_cluster_retention(admin, topics)]
     detail = "the first start creates them; where this login may not create topics, run once:"
     return [

@@ -23,6 +23,8 @@ from bridge.check.hosts import examine_hosts
 from bridge.check.nodes import examine_cluster_topics, examine_features, examine_liveness
 from bridge.check.policies import examine_policies
 from bridge.check.remedies import broker_conf, keep_topics_command, retention_command
+from bridge.check.state_access import examine_state_access
+from bridge.check.state_namespace import grant_command, of_state
 from bridge.check.tenants import examine_tenants
 from bridge.config import Settings
 from bridge.config.urls import url_without_secrets, without_secrets
@@ -72,6 +74,7 @@ async def examine(settings: Settings) -> list[Finding]:
         findings += await _examine_admin(admin, settings)
         if findings[-1].severity is not Severity.UNFIT:
             findings += await _examine_policies(admin, settings)
+            findings += await _examine_state(admin, access, settings)
             findings += await _examine_many_nodes(admin, client, settings)
             if settings.pulsar.allowed_hosts:
                 findings.append(await examine_hosts(admin, access))
@@ -171,10 +174,32 @@ async def _examine_policies(admin: Admin, settings: Settings) -> list[Finding]:
     ]
 
 
+async def _examine_state(admin: Admin, access: Access, settings: Settings) -> list[Finding]:
+    """Whether what the bridge believes is where no other role may write, and is kept."""
+    namespace, name = settings.pulsar.full_state_namespace, "state namespace"
+    try:
+        await admin.namespace_policies(namespace)
+    except NotFound:
+        detail = f"the first start makes {namespace}; where this login may not, run once:"
+        there = Finding(name, Severity.FIT, detail, grant_command(namespace))
+        return [there, *await examine_state_access(admin, access, settings)]
+    except AdminError as error:
+        there = Finding(name, Severity.UNKNOWN, f"this login may not look at {namespace} ({error})")
+    else:
+        there = Finding(name, Severity.FIT, f"{namespace} exists")
+    kept = await _examine_retention(admin, of_state(settings))
+    hurting = await examine_policies(admin, namespace, await runtime_config(admin))
+    return [
+        there,
+        *await examine_state_access(admin, access, settings),
+        *([] if kept.severity is Severity.FIT else [replace(kept, name="state retention")]),
+        *(replace(one, name=f"state {one.name}") for one in hurting if one.severity in (Severity.RISK, Severity.UNFIT)),
+    ]
+
+
 async def _examine_many_nodes(admin: Admin, client: PulsarClient, settings: Settings) -> list[Finding]:
     runtime = await runtime_config(admin)
-    namespace = settings.pulsar.full_namespace
-    topics = await examine_cluster_topics(admin, namespace, runtime)
+    topics = await examine_cluster_topics(admin, settings.pulsar, runtime)
     return [examine_liveness(runtime, client.server_version), *topics]
 
 

@@ -17,6 +17,11 @@ def producer_name(node: str) -> str:
     return f"bridge-node-{node}"
 
 
+def node_of(producer: str) -> str:
+    """The node of a producer on the heartbeat topic."""
+    return producer.removeprefix("bridge-node-")
+
+
 class Probes:
     """Questions under way; `answered` is called with a node's name and what Pulsar says."""
 

@@ -4,14 +4,15 @@ from contextlib import suppress
 from typing import Final
 
 from bridge import log
+from bridge.config import PulsarSettings
 from bridge.errors import BridgeError, StartupError
 from bridge.futures import side_by_side
 from bridge.pulsar.admin import Admin, AdminError, Conflict, Retention
 from bridge.pulsar.client import PulsarClient
 from bridge.pulsar.types import PulsarError
 
-HEARTBEATS: Final = "__bridge_heartbeats"
-VIEW_LOG: Final = "__bridge_cluster"
+HEARTBEATS: Final = "heartbeats"
+VIEW_LOG: Final = "cluster"
 _RETENTION: Final = Retention(minutes=60, megabytes=-1)
 
 _log = log.get(__name__)
@@ -20,10 +21,9 @@ _log = log.get(__name__)
 class ClusterTopics:
     """Where the nodes that share a Pulsar namespace meet."""
 
-    def __init__(self, admin: Admin, namespace: str) -> None:
-        """`namespace`: `tenant/namespace`."""
-        self.heartbeats = f"persistent://{namespace}/{HEARTBEATS}"
-        self.view_log = f"persistent://{namespace}/{VIEW_LOG}"
+    def __init__(self, admin: Admin, pulsar: PulsarSettings) -> None:
+        self.heartbeats = pulsar.state_topic(HEARTBEATS)
+        self.view_log = pulsar.state_topic(VIEW_LOG)
         self._admin = admin
 
     async def create(self, client: PulsarClient) -> None:

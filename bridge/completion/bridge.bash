@@ -6,7 +6,7 @@
 # See also: https://github.com/scop/bash-completion/blob/main/doc/configuration.md
 
 _shtab_bridge_user_subparsers=(list add remove)
-_shtab_bridge_subparsers=(run check ready nodes user standalone completion)
+_shtab_bridge_subparsers=(run check ready nodes user move-state standalone completion)
 
 _shtab_bridge_run_option_strings=(-h --help --config)
 _shtab_bridge_check_option_strings=(-h --help --config --json)
@@ -16,6 +16,7 @@ _shtab_bridge_user_list_option_strings=(-h --help --config --json)
 _shtab_bridge_user_add_option_strings=(-h --help --mechanism --iterations --config)
 _shtab_bridge_user_remove_option_strings=(-h --help --mechanism --config)
 _shtab_bridge_user_option_strings=(-h --help)
+_shtab_bridge_move_state_option_strings=(-h --help --undo --config)
 _shtab_bridge_standalone_option_strings=(-h --help --kafka-port --http-port --pulsar-port --data-dir --ephemeral --brokers --no-demo --ready-file --verify)
 _shtab_bridge_completion_option_strings=(-h --help)
 _shtab_bridge_option_strings=(-h --help --version)
@@ -27,6 +28,7 @@ _shtab_bridge_nodes___config_COMPGEN=_shtab_compgen_files
 _shtab_bridge_user_list___config_COMPGEN=_shtab_compgen_files
 _shtab_bridge_user_add___config_COMPGEN=_shtab_compgen_files
 _shtab_bridge_user_remove___config_COMPGEN=_shtab_compgen_files
+_shtab_bridge_move_state___config_COMPGEN=_shtab_compgen_files
 _shtab_bridge_standalone___data_dir_COMPGEN=_shtab_compgen_dirs
 _shtab_bridge_standalone___ready_file_COMPGEN=_shtab_compgen_files
 
@@ -34,7 +36,7 @@ _shtab_bridge_user_add___mechanism_choices=(SCRAM-SHA-256 SCRAM-SHA-512)
 _shtab_bridge_user_remove___mechanism_choices=(SCRAM-SHA-256 SCRAM-SHA-512)
 _shtab_bridge_user_pos_0_choices=(list add remove)
 _shtab_bridge_completion_pos_0_choices=(bash zsh fish)
-_shtab_bridge_pos_0_choices=(run check ready nodes user standalone completion)
+_shtab_bridge_pos_0_choices=(run check ready nodes user move-state standalone completion)
 
 _shtab_bridge_run__h_nargs=0
 _shtab_bridge_run___help_nargs=0
@@ -57,6 +59,9 @@ _shtab_bridge_user_remove___help_nargs=0
 _shtab_bridge_user_pos_0_nargs=A...
 _shtab_bridge_user__h_nargs=0
 _shtab_bridge_user___help_nargs=0
+_shtab_bridge_move_state__h_nargs=0
+_shtab_bridge_move_state___help_nargs=0
+_shtab_bridge_move_state___undo_nargs=0
 _shtab_bridge_standalone__h_nargs=0
 _shtab_bridge_standalone___help_nargs=0
 _shtab_bridge_standalone___ephemeral_nargs=0

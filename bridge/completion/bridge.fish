@@ -50,7 +50,7 @@ function _shtab_bridge_using
   test "$_shtab_bridge_cmdpath" = "$argv"
 end
 
-set -g _shtab_bridge_commands run check ready nodes user 'user list' 'user add' 'user remove' standalone completion
+set -g _shtab_bridge_commands run check ready nodes user 'user list' 'user add' 'user remove' move-state standalone completion
 set -g _shtab_bridge_opts_with_value --brokers --config --data-dir --drain --http-port --iterations --kafka-port --mechanism --pulsar-port --ready-file --remove --undrain
 
 complete -c bridge -e
@@ -91,6 +91,10 @@ complete -c bridge -n '_shtab_bridge_using user; and test $_shtab_bridge_npos -e
 complete -c bridge -n '_shtab_bridge_using user remove' -s h -l help -d 'show this help message and exit'
 complete -c bridge -n '_shtab_bridge_using user remove' -l mechanism -xka "SCRAM-SHA-256 SCRAM-SHA-512" -d 'only this'
 complete -c bridge -n '_shtab_bridge_using user remove' -l config -xka "(__fish_complete_path (commandline -ct))" -d 'TOML settings; the environment goes over them'
+complete -c bridge -n '_shtab_bridge_using; and test $_shtab_bridge_npos -eq 0' -a move-state -d 'Move what the bridge keeps in Pulsar to a namespace of its own.'
+complete -c bridge -n '_shtab_bridge_using move-state' -s h -l help -d 'show this help message and exit'
+complete -c bridge -n '_shtab_bridge_using move-state' -l undo -d 'move it back, to where older bridges have it'
+complete -c bridge -n '_shtab_bridge_using move-state' -l config -xka "(__fish_complete_path (commandline -ct))" -d 'TOML settings; the environment goes over them'
 complete -c bridge -n '_shtab_bridge_using; and test $_shtab_bridge_npos -eq 0' -a standalone -d 'Start a Pulsar and the bridge here, and show them at work.'
 complete -c bridge -n '_shtab_bridge_using standalone' -s h -l help -d 'show this help message and exit'
 complete -c bridge -n '_shtab_bridge_using standalone' -l kafka-port -x -d 'instead of 9092; 0 for any free one'

@@ -12,6 +12,7 @@ _shtab_bridge_commands() {
   local _commands=(
     check:'Tell whether a Pulsar is fit for the bridge, and how to fix it.'
     completion:'Print what a shell needs to complete this command'"'"'s words.'
+    move-state:'Move what the bridge keeps in Pulsar to a namespace of its own.'
     nodes:'Show the nodes that share a Pulsar namespace.'
     ready:'Tell whether the bridge on this machine is ready, as health checks ask.'
     run:'Serve Kafka clients from an existing Pulsar.'
@@ -54,6 +55,15 @@ _shtab_bridge_completion_options=(
 
 # guard to ensure default positional specs are added only once per session
 _shtab_bridge_completion_defaults_added=0
+
+_shtab_bridge_move_state_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--undo[move it back, to where older bridges have it]"
+  "--config[TOML settings\; the environment goes over them]:FILE:_files"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_bridge_move_state_defaults_added=0
 
 _shtab_bridge_nodes_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
@@ -158,6 +168,7 @@ _shtab_bridge() {
       case $line[1] in
         check) _arguments -C -s $_shtab_bridge_check_options ;;
         completion) _arguments -C -s $_shtab_bridge_completion_options ;;
+        move-state) _arguments -C -s $_shtab_bridge_move_state_options ;;
         nodes) _arguments -C -s $_shtab_bridge_nodes_options ;;
         ready) _arguments -C -s $_shtab_bridge_ready_options ;;
         run) _arguments -C -s $_shtab_bridge_run_options ;;

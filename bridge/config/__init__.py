@@ -3,7 +3,7 @@
 from bridge.config.http import HttpSettings
 from bridge.config.listeners import INTERNAL, SHORT_FORM, ListenerPlan, ListenerSettings, SecurityProtocol
 from bridge.config.loading import ENV_PREFIX, OTHER_VARIABLES, load, load_text
-from bridge.config.pulsar import PulsarSettings
+from bridge.config.pulsar import STATE_PREFIX, PulsarSettings
 from bridge.config.rules import Address, admin_urls
 from bridge.config.sections import (
     ClusterSettings,
@@ -22,6 +22,7 @@ __all__ = [
     "INTERNAL",
     "OTHER_VARIABLES",
     "SHORT_FORM",
+    "STATE_PREFIX",
     "Address",
     "ClusterSettings",
     "GroupSettings",

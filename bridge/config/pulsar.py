@@ -1,5 +1,6 @@
 """The settings of Pulsar's side: where it is, who the bridge is there, and whom it believes."""
 
+import re
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
@@ -20,6 +21,8 @@ from bridge.config.rules import (
 from bridge.config.tls import CLIENT, TlsLimits, cipher_suites, protocols
 from bridge.errors import SettingsError
 
+STATE_PREFIX: Final = "__bridge_"
+"""The topics of the bridge's own: no topic that Kafka clients see has such a name."""
 _ISSUER: Final = "https://..., or http:// on this machine"
 _OF_THE_PLACE: Final = (
     "service_url", "admin_url", "tenant", "namespace", "listener_name", "allowed_hosts", "tls_ca_file",
@@ -28,6 +31,12 @@ _OF_THE_PLACE: Final = (
     "keepalive_seconds", "max_pending_bytes", "max_producer_connections",
 )  # fmt: skip
 """Settings that say where Pulsar is and how it is known. All others are the bridge's alone."""
+_NAMESPACE: Final = re.compile(r"[-=:.\w]+/[-=:.\w]+", re.ASCII)
+
+
+def is_namespace(name: str) -> bool:
+    """Whether it is `tenant/namespace`."""
+    return _NAMESPACE.fullmatch(name) is not None
 
 
 def is_secret_url(url: str) -> bool:
@@ -55,6 +64,9 @@ class PulsarSettings:
     )
     tenant: str = pulsar_name("public")
     namespace: str = pulsar_name("default")
+    state_namespace: str = text("", 'tenant/namespace, or "" for the one beside', lambda v: not v or is_namespace(v))
+    state_roles: str = ""
+    trust_state_namespace: bool = False
     listener_name: str = ""
     allowed_hosts: str = text(
         "", "names (* stands for any part), addresses and networks, by commas", lambda value: parses(parse_hosts, value)
@@ -121,3 +133,22 @@ class PulsarSettings:
     def full_namespace(self) -> str:
         """`tenant/namespace`, as Pulsar writes it."""
         return f"{self.tenant}/{self.namespace}"
+
+    @property
+    def full_state_namespace(self) -> str:
+        """`tenant/namespace` of what the bridge believes: no client has any business there."""
+        return self.state_namespace or f"{self.full_namespace}-bridge"
+
+    def state_topic(self, name: str) -> str:
+        """The full name of one of the bridge's own topics.
+
+        Where the state is not in the place beside its data, its name says of which namespace it is: tenants' groups and
+        another bridge's views may be in the same place. No tenant's or namespace's name has a tilde.
+        """
+        beside = self.full_state_namespace == f"{self.full_namespace}-bridge"
+        of = "" if beside else f"~{self.tenant}~{self.namespace}~"
+        return f"persistent://{self.full_state_namespace}/{STATE_PREFIX}{name}{of}"
+
+    def old_state_topic(self, name: str) -> str:
+        """Where bridges had it that kept their state among the data."""
+        return f"persistent://{self.full_namespace}/{STATE_PREFIX}{name}"

@@ -261,6 +261,21 @@ class Settings:
             )
         self.tenants.check_authorizer(self.kafka.authorizer)
         self.tenants.check_listeners({one.name: not one.has_login for one in listeners}, self.pulsar.full_namespace)
+        self._check_state(self.pulsar.full_state_namespace)
+
+    def _check_state(self, namespace: str) -> None:
+        if namespace == self.pulsar.full_namespace:
+            raise SettingsError(
+                f"pulsar.state_namespace = {namespace} is where clients' topics are: who may produce there could make "
+                "itself an administrator of the bridge. Give it one of its own"
+            )
+        if self.tenants.leads_to(namespace):
+            raise SettingsError(f"tenants.rules leads clients to pulsar.state_namespace = {namespace}")
+
+    @property
+    def has_rights(self) -> bool:
+        """Whether some clients may do more than others, by their log-in or by permissions."""
+        return self.kafka.authorizer != "none" or any(one.has_login for one in self.listeners)
 
     @property
     def keeps_users(self) -> bool:

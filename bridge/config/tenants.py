@@ -153,6 +153,10 @@ class TenantSettings:
         """Whether a rule goes by the names that clients give to PLAIN."""
         return any(rule.kind is RuleKind.USER_NAME for rule in parse_rules(self.rules))
 
+    def leads_to(self, namespace: str) -> bool:
+        """Whether a rule names it. Clients' names never lead to the bridge's state (`security.tenants`)."""
+        return any(rule.namespace == namespace for rule in parse_rules(self.rules))
+
     def check_authorizer(self, authorizer: str) -> None:
         """Raise SettingsError where nothing would keep clients from giving another name."""
         if self.has_user_names and authorizer != "pulsar":

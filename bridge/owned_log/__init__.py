@@ -43,10 +43,11 @@ from bridge.owned_log.errors import (
     SlotUnavailable,
     WriteTimedOut,
 )
-from bridge.owned_log.owned_log import OwnedLog
+from bridge.owned_log.owned_log import UNFINISHED, OwnedLog, create_log
 from bridge.owned_log.succession import Holder
 
 __all__ = [
+    "UNFINISHED",
     "Holder",
     "OwnedLog",
     "OwnedLogError",
@@ -58,4 +59,5 @@ __all__ = [
     "SlotNotOwned",
     "SlotUnavailable",
     "WriteTimedOut",
+    "create_log",
 ]

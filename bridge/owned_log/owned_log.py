@@ -1,7 +1,7 @@
 """The slots of one topic, and which slot a name belongs to."""
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 from zlib import crc32
@@ -14,12 +14,15 @@ from bridge.owned_log.errors import OwnedLogError, SlotUnavailable, copy_of
 from bridge.owned_log.eviction import latest_holder
 from bridge.owned_log.slot import Slot
 from bridge.owned_log.succession import Holder
-from bridge.pulsar.admin import Admin, AdminError, Conflict, NotFound
+from bridge.pulsar.admin import Admin, AdminError, Conflict, NotFound, Retention
 from bridge.pulsar.client import PulsarClient
 from bridge.pulsar.connection import Backoff
 
 _log = log.get(__name__)
 
+UNFINISHED: Final = "bridge.unfinished"
+"""The property of a topic to which the records of another one are being copied: it does not have all of them yet."""
+_RETENTION: Final = Retention(minutes=10_080, megabytes=-1)
 _CREATED_TIMEOUT: Final = 30.0
 _OWNED_TIMEOUT: Final = 3.0  # seconds that a request waits for its slot; clients try again after the error
 
@@ -134,10 +137,23 @@ class OwnedLog:
 
     async def _count(self) -> int:
         try:
-            return (await self._admin.partitioned_metadata(self.topic)).partitions
+            found = await self._admin.partitioned_metadata(self.topic)
         except NotFound:
             return 0
+        if UNFINISHED in found.properties:
+            raise AdminError(0, f"{self.topic} does not have all records yet: run `bridge move-state` again")
+        return found.partitions
 
     async def _create_topic(self) -> None:
         with suppress(Conflict):
-            await self._admin.create_partitioned(self.topic, self._slots_to_create)
+            await create_log(self._admin, self.topic, self._slots_to_create)
+
+
+async def create_log(admin: Admin, topic: str, slots: int, properties: Mapping[str, str] | None = None) -> None:
+    """Make the topic of a log; Conflict where it is there. Its compaction keeps what counts, so that the rest may go
+    though its namespace keeps everything."""
+    await admin.create_partitioned(topic, slots, properties)
+    try:
+        await admin.set_topic_retention(topic, _RETENTION)
+    except AdminError as error:
+        _log.warning("! log keeps the namespace's retention", extra={"topic": topic, "error": error})

@@ -1,13 +1,15 @@
 """Whether a client may do something, decided by the permissions of its principal in Pulsar."""
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from bridge import log
-from bridge.config import PulsarSettings
+from bridge.config import STATE_PREFIX, PulsarSettings
 from bridge.futures import Cached
 from bridge.metrics import PermissionMetrics, PulsarMetrics
 from bridge.pulsar import Access, Admin, AdminError
+from bridge.pulsar.admin import Conflict
 from bridge.pulsar.auth import Destination, RoleAccess
 from bridge.pulsar.auth.credentials import StaticToken, TokenFile
 from bridge.pulsar.role_name import RightUnknown
@@ -19,9 +21,12 @@ from bridge.security.acls import Operation, Resource, ResourceType
 
 _log = log.get(__name__)
 
+EXISTING: Final = f"{STATE_PREFIX}permissions"
+"""A topic without records in each namespace that clients work in: who may do something with it, may with all topics."""
 _MAX_TOPICS: Final = 16
 """That a role has permissions of its own on, and that are asked about for the sake of its groups."""
 _GRANTS_SECONDS: Final = 5.0
+_THERE_SECONDS: Final = 600.0
 
 
 class _Grants:
@@ -58,13 +63,11 @@ class _Grants:
 class PulsarPermissions:
     """Asks Pulsar in the name of each role, and remembers what it says for a bounded time (`answers`)."""
 
-    def __init__(
-        self, settings: PulsarSettings, access: Access, admin: Admin, existing: str, metrics: PermissionMetrics
-    ) -> None:
-        """`existing`: the local name of a partitioned topic that each namespace has."""
+    def __init__(self, settings: PulsarSettings, access: Access, admin: Admin, metrics: PermissionMetrics) -> None:
         self._destination = Destination(settings, access.hosts)
         self._admin = admin
-        self._existing = existing
+        self._there: dict[str, Cached[None]] = {}
+        """That the topic is there by which a namespace is asked about."""
         self._places: dict[str, Place] = {}
         proxy = settings.proxy_token_file
         self._proxy = TokenFile(proxy, PulsarMetrics()) if proxy else None
@@ -115,7 +118,7 @@ class PulsarPermissions:
     def _place(self, namespace: str) -> Place:
         found = self._places.get(namespace)
         if found is None:
-            found = self._places[namespace] = Place(namespace, self._existing)
+            found = self._places[namespace] = Place(namespace, EXISTING)
         return found
 
     def _grants_in(self, namespace: str) -> _Grants:
@@ -150,7 +153,19 @@ class PulsarPermissions:
 
     async def _ask(self, key: tuple[Role, Question]) -> bool | None:
         role, (right, topic, subscription) = key
+        namespace = topic.partition("://")[2].rpartition("/")[0]
+        if namespace not in self._there:
+            self._there[namespace] = Cached(partial(self._make, f"persistent://{namespace}/{EXISTING}"), _THERE_SECONDS)
+        await self._there[namespace].get()
         return await self._roles.ask(role, lambda probe: probe.may(right, topic, subscription))
+
+    async def _make(self, topic: str) -> None:
+        try:
+            await self._admin.create_partitioned(topic, 1)
+        except Conflict:
+            pass
+        except AdminError as error:
+            raise RightUnknown(f"{topic} cannot be made: {error}") from None
 
     def _probe(self, role: Role) -> RoleProbe:
         if role.token is not None:

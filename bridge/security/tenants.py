@@ -17,9 +17,11 @@ _NO_NAMESPACE: Final = "no rule of tenants.rules leads this principal to a names
 class Tenants:
     """The rules of one bridge."""
 
-    def __init__(self, settings: TenantSettings, own: str) -> None:
-        """`own`: the bridge's own namespace, where users and permissions are kept and administered."""
+    def __init__(self, settings: TenantSettings, own: str, state: str = "") -> None:
+        """`own`: the bridge's own namespace, whose clients may administer users and permissions; `state`: where those
+        are kept, and no client works."""
         self.own = own
+        self._state = state
         self.max_namespaces = settings.max_namespaces
         self._rules = parse_rules(settings.rules)
         self._allowed = parse_allowed(settings.namespaces)
@@ -80,11 +82,11 @@ class Tenants:
         return None
 
     def _may_be(self, rule: TenantRule, namespace: str) -> bool:
-        if not is_namespace(namespace):
+        if not is_namespace(namespace) or namespace == self._state:
             return False
         if not rule.captures:
             return True
-        # a client's name leads to the bridge's own namespace never: there users and permissions are changed
+        # a client's name leads to the bridge's own namespace never: its clients change users and permissions
         return namespace != self.own and any(one.fullmatch(namespace) for one in self._allowed)
 
 

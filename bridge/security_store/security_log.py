@@ -16,6 +16,7 @@ from bridge import log
 from bridge.cluster.kept_producer import KeptProducer
 from bridge.cluster.topic_readers import TopicFollower
 from bridge.cluster.topics import ClusterTopics
+from bridge.config import PulsarSettings
 from bridge.errors import BridgeError, StartupError
 from bridge.metrics import SecurityMetrics
 from bridge.owned_log.batch import OVERHEAD, NotABatch, Record, pack, unpack
@@ -25,7 +26,7 @@ from bridge.pulsar.client import PulsarClient
 from bridge.pulsar.types import EARLIEST, Entry, Position, PulsarError
 from bridge.security.records import MARKER, Change, Kept, SecurityState
 
-TOPIC: Final = "__bridge_security"
+TOPIC: Final = "security"
 CHANGE_SECONDS: Final = 10.0
 """A change that was not read back within this time has failed, as far as the client is told."""
 
@@ -61,15 +62,14 @@ class SecurityLog:
         self,
         client: PulsarClient,
         admin: Admin,
-        namespace: str,
+        pulsar: PulsarSettings,
         metrics: SecurityMetrics,
         on_change: Callable[[set[Change]], None] = lambda changes: None,
     ) -> None:
-        """`namespace`: `tenant/namespace`."""
         self.state = SecurityState()
-        self.topic = f"persistent://{namespace}/{TOPIC}"
+        self.topic = pulsar.state_topic(TOPIC)
         self._client = client
-        self._topics = ClusterTopics(admin, namespace)
+        self._topics = ClusterTopics(admin, pulsar)
         self._metrics = metrics
         self._on_change = on_change
         self._producer: KeptProducer | None = None
@@ -169,7 +169,7 @@ class SecurityLog:
             raise SecurityUnavailable(str(error) or "Pulsar does not answer in time") from None
 
     async def _store(self, records: Sequence[Kept]) -> None:
-        sent = [asyncio.ensure_future(self._stored(part)) for part in _parts(records)]
+        sent = [asyncio.ensure_future(self._stored(part)) for part in parts(records)]
         try:
             positions = [await one for one in sent]
         finally:
@@ -313,7 +313,7 @@ class SecurityLog:
                 waiter.set_result(None)
 
 
-def _parts(records: Sequence[Kept]) -> Iterator[list[Kept]]:
+def parts(records: Sequence[Kept]) -> Iterator[list[Kept]]:
     """What goes into one entry each."""
     part: list[Kept] = []
     size = 0

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from bridge import log
+from bridge.config import PulsarSettings
 from bridge.errors import StartupError
 from bridge.metrics import SecurityMetrics
 from bridge.pulsar.admin import Admin
@@ -34,7 +35,7 @@ class SecurityStore:
         self,
         client: PulsarClient,
         admin: Admin,
-        namespace: str,
+        pulsar: PulsarSettings,
         metrics: SecurityMetrics,
         super_users: Iterable[str] = (),
         *,
@@ -47,7 +48,7 @@ class SecurityStore:
         principals such as `User:admin`; `on_quotas` is called with the quotas whenever there are others."""
         self.keeps_users = keeps_users
         self.authorizes = authorizes
-        self._log = SecurityLog(client, admin, namespace, metrics, self._changed)
+        self._log = SecurityLog(client, admin, pulsar, metrics, self._changed)
         self._super_users = frozenset(super_users)
         self._allow_if_no_entry = allow_if_no_entry
         self._authorizer: Authorizer | None = None

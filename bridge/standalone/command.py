@@ -261,7 +261,8 @@ def _settings(plan: PulsarPlan | ClusterPlan, ports: _Ports) -> config.Settings:
         # clients are told the ports of workers (kafka.workers), whatever they are
         kafka={"listen": f"{HOST}:{ports.kafka}", "advertised": "", "worker_port": 0},
         http={"listen": f"{HOST}:{ports.http}"},
-        pulsar={"service_url": plan.service_url, "admin_url": plan.admin_url},
+        # a Pulsar without authorization, which this machine alone reaches
+        pulsar={"service_url": plan.service_url, "admin_url": plan.admin_url, "trust_state_namespace": True},
     )
 
 

@@ -13,11 +13,10 @@ from bridge import log
 from bridge.pulsar.admin import Admin, AdminError, Conflict, NotFound
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from bridge.storage.entries import PROPERTY
-from bridge.storage.names import HIDDEN_PREFIX
 
 _log = log.get(__name__)
 
-TOPIC: Final = f"{HIDDEN_PREFIX}marks"
+TOPIC: Final = "marks"
 """Nothing is written to it: its property is the secret, as of several nodes only one can create a topic."""
 _KEY: Final = "key"
 _SIGNATURE: Final = "kafka.batch.signature"

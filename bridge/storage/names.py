@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from itertools import product
 
+from bridge.config import STATE_PREFIX
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 
@@ -23,7 +24,6 @@ _PULSAR_SUBSCRIPTIONS = frozenset(
     {"__compaction", "pulsar.dedup", "transaction-buffer-sub", "__pending_ack_state", ".", ".."}
 )
 _PULSAR_SUBSCRIPTION_PREFIXES = ("pulsar.repl", "__system_reader")
-HIDDEN_PREFIX = "__bridge_"
 INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
 """Where Kafka keeps its own state (`org.apache.kafka.common.internals.Topic`). Tools look there for it: an ordinary
 topic of such a name would mislead them."""
@@ -46,7 +46,7 @@ def is_shown(name: str) -> bool:
     """Whether a Pulsar topic of this local name is one that Kafka clients see."""
     if not _LEGAL.fullmatch(name) or name in (".", ".."):
         return False
-    if name in INTERNAL or name in _PULSAR_SYSTEM or name.startswith(HIDDEN_PREFIX) or name.endswith(_PULSAR_SUFFIXES):
+    if name in INTERNAL or name in _PULSAR_SYSTEM or name.startswith(STATE_PREFIX) or name.endswith(_PULSAR_SUFFIXES):
         return False
     return not is_partition(name)
 

@@ -11,6 +11,7 @@ from bridge import check, log
 from bridge.api import Broker
 from bridge.cluster.records import TopicChange
 from bridge.cluster.topics import VIEW_LOG
+from bridge.config import PulsarSettings
 from bridge.connection.tenant_runner import NamespaceUnavailable
 from bridge.errors import BridgeError
 from bridge.fairness import Places
@@ -170,7 +171,7 @@ class Namespaces:
         assert self._plain is not None  # noqa: S101 - `_check` has looked
         storage = storage_of(namespace, self._storage)
         await check.ensure_fit(storage.admin, storage.client, storage.settings)
-        await self._warn_of_another_cluster(namespace)
+        await self._look_for_another_cluster(namespace, storage.settings.pulsar)
         services = NamespaceServices(storage, self._metrics, self._memory, self._own.store.slots)
         services.coordinate()
         try:
@@ -188,10 +189,12 @@ class Namespaces:
             services, plain if self._as_clients_see is None else self._as_clients_see(plain, namespace), plain
         )
 
-    async def _warn_of_another_cluster(self, namespace: str) -> None:
-        """Two clusters of bridges that coordinate the same groups would take them from each other."""
-        found = await self._storage.client.topics_of_namespace(namespace)
-        if f"persistent://{namespace}/{VIEW_LOG}" in found:
+    async def _look_for_another_cluster(self, namespace: str, pulsar: PulsarSettings) -> None:
+        """Two clusters of bridges have groups of their own of the same topics: a client would not find its offsets."""
+        client = self._storage.client
+        await check.refuse_unmoved(client, pulsar)
+        own = replace(pulsar, state_namespace="").state_topic(VIEW_LOG)
+        if await check.topic_exists(client, own):
             _log.warning(
                 "! another bridge has, or had, this namespace for its own: stop it, or give it another one",
                 extra={"namespace": namespace},

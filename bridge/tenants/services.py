@@ -10,6 +10,7 @@ from functools import partial
 
 from bridge.api import Broker
 from bridge.cluster.records import TopicChange, TopicEvent
+from bridge.config import Settings
 from bridge.encoded import SharedResponses
 from bridge.futures import side_by_side
 from bridge.groups.budget import GroupMemory
@@ -122,10 +123,16 @@ class NamespaceServices:
         )
 
 
+def settings_of(namespace: str, own: Settings) -> Settings:
+    """The settings of a tenant's namespace. Its state is with the bridge's: its administrators may not write there."""
+    tenant, _, name = namespace.partition("/")
+    there = {"tenant": tenant, "namespace": name, "state_namespace": own.pulsar.full_state_namespace}
+    return own.with_values(pulsar=there, tenants={"rules": ""})
+
+
 def storage_of(namespace: str, own: Storage) -> Storage:
     """The storage of another namespace: limits, memory and connections are those of the bridge's own."""
-    tenant, _, name = namespace.partition("/")
-    settings = own.settings.with_values(pulsar={"tenant": tenant, "namespace": name}, tenants={"rules": ""})
+    settings = settings_of(namespace, own.settings)
     deduplication = Deduplication(own.admin, namespace)
     prefix = namespace + "/"
     return replace(own, settings=settings, deduplication=deduplication, may_send=set_event(), label_prefix=prefix)

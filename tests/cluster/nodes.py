@@ -13,6 +13,7 @@ from bridge.config import ClusterSettings, PulsarSettings
 from bridge.metrics import ClusterMetrics, PulsarMetrics
 from bridge.pulsar import Admin, PulsarClient
 from tests.support.pulsar import PulsarAddress
+from tests.support.state import among_data
 from tests.support.waiting import until
 
 SLOTS, GROUPS = 64, 8
@@ -28,7 +29,7 @@ class Member:
         node = NodeRegistration(name, new_incarnation(), node_id, (Endpoint("PLAINTEXT", name, 9092),))
         config = replace(config_for(ClusterSettings(slots=SLOTS), GROUPS), timing=Timing(name_wait=1.5))
         self.member = ClusterMember(
-            self.cluster, node, config, self.client, ClusterTopics(admin, namespace), self.metrics
+            self.cluster, node, config, self.client, ClusterTopics(admin, among_data(namespace)), self.metrics
         )
 
     @property

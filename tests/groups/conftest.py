@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest_asyncio
 
+from bridge.check.state_namespace import make_namespace
 from bridge.config import Settings
 from bridge.groups.store.store import GroupStore
 from bridge.metrics import Metrics
@@ -56,6 +57,7 @@ async def node() -> AsyncIterator[MakeNode]:
             stack.push_async_callback(admin.close)
             await client.start()
             stack.push_async_callback(client.close)
+            await make_namespace(admin, settings)
             store = GroupStore(client, admin, settings, metrics)
             await store.start()
             store.assign(range(store.slots), orphaned=range(store.slots))

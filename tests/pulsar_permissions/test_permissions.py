@@ -67,7 +67,7 @@ def policies() -> Policies:
 async def permissions(broker: FakeBroker, policies: Policies) -> AsyncIterator[PulsarPermissions]:
     settings = PulsarSettings(service_url=broker.url)
     access = Access.by(settings, PulsarMetrics())
-    made = PulsarPermissions(settings, access, cast(Admin, policies), "existing", PermissionMetrics())
+    made = PulsarPermissions(settings, access, cast(Admin, policies), PermissionMetrics())
     yield made
     await made.close()
     await access.close()

@@ -34,6 +34,7 @@ def start_bridge(secured: SecuredPulsar, tenant_namespace: str) -> Iterator[Star
     with ExitStack() as started:
 
         def start(**sections: Any) -> BridgeThread:
+            sections["pulsar"] = {"trust_state_namespace": False, **sections.get("pulsar", {})}
             running = BridgeThread(settings_for(address, tenant_namespace, sections))
             running.start()
             started.callback(running.stop)

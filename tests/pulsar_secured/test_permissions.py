@@ -31,9 +31,9 @@ async def permissions(secured: SecuredPulsar, tenant_namespace: str) -> AsyncIte
     access = Access.by(settings.pulsar, PulsarMetrics())
     admin = Admin(settings.pulsar, access)
     await admin.start()
-    for name in ("existing", "orders", "other"):
+    for name in ("orders", "other"):
         await admin.create_partitioned(f"persistent://{tenant_namespace}/{name}", 1)
-    made = PulsarPermissions(settings.pulsar, access, admin, "existing", PermissionMetrics())
+    made = PulsarPermissions(settings.pulsar, access, admin, PermissionMetrics())
     yield made
     await made.close()
     await admin.close()

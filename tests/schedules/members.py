@@ -18,9 +18,11 @@ from bridge.pulsar import PulsarClient
 from tests.schedules.broker import ModelAdmin
 from tests.schedules.loop import PROCESS
 from tests.schedules.world import NAMESPACE, World
+from tests.support.state import among_data
 
 SLOTS, GROUPS = 16, 4
-LOG, BEATS = (f"persistent://{NAMESPACE}/{topic}" for topic in (VIEW_LOG, HEARTBEATS))
+STATE = among_data(NAMESPACE)
+LOG, BEATS = STATE.state_topic(VIEW_LOG), STATE.state_topic(HEARTBEATS)
 _numbers = itertools.count(1)
 
 
@@ -46,7 +48,7 @@ class Member:
             NodeRegistration(self.name, new_incarnation(), endpoints=(Endpoint("PLAINTEXT", self.name, 9092),)),
             replace(config, chance=self._world.chance.random()),
             PulsarClient(settings, PulsarMetrics()),
-            ClusterTopics(ModelAdmin(settings, self._world.broker), NAMESPACE),
+            ClusterTopics(ModelAdmin(settings, self._world.broker), STATE),
             ClusterMetrics(),
         )
 

@@ -15,7 +15,7 @@ from bridge.storage.partition import PartitionLog
 from bridge.storage.topics.topic import Topic
 from tests.schedules.explorer import schedules
 from tests.schedules.kafka import NOW_MS, Client, batch
-from tests.schedules.world import Bridge, World, full
+from tests.schedules.world import Bridge, World, full, group_slot
 from tests.storage.conftest import prepared
 
 SOON = 35.0
@@ -222,7 +222,7 @@ async def test_the_groups_slot_is_closed_while_it_is_taken(world: World) -> None
     bridge.store.assign(range(bridge.store.slots), orphaned=range(bridge.store.slots))
     await world.sleep(0, world.chance.choice((0.01, 0.2, 2.0)))
     if world.chance.often(0.3):
-        world.broker.unload(full("__bridge_groups"))
+        world.broker.unload(group_slot())
         await world.moment()
     asked = asyncio.ensure_future(told(world, bridge.store.load("g"), "loading a group"))
     await world.moment()

@@ -13,9 +13,9 @@ from bridge.pulsar import AccessMode, Producer
 from tests.schedules import faults
 from tests.schedules.explorer import schedules
 from tests.schedules.kafka import error_name
-from tests.schedules.world import Bridge, World, full
+from tests.schedules.world import Bridge, World, group_slot
 
-SLOT = full("__bridge_groups")
+SLOT = group_slot()
 _PASSES = {
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,

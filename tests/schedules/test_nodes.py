@@ -15,10 +15,10 @@ from tests.schedules.explorer import schedules
 from tests.schedules.kafka import NOW_MS, batch, error_name
 from tests.schedules.members import BEATS, GROUPS, LOG
 from tests.schedules.nodes import ServingNode, ServingNodes
-from tests.schedules.world import World, full
+from tests.schedules.world import World, full, group_slot
 
 PARTITIONS = 2
-_GROUP_TOPICS = [full("__bridge_groups", slot) for slot in range(GROUPS)]
+_GROUP_TOPICS = [group_slot(slot) for slot in range(GROUPS)]
 _SLOW = ("store", "receipt", "deliver", "roll over", "rest request", "rest answer", "to broker", "to bridge")
 """What takes long before a Pulsar that is slow."""
 _TOPICS = [full("t", partition) for partition in range(PARTITIONS)] + _GROUP_TOPICS + [LOG, BEATS]

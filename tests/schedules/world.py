@@ -47,6 +47,11 @@ def full(topic: str, partition: int = 0) -> str:
     return f"persistent://{NAMESPACE}/{topic}-partition-{partition}"
 
 
+def group_slot(slot: int = 0) -> str:
+    """The topic of a slot of groups."""
+    return f"persistent://{NAMESPACE}-bridge/__bridge_groups-partition-{slot}"
+
+
 @dataclass(eq=False)
 class Bridge:
     """One bridge node as `server.py` wires it, without its sockets."""

@@ -12,6 +12,7 @@ from tests.schedules.site import Site
 from tests.security.users import credential
 from tests.support.bridges import settings_for
 from tests.support.pulsar import PulsarAddress
+from tests.support.state import among_data
 
 SHA = "SCRAM-SHA-256"
 _CREDENTIALS = {word: credential(SHA, word) for word in ("a", "b", "c", "d", "e", "f")}
@@ -35,7 +36,7 @@ class SecurityNode:
     def __init__(self, site: Site, client: PulsarClient) -> None:
         self.client = client
         self.metrics = SecurityMetrics()
-        self.log = SecurityLog(client, site.admin, site.namespace, self.metrics)
+        self.log = SecurityLog(client, site.admin, among_data(site.namespace), self.metrics)
 
     @property
     def users(self) -> dict[str, str]:

@@ -13,6 +13,7 @@ from bridge.security_store.store import SecurityStore
 from tests.schedules.site import Site
 from tests.security_store.nodes import READ, SHA, gone, site_on, user
 from tests.support.pulsar import PulsarAddress
+from tests.support.state import among_data
 from tests.support.waiting import until
 
 ORDERS = Resource(ResourceType.TOPIC, "orders")
@@ -27,7 +28,7 @@ async def site(pulsar: PulsarAddress) -> AsyncIterator[Site]:
 async def store_on(site: Site, *, is_open: bool = False) -> SecurityStore:
     client = await site.client()
     return SecurityStore(
-        client, site.admin, site.namespace, SecurityMetrics(), ["User:root"], allow_if_no_entry=is_open
+        client, site.admin, among_data(site.namespace), SecurityMetrics(), ["User:root"], allow_if_no_entry=is_open
     )
 
 

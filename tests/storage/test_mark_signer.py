@@ -80,7 +80,7 @@ def test_the_mark_of_a_producer_s_batch_is_its_own() -> None:
 
 
 async def test_of_nodes_that_start_together_one_makes_the_secret(bench: Bench) -> None:
-    topic = f"persistent://{bench.settings.pulsar.full_namespace}/__bridge_marks"
+    topic = f"persistent://{bench.settings.pulsar.full_namespace}/marks"
     nodes = [MarkSecret() for _ in range(5)]
     await asyncio.gather(*(node.load(bench.admin, topic) for node in nodes))
     assert len({node.value for node in nodes}) == 1

@@ -31,6 +31,7 @@ def settings_for(pulsar: PulsarAddress, namespace: str, overrides: Overrides | N
         http={"listen": f"{HOST}:0"},
         pulsar={
             "service_url": pulsar.service_url, "admin_url": pulsar.admin_url, "tenant": tenant, "namespace": name,
+            "trust_state_namespace": True,  # tests alone reach it
         },
     )  # fmt: skip
     return base.with_values(**(overrides or {}))

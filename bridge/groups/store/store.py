@@ -16,11 +16,10 @@ from bridge.metrics import Metrics
 from bridge.owned_log import Holder, OwnedLog, Record
 from bridge.pulsar.admin import Admin
 from bridge.pulsar.client import PulsarClient
-from bridge.storage.names import HIDDEN_PREFIX, Names
 
 __all__ = ["GroupStore", "Key", "OnLost", "OnStored", "StoredGroup", "StoredOffset"]
 
-TOPIC: Final = f"{HIDDEN_PREFIX}groups"
+TOPIC: Final = "groups"
 
 OnLost: TypeAlias = Callable[[Callable[[str], bool]], None]
 OnOwned: TypeAlias = Callable[[list[str]], None]
@@ -47,7 +46,7 @@ class GroupStore:
         self._log = OwnedLog(
             client,
             admin,
-            Names(settings.pulsar.full_namespace).pulsar(TOPIC),
+            settings.pulsar.state_topic(TOPIC),
             self._groups,
             slots=view_slots or settings.groups.slots,
             owner=f"bridge-{secrets.token_hex(8)}",

@@ -160,6 +160,16 @@ class Admin(RestClient):
             found = stats.get("subscriptions") or {}
             return {name: dict(one.get("subscriptionProperties") or {}) for name, one in found.items()}
 
+    async def producers(self, topic: str) -> list[str]:
+        """The names of the producers that a topic has now."""
+        stats = _object(await self.get(f"{topic_path(topic)}/stats"))
+        with _understood():
+            return [str(one.get("producerName")) for one in stats.get("publishers") or []]
+
+    async def is_terminated(self, topic: str) -> bool:
+        """Whether Pulsar takes no more entries for a topic that is no partitioned one, or for one partition."""
+        return bool(_object(await self.get(f"{topic_path(topic)}/internalStats")).get("state") == "Terminated")
+
     async def acknowledged(self, topic: str, subscription: str) -> Position | None:
         """Up to where a subscription has acknowledged everything; None: there is none of that name."""
         cursor = (await self.internal_stats(topic)).cursors.get(subscription)
@@ -286,9 +296,22 @@ class Admin(RestClient):
 
     # --- brokers --------------------------------------------------------------------------------------------------
 
-    async def create_namespace(self, namespace: str) -> None:
-        """Create the namespace; Conflict when it exists."""
-        await self.call("PUT", f"namespaces/{path_of(namespace)}")
+    async def create_namespace(self, namespace: str, policies: Mapping[str, object] | None = None) -> None:
+        """Create the namespace, with these policies from its first moment on; Conflict when it exists."""
+        body = None if policies is None else json.dumps(policies)
+        await self.call("PUT", f"namespaces/{path_of(namespace)}", body=body)
+
+    async def tenants(self) -> list[str]:
+        """All tenants (for super-users only)."""
+        return _names(await self.get("tenants"))
+
+    async def namespaces(self, tenant: str) -> list[str]:
+        """The tenant's namespaces, as `tenant/namespace`."""
+        return _names(await self.get(f"namespaces/{path_of(tenant)}"))
+
+    async def tenant_admins(self, tenant: str) -> list[str]:
+        """The roles that may do everything in the tenant's namespaces."""
+        return _names(_object(await self.get(f"tenants/{path_of(tenant)}")).get("adminRoles"))
 
     async def broker_hosts(self) -> list[str] | None:
         """The hosts of the brokers that are alive; None: that is not told us (only to super-users, in Pulsar 4)."""

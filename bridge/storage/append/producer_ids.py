@@ -6,19 +6,20 @@ An id is the position of an entry written for it: Pulsar assigns no ledger id tw
 import asyncio
 import secrets
 from contextlib import suppress
+from typing import Final
 
 from bridge import log
+from bridge.config import PulsarSettings
 from bridge.pulsar.admin import Admin, Conflict, Forbidden
 from bridge.pulsar.client import PulsarClient
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from bridge.pulsar.producer import Producer
 from bridge.pulsar.types import Position, PulsarError
 from bridge.storage.error_mapping import translated
-from bridge.storage.names import HIDDEN_PREFIX, Names
 
 _log = log.get(__name__)
 
-TOPIC = f"{HIDDEN_PREFIX}producer_ids"
+TOPIC: Final = "producer_ids"
 _LEDGER_BITS, _ENTRY_BITS = 38, 24
 _RANDOM = 1 << (_LEDGER_BITS + _ENTRY_BITS)  # and above: for positions that do not fit in 62 bits
 
@@ -26,10 +27,10 @@ _RANDOM = 1 << (_LEDGER_BITS + _ENTRY_BITS)  # and above: for positions that do 
 class ProducerIds:
     """Allocates ids."""
 
-    def __init__(self, client: PulsarClient, admin: Admin, names: Names) -> None:
+    def __init__(self, client: PulsarClient, admin: Admin, pulsar: PulsarSettings) -> None:
         self._client = client
         self._admin = admin
-        self._topic = names.pulsar(TOPIC)
+        self._topic = pulsar.state_topic(TOPIC)
         self._producer: Producer | None = None
         self._opening = asyncio.Lock()
 

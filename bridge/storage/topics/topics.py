@@ -66,7 +66,7 @@ class Topics:
         """Called when Pulsar holds what this node has done to a topic: its name, its id, and what it was."""
         self._changed_elsewhere_at = float("-inf")
         self.administration = Administration(storage, self._names, partial(self._call_on_changed, TopicEvent.CHANGED))
-        self.producer_ids = ProducerIds(storage.client, storage.admin, self._names)
+        self.producer_ids = ProducerIds(storage.client, storage.admin, storage.settings.pulsar)
 
     async def start(self) -> None:
         """Watch the namespace, if the broker supports that, and sweep what is idle."""

@@ -43,7 +43,7 @@ def held(store: GroupStore) -> Callable[[], bool]:
 
 
 def slot_topic(node: Node) -> str:
-    return f"persistent://{node.settings.pulsar.full_namespace}/{TOPIC}-partition-0"
+    return f"{node.settings.pulsar.state_topic(TOPIC)}-partition-0"
 
 
 async def test_an_unknown_group_is_empty(pulsar: PulsarAddress, namespace: str, node: MakeNode) -> None:
@@ -269,7 +269,7 @@ async def test_a_deleted_topic_is_made_again(pulsar: PulsarAddress, namespace: s
     await one.store.ready()
     await commit(one.store, "g", 1)
     await compact(one.admin, slot_topic(one))  # while the first compaction runs, Pulsar does not delete
-    await one.admin.delete_partitioned(f"persistent://{namespace}/{TOPIC}")
+    await one.admin.delete_partitioned(one.settings.pulsar.state_topic(TOPIC))
     await until(lambda: not held(one.store)())
     await until(held(one.store))
     assert await committed(one.store, "g") is None

@@ -2,20 +2,21 @@
 
 import asyncio
 
+from bridge.check.state_namespace import make_namespace
 from bridge.pulsar.types import Position
 from bridge.storage.append.producer_ids import TOPIC, ProducerIds, id_of
-from bridge.storage.names import Names
 from tests.storage.conftest import Bench
 
 
 async def test_ids_are_unique_across_nodes_forever(bench: Bench) -> None:
-    names = Names(bench.settings.pulsar.full_namespace)
+    await make_namespace(bench.admin, bench.settings)
+    pulsar = bench.settings.pulsar
     found: list[int] = []
     for end in (None, bench.admin.unload, bench.admin.delete_non_partitioned, None):
-        nodes = [ProducerIds(bench.client, bench.admin, names) for _ in range(3)]
+        nodes = [ProducerIds(bench.client, bench.admin, pulsar) for _ in range(3)]
         found += await asyncio.gather(*(node.next() for node in nodes for _ in range(20)))
         if end is not None:
-            await end(names.pulsar(TOPIC))
+            await end(pulsar.state_topic(TOPIC))
             found += [await node.next() for node in nodes]
         for node in nodes:
             await node.close()
