@@ -102,6 +102,17 @@ EXPLANATIONS: Final = {
     # topics and partitions
     "log start not refreshed": "Pulsar could not be asked where a log begins; the former answer is used.",
     "partition not closed cleanly": "Closing a partition met an error; nothing acknowledged is lost.",
+    "entry passed over": "Another client than this bridge stored what cannot be decoded, or claims more messages than it "
+    "sent. Consumers go on behind it, as Pulsar's own do. Find out who writes it.",
+    "marks of other nodes are not believed": "The secret by which nodes sign their marks cannot be had: look-ups by time "
+    "are slower, and repetitions of another node's batches are told without their offsets. See who may administer the "
+    "state namespace.",
+    "others may change what the bridge believes": "Another role may write to the bridge's state namespace, or Pulsar "
+    "asks no client who it is: it could make itself a super user. `bridge check` says the command that ends it.",
+    "log keeps the namespace's retention": "A topic of the bridge's state could not get a retention of its own. Its "
+    "namespace keeps more than is needed; nothing is lost.",
+    "pulsar does not say that a token is of its claim": "A client's token is good, and Pulsar does not say that its "
+    "role is what the claim says: the log-in is refused. Look at pulsar.token_auth_claim.",
     "tail ended": "The reader at a partition's end stopped, and is opened again at the next read.",
     "topic not refreshed": "Pulsar could not be asked about a topic; what was known of it is used.",
     "topic policies not followed": "The policies of a topic could not be read; what was known of them is used.",

@@ -46,7 +46,8 @@ def written(path: Path, mode: int, text: str = "secret") -> str:
 def test_which_files_hold_secrets() -> None:
     """Any setting that ends in _file is in the table, or is no secret: authorities, public keys, lists."""
     public = {"ssl_certificate_file", "ssl_client_ca_file", "ssl_client_crl_file", "tls_ca_file", "tls_cert_file",
-              "oauth2_ca_file", "oauthbearer_jwks_file", "oauthbearer_jwks_ca_file"}  # fmt: skip
+              "oauth2_ca_file", "oauthbearer_jwks_file", "oauthbearer_jwks_ca_file",
+              "token_public_key_file"}  # fmt: skip
     for section, kind in {**SECTIONS, "listener": ListenerSettings}.items():
         files = {name: setting for name, setting in fields_of(kind).items() if name.endswith("_file")}
         assert {name for name, one in files.items() if one.metadata.get("holds_secret")} == SECRETS.get(section, set())

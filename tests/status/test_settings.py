@@ -17,6 +17,7 @@ NO_SECRETS = {
     "security.password_file", "cluster.internal_secret_file", "http.ssl_key_file", "listener.ssl_key_file",
     "pulsar.tls_keystore_file", "pulsar.tls_key_password_file", "http.ssl_keystore_file", "http.ssl_key_password_file",
     "listener.ssl_keystore_file", "listener.ssl_key_password_file", "pulsar.oauth2_token_url",
+    "pulsar.token_public_key_file", "pulsar.token_auth_claim",
 }  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from bridge.storage.read.chunks import ChunkAssembler, is_chunk
 from bridge.worker_threads import WorkerThreads
 
 _log = log.get(__name__)
+_passed_over = log.Flood()
 
 # Entries above these are converted in a thread: uncompressed bytes of compressed entries, bytes of others, messages.
 _SLOW_COMPRESSED_BYTES, _SLOW_BYTES = 128 * 1024, 256 * 1024
@@ -47,9 +48,12 @@ class Strangers:
     def note(self, entry: Entry, reason: str) -> None:
         """Log and count an entry that is left out."""
         self._count()
+        more = _passed_over.next_line()
+        if more is None:
+            return
         producer = entry.metadata.producer_name[:_MAX_NAME]
         where = {"topic": self._topic, "position": entry.position, "producer": producer}
-        _log.warning("! entry passed over", extra={**where, "reason": reason})
+        _log.warning("! entry passed over", extra={**where, "reason": reason, **more})
 
 
 class Batch:
