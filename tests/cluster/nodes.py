@@ -13,7 +13,7 @@ from bridge.config import ClusterSettings, PulsarSettings
 from bridge.metrics import ClusterMetrics, PulsarMetrics
 from bridge.pulsar import Admin, PulsarClient
 from tests.support.pulsar import PulsarAddress
-from tests.support.state import among_data
+from tests.support.state import beside
 from tests.support.waiting import until
 
 SLOTS, GROUPS = 64, 8
@@ -29,7 +29,7 @@ class Member:
         node = NodeRegistration(name, new_incarnation(), node_id, (Endpoint("PLAINTEXT", name, 9092),))
         config = replace(config_for(ClusterSettings(slots=SLOTS), GROUPS), timing=Timing(name_wait=1.5))
         self.member = ClusterMember(
-            self.cluster, node, config, self.client, ClusterTopics(admin, among_data(namespace)), self.metrics
+            self.cluster, node, config, self.client, ClusterTopics(admin, beside(namespace)), self.metrics
         )
 
     @property
@@ -54,6 +54,7 @@ class Members:
         self.settings = PulsarSettings(service_url=pulsar.service_url, admin_url=pulsar.admin_url)
         self.admin = admin
         self.namespace = pulsar.create_namespace()
+        pulsar.admin("PUT", f"namespaces/{beside(self.namespace).full_state_namespace}")
         self.all: list[Member] = []
 
     async def start(self, name: str, node_id: int = -1) -> Member:

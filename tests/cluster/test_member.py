@@ -12,7 +12,7 @@ from bridge.cluster.topics import HEARTBEATS, VIEW_LOG
 from bridge.errors import StartupError
 from tests.cluster.nodes import SLOTS, Members, members
 from tests.support.pulsar import PulsarAddress
-from tests.support.state import among_data
+from tests.support.state import beside
 from tests.support.waiting import until
 
 
@@ -86,7 +86,7 @@ async def test_a_cluster_goes_on_when_its_topics_are_deleted(cluster: Members, t
     one, two = await cluster.start("a"), await cluster.start("b")
     await cluster.agree(one, two)
     epoch = one.cluster.snapshot.leader("t", 0).epoch
-    await cluster.admin.delete_non_partitioned(among_data(cluster.namespace).state_topic(topic))
+    await cluster.admin.delete_non_partitioned(beside(cluster.namespace).state_topic(topic))
     three = await cluster.start("c")
     await cluster.agree(one, two, three)
     assert three.cluster.snapshot.leader("t", 0).epoch >= epoch
@@ -98,7 +98,7 @@ async def test_both_topics_lost_while_nothing_runs_are_begun_again(cluster: Memb
     version = one.cluster.view.version
     await one.stop()
     for topic in (VIEW_LOG, HEARTBEATS):
-        await cluster.admin.delete_non_partitioned(among_data(cluster.namespace).state_topic(topic))
+        await cluster.admin.delete_non_partitioned(beside(cluster.namespace).state_topic(topic))
     again = await cluster.start("a")
     assert again.cluster.view.version >= version
     assert again.led == SLOTS
@@ -139,7 +139,7 @@ async def test_unloads_of_the_topics_change_nothing(cluster: Members) -> None:
     version = one.cluster.view.version
     for _ in range(3):
         for topic in (VIEW_LOG, HEARTBEATS):
-            await cluster.admin.unload(among_data(cluster.namespace).state_topic(topic))
+            await cluster.admin.unload(beside(cluster.namespace).state_topic(topic))
     three = await cluster.start("c")
     await cluster.agree(one, two, three)
     removed = [member for member in (one, two) if member.member.ended.done()]

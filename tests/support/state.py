@@ -3,6 +3,12 @@
 from bridge.config import PulsarSettings
 
 
+def beside(namespace: str) -> PulsarSettings:
+    """Settings that keep it where a bridge of this namespace does."""
+    tenant, _, name = namespace.partition("/")
+    return PulsarSettings(tenant=tenant, namespace=name)
+
+
 def among_data(namespace: str) -> PulsarSettings:
     """Settings that keep it in this namespace, which is there."""
     tenant, _, name = namespace.partition("/")

@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack
 
 import pytest_asyncio
 
+from bridge.check.state_namespace import make_namespace
 from bridge.cluster.records import TopicChange, TopicEvent
 from bridge.groups.budget import GroupMemory, MetadataBudget
 from bridge.groups.offsets import Committer
@@ -43,6 +44,7 @@ async def two(pulsar: PulsarAddress) -> AsyncIterator[tuple[NamespaceServices, N
         await admin.start()
         stack.push_async_callback(admin.close)
         await client.start()
+        await make_namespace(admin, settings)
         stack.push_async_callback(client.close)
         memory = GroupMemory(MetadataBudget(settings.groups, metrics.groups), 1024)
         made = (
