@@ -105,8 +105,8 @@ EXPLANATIONS: Final = {
     "entry passed over": "Another client than this bridge stored what cannot be decoded, or claims more messages than "
     "it sent. Consumers go on behind it, as Pulsar's own do. Find out who writes it.",
     "marks of other nodes are not believed": "The secret by which nodes sign their marks cannot be had: look-ups by "
-    "time are slower, and repetitions of another node's batches are told without their offsets. See who may administer the "
-    "state namespace.",
+    "time are slower, and repetitions of another node's batches are told without their offsets. See who may administer "
+    "the state namespace.",
     "others may change what the bridge believes": "Another role may write to the bridge's state namespace, or Pulsar "
     "asks no client who it is: it could make itself a super user. `bridge check` says the command that ends it.",
     "log keeps the namespace's retention": "A topic of the bridge's state could not get a retention of its own. Its "
