@@ -151,6 +151,7 @@ class _End(asyncio.Protocol):
         self._relay = relay
         self._is_full = False  # the peer's buffer
         self._on_its_way: deque[bytes | None] = deque()  # delayed; None: the end
+        self._early: deque[bytes] = deque()  # that came before there was a peer, or although reading was paused
         self.transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -159,7 +160,12 @@ class _End(asyncio.Protocol):
         self._relay.made(self)
 
     def data_received(self, data: bytes) -> None:
-        self._pass(data)
+        if (
+            self.peer is None or self._early or self._relay.is_held
+        ):  # asyncio of Python 3.11.2 reads on at the beginning
+            self._early.append(data)
+        else:
+            self._pass(data)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._relay.gone(self)
@@ -199,6 +205,8 @@ class _End(asyncio.Protocol):
     def resume(self) -> None:
         """Read on, unless something else speaks against it."""
         if self.peer is not None and not self._is_full and not self._relay.is_held:
+            while self._early:
+                self._pass(self._early.popleft())
             self.transport.resume_reading()
 
     def reset(self) -> None:
