@@ -28,13 +28,19 @@ class OwnCertificate(NamedTuple):
         """The file by which it is known to operators."""
         return self.keystore or self.certificate
 
+    def pem(self) -> bytes:
+        """The certificate, and what else is in its file. OSError, or ValueError with the file that is unfit."""
+        if not self.keystore:
+            return Path(self.certificate).read_bytes()
+        return _pem_of(self.keystore, _password(self.password) if self.password else None)
+
     def load_into(self, context: ssl.SSLContext) -> float:
         """When it ends, in Unix seconds. OSError, or ValueError with the file that is unfit."""
-        password = _password(self.password) if self.password else None
         if not self.keystore:
+            password = _password(self.password) if self.password else None
             _load(context, self.certificate, self.key, password, f"{self.certificate} and {self.key}")
             return ends_at(Path(self.certificate).read_bytes())
-        pem = _pem_of(self.keystore, password)
+        pem = self.pem()
         # `load_cert_chain` takes files alone: this one is never on a disk
         file = os.memfd_create("keystore")
         try:

@@ -9,7 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from bridge.check.state_access import own_role
+from bridge.config import PulsarSettings
+from bridge.metrics import PulsarMetrics
 from bridge.own_certificate import OwnCertificate
+from bridge.pulsar import Access
 from tests.support.certificates import Authority
 
 PASSWORD = "the password"  # noqa: S105
@@ -125,3 +129,11 @@ def test_what_is_unfit_is_named_and_no_password_is(place: Place) -> None:
     )
     with pytest.raises(ValueError, match="it has no key with a certificate"):
         OwnCertificate("", "", keystore, place.password).load_into(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
+
+
+async def test_the_role_of_a_bridge_is_its_certificate_s_name_in_each_form(place: Place) -> None:
+    pem = {"tls_cert_file": place.files.certificate, "tls_key_file": place.files.key}
+    store = {"tls_keystore_file": place.keystore(), "tls_key_password_file": place.password}
+    for files in (pem, store):
+        settings = PulsarSettings(service_url="pulsar+ssl://localhost:6651", **files)
+        assert await own_role(settings, Access.by(settings, PulsarMetrics()), None) == "server"

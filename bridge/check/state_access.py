@@ -13,6 +13,7 @@ from bridge.check.facts import is_true, runtime_config
 from bridge.check.findings import Finding, Severity
 from bridge.config import PulsarSettings, Settings
 from bridge.futures import Together
+from bridge.own_certificate import OwnCertificate
 from bridge.pulsar import Access, Admin, AdminError
 from bridge.pulsar.admin import NotFound
 from bridge.pulsar.auth.credentials import claim_of
@@ -63,8 +64,11 @@ async def own_role(pulsar: PulsarSettings, access: Access, runtime: Values | Non
     """The bridge's role, as its own token or certificate says it; None where it has none."""
     token = await access.credentials.data()
     if token:
-        return claim_of(token, str((runtime or {}).get("tokenAuthClaim") or "sub"))
-    return _common_name(pulsar.tls_cert_file) if pulsar.tls_cert_file else None
+        return claim_of(token, str((runtime or {}).get("tokenAuthClaim") or pulsar.token_auth_claim))
+    own = OwnCertificate(
+        pulsar.tls_cert_file, pulsar.tls_key_file, pulsar.tls_keystore_file, pulsar.tls_key_password_file
+    )
+    return _common_name(own.pem()) if pulsar.has_certificate else None
 
 
 async def _policies(admin: Admin, namespace: str) -> Values | AdminError:
@@ -173,11 +177,9 @@ def _split(text: str) -> list[str]:
     return [one.strip() for one in text.split(",") if one.strip()]
 
 
-def _common_name(file: str) -> str | None:
+def _common_name(pem: bytes) -> str | None:
     """What Pulsar takes for the role of a certificate (`AuthenticationProviderTls`)."""
     from cryptography import x509  # it takes a tenth of a second to import
 
-    found = x509.load_pem_x509_certificate(Path(file).read_bytes()).subject.get_attributes_for_oid(
-        x509.NameOID.COMMON_NAME
-    )
+    found = x509.load_pem_x509_certificate(pem).subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)
     return str(found[0].value) if found else None
