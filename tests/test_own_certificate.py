@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bridge.check.state_access import own_role
-from bridge.config import PulsarSettings
+from bridge.config import Settings
 from bridge.metrics import PulsarMetrics
 from bridge.own_certificate import OwnCertificate
 from bridge.pulsar import Access
@@ -135,5 +135,5 @@ async def test_the_role_of_a_bridge_is_its_certificate_s_name_in_each_form(place
     pem = {"tls_cert_file": place.files.certificate, "tls_key_file": place.files.key}
     store = {"tls_keystore_file": place.keystore(), "tls_key_password_file": place.password}
     for files in (pem, store):
-        settings = PulsarSettings(service_url="pulsar+ssl://localhost:6651", **files)
-        assert await own_role(settings, Access.by(settings, PulsarMetrics()), None) == "server"
+        settings = Settings().with_values(pulsar={"service_url": "pulsar+ssl://localhost:6651", **files}).pulsar
+        assert await own_role(settings, Access.by(settings, PulsarMetrics()), None) == "localhost"
