@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pulsar as native
 import pytest
 from confluent_kafka import Producer
 
+from bridge.apis import create_partitions
 from bridge.kafka.error_codes import ErrorCode
+from tests.apis.wire import ask, unique
 from tests.clients.endpoint import Clients
 from tests.policies.site import Site, eventually
 from tests.policies.writers import WRITERS
@@ -14,7 +17,6 @@ PLAIN = {"type": "STRING", "schema": "", "properties": {}}
 
 
 def test_where_encryption_is_required_producers_stop(site: Site) -> None:
-    """The bridge's own topics are in the namespace: a new idempotent client gets no id, and waits for it."""
     topic = site.topic()
     site.produce(topic)
     site.set("encryptionRequired", True)
@@ -99,6 +101,42 @@ def test_producers_wait_while_a_backlog_is_above_its_quota(site: Site, action: s
     site.set(quota, None, "DELETE")
     with site.producer() as waiting:
         eventually(lambda: waiting.produce(topic)[0] == ErrorCode.NONE)
+
+
+def test_producers_wait_while_a_subscription_is_later_than_its_quota(site: Site, native_client: native.Client) -> None:
+    """Pulsar knows the age of what is in closed ledgers."""
+    topic, quota = site.topic(), "backlogQuota?backlogQuotaType=message_age"
+    name = f"persistent://{site.namespace}/{topic}-partition-0"
+    late = native_client.subscribe(name, "late", initial_position=native.InitialPosition.Earliest)
+    site.produce(topic)
+    site.of_topic(f"{topic}-partition-0", "unload", method="PUT")
+    site.produce(topic)
+    site.set(quota, {"limitSize": -1, "limitTime": 1, "policy": "producer_exception"})
+
+    def is_refused() -> bool:
+        with site.producer() as another:
+            return another.produce(topic)[0] == ErrorCode.KAFKA_STORAGE_ERROR
+
+    eventually(is_refused)
+    assert site.fetch(topic)[0] == ErrorCode.NONE
+    late.unsubscribe()
+    site.set(quota, None, "DELETE")  # the cursor of deduplication is late as well, until its next snapshot
+    with site.producer() as waiting:
+        eventually(lambda: waiting.produce(topic)[0] == ErrorCode.NONE)
+
+
+def test_more_partitions_than_a_topic_may_have_are_refused(site: Site) -> None:
+    limit = "brokers/configuration/maxNumPartitionsPerPartitionedTopic"
+    site.admin("POST", f"{limit}/3")
+    try:
+        eventually(lambda: site.create(unique("t"), 4)[0] == ErrorCode.INVALID_PARTITIONS)
+        topic = site.topic(3)
+        wanted = create_partitions.RequestTopic(name=topic, count=4, assignments=None)
+        request = create_partitions.Request(topics=[wanted], timeout_ms=30_000, validate_only=False)
+        (found,) = ask(site.bridge, create_partitions.API, request).results
+        assert found.error_code == ErrorCode.INVALID_PARTITIONS
+    finally:
+        site.admin("DELETE", limit)
 
 
 def test_without_exclusive_subscriptions_consumers_are_told(site: Site) -> None:
