@@ -1,6 +1,6 @@
 """Permissions in Pulsar as clients' sessions meet them, at a scripted broker; `pulsar_secured/` has a real one."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -13,6 +13,7 @@ from bridge.errors import KafkaError, SettingsError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.metrics import Metrics
 from bridge.pulsar import Access, Admin
+from bridge.pulsar.admin import Conflict
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar_authorization import PulsarAuthorization
 from bridge.security.acls import CLUSTER_NAME, Operation, Resource, ResourceType
@@ -21,6 +22,17 @@ from bridge.security.principal import ANONYMOUS, Principal, user
 from tests.pulsar.fake_broker import FakeBroker, Peer, Type
 
 Make = Callable[..., PulsarAuthorization]
+
+
+class Topics(Admin):
+    """The topic that a namespace is asked about by is there; nothing else is asked."""
+
+    async def create_partitioned(
+        self, topic: str, partitions: int, properties: Mapping[str, str] | None = None
+    ) -> None:
+        raise Conflict(409, topic)
+
+
 UNSIGNED = jwt.encode({"sub": "admin"}, "", "none")
 TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
 
@@ -47,7 +59,7 @@ async def make(broker: FakeBroker) -> AsyncIterator[Make]:
         kafka = {"authorizer": "pulsar", "super_users": "User:root"}
         settings = Settings().with_values(kafka=kafka, pulsar=values)
         access = Access.by(settings.pulsar, metrics.pulsar)
-        made.append(PulsarAuthorization(settings, access, Admin(settings.pulsar, access), metrics))
+        made.append(PulsarAuthorization(settings, access, Topics(settings.pulsar, access), metrics))
         return made[-1]
 
     yield make

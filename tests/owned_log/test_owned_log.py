@@ -23,9 +23,9 @@ class SlowPulsar:
         if self.unseen:
             self.unseen -= 1
             raise NotFound(404, "Topic not found")
-        return SimpleNamespace(partitions=self._partitions)
+        return SimpleNamespace(partitions=self._partitions, properties={})
 
-    async def create_partitioned(self, topic: str, partitions: int) -> None:
+    async def create_partitioned(self, topic: str, partitions: int, properties: object = None) -> None:
         self.created += 1
         raise Conflict(409, "This topic already exists")
 

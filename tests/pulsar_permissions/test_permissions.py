@@ -32,6 +32,9 @@ class Policies:
         self.may_answer.set()
         self.fails = False
 
+    async def create_partitioned(self, topic: str, partitions: int) -> None:
+        """What there is already."""
+
     async def namespace_policies(self, namespace: str) -> dict[str, Any]:
         assert namespace == NAMESPACE
         self.asked += 1

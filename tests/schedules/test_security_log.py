@@ -12,10 +12,11 @@ from tests.schedules.explorer import schedules
 from tests.schedules.site import Site
 from tests.schedules.world import NAMESPACE, World
 from tests.security_store.nodes import SecurityNode, gone, node, user
+from tests.support.state import among_data
 
 _PAUSES = 5.0
 """What the event loop's pauses may add."""
-_LOG = f"persistent://{NAMESPACE}/{TOPIC}"
+_LOG = among_data(NAMESPACE).state_topic(TOPIC)
 
 
 def site_of(world: World) -> Site:

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from bridge.config import PulsarSettings
 from bridge.metrics import SecurityMetrics
 from bridge.pulsar import Admin, PulsarClient
 from bridge.security.acls import AccessControlEntry, Operation, PatternType, Permission, ResourceType
@@ -33,10 +34,10 @@ def gone(name: str) -> Kept:
 class SecurityNode:
     """One process."""
 
-    def __init__(self, site: Site, client: PulsarClient) -> None:
+    def __init__(self, site: Site, client: PulsarClient, kept: PulsarSettings) -> None:
         self.client = client
         self.metrics = SecurityMetrics()
-        self.log = SecurityLog(client, site.admin, among_data(site.namespace), self.metrics)
+        self.log = SecurityLog(client, site.admin, kept, self.metrics)
 
     @property
     def users(self) -> dict[str, str]:
@@ -58,9 +59,9 @@ async def site_on(pulsar: PulsarAddress) -> AsyncIterator[Site]:
     await found.admin.close()
 
 
-async def node(site: Site) -> SecurityNode:
-    """A node that has read the log."""
-    found = SecurityNode(site, await site.client())
+async def node(site: Site, kept: PulsarSettings | None = None) -> SecurityNode:
+    """A node that has read the log; `kept`: where it is, with the data unless told."""
+    found = SecurityNode(site, await site.client(), kept or among_data(site.namespace))
     await found.log.start()
     assert found.log.is_known
     return found

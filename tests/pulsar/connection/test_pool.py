@@ -155,7 +155,8 @@ async def test_one_task_tries_to_reach_a_broker_for_all_who_want_it(
         sends = [send(producer) for producer in producers]
         await hole.until(20)
         assert hole.most == 1
-        assert len(caplog.records) <= 3, [record.getMessage() for record in caplog.records]
+        told = [record.getMessage() for record in caplog.records if record.name.startswith("bridge.pulsar")]
+        assert len(told) <= 3, told
         with pytest.raises(BrokerAway):  # a question is not kept waiting
             await client.partitions(named(0))
         server.close()
