@@ -32,7 +32,7 @@ unit: $(VENV)/.dev definitions
 
 # All that CI runs: the programs that tests run are installed or named, then all of `make check`, then every test. With ARGS it is tests alone.
 # Three processes of pytest on two cores, for most tests with servers wait for them; `make test PROCESSES=0` runs one after the
-# other. The longest tests go first, so that the first minutes show few of eleven thousand dots.
+# other. The longest tests go first, so that the first minutes show few of twelve thousand dots.
 # Properties are tried with a quarter of the examples, seeds and schedules that are usual; `make soak` tries twice as many.
 test: PROCESSES ?= 3
 test: programs $(if $(ARGS),,lint) jars $(VENV)/.compiled
