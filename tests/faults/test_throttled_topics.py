@@ -87,7 +87,6 @@ def test_other_topics_do_not_wait_for_one_above_its_publish_rate(
         *((throttled, "publishRate", _records(rate)) for throttled in (1, 10, 100) for rate in (10, 100, 1000)),
         (10, "publishRate", {"publishThrottlingRateInMsg": -1, "publishThrottlingRateInByte": 1000}),
         (10, "namespace's publishRate", _records(10)),
-        (10, "dispatchRate", {"dispatchThrottlingRateInMsg": 1, "dispatchThrottlingRateInByte": -1}),
     ],
 )
 def test_a_thousand_topics_beside_throttled_ones(
