@@ -3,6 +3,7 @@
 BRIDGE_TEST_PULSAR and BRIDGE_TEST_PULSAR_ADMIN (both) name a Pulsar to use instead of starting one.
 """
 
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -121,6 +122,17 @@ def new_pulsar(guard: Guard, tmp_path_factory: pytest.TempPathFactory) -> NewPul
         return make_pulsar(directory or tmp_path_factory.mktemp("pulsar"), guard, settings, of_port)
 
     return make
+
+
+@pytest.fixture
+def own_log() -> Iterator[None]:
+    """The log of this process may be configured: pytest gets its own handlers back."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    logging.captureWarnings(False)
 
 
 @pytest.fixture(scope="session")

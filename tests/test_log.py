@@ -3,7 +3,6 @@
 import io
 import json
 import logging
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, given
@@ -15,25 +14,14 @@ from bridge.config import LogSettings
 
 
 @pytest.fixture
-def root() -> Iterator[None]:
-    """Give pytest its own handlers back."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    logging.captureWarnings(False)
-
-
-@pytest.fixture
-def text(root: None) -> io.StringIO:
+def text(own_log: None) -> io.StringIO:
     stream = io.StringIO()
     log.configure(LogSettings(), stream)
     return stream
 
 
 @pytest.fixture
-def lines(root: None) -> io.StringIO:
+def lines(own_log: None) -> io.StringIO:
     stream = io.StringIO()
     log.configure(LogSettings(format="json", level="debug"), stream)
     return stream
@@ -48,7 +36,7 @@ def test_fields_follow_the_event(text: io.StringIO) -> None:
     assert rest == 'INFO bridge.x < request conn=7 api=Fetch topic="a b" empty="" none=""\n'
 
 
-def test_fields_of_the_process_are_on_every_line(root: None) -> None:
+def test_fields_of_the_process_are_on_every_line(own_log: None) -> None:
     stream = io.StringIO()
     log.configure(LogSettings(format="json"), stream, {"worker": 1})
     log.get("bridge.x").info("= one", extra={"conn": 7})

@@ -13,10 +13,10 @@ from bridge.check.facts import is_true, runtime_config
 from bridge.check.findings import Finding, Severity
 from bridge.config import PulsarSettings, Settings
 from bridge.futures import Together
-from bridge.own_certificate import OwnCertificate
 from bridge.pulsar import Access, Admin, AdminError
 from bridge.pulsar.admin import NotFound
 from bridge.pulsar.auth.credentials import claim_of
+from bridge.pulsar.auth.tls import own_certificate
 
 Values = Mapping[str, Any]
 
@@ -65,10 +65,7 @@ async def own_role(pulsar: PulsarSettings, access: Access, runtime: Values | Non
     token = await access.credentials.data()
     if token:
         return claim_of(token, str((runtime or {}).get("tokenAuthClaim") or pulsar.token_auth_claim))
-    own = OwnCertificate(
-        pulsar.tls_cert_file, pulsar.tls_key_file, pulsar.tls_keystore_file, pulsar.tls_key_password_file
-    )
-    return _common_name(own.pem()) if pulsar.has_certificate else None
+    return _common_name(own_certificate(pulsar).pem()) if pulsar.has_certificate else None
 
 
 async def _policies(admin: Admin, namespace: str) -> Values | AdminError:

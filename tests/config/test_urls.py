@@ -1,8 +1,5 @@
 """What of a URL is told."""
 
-import logging
-from collections.abc import Iterator
-
 import pytest
 
 from bridge.cli import main
@@ -41,18 +38,7 @@ def test_a_long_text_takes_no_long_time() -> None:
     assert len(without_secrets("://" * 100_000)) <= 300_000
 
 
-@pytest.fixture
-def log_as_before() -> Iterator[None]:
-    """A command takes the whole log of its process."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    logging.captureWarnings(False)
-
-
-@pytest.mark.usefixtures("log_as_before")
+@pytest.mark.usefixtures("own_log")
 @pytest.mark.parametrize(
     ("name", "value"),
     [

@@ -132,6 +132,24 @@ def test_an_encrypted_key_is_taken_again_when_key_and_password_have_changed(tmp_
     assert (metrics.reloads.value, metrics.reload_errors.value) == (1, 1)
 
 
+def alice_at(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch, **more: str
+) -> tuple[CertificateFiles, ssl.SSLContext]:
+    """A listener that asks for certificates; alice's, and the context by which clients connect with it."""
+    files, own = authority.sign("server"), authority.sign("client", {COMMON_NAME: "alice"})
+    settings = {
+        "ssl_certificate_file": files.certificate,
+        "ssl_key_file": files.key,
+        "ssl_client_auth": "required",
+        "ssl_client_ca_file": authority.file,
+        **more,
+    }
+    context = client_context(authority.file)
+    context.load_cert_chain(own.certificate, own.key)
+    monkeypatch.setattr(harness, "TLS", Tls(settings, context))
+    return own, context
+
+
 # ---- withdrawn certificates ------------------------------------------------------------------------------------------
 
 
@@ -139,17 +157,7 @@ async def test_a_withdrawn_certificate_lets_no_one_in_from_the_next_look_at_the_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     authority = Authority(tmp_path)
-    files, own = authority.sign("server"), authority.sign("client", {COMMON_NAME: "alice"})
-    settings = {
-        "ssl_certificate_file": files.certificate,
-        "ssl_key_file": files.key,
-        "ssl_client_auth": "required",
-        "ssl_client_ca_file": authority.file,
-        "ssl_client_crl_file": authority.withdraw(),
-    }
-    context = client_context(authority.file)
-    context.load_cert_chain(own.certificate, own.key)
-    monkeypatch.setattr(harness, "TLS", Tls(settings, context))
+    own, context = alice_at(authority, monkeypatch, ssl_client_crl_file=authority.withdraw())
     async with serving() as bench, connected(bench) as open_one:
         open_one.send(request(ECHO, 1))
         assert (await open_one.receive()).number == 1
@@ -177,19 +185,9 @@ async def test_without_a_list_of_its_authority_or_with_an_old_one_no_certificate
     list_of: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     authority, other = Authority(tmp_path), Authority(tmp_path, "other")
-    files, own = authority.sign("server"), authority.sign("client", {COMMON_NAME: "alice"})
     past = list_of == "the past"
     lists = authority.withdraw(lasts=-timedelta(hours=1)) if past else other.withdraw()
-    settings = {
-        "ssl_certificate_file": files.certificate,
-        "ssl_key_file": files.key,
-        "ssl_client_auth": "required",
-        "ssl_client_ca_file": authority.file,
-        "ssl_client_crl_file": lists,
-    }
-    context = client_context(authority.file)
-    context.load_cert_chain(own.certificate, own.key)
-    monkeypatch.setattr(harness, "TLS", Tls(settings, context))
+    _, context = alice_at(authority, monkeypatch, ssl_client_crl_file=lists)
     async with serving() as bench:
         reader, writer = await open_tls(bench.port, context)
         with pytest.raises((ssl.SSLError, ConnectionError)):
@@ -316,18 +314,7 @@ def test_files_are_looked_at_every_few_seconds() -> None:
 async def test_whom_a_certificate_names(
     rules: str, principal: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    authority = Authority(tmp_path)
-    files, own = authority.sign("server"), authority.sign("client", {COMMON_NAME: "alice"})
-    settings = {
-        "ssl_certificate_file": files.certificate,
-        "ssl_key_file": files.key,
-        "ssl_client_auth": "required",
-        "ssl_client_ca_file": authority.file,
-        "ssl_principal_mapping_rules": rules,
-    }
-    context = client_context(authority.file)
-    context.load_cert_chain(own.certificate, own.key)
-    monkeypatch.setattr(harness, "TLS", Tls(settings, context))
+    alice_at(Authority(tmp_path), monkeypatch, ssl_principal_mapping_rules=rules)
     async with serving() as bench, connected(bench) as client:
         client.send(request(ECHO, 1))
         if principal is None:

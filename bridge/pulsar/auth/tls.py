@@ -13,15 +13,20 @@ _log = log.get(__name__)
 _Stamp = tuple[tuple[int, int, int], ...]
 
 
+def own_certificate(settings: PulsarSettings) -> OwnCertificate:
+    """By which the bridge is known to Pulsar, where it has one."""
+    return OwnCertificate(
+        settings.tls_cert_file, settings.tls_key_file, settings.tls_keystore_file, settings.tls_key_password_file
+    )
+
+
 class ClientTls:
     """The context that a new connection shakes hands with; those that are open go on with what they have."""
 
     def __init__(self, settings: PulsarSettings, metrics: PulsarMetrics) -> None:
         self._settings = settings
         self._metrics = metrics
-        self._own = OwnCertificate(
-            settings.tls_cert_file, settings.tls_key_file, settings.tls_keystore_file, settings.tls_key_password_file
-        )
+        self._own = own_certificate(settings)
         self._files = [*([settings.tls_ca_file] if settings.tls_ca_file else []), *self._own.files]
         self._stamp: _Stamp | None = None
         self._context: ssl.SSLContext | None = None

@@ -172,7 +172,7 @@ class Search:
 
     def index_entry(self, entry: Entry) -> Batch:
         """An entry's batch; later searches may start from its position."""
-        batch = self._maker.make_single(entry)
+        batch = self.make(entry)
         self._index.add(batch.certain_from, (batch.position.ledger, batch.position.entry))
         return batch
 
