@@ -10,7 +10,6 @@ RUN python3 -m venv /opt/build && /opt/build/bin/pip install --no-cache-dir --re
 COPY pyproject.toml setup.cfg MANIFEST.in README.md LICENSE NOTICE ./
 COPY .cargo .cargo
 COPY native native
-COPY maven_jars maven_jars
 COPY bridge bridge
 RUN /opt/build/bin/pip wheel --no-cache-dir --no-index --no-deps --no-build-isolation --wheel-dir /wheel .
 

@@ -50,7 +50,7 @@ definitions: $(VENV)/.dev
 # classes are kept as their JVMs have them in memory (some 140 MB, made once): each of the many starts is half the work.
 jars: $(VENV)/.dev $(VENV)/.pipeline
 	$(BIN)/python -m bridge.standalone.jars
-	$(BIN)/python -m pipeline.jars
+	$(BIN)/python -m bridge.pipeline.jars
 	$(BIN)/python -m tests.support.fetch
 	$(BIN)/python -m tests.support.keep_classes
 
@@ -65,7 +65,7 @@ test-clients: programs jars
 test-pulsar: $(VENV)/.dev
 	$(BIN)/python -m tests.support.pulsar_versions $(VERSION)
 	$(BIN)/python -m pytest --pulsar-version $(VERSION) -m "pulsar and not soak" tests/apis tests/cluster tests/contract \
-		tests/faults tests/owned_log tests/pulsar tests/storage tests/test_check.py $(ARGS)
+		tests/faults tests/owned_log tests/pulsar tests/storage tests/check $(ARGS)
 
 # Half an hour: 20 kills under groups; a million records into an archive and out of it, each job killed twice; the tests
 # marked `soak`. An hour more: thousands of simulated clusters (`ARGS=--deselect=tests/cluster` leaves them out).
@@ -176,8 +176,8 @@ $(VENV)/.dev: requirements/dev.lock pyproject.toml $(NATIVE) | $(BIN)/python
 	@touch $@ $(VENV)/.run
 
 # So that the first start is as quick as others.
-$(VENV)/.compiled: $(shell find bridge maven_jars -name "*.py") | $(BIN)/python
-	$(BIN)/python -m compileall -q bridge maven_jars
+$(VENV)/.compiled: $(shell find bridge -name "*.py") | $(BIN)/python
+	$(BIN)/python -m compileall -q bridge
 	@touch $@
 
 $(VENV)/.bench: requirements/bench.lock | $(VENV)/.dev

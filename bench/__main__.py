@@ -22,7 +22,7 @@ from bench.parts import FULL, PARTS, QUICK, Plan
 from bench.progress import PartsProgress
 from bench.results import Part
 from bench.stack import Stack, running
-from maven_jars import ProgressLine
+from bridge.standalone.maven import ProgressLine
 
 _ROOT = Path(__file__).parent.parent
 _RESULTS = _ROOT / "bench" / "results"

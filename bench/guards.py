@@ -6,18 +6,18 @@ from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
-from bridge.api import Broker, Session
+from bridge.access.security_store.store import SecurityStore
 from bridge.apis import fetch, produce
-from bridge.authorization import AclAuthorization, checks_of
-from bridge.fetch_partitions import denied_topics
+from bridge.fetch.partitions import denied_topics
 from bridge.guards.table import has_guard
 from bridge.kafka import fetch_wire
 from bridge.kafka.message import with_defaults
-from bridge.metrics import SecurityMetrics
+from bridge.requests.api import Broker, Session
+from bridge.requests.authorization import AclAuthorization, checks_of
 from bridge.security.acls import Operation, PatternType, Permission, ResourceType, valid_entry
 from bridge.security.authorizer import Authorizer
 from bridge.security.principal import user
-from bridge.security_store.store import SecurityStore
+from bridge.telemetry.metrics import SecurityMetrics
 
 TOPICS = (1, 10)
 _ROUNDS, _CALLS = 20, 2000

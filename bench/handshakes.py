@@ -16,8 +16,8 @@ from typing import Any
 
 from bench import wire
 from bench.secured import PASSWORD, SCRAM, USER
-from bridge.api import Api
 from bridge.apis import api_versions, sasl_authenticate, sasl_handshake
+from bridge.requests.api import Api
 
 THREADS = 8
 _HASH = "sha512"

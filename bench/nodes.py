@@ -19,8 +19,8 @@ from bench.measure import Cpu, resident_megabytes
 from bench.results import Cell, Part, Table
 from bench.stack import Stack
 from bridge.config import Address
+from bridge.node.orphans import Guard
 from bridge.standalone.bridge_process import BridgeProcess
-from bridge.standalone.guard import Guard
 from bridge.standalone.ports import HOST, any_free
 from tests.cluster.nodes import members
 from tests.support.pulsar import PulsarAddress

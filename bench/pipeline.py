@@ -21,16 +21,16 @@ from bench.measure import Cpu, paired_ratio, percentile
 from bench.progress import PartsProgress
 from bench.results import Cell, Part, Table, plain
 from bench.stack import Stack, running
-from maven_jars import ProgressLine
-from pipeline.cli import make_parser, run
-from pipeline.context import Context
-from pipeline.frames import kafka_frame
-from pipeline.jobs import all_jobs
-from pipeline.options import EndpointOptions
-from pipeline.progress import Progress
-from pipeline.ranges import TopicRange
-from pipeline.report import Report
-from pipeline.session import SessionOptions, create_session
+from bridge.pipeline.cli import make_parser, run
+from bridge.pipeline.context import Context
+from bridge.pipeline.frames import kafka_frame
+from bridge.pipeline.jobs import all_jobs
+from bridge.pipeline.options import EndpointOptions
+from bridge.pipeline.progress import Progress
+from bridge.pipeline.ranges import TopicRange
+from bridge.pipeline.report import Report
+from bridge.pipeline.session import SessionOptions, create_session
+from bridge.standalone.maven import ProgressLine
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from maven_jars import bar, duration
+from bridge.standalone.maven import bar, duration
 
 
 class PartsProgress:

@@ -15,11 +15,11 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from bridge.access.password_file import line_of
 from bridge.config import Settings
-from bridge.security.credentials import credential_of, salted_password
-from bridge.security.password_file import line_of
+from bridge.node.orphans import Guard
+from bridge.security.sasl.credentials import credential_of, salted_password
 from bridge.standalone.bridge_process import BridgeProcess
-from bridge.standalone.guard import Guard
 from bridge.standalone.ports import HOST, any_free
 from tests.support.certificates import Authority, CertificateFiles
 from tests.support.java import run_tool

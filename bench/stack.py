@@ -11,8 +11,8 @@ from bench.loads import Payloads
 from bench.measure import Cpu
 from bridge.config import Settings
 from bridge.errors import StartupError
+from bridge.node.orphans import Guard
 from bridge.standalone.bridge_process import BridgeProcess
-from bridge.standalone.guard import Guard
 from bridge.standalone.jars import ensure_pulsar_jars
 from bridge.standalone.ports import HOST, any_free
 from bridge.standalone.process import PulsarPlan, PulsarProcess

@@ -8,8 +8,8 @@ from pathlib import Path
 from bench.measure import cpu_seconds
 from bench.results import Cell, Table
 from bridge.config import Settings
+from bridge.node.orphans import Guard
 from bridge.standalone.bridge_process import BridgeProcess
-from bridge.standalone.guard import Guard
 from bridge.standalone.ports import HOST, any_free
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.pulsar import PulsarAddress

@@ -13,8 +13,8 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
 from bench.results import Cell, Table
 from bench.startup import beside
+from bridge.node.orphans import Guard
 from bridge.standalone.bridge_process import BridgeProcess
-from bridge.standalone.guard import Guard
 from tests.support.kafka_broker import KafkaBroker
 from tests.support.servers import KafkaServer
 

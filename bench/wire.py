@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 import uvloop
 
-from bridge.api import Api
 from bridge.kafka import message
 from bridge.kafka.primitives import Buffer
+from bridge.requests.api import Api
 
 _COPIED = 64 * 1024
 _int32 = struct.Struct(">i")

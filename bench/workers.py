@@ -18,8 +18,8 @@ from bench.stack import Stack
 from bench.throughput import MEGABYTE, Run
 from bench.tools import consumed, produced_seconds
 from bridge.config import Settings
+from bridge.node.workers.supervisor import Supervisor
 from bridge.standalone.ports import HOST
-from bridge.workers.supervisor import Supervisor
 from tests.support.pulsar import PulsarAddress
 
 COUNTS = (1, 2, 4)

@@ -15,7 +15,7 @@ import pytest
 
 from bridge.codec import TWIN, choose
 from bridge.errors import StartupError
-from bridge.standalone.guard import Guard
+from bridge.node.orphans import Guard
 from bridge.standalone.jars import ensure_pulsar_jars
 from bridge.standalone.jvm import QUICK_START
 from bridge.standalone.tools import find_java

@@ -11,9 +11,9 @@ from uuid import uuid4
 
 import pytest
 
-from bridge import users
+from bridge.cli import users
 from bridge.config import load_text
-from bridge.event_loop import run_async
+from bridge.runtime.loop import run_async
 from bridge.standalone.ports import any_free
 from tests.support.bridges import BridgeThread, settings_for
 from tests.support.certificates import Authority

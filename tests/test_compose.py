@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from bridge.check.facts import INDEX_SETTINGS
-from bridge.cli import main
+from bridge.cli.command import main
 from bridge.config import Address, load
 from bridge.standalone.jars import PULSAR_VERSION
 
@@ -155,7 +155,7 @@ def test_services_wait_for_services_that_exist() -> None:
 
 
 def test_the_bridge_has_longer_to_stop_than_it_takes() -> None:
-    from bridge.server import DRAIN_SECONDS
+    from bridge.node.server import DRAIN_SECONDS
 
     assert int(SERVICES["bridge"]["stop_grace_period"].removesuffix("s")) > DRAIN_SECONDS
 

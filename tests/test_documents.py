@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from bridge import apis
-from tests.support import modules
-from tests.support.pages import anchors, between, prose
+from tests.support.pages import anchors, prose
 from tests.support.sources import ROOT, documents, name, text_files
 
 README = ROOT / "README.md"
+ARCHITECTURE = ROOT / "ARCHITECTURE.md"
 INDEX = ROOT / "docs" / "index.md"
 COMPATIBILITY = ROOT / "docs" / "compatibility.md"
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -62,13 +62,8 @@ def _range(first: int, last: int) -> str:
     return str(first) if first == last else f"{first}–{last}"
 
 
-def test_architecture_lists_every_module_with_its_sentence() -> None:
-    listed = between(modules.PAGE, modules.BEGIN, modules.END)
-    assert listed == modules.listing(), "write it again: python -m tests.support.modules"
-
-
 def test_what_architecture_names_is_in_the_code() -> None:
-    spans = set(re.findall(r"`([^`\n]+)`", prose(modules.PAGE))) - NOT_IN_THE_CODE
+    spans = set(re.findall(r"`([^`\n]+)`", prose(ARCHITECTURE))) - NOT_IN_THE_CODE
     words = {
         word for path in text_files() if path.suffix in CODE for word in re.findall(r"\w+", path.read_text("utf-8"))
     }
@@ -78,13 +73,13 @@ def test_what_architecture_names_is_in_the_code() -> None:
 
 def test_files_that_architecture_names_exist() -> None:
     folders = [ROOT, ROOT / "bridge", *(path for path in (ROOT / "bridge").rglob("*") if path.is_dir())]
-    paths = set(re.findall(r"`([\w./-]+(?:/|\.py|\.proto))`", prose(modules.PAGE)))
+    paths = set(re.findall(r"`([\w./-]+(?:/|\.py|\.proto))`", prose(ARCHITECTURE)))
     assert paths
     assert not {path for path in paths if not any((folder / path).exists() for folder in folders)}
 
 
 def test_code_cites_decisions_that_are_there() -> None:
-    decisions = re.findall(r"^(\d+)\. \*\*", prose(modules.PAGE).partition("## Decisions")[2], re.MULTILINE)
+    decisions = re.findall(r"^(\d+)\. \*\*", prose(ARCHITECTURE).partition("## Decisions")[2], re.MULTILINE)
     assert decisions == [str(number) for number in range(1, len(decisions) + 1)]
     for path in text_files():
         cited = re.findall(r"ARCHITECTURE, decision (\d+)", path.read_text("utf-8"))

@@ -10,11 +10,15 @@ import ast
 from tests.support.sources import imported_names, name, python_files
 
 RUN_ONCE_MORE = dict.fromkeys(
-    ("tests/connection/test_long_polls.py", "tests/connection/test_runner.py", "tests/connection/test_tls.py"),
+    (
+        "tests/connection/test_long_polls.py",
+        "tests/connection/test_runner.py",
+        "tests/connection/listeners/test_tls.py",
+    ),
     "tests.connection.test_",
 )
 """Where a folder's tests are run again: over TLS, with requests that need no task, and with polls that need none."""
-FOLDERS = ("bench", "bridge", "pipeline", "tests")
+FOLDERS = ("bench", "bridge", "tests")
 
 
 def test_nothing_is_imported_from_a_module_of_tests() -> None:

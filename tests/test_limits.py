@@ -1,7 +1,7 @@
 """The documented limits are those of the code."""
 
 from bridge import apis
-from bridge.api import MAX_CONTROL_BYTES
+from bridge.requests.api import MAX_CONTROL_BYTES
 from tests.support.limits import BEGIN, END, PAGE, default, table
 from tests.support.pages import between
 

@@ -7,11 +7,11 @@ from dataclasses import fields
 
 import pytest
 
-from bridge import usage
+from bridge.cli import parser
 from bridge.config import ListenerSettings, Settings, load_text
 from bridge.config.sections import SECTIONS
 from bridge.kafka.error_codes import ErrorCode
-from pipeline import cli
+from bridge.pipeline import cli
 from tests.support import errors_page, settings_page
 from tests.support.pages import between
 from tests.support.sources import ROOT
@@ -45,7 +45,7 @@ def test_the_page_of_errors_has_every_code_that_is_sent() -> None:
     assert set(told) <= set(ErrorCode.__members__)
 
 
-@pytest.mark.parametrize(("title", "codes"), [("bridge", usage.EXIT_CODES), ("bridge-pipeline", cli.EXIT_CODES)])
+@pytest.mark.parametrize(("title", "codes"), [("bridge", parser.EXIT_CODES), ("bridge-pipeline", cli.EXIT_CODES)])
 def test_exit_codes_are_those_of_the_commands(title: str, codes: dict[int, str]) -> None:
     section = (DOCS / "commands.md").read_text("utf-8").partition(f"\n## {title}\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (\d+) \| (.+) \|$", section, re.M)
@@ -59,4 +59,4 @@ def test_the_settings_of_the_quick_start_can_be_read() -> None:
 
 def test_every_command_is_told_of() -> None:
     page = (DOCS / "commands.md").read_text("utf-8")
-    assert [command for command in usage.EXAMPLES if f"| `bridge {command}" not in page] == []
+    assert [command for command in parser.EXAMPLES if f"| `bridge {command}" not in page] == []

@@ -15,7 +15,7 @@ from tests.support.bridges import BridgeChild
 NOT_BEFORE_IT_IS_USED = {
     "bridge.check.table": "what `bridge check` shows",
     "bridge.codec._python": "the codec that is not in use",
-    "bridge.exposition": "the first scrape of /metrics",
+    "bridge.telemetry.exposition": "the first scrape of /metrics",
     "bridge.standalone": "`bridge standalone`",
     "crc32c": "the Python codec; it asks importlib.metadata for its own version",
     "email": "http.client, importlib.metadata",
@@ -45,7 +45,7 @@ def timed(bridge_process: Callable[..., BridgeChild], monkeypatch: pytest.Monkey
 
 def imports(bridge: BridgeChild) -> tuple[list[str], list[str]]:
     """The modules that were imported before and after it was ready, without what any Python loads here (`site`)."""
-    before, ready, after = bridge.process.child.output.read_text().partition("bridge.server = ready")
+    before, ready, after = bridge.process.child.output.read_text().partition("bridge.node.server = ready")
     assert ready
     loaded = _LINE.findall(before)
     return loaded[loaded.index("site") + 1 :], _LINE.findall(after)
@@ -53,7 +53,7 @@ def imports(bridge: BridgeChild) -> tuple[list[str], list[str]]:
 
 def test_a_start_loads_what_it_needs_and_no_more(timed: BridgeChild) -> None:
     before, _ = imports(timed)
-    assert "bridge.server" in before and "bridge.kafka.fetch_wire" in before
+    assert "bridge.node.server" in before and "bridge.kafka.fetch_wire" in before
     not_yet = set(NOT_BEFORE_IT_IS_USED)
     if TWIN == "python":
         not_yet -= {"bridge.codec._python", "crc32c", "email", "importlib.metadata"}

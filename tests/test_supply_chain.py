@@ -13,7 +13,7 @@ from tests.support.image_digests import FILES, images, pinned, unpinned
 from tests.support.sources import ROOT, name, python_files
 
 LOCKS = sorted((ROOT / "requirements").glob("*.lock"))
-OURS = [path for folder in ("bench", "bridge", "maven_jars", "pipeline") for path in python_files(folder)]
+OURS = [path for folder in ("bench", "bridge") for path in python_files(folder)]
 BUILTINS = {"eval", "exec", "compile", "__import__"}
 ALLOWED = {"bridge/kafka/schema.py": ["exec"]}
 """Code that is made from the descriptions of Kafka's messages, which are ours."""

@@ -3,7 +3,7 @@
 import importlib
 import pkgutil
 
-from bridge.api import Api
+from bridge.requests.api import Api
 
 
 def load() -> dict[int, Api]:

@@ -3,9 +3,9 @@
 v3 is flexible; v4 may answer TRANSACTION_ABORTABLE (KIP-890).
 """
 
-from bridge.api import Api, Broker, Session
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message
+from bridge.requests.api import Api, Broker, Session
 
 
 @message

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from dataclasses import field
 from typing import Annotated
 
-from bridge.api import Api, Broker, Session
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message, since, until
+from bridge.requests.api import Api, Broker, Session
 
 
 @message

@@ -5,17 +5,17 @@ v1 is flexible.
 
 from collections.abc import Sequence
 
-from bridge import log
-from bridge.api import Api, Broker, RequestLimit, Session
+from bridge.access.security_store.security_log import SecurityUnavailable
 from bridge.apis.describe_client_quotas import Entity
 from bridge.errors import KafkaError
-from bridge.futures import in_turns
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Float64, Int16, Int32, message
+from bridge.requests.api import Api, Broker, RequestLimit, Session
+from bridge.runtime.futures import in_turns
 from bridge.security.quotas import entities
 from bridge.security.quotas.entities import InvalidQuota, QuotaKey, checked_entity, checked_key
 from bridge.security.records import Kept, quota_key, quota_record
-from bridge.security_store.security_log import SecurityUnavailable
+from bridge.telemetry import log
 
 _audit = log.get("bridge.audit")
 

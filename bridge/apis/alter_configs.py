@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from bridge.api import Api, Broker, ServedBy, Session
 from bridge.errors import KafkaError
-from bridge.futures import gathered
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message
+from bridge.requests.api import Api, Broker, ServedBy, Session
+from bridge.runtime.futures import gathered
 from bridge.storage import names
 from bridge.storage.topics.administration import ConfigChange
 from bridge.storage.topics.configs import Operation

@@ -5,11 +5,11 @@ v1 may refuse to change the number of replicas (KIP-860).
 
 from typing import Annotated
 
-from bridge.api import Api, Broker, Session
 from bridge.errors import KafkaError
-from bridge.futures import gathered
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message, since
+from bridge.requests.api import Api, Broker, Session
+from bridge.runtime.futures import gathered
 
 
 @message

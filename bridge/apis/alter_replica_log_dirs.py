@@ -3,13 +3,13 @@
 v2 is flexible.
 """
 
-from bridge import leadership
-from bridge.api import Api, Broker, ServedBy, Session
 from bridge.apis.describe_log_dirs import directory_of
 from bridge.errors import KafkaError
-from bridge.futures import gathered
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message
+from bridge.requests import leadership
+from bridge.requests.api import Api, Broker, ServedBy, Session
+from bridge.runtime.futures import gathered
 
 
 @message

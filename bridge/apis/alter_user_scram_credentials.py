@@ -3,16 +3,22 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 
-from bridge import log
-from bridge.api import Api, Broker, Session
+from bridge.access.security_store.security_log import SecurityUnavailable
 from bridge.apis.describe_user_scram_credentials import NUMBERS
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message
-from bridge.security.credentials import MAX_ITERATIONS, MIN_ITERATIONS, MIN_SALT_BYTES, ScramCredential, credential_of
+from bridge.requests.api import Api, Broker, Session
 from bridge.security.names import prepared_name
 from bridge.security.records import Kept, user_key, user_record
-from bridge.security_store.security_log import SecurityUnavailable
+from bridge.security.sasl.credentials import (
+    MAX_ITERATIONS,
+    MIN_ITERATIONS,
+    MIN_SALT_BYTES,
+    ScramCredential,
+    credential_of,
+)
+from bridge.telemetry import log
 
 _audit = log.get("bridge.audit")
 

@@ -8,9 +8,9 @@ listed: with `transaction.version` clients would skip AddPartitionsToTxn (KIP-89
 from collections.abc import Mapping
 from typing import Annotated
 
-from bridge.api import Api, Broker, Session
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message, since
+from bridge.requests.api import Api, Broker, Session
 
 KEY = 18
 

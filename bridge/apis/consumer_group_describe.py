@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from typing import Annotated
 from uuid import UUID
 
-from bridge.api import Api, Broker, RequestLimit, ServedBy, Session
 from bridge.apis.describe_groups import MAX_MEMBERS, descriptions_in_order
 from bridge.errors import KafkaError
-from bridge.futures import gathered_for
 from bridge.groups.consumer.model import NOTHING, Assignment, ConsumerMember, GroupSnapshot
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, Uuid, message, since
+from bridge.requests.api import Api, Broker, RequestLimit, ServedBy, Session
+from bridge.runtime.futures import gathered_for
 
 NO_OPERATIONS = -(2**31)
 CONSUMER_MEMBER = 1

@@ -7,8 +7,6 @@ import asyncio
 import uuid
 from typing import Annotated
 
-from bridge.api import Api, Broker, DeferredResponse, RequestLimit, ServedBy, Session
-from bridge.authorization import checks_of
 from bridge.errors import KafkaError
 from bridge.groups.consumer.assignors import ASSIGNORS
 from bridge.groups.consumer.model import JOINING, LEAVING, LEAVING_STATIC, Assignment, assignment
@@ -18,6 +16,8 @@ from bridge.groups.consumer.state import Heartbeat, HeartbeatAnswer
 from bridge.groups.consumer.topics import ALL_CLIENTS, Viewer
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Uuid, message, since
+from bridge.requests.api import Api, Broker, DeferredResponse, RequestLimit, ServedBy, Session
+from bridge.requests.authorization import checks_of
 
 
 @message

@@ -3,15 +3,15 @@
 v1 has the pattern type (KIP-290); v2 is flexible; v3 knows user resources (KIP-373).
 """
 
-from bridge.api import Api, Broker, Session
+from bridge.access.security_store.security_log import SecurityUnavailable
+from bridge.access.security_store.store import SecurityStore
 from bridge.apis.describe_acls import LITERAL
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message
+from bridge.requests.api import Api, Broker, Session
 from bridge.security.acls import AccessControlEntry, InvalidAcl, valid_entry
 from bridge.security.authorizer import MAX_ENTRIES
-from bridge.security_store.security_log import SecurityUnavailable
-from bridge.security_store.store import SecurityStore
 
 MAX_CREATIONS = 1000
 """In one request: each takes some microseconds of the event loop."""

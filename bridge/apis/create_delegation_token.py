@@ -5,10 +5,10 @@ v2 is flexible; v3 may name another owner (KIP-373).
 
 from typing import Annotated
 
-from bridge.api import Api, Broker, Session
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message, nullable_since, since
+from bridge.requests.api import Api, Broker, Session
 from bridge.security.principal import ANONYMOUS
 
 

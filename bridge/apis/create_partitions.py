@@ -5,12 +5,12 @@ v2 is flexible; v3 may answer THROTTLING_QUOTA_EXCEEDED (KIP-599).
 
 from collections import Counter
 
-from bridge.api import Api, Broker, RequestLimit, Session
 from bridge.apis.create_topics import MAX_PARTITIONS
 from bridge.errors import KafkaError
-from bridge.futures import gathered, within
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message
+from bridge.requests.api import Api, Broker, RequestLimit, Session
+from bridge.runtime.futures import gathered, within
 from bridge.storage.topics.topic import Topic
 
 

@@ -8,11 +8,11 @@ from collections import Counter
 from dataclasses import field
 from typing import Annotated
 
-from bridge.api import Api, Broker, RequestLimit, Session
 from bridge.errors import KafkaError
-from bridge.futures import gathered, within
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int8, Int16, Int32, Uuid, message, since, tag
+from bridge.requests.api import Api, Broker, RequestLimit, Session
+from bridge.runtime.futures import gathered, within
 from bridge.storage.topics.configs import ConfigEntry, describe, to_policies
 from bridge.storage.topics.creation import check_new_topic
 

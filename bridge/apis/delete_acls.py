@@ -3,13 +3,13 @@
 v1 has the pattern type (KIP-290); v2 is flexible; v3 knows user resources (KIP-373).
 """
 
-from bridge.api import Api, Broker, Session
+from bridge.access.security_store.security_log import SecurityUnavailable
 from bridge.apis.describe_acls import LITERAL
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message
+from bridge.requests.api import Api, Broker, Session
 from bridge.security.acls import AccessControlEntry, AclFilter, InvalidAcl, valid_filter
-from bridge.security_store.security_log import SecurityUnavailable
 
 MAX_FILTERS = 1000
 """In one request: each looks at all entries."""

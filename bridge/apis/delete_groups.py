@@ -3,11 +3,11 @@
 v2 is flexible.
 """
 
-from bridge.api import Api, Broker, ServedBy, Session
 from bridge.errors import KafkaError
-from bridge.futures import gathered_for
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message
+from bridge.requests.api import Api, Broker, ServedBy, Session
+from bridge.runtime.futures import gathered_for
 
 
 @message

@@ -6,12 +6,12 @@ applies on every bridge from the moment of the answer.
 
 import asyncio
 
-from bridge import leadership
-from bridge.api import Api, Broker, ServedBy, Session
 from bridge.errors import KafkaError
-from bridge.futures import gathered
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message
+from bridge.requests import leadership
+from bridge.requests.api import Api, Broker, ServedBy, Session
+from bridge.runtime.futures import gathered
 
 
 @message

@@ -9,11 +9,11 @@ from dataclasses import field
 from typing import Annotated
 from uuid import UUID
 
-from bridge.api import Api, Broker, Session
 from bridge.errors import KafkaError
-from bridge.futures import gathered, in_turns, within
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int16, Int32, Uuid, message, nullable_since, since, until
+from bridge.requests.api import Api, Broker, Session
+from bridge.runtime.futures import gathered, in_turns, within
 from bridge.storage.topics.topic import Topic
 
 

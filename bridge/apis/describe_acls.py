@@ -6,10 +6,10 @@ v1 adds the pattern type (KIP-290); v2 is flexible; v3 knows user resources (KIP
 from dataclasses import field
 from typing import Annotated
 
-from bridge.api import Api, Broker, Session
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message, since
+from bridge.requests.api import Api, Broker, Session
 from bridge.security.acls import AccessControlEntry, InvalidAcl, valid_filter
 
 LITERAL = 3

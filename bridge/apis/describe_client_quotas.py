@@ -5,11 +5,11 @@ v1 is flexible.
 
 from collections import Counter
 
-from bridge.api import Api, Broker, Session
 from bridge.errors import KafkaError
-from bridge.futures import in_turns
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Float64, Int8, Int16, Int32, message
+from bridge.requests.api import Api, Broker, Session
+from bridge.runtime.futures import in_turns
 from bridge.security.quotas import entities
 from bridge.security.quotas.entities import IP, TYPES
 

@@ -6,10 +6,10 @@ brokers (KIP-1073), of which there are none.
 
 from typing import Annotated
 
-from bridge.api import Api, Broker, Session
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message, since
+from bridge.requests.api import Api, Broker, Session
 
 BROKERS, CONTROLLERS = 1, 2
 """Types of endpoints; there are no controllers here."""

@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Annotated
 
-from bridge.api import Api, Broker, ServedBy, Session
 from bridge.config import Address
 from bridge.errors import KafkaError
-from bridge.futures import gathered
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message, since
+from bridge.requests.api import Api, Broker, ServedBy, Session
+from bridge.runtime.futures import gathered
 from bridge.storage import names
 from bridge.storage.topics.broker_configs import broker_configs
 from bridge.storage.topics.config_table import ConfigType

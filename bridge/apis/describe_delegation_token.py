@@ -5,9 +5,9 @@ v2 is flexible; v3 adds the user that asked for a token (KIP-373).
 
 from typing import Annotated
 
-from bridge.api import Api, Broker, Session
 from bridge.apis.create_delegation_token import refusal
 from bridge.kafka.message import Int16, Int32, Int64, message, since
+from bridge.requests.api import Api, Broker, Session
 
 
 @message

@@ -7,13 +7,13 @@ flexible. A group that does not exist is Dead; v6 says GROUP_ID_NOT_FOUND as wel
 from copy import copy
 from typing import Annotated, Any, Protocol, TypeVar
 
-from bridge.api import Api, Broker, RequestLimit, ServedBy, Session
 from bridge.errors import KafkaError
-from bridge.futures import gathered_for, in_turns
 from bridge.groups.classic.events import ClassicGroupState
 from bridge.groups.classic.state import ClassicGroup
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message, since
+from bridge.requests.api import Api, Broker, RequestLimit, ServedBy, Session
+from bridge.runtime.futures import gathered_for, in_turns
 
 NO_OPERATIONS = -(2**31)
 MAX_MEMBERS = 200_000

@@ -7,12 +7,12 @@ The only directory stands for the namespace, as the data are spread over bookies
 import asyncio
 from typing import Annotated
 
-from bridge.api import Api, Broker, ServedBy, Session
 from bridge.cluster import Cluster
 from bridge.errors import KafkaError
-from bridge.futures import gathered
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message, since
+from bridge.requests.api import Api, Broker, ServedBy, Session
+from bridge.runtime.futures import gathered
 
 _AT_ONCE = 8
 

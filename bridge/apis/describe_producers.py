@@ -3,12 +3,12 @@
 Those that have written through this bridge in the last ten minutes are listed, as Pulsar has no list of them.
 """
 
-from bridge import leadership
-from bridge.api import Api, Broker, ServedBy, Session
 from bridge.errors import KafkaError
-from bridge.futures import gathered
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message
+from bridge.requests import leadership
+from bridge.requests.api import Api, Broker, ServedBy, Session
+from bridge.runtime.futures import gathered
 from bridge.storage.names import check
 
 

@@ -6,10 +6,10 @@ v1 adds the times of replicas' last fetches (KIP-836); v2 error texts, directori
 from dataclasses import field
 from typing import Annotated
 
-from bridge.api import Api, Broker, Session
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int16, Int32, Int64, Uint16, Uuid, message, since, with_defaults
+from bridge.requests.api import Api, Broker, Session
 
 CLUSTER_METADATA = "__cluster_metadata"
 

@@ -2,13 +2,13 @@
 
 from collections.abc import AsyncIterator, Collection
 
-from bridge.api import Api, Broker, RequestLimit, Session
 from bridge.cluster import ClusterSnapshot
-from bridge.cluster.view import NO_NODE
+from bridge.cluster.membership.view import NO_NODE
 from bridge.errors import KafkaError
-from bridge.futures import gathered, in_chunks
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int16, Int32, Uuid, message
+from bridge.requests.api import Api, Broker, RequestLimit, Session
+from bridge.runtime.futures import gathered, in_chunks
 from bridge.storage.names import check
 from bridge.storage.topics.topic import Topic
 

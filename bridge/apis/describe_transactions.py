@@ -1,8 +1,8 @@
 """DescribeTransactions: the states of transactional ids (KIP-664); there are none."""
 
-from bridge.api import Api, Broker, Session
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message, with_defaults
+from bridge.requests.api import Api, Broker, Session
 
 
 @message

@@ -2,11 +2,11 @@
 
 from collections import Counter
 
-from bridge.api import Api, Broker, Session
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message
-from bridge.security.credentials import ScramCredential
+from bridge.requests.api import Api, Broker, Session
 from bridge.security.names import prepared_name
+from bridge.security.sasl.credentials import ScramCredential
 
 NUMBERS = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
 """The protocol's numbers of mechanisms (ScramMechanism)."""

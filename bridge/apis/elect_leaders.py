@@ -6,11 +6,11 @@ v1 adds unclean elections and a top-level error (KIP-460); v2 is flexible.
 from functools import partial
 from typing import Annotated
 
-from bridge.api import Api, Broker, Session
 from bridge.errors import KafkaError
-from bridge.futures import gathered
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message, since
+from bridge.requests.api import Api, Broker, Session
+from bridge.runtime.futures import gathered
 
 PREFERRED, UNCLEAN = 0, 1
 

@@ -5,9 +5,9 @@ v3 is flexible; v4 may answer TRANSACTION_ABORTABLE; v5 gives the producer its n
 
 from typing import Annotated
 
-from bridge.api import Api, Broker, Session
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message, since
+from bridge.requests.api import Api, Broker, Session
 
 
 @message

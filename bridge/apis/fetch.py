@@ -10,17 +10,17 @@ v12 is flexible, and names leaders to clients that ask the wrong node (KIP-951);
 from collections.abc import Coroutine
 from typing import Any, TypeAlias
 
-from bridge import preferred_replicas
-from bridge.api import MAX_WAITING_PARTITIONS, Api, Broker, LongPoll, RequestLimit, ServedBy, Session
 from bridge.cluster import ClusterSnapshot
-from bridge.encoded import EncodedBody
-from bridge.fetch_answers import PendingFetch
-from bridge.fetch_partitions import FetchPartition, opened_nowait, opened_partitions
-from bridge.fetch_waiting import answered, answered_in_turns
-from bridge.futures import loop_time
+from bridge.fetch import preferred_replicas
+from bridge.fetch.partitions import FetchPartition, opened_nowait, opened_partitions
+from bridge.fetch.pending_fetch import PendingFetch
+from bridge.fetch.waiting import answered, answered_in_turns
 from bridge.kafka import fetch_wire
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.fetch_wire import Request, Response
+from bridge.requests.api import MAX_WAITING_PARTITIONS, Api, Broker, LongPoll, RequestLimit, ServedBy, Session
+from bridge.requests.encoded import EncodedBody
+from bridge.runtime.futures import loop_time
 
 _NO_SESSION_EPOCHS = (0, -1)  # a full fetch: it asks for a new session, or ends one (KIP-227)
 

@@ -8,10 +8,10 @@ librdkafka takes a server without this API for one without lz4, and silently sto
 from dataclasses import field
 from typing import Annotated
 
-from bridge.api import Api, Broker, Session
 from bridge.cluster import ClusterSnapshot
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message, since, until
+from bridge.requests.api import Api, Broker, Session
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 """Types of keys."""

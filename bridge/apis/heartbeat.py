@@ -5,10 +5,10 @@ v1 adds throttle_time_ms; v3 adds group_instance_id (KIP-345); v4 is flexible.
 
 from typing import Annotated
 
-from bridge.api import Api, Broker, ServedBy, Session
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message, since
+from bridge.requests.api import Api, Broker, ServedBy, Session
 
 
 @message

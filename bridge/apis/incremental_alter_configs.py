@@ -5,10 +5,10 @@ v1 is flexible. All changes of a resource are made, or none.
 
 from collections import Counter
 
-from bridge.api import Api, Broker, ServedBy, Session
 from bridge.apis.alter_configs import Changes, Response, Result, change_configs
-from bridge.futures import gathered
 from bridge.kafka.message import Int8, message
+from bridge.requests.api import Api, Broker, ServedBy, Session
+from bridge.runtime.futures import gathered
 from bridge.storage.topics.configs import apply_operations
 
 

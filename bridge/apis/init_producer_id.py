@@ -7,11 +7,11 @@ PRODUCER_FENCED, v5 TRANSACTION_ABORTABLE (KIP-890).
 import asyncio
 from typing import Annotated
 
-from bridge import log
-from bridge.api import Api, Broker, Session
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message, since
+from bridge.requests.api import Api, Broker, Session
+from bridge.telemetry import log
 
 _log = log.get(__name__)
 

@@ -7,12 +7,12 @@ flexible; v7 tells the protocol type (KIP-559); v8 adds the reason (KIP-800); v9
 import uuid
 from typing import Annotated
 
-from bridge.api import Api, Broker, DeferredResponse, RequestLimit, ServedBy, Session
 from bridge.errors import KafkaError
 from bridge.groups.budget import MAX_PROTOCOLS
 from bridge.groups.classic.events import Join, Joined
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message, nullable_since, since
+from bridge.requests.api import Api, Broker, DeferredResponse, RequestLimit, ServedBy, Session
 
 
 @message

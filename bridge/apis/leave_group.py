@@ -7,11 +7,11 @@ each; v4 is flexible; v5 adds reasons (KIP-800).
 from dataclasses import field
 from typing import Annotated
 
-from bridge.api import Api, Broker, RequestLimit, ServedBy, Session
 from bridge.groups.budget import check_size
 from bridge.groups.classic.events import Leave
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message, since, until
+from bridge.requests.api import Api, Broker, RequestLimit, ServedBy, Session
 
 FIRST_BATCHED = 3
 

@@ -6,10 +6,10 @@ v0 lists only subscriptions to clients' metrics (KIP-1000), of which there are n
 from dataclasses import field
 from typing import Annotated
 
-from bridge.api import Api, Broker, Session
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message, since
+from bridge.requests.api import Api, Broker, Session
 from bridge.storage.topics.resources import ResourceType
 
 

@@ -7,11 +7,11 @@ v1 adds throttle_time_ms; v3 is flexible; v4 shows states and chooses by them (K
 from dataclasses import field
 from typing import Annotated
 
-from bridge.api import Api, Broker, ServedBy, Session
-from bridge.futures import in_turns
 from bridge.groups.classic.subscription import CONSUMER
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message, since
+from bridge.requests.api import Api, Broker, ServedBy, Session
+from bridge.runtime.futures import in_turns
 
 CLASSIC_TYPE, CONSUMER_TYPE = "classic", "consumer"
 

@@ -11,13 +11,13 @@ from collections import Counter
 from dataclasses import field
 from typing import Annotated
 
-from bridge import leadership
-from bridge.api import Api, Broker, ServedBy, Session
 from bridge.cluster import RECORD_EPOCH
 from bridge.errors import KafkaError
-from bridge.futures import gathered, in_turns
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, Int64, message, since, until
+from bridge.requests import leadership
+from bridge.requests.api import Api, Broker, ServedBy, Session
+from bridge.runtime.futures import gathered, in_turns
 from bridge.storage.partition import PartitionLog
 from bridge.storage.read.time_lookup import TimeOffset
 

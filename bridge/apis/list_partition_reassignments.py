@@ -5,9 +5,9 @@ Pulsar places data itself, and clients have no influence on it.
 
 from dataclasses import field
 
-from bridge.api import Api, Broker, Session
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message
+from bridge.requests.api import Api, Broker, Session
 
 
 @message

@@ -6,10 +6,10 @@ v1 adds a filter by duration (KIP-994), v2 one by a pattern (KIP-1152).
 import re
 from typing import Annotated
 
-from bridge.api import Api, Broker, Session
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message, since
+from bridge.requests.api import Api, Broker, Session
 
 STATES = frozenset(
     (

@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from dataclasses import field
 from typing import Annotated, NamedTuple
 
-from bridge.api import Api, Broker, RequestLimit, Session
-from bridge.automatic_topics import create_for
 from bridge.cluster import ClusterSnapshot, Leader
-from bridge.cluster.view import NO_NODE
+from bridge.cluster.membership.view import NO_NODE
 from bridge.errors import KafkaError
-from bridge.futures import gathered, in_turns
 from bridge.kafka import message as messages
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int16, Int32, Uuid, message, nullable_since, since, until
+from bridge.requests.api import Api, Broker, RequestLimit, Session
+from bridge.requests.topic_creation import create_for
+from bridge.runtime.futures import gathered, in_turns
 from bridge.storage import names
 from bridge.storage.topics.topic import Topic
 

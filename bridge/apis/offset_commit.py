@@ -12,13 +12,13 @@ from dataclasses import field
 from typing import Annotated, Protocol
 from uuid import UUID
 
-from bridge.api import Api, Broker, DeferredResponse, RequestLimit, ServedBy, Session
 from bridge.errors import KafkaError
-from bridge.futures import gathered_for, in_turns
 from bridge.groups.offsets import Committer, TopicPartition
 from bridge.groups.store.records import StoredOffset
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int16, Int32, Int64, Uuid, message, since, until
+from bridge.requests.api import Api, Broker, DeferredResponse, RequestLimit, ServedBy, Session
+from bridge.runtime.futures import gathered_for, in_turns
 
 BY_ID = 10
 """The version from which on topics are named by their ids alone."""

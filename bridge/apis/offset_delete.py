@@ -2,12 +2,12 @@
 
 from dataclasses import field
 
-from bridge.api import Api, Broker, ServedBy, Session
 from bridge.apis.offset_commit import ResponseTopic, topic_responses
 from bridge.errors import KafkaError
-from bridge.futures import in_turns
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message
+from bridge.requests.api import Api, Broker, ServedBy, Session
+from bridge.runtime.futures import in_turns
 
 
 @message

@@ -13,14 +13,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Annotated
 
-from bridge.api import Api, Broker, ServedBy, Session
 from bridge.apis.offset_commit import BY_ID, name_topics
 from bridge.errors import KafkaError, Unanswered
-from bridge.futures import gathered, in_turns
 from bridge.groups.offsets import TopicPartition
 from bridge.groups.store.records import StoredOffset
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int16, Int32, Int64, Uuid, message, nullable_since, since, until
+from bridge.requests.api import Api, Broker, ServedBy, Session
+from bridge.runtime.futures import gathered, in_turns
 
 TOP_LEVEL_ERROR = 2
 _ELSEWHERE = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)

@@ -7,13 +7,13 @@ offsets may carry another, of a leader or of another cluster; an answer without 
 
 from typing import Annotated
 
-from bridge import leadership
-from bridge.api import Api, Broker, ServedBy, Session
 from bridge.cluster import RECORD_EPOCH
 from bridge.errors import KafkaError
-from bridge.futures import gathered
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message, since
+from bridge.requests import leadership
+from bridge.requests.api import Api, Broker, ServedBy, Session
+from bridge.runtime.futures import gathered
 
 CONSUMER = -2
 """The replica id that clients of an old version are taken to have: a debugging consumer."""

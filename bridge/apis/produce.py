@@ -12,25 +12,25 @@ from collections.abc import Collection, Coroutine
 from time import perf_counter as clock
 from typing import Any, TypeAlias
 
-from bridge import leadership
-from bridge.api import Api, Brief, Broker, DeferredResponse, RequestLimit, ServedBy, Session
-from bridge.authorization import Checks, checks_of
 from bridge.cluster import Cluster
-from bridge.cluster.effects import Serving
+from bridge.cluster.membership.effects import Serving
 from bridge.codec import HEADER_SIZE, NO_PRODUCER, message_sets
-from bridge.deadlines import deadlines
 from bridge.errors import KafkaError
-from bridge.futures import TURN, in_turns, loop_time, yield_turn
 from bridge.kafka import produce_wire
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import Buffer
 from bridge.kafka.produce_wire import Request, Response, ResponsePartition, ResponseTopic
-from bridge.outcome import Outcome, call_when_done
+from bridge.produce.partition_append import PartitionAppend, RequestPreparation, for_each
+from bridge.requests import leadership
+from bridge.requests.api import Api, Brief, Broker, DeferredResponse, RequestLimit, ServedBy, Session
+from bridge.requests.authorization import Checks, checks_of
+from bridge.runtime.deadlines import deadlines
+from bridge.runtime.futures import TURN, in_turns, loop_time, yield_turn
+from bridge.runtime.outcome import Outcome, call_when_done
 from bridge.security.acls import Operation, ResourceType
 from bridge.storage import names
 from bridge.storage.append.conversion_memory import MAX_EXCESS_BYTES
 from bridge.storage.append.pace import Pace
-from bridge.storage.append.partition_append import PartitionAppend, RequestPreparation, for_each
 from bridge.storage.append.preparation import MAX_ENTRIES, is_message_set
 from bridge.storage.entries import producer_in
 

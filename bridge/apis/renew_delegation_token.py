@@ -3,9 +3,9 @@
 v2 is flexible.
 """
 
-from bridge.api import Api, Broker, Session
 from bridge.apis.create_delegation_token import refusal
 from bridge.kafka.message import Int16, Int32, Int64, message
+from bridge.requests.api import Api, Broker, Session
 
 
 @message

@@ -8,15 +8,15 @@ import time
 from collections.abc import Callable
 from typing import Annotated
 
-from bridge.api import Api, Broker, Session
+from bridge.access.password_thread import AddressBlocked, attempt_of
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int64, message, since
-from bridge.login_outcomes import tell
-from bridge.security.failures import network_of
-from bridge.security.login import Login
-from bridge.security.password_thread import AddressBlocked, attempt_of
-from bridge.security.sasl import FAILURE_TEXT, Done, Failed, Step
+from bridge.requests.api import Api, Broker, Session
+from bridge.requests.login_audit import tell
+from bridge.security.sasl.failures import network_of
+from bridge.security.sasl.login import Login
+from bridge.security.sasl.mechanism import FAILURE_TEXT, Done, Failed, Step
 
 
 @message

@@ -6,10 +6,10 @@ takes the bridge for a broker older than 0.10.
 
 import asyncio
 
-from bridge.api import Api, Broker, Session
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, message
-from bridge.login_outcomes import tell
+from bridge.requests.api import Api, Broker, Session
+from bridge.requests.login_audit import tell
 
 
 @message

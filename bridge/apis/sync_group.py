@@ -5,12 +5,12 @@ v1 adds throttle_time_ms; v3 static members (KIP-345); v4 is flexible; v5 has bo
 
 from typing import Annotated
 
-from bridge.api import Api, Broker, DeferredResponse, RequestLimit, ServedBy, Session
 from bridge.errors import KafkaError
 from bridge.groups.budget import check_size
 from bridge.groups.classic.events import Sync, Synced
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message, since
+from bridge.requests.api import Api, Broker, DeferredResponse, RequestLimit, ServedBy, Session
 
 NAMES_PROTOCOL = 5
 """The version from which on the protocol must be named (KIP-559)."""

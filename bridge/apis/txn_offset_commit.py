@@ -6,9 +6,9 @@ v5 adds the group to the transaction (both KIP-890).
 
 from typing import Annotated
 
-from bridge.api import Api, Broker, Session
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message, since
+from bridge.requests.api import Api, Broker, Session
 
 
 @message

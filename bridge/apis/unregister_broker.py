@@ -1,9 +1,9 @@
 """UnregisterBroker: remove a broker that was stopped permanently (KIP-500); refused, as bridges are not registered."""
 
-from bridge.api import Api, Broker, Session
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message
+from bridge.requests.api import Api, Broker, Session
 
 
 @message

@@ -6,10 +6,10 @@ v1 adds upgrade types and validate_only (KIP-778); v2 has one error for the whol
 from dataclasses import field
 from typing import Annotated
 
-from bridge.api import Api, Broker, Session
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message, since, until
+from bridge.requests.api import Api, Broker, Session
 
 UPGRADE_TYPES = (1, 2, 3)
 

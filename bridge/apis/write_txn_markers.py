@@ -4,12 +4,12 @@ Brokers send it to each other. `kafka-transactions abort` sends it for a transac
 (KIP-664). v1 is flexible.
 """
 
-from bridge import leadership
-from bridge.api import Api, Broker, ServedBy, Session
 from bridge.errors import KafkaError
-from bridge.futures import gathered
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message
+from bridge.requests import leadership
+from bridge.requests.api import Api, Broker, ServedBy, Session
+from bridge.runtime.futures import gathered
 
 
 @message

@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
-from bridge import log
 from bridge.config import Settings
 from bridge.errors import StartupError
 from bridge.pulsar import Admin, AdminError, PulsarClient
 from bridge.pulsar.admin import Conflict, Retention
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
+from bridge.telemetry import log
 
 PROBE_TOPIC: Final = "__bridge_probe"
 INDEX_INTERCEPTOR: Final = "org.apache.pulsar.common.intercept.AppendIndexMetadataInterceptor"

@@ -1,6 +1,5 @@
 """What the server asks of a Pulsar: fit or not at start-up, and still fit for readiness."""
 
-from bridge import log
 from bridge.check.facts import (
     INDEX_SETTINGS,
     deletes_inactive,
@@ -14,9 +13,10 @@ from bridge.check.remedies import index_remedy, keep_topics_command, retention_c
 from bridge.config import Settings
 from bridge.config.urls import url_without_secrets
 from bridge.errors import StartupError
-from bridge.futures import Together
 from bridge.pulsar import Admin, AdminError, PulsarClient
 from bridge.pulsar.admin import Forbidden, NotFound, Retention
+from bridge.runtime.futures import Together
+from bridge.telemetry import log
 
 _LOG = log.get(__name__)
 

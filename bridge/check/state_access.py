@@ -12,11 +12,11 @@ from typing import Any, Final
 from bridge.check.facts import is_true, runtime_config
 from bridge.check.findings import Finding, Severity
 from bridge.config import PulsarSettings, Settings
-from bridge.futures import Together
 from bridge.pulsar import Access, Admin, AdminError
 from bridge.pulsar.admin import NotFound
 from bridge.pulsar.auth.credentials import claim_of
 from bridge.pulsar.auth.tls import own_certificate
+from bridge.runtime.futures import Together
 
 Values = Mapping[str, Any]
 

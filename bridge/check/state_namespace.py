@@ -3,7 +3,7 @@
 import asyncio
 from typing import Final
 
-from bridge import log
+from bridge.access.security_store.security_log import TOPIC as SECURITY
 from bridge.check.findings import Finding, Severity
 from bridge.check.fit import keep_data
 from bridge.check.remedies import retention_command
@@ -11,11 +11,11 @@ from bridge.check.state_access import examine_state_access
 from bridge.cluster.topics import HEARTBEATS, VIEW_LOG
 from bridge.config import PulsarSettings, RetentionSettings, Settings
 from bridge.errors import StartupError
-from bridge.futures import Together
 from bridge.groups.store.store import TOPIC as GROUPS
 from bridge.pulsar import Access, Admin, AdminError, PulsarClient, PulsarError
 from bridge.pulsar.admin import Conflict, Forbidden, NotFound
-from bridge.security_store.security_log import TOPIC as SECURITY
+from bridge.runtime.futures import Together
+from bridge.telemetry import log
 
 MOVE_COMMAND: Final = "bridge move-state"
 UNLIMITED: Final = RetentionSettings(minutes=-1, megabytes=-1)

@@ -29,10 +29,10 @@ from bridge.check.tenants import examine_tenants
 from bridge.config import Settings
 from bridge.config.urls import url_without_secrets, without_secrets
 from bridge.errors import BridgeError
-from bridge.metrics import PulsarMetrics
 from bridge.pulsar import Access, Admin, AdminError, PulsarClient, PulsarError
 from bridge.pulsar.admin import Forbidden, NotFound
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
+from bridge.telemetry.metrics import PulsarMetrics
 
 _SERVICE_URL_REMEDY = "set pulsar.service_url to a broker or proxy that runs"
 _ADMIN_URL_REMEDY = "set pulsar.admin_url to a broker's web address"
@@ -111,7 +111,7 @@ async def _examine_login(client: PulsarClient, access: Access, settings: Setting
 
 
 async def _examine_roles(settings: Settings, access: Access) -> Finding:
-    from bridge.pulsar_permissions import fitness  # what it imports takes time
+    from bridge.access.pulsar_permissions import fitness  # what it imports takes time
 
     found = await fitness.problem(settings, access)
     if found is None:

@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from bridge.cluster.departed import DepartedNodes
-from bridge.cluster.effects import Serving
-from bridge.cluster.racks import racks_of
-from bridge.cluster.slots import UNOWNED, slot_of
-from bridge.cluster.view import NO_NODE, ClusterView, Endpoint, NodeRegistration, NodeState
+from bridge.cluster.membership.departed import DepartedNodes
+from bridge.cluster.membership.effects import Serving
+from bridge.cluster.membership.racks import racks_of
+from bridge.cluster.membership.slots import UNOWNED, slot_of
+from bridge.cluster.membership.view import NO_NODE, ClusterView, Endpoint, NodeRegistration, NodeState
 from bridge.errors import KafkaError
-from bridge.futures import Waiter, loop_time
 from bridge.kafka.error_codes import ErrorCode
+from bridge.runtime.futures import Waiter, loop_time
 
 NO_EPOCH: Final = -1
 """The leader epoch of a client that does not say which it goes by, and of a leader that never changes (`OneBroker`)."""

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from bridge.cluster.view import ClusterView
+from bridge.cluster.membership.view import ClusterView
 
 
 def describe(view: ClusterView) -> dict[str, object]:

@@ -3,9 +3,8 @@
 import asyncio
 from collections.abc import Callable
 
-from bridge import log
-from bridge.cluster.record_format import encode
-from bridge.cluster.records import Record
+from bridge.cluster.membership.record_format import encode
+from bridge.cluster.membership.records import Record
 from bridge.cluster.topics import ClusterTopics
 from bridge.errors import BridgeError
 from bridge.pulsar.client import PulsarClient
@@ -13,6 +12,7 @@ from bridge.pulsar.connection import Backoff
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.producer import Producer
 from bridge.pulsar.types import PulsarError, Receipt
+from bridge.telemetry import log
 
 _log = log.get(__name__)
 

@@ -13,9 +13,9 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
-from bridge import log
 from bridge.cluster.cluster import Cluster
-from bridge.cluster.effects import (
+from bridge.cluster.kept_producer import KeptProducer
+from bridge.cluster.membership.effects import (
     Append,
     AskPulsar,
     Effect,
@@ -33,23 +33,23 @@ from bridge.cluster.effects import (
     ViewChanged,
     WatchHeartbeats,
 )
-from bridge.cluster.kept_producer import KeptProducer
+from bridge.cluster.membership.record_fields import InvalidClusterRecord
+from bridge.cluster.membership.record_format import decode
+from bridge.cluster.membership.records import Heartbeat, LogRecord, Record, TopicChange
+from bridge.cluster.membership.state import Membership
+from bridge.cluster.membership.timing import MembershipConfig, Timing
+from bridge.cluster.membership.view import NO_NODE, NodeRegistration
 from bridge.cluster.probes import Probes, producer_name
-from bridge.cluster.record_fields import InvalidClusterRecord
-from bridge.cluster.record_format import decode
-from bridge.cluster.records import Heartbeat, LogRecord, Record, TopicChange
 from bridge.cluster.shared_settings import different_sections
-from bridge.cluster.state import Membership
-from bridge.cluster.timing import MembershipConfig, Timing
 from bridge.cluster.topic_readers import TopicFollower, start_of_log
 from bridge.cluster.topics import ClusterTopics
-from bridge.cluster.view import NO_NODE, NodeRegistration
 from bridge.config import ClusterSettings
 from bridge.errors import StartupError
-from bridge.futures import failed
-from bridge.metrics import ClusterMetrics
 from bridge.pulsar.client import PulsarClient
 from bridge.pulsar.types import Entry, PulsarError, Receipt
+from bridge.runtime.futures import failed
+from bridge.telemetry import log
+from bridge.telemetry.metrics import ClusterMetrics
 
 _log = log.get(__name__)
 

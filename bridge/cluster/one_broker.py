@@ -8,7 +8,7 @@ from the time when each node had its own address.
 from typing import Final
 
 from bridge.cluster.cluster import NO_EPOCH, Cluster, ClusterSnapshot
-from bridge.cluster.view import ClusterView, Endpoint, NodeRegistration
+from bridge.cluster.membership.view import ClusterView, Endpoint, NodeRegistration
 
 BROKER_ID: Final = 0
 """The id of the one broker."""

@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import Callable
 
-from bridge import log
-from bridge.cluster.effects import ProbeResult
-from bridge.metrics import ClusterMetrics
+from bridge.cluster.membership.effects import ProbeResult
 from bridge.pulsar.client import PulsarClient
 from bridge.pulsar.types import PulsarError
+from bridge.telemetry import log
+from bridge.telemetry.metrics import ClusterMetrics
 
 _log = log.get(__name__)
 

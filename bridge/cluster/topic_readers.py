@@ -4,15 +4,15 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from bridge import log
-from bridge.cluster.record_fields import InvalidClusterRecord
-from bridge.cluster.record_format import decode
-from bridge.cluster.records import Tick
+from bridge.cluster.membership.record_fields import InvalidClusterRecord
+from bridge.cluster.membership.record_format import decode
+from bridge.cluster.membership.records import Tick
 from bridge.errors import BridgeError, CorruptEntry
 from bridge.pulsar.client import PulsarClient
 from bridge.pulsar.connection import Backoff
 from bridge.pulsar.consumer import Reader
 from bridge.pulsar.types import EARLIEST, LATEST, Entry, Position
+from bridge.telemetry import log
 
 _log = log.get(__name__)
 

@@ -3,13 +3,13 @@
 from contextlib import suppress
 from typing import Final
 
-from bridge import log
 from bridge.config import PulsarSettings
 from bridge.errors import BridgeError, StartupError
-from bridge.futures import side_by_side
 from bridge.pulsar.admin import Admin, AdminError, Conflict, Retention
 from bridge.pulsar.client import PulsarClient
 from bridge.pulsar.types import PulsarError
+from bridge.runtime.futures import side_by_side
+from bridge.telemetry import log
 
 HEARTBEATS: Final = "heartbeats"
 VIEW_LOG: Final = "cluster"

@@ -27,9 +27,9 @@ if sys.version_info >= (3, 14):  # pragma: no cover — one of the two on any Py
 else:
     from backports import zstd
 
-from bridge.allocator import mapped
 from bridge.codec.frames import GZIP, LEAST_GZIP, XERIAL, XERIAL_HEADER
 from bridge.errors import BatchTooLarge, CorruptBatch, CorruptEntry
+from bridge.runtime.memory import mapped
 
 _XERIAL_START = XERIAL + b"\0\0\0\1\0\0\0\1"  # its version, and the oldest that reads it
 CODEC_MASK = 0x07

@@ -8,8 +8,6 @@ import asyncio
 from contextlib import suppress
 from typing import cast
 
-from bridge import log
-from bridge.api import Session
 from bridge.connection.draining import LINGER_SECONDS, Drain
 from bridge.connection.intake import Intake
 from bridge.connection.owner import Owner
@@ -19,10 +17,12 @@ from bridge.connection.runner import RequestRunner
 from bridge.connection.state import ConnectionState, Event, State
 from bridge.connection.strangers import Place
 from bridge.kafka.frames import FrameError
-from bridge.security.login import GRACE_SECONDS, MAX_BYTES, Login
+from bridge.requests.api import Session
 from bridge.security.mapping import NoMatchingRule
 from bridge.security.principal import ANONYMOUS, Principal
-from bridge.traffic import UNKNOWN
+from bridge.security.sasl.login import GRACE_SECONDS, MAX_BYTES, Login
+from bridge.telemetry import log
+from bridge.telemetry.traffic import UNKNOWN
 
 _log = log.get(__name__)
 

@@ -2,11 +2,11 @@
 
 from typing import Protocol
 
-from bridge.api import Broker
 from bridge.connection.parts import Refused
 from bridge.connection.requests import LargeRequestThreads
 from bridge.connection.throttling import Throttle
-from bridge.loop_scheduler import LoopScheduler, LoopShare
+from bridge.requests.api import Broker
+from bridge.runtime.scheduler import LoopScheduler, LoopShare
 from bridge.security.quotas.usage import ClientQuotas
 
 

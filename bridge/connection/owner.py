@@ -9,8 +9,8 @@ from bridge.connection.environment import Environment
 from bridge.connection.responses import PendingResponseBytes
 from bridge.connection.runner import RequestRunner
 from bridge.connection.shared import SharedResources
-from bridge.security.login import Login
 from bridge.security.principal import Principal
+from bridge.security.sasl.login import Login
 
 _C = TypeVar("_C", contravariant=True)
 """A connection."""

@@ -8,17 +8,18 @@ from logging import DEBUG
 from types import CoroutineType
 from typing import Any, Final, cast
 
-from bridge import audited_changes, log
-from bridge.api import MAX_CONTROL_BYTES, Api, Broker, Session
 from bridge.apis import api_versions
 from bridge.connection.parts import Refused
 from bridge.connection.responses import InFlightRequest
 from bridge.errors import KafkaError
-from bridge.fairness import FairSemaphore
+from bridge.guards import audited_changes
 from bridge.guards.table import guarded, has_guard
 from bridge.kafka import frames
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import DecodeError, TooManyElements
+from bridge.requests.api import MAX_CONTROL_BYTES, Api, Broker, Session
+from bridge.runtime.fairness import FairSemaphore
+from bridge.telemetry import log
 
 _log = log.get("bridge.connection.client")
 

@@ -5,12 +5,12 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, NamedTuple, cast
 
-from bridge.api import Api, Brief, error_codes
 from bridge.apis import api_versions
 from bridge.connection.budget import Gauge
 from bridge.connection.draining import THROTTLE_MS
 from bridge.kafka import frames, message
 from bridge.kafka.primitives import Buffer
+from bridge.requests.api import Api, Brief, error_codes
 
 HIGH_WATER = 1024 * 1024
 """Bytes the transport may hold before the client counts as not reading."""

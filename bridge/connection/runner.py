@@ -1,6 +1,6 @@
 """Runs the requests of one connection, one after another, and hands their responses over in the order of the requests.
 
-A request goes from `intake` to its turn on the event loop (`loop_scheduler`), to its handler, to its place among
+A request goes from `intake` to its turn on the event loop (`scheduler`), to its handler, to its place among
 `in_flight`, and to the writer. What has nothing to wait for is done at once (`Api.begin`). All else has a task, one at
 a time for a connection. A handler that returns a `DeferredResponse` lets the next request start. A handler that fails
 unforeseen closes the connection: a client must never wait for a response that will not come.
@@ -14,8 +14,6 @@ from functools import partial
 from logging import DEBUG
 from typing import Any, cast
 
-from bridge import log
-from bridge.api import DeferredResponse, LongPoll, Session
 from bridge.apis import sasl_authenticate
 from bridge.connection.draining import Drain
 from bridge.connection.environment import Connection, Environment
@@ -26,12 +24,14 @@ from bridge.connection.responses import EncodedResponse, InFlightRequest, Respon
 from bridge.connection.state import ConnectionState, State
 from bridge.connection.throttling import Throttle
 from bridge.errors import KafkaError, Unanswered
-from bridge.fairness import REQUESTER
 from bridge.kafka import message
-from bridge.loop_scheduler import LOOP_SHARE, LoopShare, Metered
-from bridge.outcome import call_when_done
-from bridge.security.login import Stage
-from bridge.security.sasl import Failed
+from bridge.requests.api import DeferredResponse, LongPoll, Session
+from bridge.runtime.fairness import REQUESTER
+from bridge.runtime.outcome import call_when_done
+from bridge.runtime.scheduler import LOOP_SHARE, LoopShare, Metered
+from bridge.security.sasl.login import Stage
+from bridge.security.sasl.mechanism import Failed
+from bridge.telemetry import log
 
 _log = log.get("bridge.connection.client")
 

@@ -6,19 +6,19 @@ from collections import Counter
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
-from bridge import log
 from bridge.config import KafkaSettings
 from bridge.connection.budget import Budget
-from bridge.connection.handshakes import Handshakes
+from bridge.connection.listeners.handshakes import Handshakes
 from bridge.connection.requests import LargeRequestThreads
 from bridge.connection.responses import PendingResponseBytes
 from bridge.connection.strangers import Strangers
-from bridge.instruments import Gauge, Level
 from bridge.kafka.frames import SCRATCH_BYTES
-from bridge.loop_scheduler import LoopShare, ReadAllowance, SlicedCalls, loop_scheduler
-from bridge.metrics import Metrics
-from bridge.security.failures import network_of
+from bridge.runtime.scheduler import LoopShare, ReadAllowance, SlicedCalls, loop_scheduler
 from bridge.security.quotas.usage import ClientQuotas
+from bridge.security.sasl.failures import network_of
+from bridge.telemetry import log
+from bridge.telemetry.instruments import Gauge, Level
+from bridge.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
     from bridge.connection.throttling import Throttle

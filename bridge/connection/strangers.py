@@ -12,8 +12,8 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Final, NamedTuple
 
-from bridge.loop_scheduler import SLICE_SECONDS
-from bridge.security.failures import network_of
+from bridge.runtime.scheduler import SLICE_SECONDS
+from bridge.security.sasl.failures import network_of
 
 MOST: Final = 32
 """Of an address, under way at a time."""

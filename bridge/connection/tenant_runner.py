@@ -7,8 +7,6 @@ its namespace has, from the first request to the last one. Where no tenants are 
 from dataclasses import replace
 from typing import Any, Final, Protocol, cast
 
-from bridge import log
-from bridge.api import Broker, Session
 from bridge.connection.environment import Connection, Environment
 from bridge.connection.intake import Intake
 from bridge.connection.parts import Refused
@@ -19,9 +17,11 @@ from bridge.connection.state import ConnectionState
 from bridge.errors import BridgeError
 from bridge.kafka import frames
 from bridge.kafka.primitives import DecodeError
-from bridge.security.login import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE
+from bridge.requests.api import Broker, Session
 from bridge.security.principal import ANONYMOUS
+from bridge.security.sasl.login import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from bridge.security.tenants import Tenants
+from bridge.telemetry import log
 
 _audit = log.get("bridge.audit")
 

@@ -11,14 +11,14 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any, Final
 
-from bridge.api import Session
 from bridge.apis import fetch, produce
 from bridge.connection.responses import InFlightRequest
-from bridge.encoded import EncodedBody
 from bridge.errors import KafkaError
 from bridge.kafka import message
 from bridge.kafka.error_codes import ErrorCode
-from bridge.loop_scheduler import LoopShare
+from bridge.requests.api import Session
+from bridge.requests.encoded import EncodedBody
+from bridge.runtime.scheduler import LoopShare
 from bridge.security.quotas.entities import QuotaKey
 from bridge.security.quotas.usage import REQUEST_DELAY_SECONDS, ClientQuotas
 

@@ -7,7 +7,7 @@ from bridge.config import GroupSettings
 from bridge.errors import KafkaError
 from bridge.groups.consumer.model import ConsumerMember
 from bridge.kafka.error_codes import ErrorCode
-from bridge.metrics import GroupMetrics
+from bridge.telemetry.metrics import GroupMetrics
 
 _OBJECT_BYTES, _MEMBER_BYTES = 100, 1000
 GROUP_BYTES = 2500

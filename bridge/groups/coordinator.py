@@ -12,10 +12,8 @@ import time
 from collections.abc import Callable, Coroutine, Iterable
 from typing import ParamSpec
 
-from bridge import log
 from bridge.config import GroupSettings
 from bridge.errors import KafkaError
-from bridge.futures import in_turns
 from bridge.groups.budget import GroupMemory, MetadataBudget
 from bridge.groups.classic.coordinator import ClassicGroups, LoadedClassicGroup
 from bridge.groups.classic.events import Join, Joined, Leave, Sync, Synced
@@ -29,7 +27,9 @@ from bridge.groups.store.saving import GroupRecordStore
 from bridge.groups.summary import LoadedGroups
 from bridge.groups.timers import Clock
 from bridge.kafka.error_codes import ErrorCode
-from bridge.metrics import GroupMetrics
+from bridge.runtime.futures import in_turns
+from bridge.telemetry import log
+from bridge.telemetry.metrics import GroupMetrics
 
 _log = log.get(__name__)
 

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
-from bridge.futures import in_turns, loop_time, yield_turn
 from bridge.groups.offsets import TopicPartition
 from bridge.groups.store.records import Key, StoredOffset
-from bridge.metrics import GroupMetrics, Lag, Lags
-from bridge.polling import Poller
+from bridge.runtime.futures import in_turns, loop_time, yield_turn
+from bridge.runtime.polling import Poller
 from bridge.storage.topics.closed_logs import AskedEnd, Published
 from bridge.storage.topics.topics import Topics
+from bridge.telemetry.metrics import GroupMetrics, Lag, Lags
 
 _REFRESH_SECONDS: Final = 5.0
 MAX_PARTITIONS: Final = 4_000

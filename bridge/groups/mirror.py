@@ -21,20 +21,20 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from logging import DEBUG, WARNING
 from typing import Any, Final, NamedTuple, Protocol
 
-from bridge import log
 from bridge.config import Settings
 from bridge.errors import BridgeError, KafkaError
-from bridge.fairness import Place, Places
-from bridge.futures import gathered, loop_time
 from bridge.groups.store.records import Key, StoredOffset
-from bridge.metrics import GroupMetrics
 from bridge.pulsar.admin import Admin
 from bridge.pulsar.client import PulsarClient
 from bridge.pulsar.connection import Backoff
 from bridge.pulsar.types import EARLIEST, Position
+from bridge.runtime.fairness import Place, Places
+from bridge.runtime.futures import gathered, loop_time
 from bridge.storage.names import Names, is_own_subscription
 from bridge.storage.partition import PartitionLog
 from bridge.storage.topics.topics import Topics
+from bridge.telemetry import log
+from bridge.telemetry.metrics import GroupMetrics
 
 _log = log.get("groups.mirror")
 

@@ -7,15 +7,15 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
-from bridge import log
 from bridge.config import GroupSettings
 from bridge.errors import KafkaError
-from bridge.futures import gathered, gathered_for, in_turns
 from bridge.groups.store.records import Key, StoredGroup, StoredOffset, encode_offset, offset_key
 from bridge.kafka.error_codes import ErrorCode
-from bridge.metrics import GroupMetrics
+from bridge.runtime.futures import gathered, gathered_for, in_turns
 from bridge.storage.topics.topic import NO_ID, Topic
 from bridge.storage.topics.topics import Topics
+from bridge.telemetry import log
+from bridge.telemetry.metrics import GroupMetrics
 
 _log = log.get("groups.offsets")
 

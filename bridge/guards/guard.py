@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-from bridge.api import DeferredResponse
-from bridge.authorization import ERRORS, Checks
-from bridge.futures import in_turns
+from bridge.requests.api import DeferredResponse
+from bridge.requests.authorization import ERRORS, Checks
+from bridge.runtime.futures import in_turns
 from bridge.security.acls import CLUSTER as THE_CLUSTER
 from bridge.security.acls import Operation, Resource, ResourceType
 

@@ -20,10 +20,10 @@ from bridge.apis import (
     list_partition_reassignments,
     write_txn_markers,
 )
-from bridge.authorization import ERRORS, Checks
 from bridge.guards.guard import CLUSTER, GROUP, TOPIC, TRANSACTIONAL_ID, Guard, Handle, Right, each, whole
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import with_defaults
+from bridge.requests.authorization import ERRORS, Checks
 from bridge.security.acls import CLUSTER as THE_CLUSTER
 from bridge.security.acls import Operation, Resource
 from bridge.storage.topics.resources import ResourceType as ConfigResource

@@ -13,7 +13,6 @@ from bridge.apis import (
     offset_delete,
     offset_fetch,
 )
-from bridge.authorization import Checks
 from bridge.errors import KafkaError
 from bridge.guards.guard import (
     GROUP,
@@ -28,6 +27,7 @@ from bridge.guards.guard import (
     with_refusals,
 )
 from bridge.kafka.error_codes import ErrorCode
+from bridge.requests.authorization import Checks
 from bridge.security.acls import Operation, Resource
 
 _TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED

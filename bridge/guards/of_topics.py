@@ -14,12 +14,12 @@ from bridge.apis import (
     metadata,
     offset_for_leader_epoch,
 )
-from bridge.authorization import Checks
 from bridge.errors import KafkaError
-from bridge.futures import gathered_for, in_turns
 from bridge.guards.guard import CLUSTER, TOPIC, Guard, Handle, Right, each, take_out, with_refusals
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID
+from bridge.requests.authorization import Checks
+from bridge.runtime.futures import gathered_for, in_turns
 from bridge.security.acls import Operation
 
 _DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED

@@ -3,10 +3,10 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
-from bridge.api import Api, Broker, Session
-from bridge.authorization import EVERYTHING, Checks, checks_of
 from bridge.guards import of_cluster, of_groups, of_topics
 from bridge.guards.guard import Guard
+from bridge.requests.api import Api, Broker, Session
+from bridge.requests.authorization import EVERYTHING, Checks, checks_of
 
 GUARDS: Final[Mapping[int, Guard]] = of_topics.GUARDS | of_groups.GUARDS | of_cluster.GUARDS
 """By the APIs' keys."""

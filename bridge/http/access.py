@@ -14,11 +14,11 @@ from typing import Final
 
 import h11
 
-from bridge import log
+from bridge.access.files import ReloadedFile
 from bridge.config import HttpSettings
 from bridge.config.http import is_bearer_token
-from bridge.instruments import Counter
-from bridge.security.files import ReloadedFile
+from bridge.telemetry import log
+from bridge.telemetry.instruments import Counter
 
 OPEN_PATHS: Final = frozenset({"/healthz", "/readyz"})
 """What probes ask: those of Kubernetes show no token."""

@@ -9,7 +9,7 @@ import asyncio
 from collections import Counter
 from typing import Any, Final
 
-from bridge.security.failures import network_of
+from bridge.security.sasl.failures import network_of
 
 MAX_PROBES: Final = 32
 """Beside all others."""

@@ -18,20 +18,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import h11
 
-from bridge import log
 from bridge.config import Address, HttpSettings
 from bridge.config.listeners import is_loopback
 from bridge.errors import BridgeError, StartupError
-from bridge.futures import Cached, retrieve_exception
 from bridge.http.access import OPEN_PATHS, Access
 from bridge.http.places import Places, Visit
 from bridge.http.response import Response, Serve, json_response
-from bridge.http1 import HttpError, next_event
-from bridge.metrics import Metrics
+from bridge.net.http1 import HttpError, next_event
+from bridge.runtime.futures import Cached, retrieve_exception
+from bridge.telemetry import log
+from bridge.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
-    from bridge.exposition import Exposition
     from bridge.http.tls import HttpTls
+    from bridge.telemetry.exposition import Exposition
 
 Check = Callable[[], Awaitable[str | None]]
 """A readiness check: None when all is well, else the reason in words for an operator."""
@@ -268,7 +268,7 @@ class HttpServer:
     def _render(self, open_metrics: bool) -> tuple[bytes, str]:
         """In a thread: 1,000 series take 13 ms, which no client's request should wait for."""
         if self._exposition is None:
-            from bridge.exposition import Exposition
+            from bridge.telemetry.exposition import Exposition
 
             self._exposition = Exposition(self._metrics)
         return self._exposition.render(open_metrics=open_metrics)

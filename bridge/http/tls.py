@@ -5,15 +5,15 @@ import ssl
 from collections.abc import Callable
 from typing import Final
 
-from bridge import log
 from bridge.config import Address, HttpSettings, ListenerSettings
-from bridge.connection.acceptor import Acceptor
-from bridge.connection.certificates import REFRESH_SECONDS, ServerTls
-from bridge.connection.handshakes import Handshakes
+from bridge.connection.listeners.acceptor import Acceptor
+from bridge.connection.listeners.certificates import REFRESH_SECONDS, ServerTls
+from bridge.connection.listeners.handshakes import Handshakes
+from bridge.connection.listeners.tls import TlsTransport
 from bridge.connection.parts import address_of
-from bridge.connection.tls import TlsTransport
-from bridge.listening import listen
-from bridge.metrics import TlsMetrics
+from bridge.net.listening import listen
+from bridge.telemetry import log
+from bridge.telemetry.metrics import TlsMetrics
 
 NAME: Final = "http"
 """Its label in the metrics and in the log; listeners of clients have names in capitals."""

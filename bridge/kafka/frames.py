@@ -9,9 +9,9 @@ import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from bridge.allocator import mapped
 from bridge.errors import BridgeError
 from bridge.kafka.primitives import Buffer, DecodeError, ElementLimit, read_text, skip_tags
+from bridge.runtime.memory import mapped
 
 SCRATCH_BYTES = 64 * 1024
 """What one read brings at most when no frame is begun; a frame that fits is copied out of it once."""

@@ -3,9 +3,9 @@
 import asyncio
 from typing import Final, Protocol
 
-from bridge import log
-from bridge.instruments import Counter
 from bridge.pulsar.admin import Admin, AdminError, Conflict
+from bridge.telemetry import log
+from bridge.telemetry.instruments import Counter
 
 _log = log.get(__name__)
 

@@ -4,10 +4,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from bridge.instruments import Counter, Gauge, Histogram
 from bridge.owned_log.errors import OwnedLogError
 from bridge.pulsar.admin import Admin
 from bridge.pulsar.client import PulsarClient
+from bridge.telemetry.instruments import Counter, Gauge, Histogram
 
 
 class OwnedState(Protocol):

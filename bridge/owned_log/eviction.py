@@ -12,12 +12,12 @@ from contextlib import suppress
 from typing import Final
 
 from bridge.errors import BridgeError
-from bridge.log import Log
 from bridge.owned_log.dependencies import SlotDependencies
 from bridge.owned_log.holding import log_older
 from bridge.owned_log.slot_reader import SlotReader
 from bridge.owned_log.succession import Holder, Succession
 from bridge.pulsar.types import EARLIEST
+from bridge.telemetry.log import Log
 
 _RETRY_SECONDS: Final = 0.1
 _NEW_SECONDS: Final = 10.0

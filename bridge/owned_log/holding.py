@@ -4,8 +4,6 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final, NoReturn
 
-from bridge.futures import SharedQuery
-from bridge.log import Log
 from bridge.owned_log.batch import Record, pack
 from bridge.owned_log.compaction import Compaction
 from bridge.owned_log.dependencies import SlotDependencies
@@ -16,6 +14,8 @@ from bridge.owned_log.slot_reader import Found, SlotReader
 from bridge.owned_log.succession import Holder, Succession, marker
 from bridge.pulsar.producer import Producer
 from bridge.pulsar.types import EARLIEST, Position
+from bridge.runtime.futures import SharedQuery
+from bridge.telemetry.log import Log
 
 _READ_TIMEOUT: Final = 30.0  # for one entry, while loading
 _CLOSE_TIMEOUT: Final = 5.0

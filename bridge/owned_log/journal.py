@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from bridge.futures import retrieve_exception
 from bridge.owned_log.batch import OVERHEAD, Record, pack
 from bridge.owned_log.dependencies import SlotDependencies
 from bridge.owned_log.errors import OwnedLogError, WriteTimedOut, error_of_send
 from bridge.owned_log.read_back import ReadBack
 from bridge.pulsar.producer import Producer
 from bridge.pulsar.types import Receipt, SendCancelled
+from bridge.runtime.futures import retrieve_exception
 
 WRITE_TIMEOUT: Final = 5.0
 """Seconds that a write may take: Kafka's offsets.commit.timeout.ms."""

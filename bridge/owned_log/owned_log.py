@@ -6,8 +6,6 @@ from contextlib import suppress
 from typing import Final
 from zlib import crc32
 
-from bridge import log
-from bridge.futures import loop_time
 from bridge.owned_log.batch import Record
 from bridge.owned_log.dependencies import OwnedLogMetrics, OwnedState, SlotDependencies
 from bridge.owned_log.errors import OwnedLogError, SlotUnavailable, copy_of
@@ -17,6 +15,8 @@ from bridge.owned_log.succession import Holder
 from bridge.pulsar.admin import Admin, AdminError, Conflict, NotFound, Retention
 from bridge.pulsar.client import PulsarClient
 from bridge.pulsar.connection import Backoff
+from bridge.runtime.futures import loop_time
+from bridge.telemetry import log
 
 _log = log.get(__name__)
 

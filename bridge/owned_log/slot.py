@@ -20,9 +20,7 @@ from contextlib import suppress
 from enum import Enum, auto
 from typing import Any, Final
 
-from bridge import log
 from bridge.errors import BridgeError
-from bridge.futures import retrieve_exception
 from bridge.owned_log.batch import Record
 from bridge.owned_log.compaction import Compaction
 from bridge.owned_log.dependencies import SlotDependencies
@@ -35,6 +33,8 @@ from bridge.pulsar.admin import AdminError
 from bridge.pulsar.connection import Backoff
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import AccessMode, PulsarError
+from bridge.runtime.futures import retrieve_exception
+from bridge.telemetry import log
 
 _log = log.get(__name__)
 

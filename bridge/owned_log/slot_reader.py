@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bridge.errors import CorruptEntry
-from bridge.log import Log
 from bridge.owned_log.batch import NotABatch, Record, unpack
 from bridge.owned_log.dependencies import OwnedLogMetrics
 from bridge.owned_log.succession import Succession
 from bridge.pulsar.consumer import Reader
 from bridge.pulsar.types import Entry, Position
+from bridge.telemetry.log import Log
 
 
 @dataclass(slots=True)

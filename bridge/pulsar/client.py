@@ -7,9 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, TypeVar
 from weakref import WeakSet
 
-from bridge import log
 from bridge.config import PulsarSettings
-from bridge.metrics import PulsarMetrics
 from bridge.pulsar import commands, protocol
 from bridge.pulsar.auth import Access
 from bridge.pulsar.connection.broker_connection import BrokerConnection
@@ -25,6 +23,8 @@ from bridge.pulsar.producer.name_probe import is_name_free
 from bridge.pulsar.producer.producer import Producer
 from bridge.pulsar.topic_watch import Callback, TopicWatch
 from bridge.pulsar.types import AccessMode, Entry, Position, SubscriptionType
+from bridge.telemetry import log
+from bridge.telemetry.metrics import PulsarMetrics
 
 _log = log.get(__name__)
 

@@ -7,8 +7,6 @@ from collections.abc import Awaitable, Collection
 from enum import StrEnum
 from typing import Final
 
-from bridge import log
-from bridge.metrics import PulsarMetrics
 from bridge.pulsar import commands
 from bridge.pulsar.admin.rest import AdminError, Conflict, Forbidden, NotFound, RestClient, path_of, topic_path
 from bridge.pulsar.auth import RoleAccess
@@ -18,6 +16,8 @@ from bridge.pulsar.connection.pool import ConnectionPool
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.role_name import RightUnknown, role_name
 from bridge.pulsar.types import AccessMode, PulsarError
+from bridge.telemetry import log
+from bridge.telemetry.metrics import PulsarMetrics
 
 _log = log.get(__name__)
 

@@ -7,8 +7,8 @@ Each producer tries again by itself, and its clients with it; that none of them 
 import asyncio
 from collections.abc import Callable, Iterable
 
-from bridge import log
-from bridge.metrics import PulsarMetrics
+from bridge.telemetry import log
+from bridge.telemetry.metrics import PulsarMetrics
 
 STALLED_AFTER_SECONDS = 5.0
 """A broker that starts again or a topic that moves refuses for a moment, too."""

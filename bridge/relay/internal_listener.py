@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final, cast
 
-from bridge import log
-from bridge.api import MAX_CONTROL_BYTES, Api, Broker, DeferredResponse, Session
 from bridge.apis import api_versions, sasl_authenticate, sasl_handshake
 from bridge.config import INTERNAL
 from bridge.connection import Budget, Listener, SharedResources
@@ -21,16 +19,18 @@ from bridge.connection.responses import EncodedResponse, InFlightRequest, Pendin
 from bridge.connection.runner import RequestRunner
 from bridge.connection.tenant_runner import Namespaces, NamespaceUnavailable
 from bridge.errors import KafkaError
-from bridge.instruments import Gauge
 from bridge.kafka import envelope
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import DecodeError
-from bridge.loop_scheduler import Metered
-from bridge.metrics import Metrics
 from bridge.relay.node_login import NodeSecret
 from bridge.relay.routes import ROUTES
-from bridge.security.login import Stage
+from bridge.requests.api import MAX_CONTROL_BYTES, Api, Broker, DeferredResponse, Session
+from bridge.runtime.scheduler import Metered
 from bridge.security.principal import ANONYMOUS, Principal
+from bridge.security.sasl.login import Stage
+from bridge.telemetry import log
+from bridge.telemetry.instruments import Gauge
+from bridge.telemetry.metrics import Metrics
 
 _log = log.get(__name__)
 

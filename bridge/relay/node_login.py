@@ -6,14 +6,14 @@ import secrets
 from pathlib import Path
 from typing import Any, Final
 
-from bridge.api import Api
 from bridge.apis import sasl_authenticate, sasl_handshake
-from bridge.connection.listener import Logins
+from bridge.connection.listeners.listener import Logins
 from bridge.errors import BridgeError, StartupError
 from bridge.kafka import frames, message
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import DecodeError
-from bridge.security.credentials import (
+from bridge.requests.api import Api
+from bridge.security.sasl.credentials import (
     MIN_ITERATIONS,
     Iterations,
     ScramCredential,
@@ -21,9 +21,9 @@ from bridge.security.credentials import (
     iterations_of,
     salted_password,
 )
-from bridge.security.decoys import Decoys
-from bridge.security.scram import Scram
-from bridge.security.scram_messages import ScramClient, ScramError
+from bridge.security.sasl.decoys import Decoys
+from bridge.security.sasl.scram import Scram
+from bridge.security.sasl.scram_messages import ScramClient, ScramError
 
 _NAME: Final = "node"
 _MECHANISM: Final = "SCRAM-SHA-256"

@@ -5,17 +5,17 @@ import itertools
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from bridge import log
 from bridge.cluster import Cluster, ClusterSnapshot
-from bridge.cluster.view import Endpoint, NodeRegistration
+from bridge.cluster.membership.view import Endpoint, NodeRegistration
 from bridge.config import INTERNAL
 from bridge.connection.parts import cancelled_from_outside
 from bridge.errors import BridgeError
-from bridge.futures import retrieve_exception
 from bridge.kafka import envelope, frames, message
 from bridge.kafka.primitives import DecodeError
 from bridge.relay.node_login import NodeSecret, NotProven
 from bridge.relay.sockets import notice_silence
+from bridge.runtime.futures import retrieve_exception
+from bridge.telemetry import log
 
 _log = log.get(__name__)
 

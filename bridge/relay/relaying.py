@@ -5,19 +5,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from bridge import log
-from bridge.api import Api, Broker, DeferredResponse, Handle, Session
 from bridge.cluster import Cluster
-from bridge.cluster.view import NO_NODE
+from bridge.cluster.membership.view import NO_NODE
 from bridge.connection.requests import LARGE_BYTES
 from bridge.connection.responses import is_long
 from bridge.errors import KafkaError
-from bridge.futures import gathered
 from bridge.kafka import envelope, frames, message
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import DecodeError
 from bridge.relay.peers import Peers, Unreachable
 from bridge.relay.routes import ROUTES, Route
+from bridge.requests.api import Api, Broker, DeferredResponse, Handle, Session
+from bridge.runtime.futures import gathered
+from bridge.telemetry import log
 
 _log = log.get(__name__)
 

@@ -3,21 +3,21 @@
 from dataclasses import replace
 from typing import Final
 
-from bridge import log
-from bridge.api import Broker
 from bridge.cluster import Cluster
+from bridge.cluster.membership.view import Endpoint
 from bridge.cluster.one_broker import OneBroker
-from bridge.cluster.view import Endpoint
 from bridge.config import INTERNAL, Address, Settings
 from bridge.connection import Acceptor
-from bridge.connection.client_listeners import ClientListeners
+from bridge.connection.listeners.client_listeners import ClientListeners
 from bridge.connection.tenant_runner import Namespaces
-from bridge.listening import listen
+from bridge.net.listening import listen
 from bridge.relay.internal_listener import InternalListener
 from bridge.relay.node_login import NodeSecret
 from bridge.relay.peers import Peers
 from bridge.relay.relaying import Relaying
 from bridge.relay.sockets import notice_silence
+from bridge.requests.api import Broker
+from bridge.telemetry import log
 
 _log = log.get(__name__)
 

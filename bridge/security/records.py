@@ -20,10 +20,10 @@ from enum import Enum, auto
 from typing import Any, Final, NamedTuple
 
 from bridge.security.acls import AccessControlEntry, InvalidAcl, Permission, valid_entry
-from bridge.security.credentials import Iterations, ScramCredential, iterations_of
-from bridge.security.decoys import MIN_SECRET_BYTES
 from bridge.security.quotas.entities import Entity, InvalidQuota, QuotaKey, checked_entity, checked_key
 from bridge.security.quotas.limits import Limits
+from bridge.security.sasl.credentials import Iterations, ScramCredential, iterations_of
+from bridge.security.sasl.decoys import MIN_SECRET_BYTES
 
 LEVEL: Final = 1
 MARKER: Final = "marker"

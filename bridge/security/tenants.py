@@ -9,7 +9,7 @@ from typing import Final
 
 from bridge.config.tenants import RuleKind, TenantRule, TenantSettings, is_namespace, parse_allowed, parse_rules
 from bridge.security.principal import Principal
-from bridge.security.sasl import Done, Exchange, Failed, Mechanism, Step
+from bridge.security.sasl.mechanism import Done, Exchange, Failed, Mechanism, Step
 
 _NO_NAMESPACE: Final = "no rule of tenants.rules leads this principal to a namespace"
 

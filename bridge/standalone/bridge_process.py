@@ -4,12 +4,12 @@ import os
 import sys
 from pathlib import Path
 
-from bridge import ready
 from bridge.config import ENV_PREFIX, OTHER_VARIABLES, Settings
 from bridge.errors import StartupError
+from bridge.http import ready
+from bridge.node.orphans import Guard
 from bridge.standalone import probe
 from bridge.standalone.child import Child
-from bridge.standalone.guard import Guard
 
 READY_WITHIN_SECONDS = 60.0
 DRAIN_SECONDS = 30.0

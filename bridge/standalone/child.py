@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bridge.errors import StartupError
-from bridge.standalone.guard import Guard
+from bridge.node.orphans import Guard
 
 _TAIL_BYTES = 64 * 1024
 

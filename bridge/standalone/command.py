@@ -17,12 +17,12 @@ from types import FrameType
 
 from bridge import config
 from bridge.errors import StartupError
+from bridge.node.orphans import Guard
 from bridge.standalone import demo
 from bridge.standalone.bridge_process import BridgeProcess
-from bridge.standalone.cluster import PulsarCluster, pids
-from bridge.standalone.cluster_plan import BrokerPorts, ClusterPlan
+from bridge.standalone.cluster.cluster import PulsarCluster, pids
+from bridge.standalone.cluster.plan import BrokerPorts, ClusterPlan
 from bridge.standalone.datadir import DataDir, default_data_dir
-from bridge.standalone.guard import Guard
 from bridge.standalone.jars import PULSAR_VERSION, ensure_pulsar_jars
 from bridge.standalone.jvm import QUICK_START, Java, JvmProcess
 from bridge.standalone.ports import HOST, PortOption, choose

@@ -9,7 +9,7 @@ from importlib import resources
 from pathlib import Path
 
 from bridge.errors import StartupError
-from maven_jars import Jar, JarCache, JarsError, MavenFetch, Say, cache_directory
+from bridge.standalone.maven import Jar, JarCache, JarsError, MavenFetch, Say, cache_directory
 
 PULSAR_VERSION = "4.0.7"
 

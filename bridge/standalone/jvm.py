@@ -7,9 +7,9 @@ from importlib import resources
 from pathlib import Path
 
 from bridge.errors import StartupError
+from bridge.node.orphans import Guard
 from bridge.standalone import probe
 from bridge.standalone.child import Child, tail
-from bridge.standalone.guard import Guard
 from bridge.standalone.ports import is_free
 
 # What Pulsar's own start script opens to it (bin/pulsar).

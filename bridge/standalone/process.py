@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bridge.node.orphans import Guard
 from bridge.standalone import probe
 from bridge.standalone.child import tail
-from bridge.standalone.guard import Guard
 from bridge.standalone.jvm import HEALTHY_WITHIN_SECONDS, Java, JvmProcess, Memory, Program, Tell, packaged, properties
 from bridge.standalone.ports import HOST
 

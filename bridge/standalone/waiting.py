@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from maven_jars import ProgressLine, bar, cache_directory, duration
+from bridge.standalone.maven import ProgressLine, bar, cache_directory, duration
 
 _FILE: Final = "start-seconds.json"
 

@@ -9,10 +9,10 @@ from contextlib import suppress
 from hashlib import blake2b
 from typing import Final
 
-from bridge import log
 from bridge.pulsar.admin import Admin, AdminError, Conflict, NotFound
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from bridge.storage.entries import PROPERTY
+from bridge.telemetry import log
 
 _log = log.get(__name__)
 

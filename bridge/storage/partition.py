@@ -6,11 +6,11 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from bridge.errors import BridgeError, KafkaError
-from bridge.futures import loop_time
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.consumer import Reader
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import Entry, Position, PulsarError
+from bridge.runtime.futures import loop_time
 from bridge.storage import topic_properties
 from bridge.storage.append.appender import Appender
 from bridge.storage.append.duplicates import DuplicateFinder
@@ -29,7 +29,7 @@ from bridge.storage.read.tail import TopicRecreated
 from bridge.storage.read.tail_owner import TailOwner
 from bridge.storage.read.time_lookup import TimeLookup, TimeOffset
 from bridge.storage.services import Storage
-from bridge.traffic import Traffic
+from bridge.telemetry.traffic import Traffic
 
 _BOUNDS_FRESH_SECONDS = 1.0
 _CATCH_UP_BUFFERS = 4

@@ -4,10 +4,10 @@ import asyncio
 from dataclasses import dataclass, field
 
 from bridge.config import Settings
-from bridge.metrics import StorageMetrics
-from bridge.polling import Poller
 from bridge.pulsar.admin import Admin
 from bridge.pulsar.client import PulsarClient
+from bridge.runtime.polling import Poller
+from bridge.runtime.threads import WorkerThreads
 from bridge.storage.append.conversion_memory import ConversionMemory
 from bridge.storage.append.deduplication import Deduplication
 from bridge.storage.append.missing_batches import MissingBatches
@@ -17,8 +17,8 @@ from bridge.storage.mark_signer import MarkSecret, MarkSigner
 from bridge.storage.read.batches import BatchMaker, Strangers
 from bridge.storage.read.cache import Cache
 from bridge.storage.read.catch_up import CatchUpReaders
-from bridge.traffic import TrafficTable
-from bridge.worker_threads import WorkerThreads
+from bridge.telemetry.metrics import StorageMetrics
+from bridge.telemetry.traffic import TrafficTable
 
 
 def set_event() -> asyncio.Event:
@@ -30,7 +30,7 @@ def set_event() -> asyncio.Event:
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """Wired once, in `server.py`."""
+    """Wired once, in `node/server.py`."""
 
     settings: Settings
     client: PulsarClient

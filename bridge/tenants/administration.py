@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from bridge.api import Api, Broker, Session
 from bridge.apis import (
     alter_client_quotas,
     alter_user_scram_credentials,
@@ -19,6 +18,7 @@ from bridge.apis import (
     describe_user_scram_credentials,
 )
 from bridge.kafka.error_codes import ErrorCode
+from bridge.requests.api import Api, Broker, Session
 
 TEXT: Final = "This belongs to the whole cluster: clients of a tenant can neither see nor change it."
 _CODE: Final = ErrorCode.CLUSTER_AUTHORIZATION_FAILED

@@ -7,22 +7,23 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from bridge import check, log
-from bridge.api import Broker
-from bridge.cluster.records import TopicChange
+from bridge import check
+from bridge.cluster.membership.records import TopicChange
 from bridge.cluster.topics import VIEW_LOG
+from bridge.cluster.view_changes import ViewFollower
 from bridge.config import PulsarSettings
 from bridge.connection.tenant_runner import NamespaceUnavailable
 from bridge.errors import BridgeError
-from bridge.fairness import Places
-from bridge.futures import loop_time, retrieve_exception
 from bridge.groups.budget import GroupMemory
-from bridge.metrics import Metrics
+from bridge.requests.api import Broker
+from bridge.runtime.fairness import Places
+from bridge.runtime.futures import loop_time, retrieve_exception
 from bridge.security.tenants import Tenants
 from bridge.storage.services import Storage
+from bridge.telemetry import log
+from bridge.telemetry.metrics import Metrics
 from bridge.tenants.administration import for_tenants
 from bridge.tenants.services import NamespaceServices, storage_of
-from bridge.view_changes import ViewFollower
 
 _log = log.get(__name__)
 

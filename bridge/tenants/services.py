@@ -8,22 +8,22 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
 
-from bridge.api import Broker
-from bridge.cluster.records import TopicChange, TopicEvent
+from bridge.cluster.membership.records import TopicChange, TopicEvent
 from bridge.config import Settings
-from bridge.encoded import SharedResponses
-from bridge.futures import side_by_side
 from bridge.groups.budget import GroupMemory
 from bridge.groups.coordinator import GroupCoordinator
 from bridge.groups.lag import LagTable
 from bridge.groups.mirror import Mirror
 from bridge.groups.offsets import Offsets
 from bridge.groups.store.store import GroupStore
-from bridge.metrics import Metrics
+from bridge.requests.api import Broker
+from bridge.requests.encoded import SharedResponses
+from bridge.runtime.futures import side_by_side
 from bridge.storage.append.deduplication import Deduplication
 from bridge.storage.services import Storage, set_event
 from bridge.storage.topics.closed_logs import ClosedLogs
 from bridge.storage.topics.topics import Topics
+from bridge.telemetry.metrics import Metrics
 
 
 class NamespaceServices:

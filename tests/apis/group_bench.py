@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Any, cast
 
-from bridge.api import Broker, DeferredResponse, Session
 from bridge.apis import (
     join_group,
     load,
@@ -13,7 +12,8 @@ from bridge.apis import (
 from bridge.config import Settings
 from bridge.groups.coordinator import GroupCoordinator
 from bridge.kafka.error_codes import ErrorCode
-from bridge.metrics import Metrics
+from bridge.requests.api import Broker, DeferredResponse, Session
+from bridge.telemetry.metrics import Metrics
 from tests.apis.wire import answer_of
 from tests.groups.clock import FakeClock
 from tests.groups.fake_topics import FakeTopics

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bridge.api import Api
 from bridge.apis import load
 from bridge.kafka import message
 from bridge.kafka.schema import fields_of
+from bridge.requests.api import Api
 from tests.kafka import judge
 from tests.kafka.strategies import messages, plain
 from tests.support.effort import examples

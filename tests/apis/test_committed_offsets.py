@@ -7,13 +7,13 @@ from typing import Any, cast
 
 import pytest
 
-from bridge.api import Broker, DeferredResponse, Session
 from bridge.apis import offset_commit, offset_delete, offset_fetch
 from bridge.errors import KafkaError, Unanswered
 from bridge.groups.offsets import Committer, TopicPartition
 from bridge.groups.store.records import StoredOffset
 from bridge.kafka.error_codes import ErrorCode
-from bridge.worker_threads import WorkerThreads
+from bridge.requests.api import Broker, DeferredResponse, Session
+from bridge.runtime.threads import WorkerThreads
 from tests.apis.wire import answer_of
 
 SESSION = Session(1, "peer", "listener")

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from bridge.api import Api
 from bridge.apis import load
 from bridge.kafka.schema import Type, fields_of
+from bridge.requests.api import Api
 from tests.kafka import judge
 
 APIS = load()

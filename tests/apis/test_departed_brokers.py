@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from bridge.api import Session
 from bridge.apis import metadata
 from bridge.cluster import Cluster
-from bridge.cluster.effects import Serving
+from bridge.cluster.membership.effects import Serving
+from bridge.cluster.membership.view import ClusterView, Endpoint, NodeRegistration
 from bridge.cluster.one_broker import OneBroker
-from bridge.cluster.view import ClusterView, Endpoint, NodeRegistration
 from bridge.kafka.message import ZERO_UUID
+from bridge.requests.api import Session
 from bridge.storage.topics.topic import Topic
 
 A, B = "A", "B"

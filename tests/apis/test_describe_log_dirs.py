@@ -6,7 +6,7 @@ from confluent_kafka import Producer
 
 from bridge.apis import describe_log_dirs
 from bridge.cluster import Cluster
-from bridge.cluster.effects import Serving
+from bridge.cluster.membership.effects import Serving
 from bridge.kafka.error_codes import ErrorCode
 from tests.apis.wire import ask, unique
 from tests.schedules.views import first_view, node

@@ -12,17 +12,17 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from bridge.api import Broker, LongPoll, Session
 from bridge.apis import fetch
 from bridge.connection.responses import PendingResponseBytes
-from bridge.encoded import EncodedBody
-from bridge.instruments import Gauge
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.fetch_messages import BY_ID
 from bridge.kafka.fetch_wire import Request, RequestPartition, RequestTopic, Response
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
+from bridge.requests.api import Broker, LongPoll, Session
+from bridge.requests.encoded import EncodedBody
 from bridge.storage.partition import PartitionLog
 from bridge.storage.topics.topic import digest_in, name_digest, new_id
+from bridge.telemetry.instruments import Gauge
 from tests.apis.wire import ask, frame, unique
 from tests.support.bridges import BridgeThread
 from tests.support.waiting import until

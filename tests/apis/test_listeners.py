@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from bridge.api import Session
 from bridge.apis import describe_cluster, describe_topic_partitions, find_coordinator, metadata
 from bridge.cluster import Cluster
-from bridge.cluster.effects import Serving
-from bridge.cluster.view import ClusterView, Endpoint, NodeRegistration
+from bridge.cluster.membership.effects import Serving
+from bridge.cluster.membership.view import ClusterView, Endpoint, NodeRegistration
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID
-from bridge.leadership import LeaderHints
+from bridge.requests.api import Session
+from bridge.requests.leadership import LeaderHints
 from bridge.storage.topics.topic import Topic
 
 HERE, OTHER = 1, 2

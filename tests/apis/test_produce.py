@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from bridge import codec
-from bridge.api import DeferredResponse, Session
 from bridge.apis import produce
 from bridge.cluster import Node, single_node
 from bridge.codec import Rebuild, Record, compression
@@ -17,12 +16,14 @@ from bridge.codec.compression import KafkaCodec
 from bridge.codec.packing import pack
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.produce_wire import Request, RequestPartition, RequestTopic, Response
-from bridge.storage.append import partition_append, preparation
+from bridge.produce import partition_append
+from bridge.requests.api import DeferredResponse, Session
+from bridge.runtime.threads import WorkerThreads
+from bridge.storage.append import preparation
 from bridge.storage.append.conversion_memory import ConversionMemory
 from bridge.storage.append.pace import Pace
 from bridge.storage.append.preparation import Plan, PreparedEntry
-from bridge.traffic import Traffic
-from bridge.worker_threads import WorkerThreads
+from bridge.telemetry.traffic import Traffic
 
 MIB = 1 << 20
 COMPRESSED = [one for one in KafkaCodec if one]

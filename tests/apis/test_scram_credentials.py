@@ -15,9 +15,9 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from bridge import users
 from bridge.apis import alter_user_scram_credentials as alter
 from bridge.apis.describe_user_scram_credentials import Credential
+from bridge.cli import users
 from tests.support.bridges import BridgeThread, settings_for, started_nodes
 from tests.support.java import run_tool
 from tests.support.pulsar import PulsarAddress

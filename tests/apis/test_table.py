@@ -5,8 +5,8 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from bridge.api import Api, ServedBy
 from bridge.apis import load
+from bridge.requests.api import Api, ServedBy
 from tests.kafka import judge
 
 TABLE = {

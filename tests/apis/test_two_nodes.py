@@ -9,7 +9,6 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, To
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaAdminClient
 
-from bridge.api import Api
 from bridge.apis import (
     consumer_group_describe,
     consumer_group_heartbeat,
@@ -25,6 +24,7 @@ from bridge.apis import (
     sync_group,
 )
 from bridge.kafka.error_codes import ErrorCode
+from bridge.requests.api import Api
 from tests.apis.wire import ask, unique
 from tests.support.bridges import BridgeThread, settings_for
 from tests.support.group_slots import wait_until_shared

@@ -6,9 +6,9 @@ import struct
 import uuid
 from typing import Any, Self
 
-from bridge.api import Api, DeferredResponse
 from bridge.apis import api_versions
 from bridge.kafka import message
+from bridge.requests.api import Api, DeferredResponse
 from tests.support.bridges import BridgeThread
 from tests.support.versions import newest
 

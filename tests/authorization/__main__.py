@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from bridge.standalone.guard import Guard
+from bridge.node.orphans import Guard
 from tests.authorization import cells, secure, servers, steps
 from tests.support.java import KAFKA_VERSION
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from bridge.api import Api
 from bridge.apis import api_versions, sasl_authenticate, sasl_handshake
 from bridge.kafka.error_codes import ErrorCode
+from bridge.requests.api import Api
 from tests.apis.wire import Connection
 
 PASSWORD = "the same for all"  # noqa: S105

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bridge.standalone.guard import Guard
+from bridge.cli.users import add
+from bridge.node.orphans import Guard
 from bridge.standalone.ports import HOST, any_free
-from bridge.users import add
 from tests.authorization.steps import ADMIN, MECHANISM, PASSWORD, Step, run
 from tests.support.bridges import BridgeThread, settings_for
 from tests.support.certificates import Authority

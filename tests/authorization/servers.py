@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bridge.apis import alter_user_scram_credentials
-from bridge.security.credentials import salted_password
-from bridge.standalone.guard import Guard
+from bridge.cli.users import add
+from bridge.node.orphans import Guard
+from bridge.security.sasl.credentials import salted_password
 from bridge.standalone.ports import HOST
-from bridge.users import add
 from tests.authorization.login import PASSWORD, LoggedIn
 from tests.authorization.rights import SUPER, Right
 from tests.support.bridges import BridgeThread, settings_for

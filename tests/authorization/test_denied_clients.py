@@ -16,8 +16,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.errors import GroupAuthorizationFailedError, TopicAuthorizationFailedError
 
+from bridge.node.orphans import Guard
 from bridge.security.acls import Operation, PatternType, ResourceType
-from bridge.standalone.guard import Guard
 from tests.apis.wire import unique
 from tests.authorization.login import PASSWORD, LoggedIn
 from tests.authorization.rights import SUPER, Entry, Right

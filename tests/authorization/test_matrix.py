@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bridge.apis import load
-from bridge.standalone.guard import Guard
+from bridge.node.orphans import Guard
 from tests.authorization.asked.row import Row
 from tests.authorization.cells import MODES, ROWS, Matrix, matrix_of, read, recorded, some
 from tests.authorization.differences import DIFFERENCES, Difference, expected

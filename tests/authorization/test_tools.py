@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bridge.standalone.guard import Guard
+from bridge.node.orphans import Guard
 from tests.authorization.secure import Secured, bridge, real_kafka
 from tests.authorization.steps import FILE, FIRST, REST, STEPS, Step
 

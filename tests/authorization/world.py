@@ -9,7 +9,6 @@ from itertools import count
 from typing import Any
 from uuid import UUID
 
-from bridge.api import Api
 from bridge.apis import (
     consumer_group_heartbeat,
     create_acls,
@@ -23,6 +22,7 @@ from bridge.apis import (
 )
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.schema import ZERO_UUID
+from bridge.requests.api import Api
 from tests.authorization.login import LoggedIn
 from tests.authorization.rights import Right
 from tests.clients.model import attempts

@@ -9,8 +9,8 @@ import pytest
 from bench.nodes import Nodes
 from bench.stack import Stack
 from bridge.config import Settings
+from bridge.node.orphans import Guard
 from bridge.standalone.bridge_process import BridgeProcess
-from bridge.standalone.guard import Guard
 from tests.support.pulsar import PulsarAddress
 
 

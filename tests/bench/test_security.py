@@ -10,8 +10,8 @@ import pytest
 
 from bench import handshakes, secured, security
 from bench.security import Found
-from bridge.security.credentials import credential_of, salted_password
-from bridge.security.password_file import line_of
+from bridge.access.password_file import line_of
+from bridge.security.sasl.credentials import credential_of, salted_password
 from bridge.standalone.ports import HOST
 from tests.support.bridges import BridgeThread
 from tests.support.certificates import Authority

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bridge.standalone.guard import Guard
+from bridge.node.orphans import Guard
 from tests.clients import drafts
 from tests.clients.assertions import assert_deliveries_dense, assert_read
 from tests.clients.endpoint import FAMILIES, Clients, Endpoint

@@ -22,12 +22,12 @@ from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
 from bridge import codec
 from bridge.codec import Rebuild
-from bridge.metrics import Metrics
 from bridge.pulsar import Admin, PulsarClient, protocol
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.producer import send
 from bridge.pulsar.types import Position, Receipt
 from bridge.storage import entries
+from bridge.telemetry.metrics import Metrics
 from tests.clients.endpoint import FAMILIES, Clients, Endpoint, unique
 from tests.clients.model import Draft, Headers
 from tests.support.bridges import settings_for

@@ -15,7 +15,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from bridge.standalone.guard import Guard
+from bridge.node.orphans import Guard
 from tests.support.java import java_command
 from tests.support.nodes import Node, Nodes
 from tests.support.pulsar import PulsarAddress

@@ -3,11 +3,11 @@
 from dataclasses import replace
 from typing import TypeVar
 
-from bridge.cluster.effects import Append, Effect, SendHeartbeat, Serving
-from bridge.cluster.records import Challenge, Heartbeat, Tick, ViewDifference, WholeView
-from bridge.cluster.state import Membership
-from bridge.cluster.timing import MembershipConfig
-from bridge.cluster.view import ClusterView, NodeRegistration
+from bridge.cluster.membership.effects import Append, Effect, SendHeartbeat, Serving
+from bridge.cluster.membership.records import Challenge, Heartbeat, Tick, ViewDifference, WholeView
+from bridge.cluster.membership.state import Membership
+from bridge.cluster.membership.timing import MembershipConfig
+from bridge.cluster.membership.view import ClusterView, NodeRegistration
 from bridge.pulsar.types import Position
 
 Found = TypeVar("Found")

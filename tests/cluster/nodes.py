@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from bridge.cluster import Cluster
 from bridge.cluster.member import ClusterMember, config_for, new_incarnation
-from bridge.cluster.timing import Timing
+from bridge.cluster.membership.timing import Timing
+from bridge.cluster.membership.view import Endpoint, NodeRegistration
 from bridge.cluster.topics import ClusterTopics
-from bridge.cluster.view import Endpoint, NodeRegistration
 from bridge.config import ClusterSettings, PulsarSettings
-from bridge.metrics import ClusterMetrics, PulsarMetrics
 from bridge.pulsar import Admin, PulsarClient
+from bridge.telemetry.metrics import ClusterMetrics, PulsarMetrics
 from tests.support.pulsar import PulsarAddress
 from tests.support.state import beside
 from tests.support.waiting import until

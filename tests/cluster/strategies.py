@@ -4,8 +4,16 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from bridge.cluster.records import Challenge, Heartbeat, Tick, TopicChange, TopicEvent, ViewDifference, WholeView
-from bridge.cluster.view import ClusterView, Endpoint, NodeRegistration, NodeState, Sender
+from bridge.cluster.membership.records import (
+    Challenge,
+    Heartbeat,
+    Tick,
+    TopicChange,
+    TopicEvent,
+    ViewDifference,
+    WholeView,
+)
+from bridge.cluster.membership.view import ClusterView, Endpoint, NodeRegistration, NodeState, Sender
 from bridge.pulsar.types import Position
 
 INT32 = 2**31 - 1

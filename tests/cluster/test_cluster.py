@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from bridge.cluster import Cluster, ClusterSnapshot, Node, single_node
-from bridge.cluster.effects import Serving
-from bridge.cluster.slots import slot_of
-from bridge.cluster.view import ClusterView, Endpoint, NodeRegistration, NodeState
+from bridge.cluster.membership.effects import Serving
+from bridge.cluster.membership.slots import slot_of
+from bridge.cluster.membership.view import ClusterView, Endpoint, NodeRegistration, NodeState
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 

@@ -6,8 +6,8 @@ from functools import partial
 
 import pytest
 
-from bridge.cluster.effects import Serving
-from bridge.cluster.records import TopicChange, TopicEvent
+from bridge.cluster.membership.effects import Serving
+from bridge.cluster.membership.records import TopicChange, TopicEvent
 from bridge.cluster.topics import HEARTBEATS, VIEW_LOG
 from bridge.errors import StartupError
 from tests.cluster.nodes import SLOTS, Members, members

@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from bridge.cluster import NO_EPOCH, Cluster, ClusterSnapshot
-from bridge.cluster.effects import Serving
+from bridge.cluster.membership.effects import Serving
+from bridge.cluster.membership.view import ClusterView, Endpoint, NodeRegistration
 from bridge.cluster.one_broker import BROKER_ID, OneBroker
-from bridge.cluster.view import ClusterView, Endpoint, NodeRegistration
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 

@@ -7,10 +7,10 @@ import pytest
 
 from bridge.cluster.topic_readers import TopicFollower
 from bridge.config import PulsarSettings
-from bridge.metrics import PulsarMetrics
 from bridge.pulsar import PulsarClient
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import EARLIEST, Entry, Position
+from bridge.telemetry.metrics import PulsarMetrics
 from tests.pulsar.consumer.log_broker import LEDGER, TOPIC, Log, body
 from tests.pulsar.fake_broker import Type
 

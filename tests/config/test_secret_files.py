@@ -9,9 +9,9 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from bridge import cli
 from bridge.check.files import examine_files
 from bridge.check.findings import Severity
+from bridge.cli import command as cli
 from bridge.config import ListenerSettings, Settings, load
 from bridge.config.rules import fields_of
 from bridge.config.secret_files import open_files

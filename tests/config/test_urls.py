@@ -2,7 +2,7 @@
 
 import pytest
 
-from bridge.cli import main
+from bridge.cli.command import main
 from bridge.config.urls import url_without_secrets, without_secrets
 
 

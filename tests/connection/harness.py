@@ -10,22 +10,22 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from typing import Any, NamedTuple, cast
 
-from bridge.api import Api, Begin, Broker, DeferredResponse, Handle, LongPoll, Session
 from bridge.apis import api_versions, sasl_authenticate, sasl_handshake
 from bridge.config import Address, Settings
 from bridge.connection import Acceptor, Listener, SharedResources
-from bridge.connection.certificates import ListenerTls
 from bridge.connection.client import ClientConnection
-from bridge.connection.listener import Logins
+from bridge.connection.listeners.certificates import ListenerTls
+from bridge.connection.listeners.listener import Logins
 from bridge.connection.tenant_runner import Namespaces
 from bridge.errors import KafkaError
 from bridge.kafka.message import Int16, Int32, message
-from bridge.listening import listen
-from bridge.loop_scheduler import LOOP_SHARE, LoopShare
-from bridge.metrics import Metrics
-from bridge.outcome import Outcome
-from bridge.security.failures import LoginFailures
+from bridge.net.listening import listen
+from bridge.requests.api import Api, Begin, Broker, DeferredResponse, Handle, LongPoll, Session
+from bridge.runtime.outcome import Outcome
+from bridge.runtime.scheduler import LOOP_SHARE, LoopShare
 from bridge.security.principal import Principal
+from bridge.security.sasl.failures import LoginFailures
+from bridge.telemetry.metrics import Metrics
 from tests.connection.tls_client import open_tls
 
 MakeNamespaces = Callable[[Broker], Namespaces]

@@ -3,15 +3,15 @@
 from secrets import token_hex
 from typing import Any
 
-from bridge.api import Api
 from bridge.apis import api_versions, sasl_authenticate, sasl_handshake
-from bridge.connection.listener import Logins
+from bridge.connection.listeners.listener import Logins
 from bridge.kafka import message
 from bridge.kafka.error_codes import ErrorCode
-from bridge.security.passwords import StoredPasswords
-from bridge.security.plain import Plain
-from bridge.security.sasl import Mechanism
-from bridge.security.scram import Scram
+from bridge.requests.api import Api
+from bridge.security.sasl.mechanism import Mechanism
+from bridge.security.sasl.passwords import StoredPasswords
+from bridge.security.sasl.plain import Plain
+from bridge.security.sasl.scram import Scram
 from tests.apis.wire import frame
 from tests.connection.harness import ECHO, Bench, Client, request
 from tests.security.users import DECOYS, KEY, Users, at_once

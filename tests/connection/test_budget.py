@@ -4,8 +4,8 @@ import pytest
 
 from bridge.connection.budget import SMALL, Budget, Lease
 from bridge.connection.intake import Intake
-from bridge.instruments import Gauge
 from bridge.kafka.frames import FrameReceiver
+from bridge.telemetry.instruments import Gauge
 
 LIMIT = 8 * 1024 * 1024
 BIG = 4 * SMALL

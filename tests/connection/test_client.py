@@ -8,12 +8,12 @@ import tracemalloc
 
 import pytest
 
-from bridge import log
-from bridge.api import MAX_CONTROL_BYTES
-from bridge.connection import listener
 from bridge.connection.intake import READ_AHEAD_BYTES
+from bridge.connection.listeners import listener
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
+from bridge.requests.api import MAX_CONTROL_BYTES
+from bridge.telemetry import log
 from tests.connection.harness import ECHO, FAIL, LATER, POLL, SILENT, Client, connected, no_garbage, request, serving
 from tests.support.waiting import until
 

@@ -4,7 +4,7 @@ import pytest
 
 from bridge.connection.budget import Budget
 from bridge.connection.intake import Intake
-from bridge.instruments import Gauge
+from bridge.telemetry.instruments import Gauge
 
 
 def holding(*frames: bytes) -> Intake:

@@ -8,8 +8,8 @@ import pytest
 
 from bridge.apis import api_versions, sasl_authenticate
 from bridge.kafka.error_codes import ErrorCode
-from bridge.security import failures
-from bridge.security import login as login_module
+from bridge.security.sasl import failures
+from bridge.security.sasl import login as login_module
 from tests.apis.wire import frame
 from tests.connection.harness import ECHO, LATER, Client, connected, no_garbage, request, serving
 from tests.connection.logging_in import asked, choose, echoes, log_in, logins, plain, prove, refused

@@ -8,7 +8,6 @@ from typing import Any, cast
 
 import pytest
 
-from bridge.api import Api, Broker, Session
 from bridge.connection.requests import (
     LARGE_BYTES,
     MAX_CONCURRENT,
@@ -22,7 +21,8 @@ from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int32, message
 from bridge.kafka.primitives import MAX_ELEMENTS
-from bridge.worker_threads import WorkerThreads
+from bridge.requests.api import Api, Broker, Session
+from bridge.runtime.threads import WorkerThreads
 from tests.connection.harness import Response
 
 SMALL, LARGE = bytes(100), bytes(LARGE_BYTES + 1)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from bridge.connection.runner import RequestRunner
-from bridge.loop_scheduler import LoopScheduler, LoopShare, Measured
+from bridge.runtime.scheduler import LoopScheduler, LoopShare, Measured
 from tests.connection import harness, test_client, test_draining, test_login, test_throttling
 from tests.connection.harness import ECHO, LATER, POLL, PRODUCE, connected, request, serving
 

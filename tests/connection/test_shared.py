@@ -2,7 +2,7 @@
 
 from bridge.config import KafkaSettings
 from bridge.connection.shared import SharedResources
-from bridge.metrics import Metrics
+from bridge.telemetry.metrics import Metrics
 
 
 async def test_a_network_of_ipv6_is_one_address() -> None:

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from bridge.api import Broker, Session
 from bridge.apis import api_versions
 from bridge.config import TenantSettings
 from bridge.connection.tenant_runner import NamespaceUnavailable
 from bridge.kafka.error_codes import ErrorCode
+from bridge.requests.api import Broker, Session
 from bridge.security.tenants import Tenants
 from tests.connection.harness import ECHO, POLL, MakeNamespaces, Response, connected, serving
 from tests.connection.logging_in import asked, log_in, logins, refused

@@ -9,20 +9,20 @@ from typing import Any
 
 import pytest
 
-from bridge.api import Session
 from bridge.apis import create_topics, fetch, metadata, produce
 from bridge.connection.parts import is_gone
 from bridge.connection.responses import InFlightRequest
 from bridge.connection.throttling import Throttle
-from bridge.encoded import EncodedBody
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.fetch_wire import Response, ResponsePartition, ResponseTopic
-from bridge.loop_scheduler import LoopShare
-from bridge.metrics import QuotaMetrics
+from bridge.requests.api import Session
+from bridge.requests.encoded import EncodedBody
+from bridge.runtime.scheduler import LoopShare
 from bridge.security.principal import user
 from bridge.security.quotas.entities import CLIENT_ID, USER, QuotaKey, checked_entity
 from bridge.security.quotas.usage import ClientQuotas
+from bridge.telemetry.metrics import QuotaMetrics
 from tests.connection.harness import ECHO, LATER, Bench, connected, request, serving
 
 ALL = checked_entity([(CLIENT_ID, None)])

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from maven_jars import cache_directory
+from bridge.standalone.maven import cache_directory
 from tests.support.programs import require
 from tests.support.sources import ROOT
 

@@ -15,7 +15,7 @@ import yaml
 from bridge import __version__
 from bridge.config import Settings, load
 from bridge.http.access import OPEN_PATHS
-from bridge.server import DRAIN_SECONDS
+from bridge.node.server import DRAIN_SECONDS
 from tests.deploy.helm import CHART, RENDERINGS
 from tests.deploy.manifests import VERSIONS, Manifest, container, manifests, validate
 from tests.support.certificates import Authority

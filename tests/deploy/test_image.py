@@ -14,7 +14,7 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
 from bridge import __version__
-from bridge.cli import main
+from bridge.cli.command import main
 from bridge.standalone.ports import any_free
 from tests.deploy.images import Images
 from tests.support.foreign import until

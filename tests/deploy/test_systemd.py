@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
-from bridge import ready
-from bridge.cli import main
+from bridge.cli.command import main
 from bridge.config import Settings, load
-from bridge.server import DRAIN_SECONDS
+from bridge.http import ready
+from bridge.node.server import DRAIN_SECONDS
 from bridge.standalone.ports import any_free
 from tests.deploy.unit import SECRETS, UNIT, allowed_calls, analyze, settings
 from tests.support.bridges import settings_for

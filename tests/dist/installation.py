@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tests.support.sources import ROOT
 
-PACKAGES = ("bridge", "maven_jars", "pipeline")
+PACKAGES = ("bridge",)
 SOURCES = (
     *PACKAGES, ".cargo", "config", "native", "CHANGELOG.md", "LICENSE", "MANIFEST.in", "NOTICE", "README.md",
     "pyproject.toml", "setup.cfg",

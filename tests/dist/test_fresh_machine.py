@@ -22,9 +22,9 @@ SAMPLE = (
     "tests/monitoring",
     "tests/pipeline/test_login.py",
     "tests/pulsar_cluster/test_proxy.py",
-    "tests/status",
-    "tests/test_completion.py",
-    "tests/test_scrape.py",
+    "tests/http/status",
+    "tests/cli/test_completion.py",
+    "tests/telemetry/test_scrape.py",
 )
 """Tests that run all of the programs, and take of all that is fetched."""
 

@@ -79,7 +79,7 @@ def test_the_metadata_are_whole_and_the_version_stands_in_one_place(built: Path)
 
 def test_what_was_installed_is_what_runs(installed: Path, tmp_path: Path) -> None:
     assert run(installed, "--version", cwd=tmp_path) == f"bridge {__version__} (native codec)\n"
-    where = "import bridge, maven_jars; print(bridge.__file__, maven_jars.__file__)"
+    where = "import bridge, bridge.standalone.maven as maven; print(bridge.__file__, maven.__file__)"
     for path in run(installed.with_name("python"), "-c", where, cwd=tmp_path).split():
         assert Path(path).is_relative_to(installed.parents[1])
 

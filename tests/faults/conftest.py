@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge.standalone.guard import Guard
+from bridge.node.orphans import Guard
 from tests.faults import figures
 from tests.faults.checker import leaks_shown
 from tests.support.bridges import BridgeChild, started_children

@@ -6,10 +6,10 @@ import asyncio
 from typing import cast
 
 from bridge.config import PulsarSettings
-from bridge.metrics import PulsarMetrics
 from bridge.pulsar import Position, PulsarClient
 from bridge.storage.entries import message_count
 from bridge.storage.offsets import span
+from bridge.telemetry.metrics import PulsarMetrics
 from tests.support.pulsar import PulsarAddress
 
 

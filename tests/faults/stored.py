@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Collection, Iterable
 
 from bridge.config import Settings
-from bridge.metrics import PulsarMetrics
 from bridge.pulsar import EARLIEST, PulsarClient
 from bridge.pulsar.types import Entry
 from bridge.storage import entries
 from bridge.storage.offsets import span
+from bridge.telemetry.metrics import PulsarMetrics
 
 
 def entries_at(settings: Settings, partition: str, offsets: Collection[int]) -> list[str]:

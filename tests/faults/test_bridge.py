@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer
 
 from bridge.errors import StartupError
-from bridge.standalone.guard import Guard
+from bridge.node.orphans import Guard
 from bridge.standalone.ports import any_free
 from tests.faults.checker import KAFKA_PYTHON_LEAKS, load
 from tests.faults.processes import let_pass

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from bridge.node.orphans import Guard
 from bridge.standalone import probe
-from bridge.standalone.guard import Guard
 from tests.faults.checker import KAFKA_PYTHON_LEAKS, Load, load
 from tests.faults.disk import Disk, mounted
 from tests.faults.ledgers import ledger_starts

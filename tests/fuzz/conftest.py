@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bridge.standalone.guard import Guard
+from bridge.node.orphans import Guard
 from tests.fuzz.canary import GROWTH, Canary, watched
 from tests.support.bridges import BridgeChild, settings_for
 from tests.support.pulsar import PulsarAddress

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from bridge.standalone.guard import Guard
+from bridge.node.orphans import Guard
 from tests.faults.figures import report
 from tests.faults.processes import open_files, resident_bytes
 from tests.faults.topics import create

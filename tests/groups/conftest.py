@@ -10,8 +10,8 @@ import pytest_asyncio
 from bridge.check.state_namespace import make_namespace
 from bridge.config import Settings
 from bridge.groups.store.store import GroupStore
-from bridge.metrics import Metrics
 from bridge.pulsar import Admin, PulsarClient
+from bridge.telemetry.metrics import Metrics
 from tests.support.bridges import Overrides, settings_for
 from tests.support.pulsar import PulsarAddress
 

@@ -12,11 +12,11 @@ from bridge.groups.lag import LagTable
 from bridge.groups.offsets import Committer, OffsetRetention, Offsets
 from bridge.groups.store.records import Key, StoredGroup, StoredOffset, decode_offset
 from bridge.kafka.error_codes import ErrorCode
-from bridge.metrics import GroupMetrics
-from bridge.polling import Ask, Poller
-from bridge.polling import Key as Question
+from bridge.runtime.polling import Ask, Poller
+from bridge.runtime.polling import Key as Question
 from bridge.storage.topics.closed_logs import AskedEnd, Published
 from bridge.storage.topics.topic import NO_ID
+from bridge.telemetry.metrics import GroupMetrics
 
 MINUTE = 60.0
 WEEK = 10_080 * MINUTE

@@ -2,13 +2,13 @@
 
 import pytest
 
-from bridge.futures import loop_time
 from bridge.groups.lag import LagTable
 from bridge.groups.offsets import Committer
 from bridge.groups.store.records import StoredOffset
-from bridge.metrics import Lag, Lags
 from bridge.pulsar.types import Position
+from bridge.runtime.futures import loop_time
 from bridge.storage.topics.closed_logs import AskedEnd, Published
+from bridge.telemetry.metrics import Lag, Lags
 from tests.groups.offsets_bench import Bench
 
 

@@ -13,7 +13,6 @@ import pytest_asyncio
 from bridge.config import Settings
 from bridge.groups.mirror import Mirror
 from bridge.groups.store.records import StoredOffset
-from bridge.metrics import Metrics
 from bridge.pulsar import Admin, PulsarClient
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import PulsarError
@@ -22,6 +21,7 @@ from bridge.storage.read.cache import Cache
 from bridge.storage.read.catch_up import CatchUpReaders
 from bridge.storage.services import Storage
 from bridge.storage.topics.topics import Topics
+from bridge.telemetry.metrics import Metrics
 from tests.groups.committed_offsets import FakeOffsets
 from tests.storage.conftest import prepared
 from tests.support.bridges import Overrides, settings_for

@@ -11,11 +11,11 @@ import pytest
 
 from bridge.config import Settings
 from bridge.groups.mirror import Mirror
-from bridge.metrics import Metrics
 from bridge.pulsar import Admin, PulsarClient
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import Position, PulsarError
 from bridge.storage.topics.topics import Topics
+from bridge.telemetry.metrics import Metrics
 from tests.groups.committed_offsets import FakeOffsets
 from tests.support.virtual_clock import on_a_virtual_clock
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from bridge import apis
-from bridge.api import Api
 from bridge.guards.table import GUARDS
+from bridge.requests.api import Api
 from bridge.security.acls import SUPPORTED
 
 _APIS = apis.load()

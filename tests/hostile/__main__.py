@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from bridge import apis
-from bridge.standalone.guard import Guard
+from bridge.node.orphans import Guard
 from tests.hostile import attacks, largest, page
 from tests.hostile.clients import Load, frame
 from tests.hostile.grounds import Grounds, Theatre, shown

@@ -13,9 +13,9 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnContext
 from typing import Any
 
-from bridge.api import Api
 from bridge.apis import api_versions, find_coordinator, list_offsets, metadata
 from bridge.kafka import message
+from bridge.requests.api import Api
 
 _PAUSE = 0.01
 _POLITE = 10  # of nice: the attacker's own work is meant to be another machine's

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bridge.standalone.guard import Guard
+from bridge.node.orphans import Guard
 from tests.hostile.measure import Arena
 from tests.support.bridges import BridgeChild, settings_for
 from tests.support.pulsar import PulsarAddress

@@ -11,9 +11,9 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
 
-from bridge.security.credentials import credential_of, salted_password
+from bridge.node.orphans import Guard
+from bridge.security.sasl.credentials import credential_of, salted_password
 from bridge.standalone.bridge_process import BridgeProcess
-from bridge.standalone.guard import Guard
 from bridge.standalone.ports import HOST
 from tests.faults.processes import let_pass, open_files, resident_bytes
 from tests.faults.topics import create

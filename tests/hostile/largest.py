@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
-from bridge.api import Api
 from bridge.kafka import message
 from bridge.kafka.schema import Field, Type
+from bridge.requests.api import Api
 
 SAFE = {"validate_only": True, "allow_auto_topic_creation": False, "max_wait_ms": 0, "timestamp": -1}
 """What keeps a request from changing anything, or from only waiting."""

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from bridge.node.orphans import Guard
 from bridge.standalone.bridge_process import BridgeProcess
-from bridge.standalone.guard import Guard
 from tests.faults.processes import open_files, resident_bytes
 from tests.faults.rows import FAULTS, Fault
 from tests.hostile import page

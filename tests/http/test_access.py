@@ -17,8 +17,8 @@ from bridge.config import HttpSettings
 from bridge.errors import SettingsError, StartupError
 from bridge.http import Check, HttpServer, access
 from bridge.http.access import Access, parse
-from bridge.instruments import Counter
-from bridge.metrics import Metrics
+from bridge.telemetry.instruments import Counter
+from bridge.telemetry.metrics import Metrics
 from tests.support.waiting import until
 
 TOKEN = "YWxpY2U.s3cret-~+/=="  # noqa: S105

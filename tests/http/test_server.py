@@ -13,7 +13,7 @@ from bridge.config import HttpSettings
 from bridge.errors import BridgeError, StartupError
 from bridge.http import Check, HttpServer
 from bridge.http.places import MAX_PROBES
-from bridge.metrics import ApiMetrics, Lag, Metrics
+from bridge.telemetry.metrics import ApiMetrics, Lag, Metrics
 from tests.support.waiting import until
 
 Get = Callable[[str], Awaitable[tuple[int, str]]]

@@ -17,12 +17,12 @@ from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
 from cryptography.x509 import load_pem_x509_certificate
 
 from bridge.config import HttpSettings
-from bridge.connection import handshakes
-from bridge.connection.acceptor import MAX_ACCEPTS
-from bridge.connection.certificates import REFRESH_SECONDS
+from bridge.connection.listeners import handshakes
+from bridge.connection.listeners.acceptor import MAX_ACCEPTS
+from bridge.connection.listeners.certificates import REFRESH_SECONDS
 from bridge.errors import StartupError
 from bridge.http import HttpServer, tls
-from bridge.metrics import Lag, Metrics
+from bridge.telemetry.metrics import Lag, Metrics
 from tests.support.certificates import COMMON_NAME, Authority, CertificateFiles
 from tests.support.waiting import until
 

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bridge.allocator import mapped
 from bridge.kafka import frames
 from bridge.kafka.frames import (
     SCRATCH_BYTES,
@@ -18,6 +17,7 @@ from bridge.kafka.frames import (
     response,
 )
 from bridge.kafka.primitives import DecodeError
+from bridge.runtime.memory import mapped
 
 
 def feed(receiver: FrameReceiver, data: bytes, sizes: list[int]) -> list[bytes]:

@@ -11,10 +11,10 @@ from typing import Any
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from bridge.access.password_file import line_of
 from bridge.config import Settings
-from bridge.security.password_file import line_of
+from bridge.node.orphans import Guard
 from bridge.standalone.bridge_process import BridgeProcess
-from bridge.standalone.guard import Guard
 from bridge.standalone.ports import HOST, any_free
 from tests.faults.processes import let_pass
 from tests.security.users import credential

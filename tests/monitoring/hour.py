@@ -11,7 +11,7 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
-from bridge.standalone.guard import Guard
+from bridge.node.orphans import Guard
 from tests.faults.processes import let_pass
 from tests.monitoring.load import Load, restarted_in_turn
 from tests.monitoring.quickened import RULES, SCRAPE_SECONDS

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from bridge.metrics import REJECTION_REASONS
+from bridge.telemetry.metrics import REJECTION_REASONS
 from tests.monitoring import alert_cases
 from tests.monitoring.quickened import ALL
 from tests.monitoring.quickened import RULES as FILE

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from bridge.standalone.guard import Guard
+from bridge.node.orphans import Guard
 from tests.monitoring import quickened
 from tests.support.bridges import BridgeChild
 from tests.support.prometheus import Prometheus, promtool, scraping

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from bridge.standalone.guard import Guard
+from bridge.node.orphans import Guard
 from config.grafana import generate
 from tests.monitoring.busy import Busy
 from tests.monitoring.quickened import ALL

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge.standalone.guard import Guard
+from bridge.node.orphans import Guard
 from tests.faults.disk import Disk, mounted
 from tests.faults.processes import let_pass
 from tests.monitoring import quickened, time_line

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from prometheus_client.parser import text_string_to_metric_families
 
 from bridge.config import Settings
-from bridge.polling import Poller
+from bridge.runtime.polling import Poller
 from tests.support.bridges import BridgeThread, settings_for
 from tests.support.foreign import until
 from tests.support.group_tool import GROUPS, table

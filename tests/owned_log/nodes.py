@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from bridge.config import PulsarSettings
-from bridge.metrics import GroupMetrics
 from bridge.owned_log import OwnedLog, OwnedLogError, Record
 from bridge.pulsar import Admin, PulsarClient
+from bridge.telemetry.metrics import GroupMetrics
 from tests.schedules.site import Site
 from tests.support.waiting import until
 

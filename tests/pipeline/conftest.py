@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from bridge.standalone.guard import Guard
-from pipeline.jars import connector_jars
-from pipeline.options import EndpointOptions
-from pipeline.session import SessionOptions, create_session
+from bridge.node.orphans import Guard
+from bridge.pipeline.jars import connector_jars
+from bridge.pipeline.options import EndpointOptions
+from bridge.pipeline.session import SessionOptions, create_session
 from tests.pipeline.running import KEEPING_CLASSES, QUICK, SHUFFLE_PARTITIONS, JobProcess, keep_classes
 from tests.support.bridges import BridgeChild, settings_for
 from tests.support.kafka_broker import KafkaBroker

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pipeline.endpoint import KafkaEndpoint
-from pipeline.frames import kafka_frame
-from pipeline.options import EndpointOptions
-from pipeline.provenance import foreign_headers, true_timestamp
-from pipeline.ranges import TopicRange
+from bridge.pipeline.endpoint import KafkaEndpoint
+from bridge.pipeline.frames import kafka_frame
+from bridge.pipeline.options import EndpointOptions
+from bridge.pipeline.provenance import foreign_headers, true_timestamp
+from bridge.pipeline.ranges import TopicRange
 from tests.pipeline.samples import Sample
 
 if TYPE_CHECKING:

@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, TopicPartition
 
-from bridge.standalone.guard import Guard
-from pipeline.cli import make_parser, run, session_options
-from pipeline.context import Context
-from pipeline.endpoint import KafkaEndpoint
-from pipeline.jobs import all_jobs
-from pipeline.options import EndpointOptions
-from pipeline.progress import Progress
-from pipeline.report import Report
+from bridge.node.orphans import Guard
+from bridge.pipeline.cli import make_parser, run, session_options
+from bridge.pipeline.context import Context
+from bridge.pipeline.endpoint import KafkaEndpoint
+from bridge.pipeline.jobs import all_jobs
+from bridge.pipeline.options import EndpointOptions
+from bridge.pipeline.progress import Progress
+from bridge.pipeline.report import Report
 from tests.support.java import QUICK_START
 from tests.support.programs import require
 
@@ -86,11 +86,11 @@ def keep_classes(spark: SparkSession, archive: Path) -> None:
 
 
 class JobProcess:
-    """`python -m pipeline …`, its progress read as events."""
+    """`python -m bridge.pipeline …`, its progress read as events."""
 
     def __init__(self, guard: Guard, classes: Path, *words: str) -> None:
         """`classes` is what `keep_classes` kept."""
-        command = [sys.executable, "-m", "pipeline", *words]
+        command = [sys.executable, "-m", "bridge.pipeline", *words]
         command += ["--progress", "json", "--master", "local[2]", "--driver-memory", "1g"]
         command += ["--shuffle-partitions", str(SHUFFLE_PARTITIONS)]
         environment = {**os.environ, **QUICK, "SPARK_SUBMIT_OPTS": f"-XX:SharedArchiveFile={classes} -Xlog:disable"}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.appending import Stamp, next_offset
-from pipeline.errors import DataLoss, Usage
-from pipeline.plan import Bounds
-from pipeline.ranges import Partition
+from bridge.pipeline.errors import DataLoss, Usage
+from bridge.pipeline.moves.appending import Stamp, next_offset
+from bridge.pipeline.plan import Bounds
+from bridge.pipeline.ranges import Partition
 
 SOURCE, TARGET, OTHER = Partition("a", 1), Partition("b", 1), Partition("c", 1)
 

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 from pyspark.errors import PySparkException
 
-from pipeline import cli
-from pipeline.context import Context
-from pipeline.errors import DataLoss, Differences, Endpoint, PipelineError, Usage
-from pipeline.jobs import all_jobs
-from pipeline.progress import Progress
-from pipeline.report import Report
-from pipeline.session import SessionOptions, failure_of
+from bridge.pipeline import cli
+from bridge.pipeline.context import Context
+from bridge.pipeline.errors import DataLoss, Differences, Endpoint, PipelineError, Usage
+from bridge.pipeline.jobs import all_jobs
+from bridge.pipeline.progress import Progress
+from bridge.pipeline.report import Report
+from bridge.pipeline.session import SessionOptions, failure_of
 
 
 class Job:

@@ -12,12 +12,12 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from bridge.node.orphans import Guard
+from bridge.pipeline.jars import connector_jars
+from bridge.pipeline.options import EndpointOptions
 from bridge.standalone import probe
 from bridge.standalone.child import Child
-from bridge.standalone.guard import Guard
 from bridge.standalone.ports import HOST, any_free
-from pipeline.jars import connector_jars
-from pipeline.options import EndpointOptions
 from tests.pipeline.running import QUICK, ROOT, TIMEOUT
 from tests.pipeline.samples import filled, varied
 
@@ -66,18 +66,18 @@ def outcome(guard: Guard, output: Path, command: list[str]) -> int:
 def test_a_job_runs_on_a_cluster(master: str, at_bridge: EndpointOptions, guard: Guard, tmp_path: Path) -> None:
     topic, out = filled(at_bridge.bootstrap, varied(RECORDS)), tmp_path / "archive"
     job = ["archive", "--bootstrap", at_bridge.bootstrap, "--topics", topic, "--out", str(out)]
-    run = [sys.executable, "-m", "pipeline"]
+    run = [sys.executable, "-m", "bridge.pipeline"]
     code = outcome(guard, tmp_path / "run.out", [*run, *job, "--master", master, "--progress", "json"])
     assert code == 0, (tmp_path / "run.out").read_text()
 
-    package = tmp_path / "pipeline.zip"
+    package = tmp_path / "bridge.zip"
     with zipfile.ZipFile(package, "w") as zipped:
-        for path in sorted((ROOT / "pipeline").rglob("*")):
+        for path in sorted((ROOT / "bridge").rglob("*")):
             if path.is_file() and "__pycache__" not in path.parts:
                 zipped.write(path, path.relative_to(ROOT))
     submit = [str(SPARK / "bin" / "spark-submit"), "--master", master, "--py-files", str(package)]
     submit += ["--jars", ",".join(str(jar) for jar in connector_jars(None)), "--conf", "spark.driver.host=127.0.0.1"]
     verify = ["verify", "--archive", str(out), "--report", str(tmp_path / "report.json"), "--progress", "json"]
-    code = outcome(guard, tmp_path / "submit.out", [*submit, str(ROOT / "pipeline" / "__main__.py"), *verify])
+    code = outcome(guard, tmp_path / "submit.out", [*submit, str(ROOT / "bridge/pipeline/__main__.py"), *verify])
     assert code == 0, (tmp_path / "submit.out").read_text()
     assert f'"records": {RECORDS}' in (tmp_path / "report.json").read_text()

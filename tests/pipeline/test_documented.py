@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from pipeline.options import EndpointOptions
+from bridge.pipeline.options import EndpointOptions
 from tests.support.examples import blocks, replaced
 from tests.support.sources import ROOT
 

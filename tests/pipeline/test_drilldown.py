@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from pipeline.compare import Verdict, differing, digests, verdicts
-from pipeline.digest import hashed
-from pipeline.drilldown import findings
-from pipeline.frames import SCHEMA
-from pipeline.ranges import Partition, TopicRange
+from bridge.pipeline.comparison.compare import Verdict, differing, digests, verdicts
+from bridge.pipeline.comparison.drilldown import findings
+from bridge.pipeline.digest import hashed
+from bridge.pipeline.frames import SCHEMA
+from bridge.pipeline.ranges import Partition, TopicRange
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.endpoint import client_settings
-from pipeline.errors import Usage
+from bridge.pipeline.endpoint import client_settings
+from bridge.pipeline.errors import Usage
 
 
 def test_a_login_is_read_as_kafkas_tools_take_it() -> None:

@@ -8,11 +8,11 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from pipeline.errors import DataLoss
-from pipeline.frames import COLUMNS, archive_frame, kafka_frame
-from pipeline.options import EndpointOptions
-from pipeline.ranges import TopicRange
-from pipeline.session import failure_of
+from bridge.pipeline.errors import DataLoss
+from bridge.pipeline.frames import COLUMNS, archive_frame, kafka_frame
+from bridge.pipeline.options import EndpointOptions
+from bridge.pipeline.ranges import TopicRange
+from bridge.pipeline.session import failure_of
 from tests.pipeline.contents import as_samples
 from tests.pipeline.samples import Sample, filled, varied
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.errors import Usage
-from pipeline.jars import LOCKED, connector_jars
+from bridge.pipeline.errors import Usage
+from bridge.pipeline.jars import LOCKED, connector_jars
 
 
 def test_the_cache_holds_what_is_locked(spark_jars: list[Path]) -> None:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pipeline.frames import kafka_frame
-from pipeline.live import LiveProgress, records_read, records_read_by
-from pipeline.options import EndpointOptions
-from pipeline.progress import Progress
-from pipeline.ranges import TopicRange
+from bridge.pipeline.frames import kafka_frame
+from bridge.pipeline.live import LiveProgress, records_read, records_read_by
+from bridge.pipeline.options import EndpointOptions
+from bridge.pipeline.progress import Progress
+from bridge.pipeline.ranges import TopicRange
 from tests.pipeline.samples import filled, varied
 
 if TYPE_CHECKING:

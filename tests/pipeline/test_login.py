@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Producer
 
-from pipeline.frames import archive_frame
+from bridge.pipeline.frames import archive_frame
 from tests.pipeline.running import run_job
 from tests.support.kafka_broker import KafkaBroker, NewKafka
 from tests.support.programs import require

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.matching import Changed, Unmatched, changed, moved
+from bridge.pipeline.comparison.matching import Changed, Unmatched, changed, moved
 
 
 def test_what_is_in_order_has_not_moved() -> None:

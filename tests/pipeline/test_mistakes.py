@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.errors import Usage
-from pipeline.files import LocalFiles, local_directory
-from pipeline.options import EndpointOptions
-from pipeline.session import SessionOptions, create_session
+from bridge.pipeline.errors import Usage
+from bridge.pipeline.files import LocalFiles, local_directory
+from bridge.pipeline.options import EndpointOptions
+from bridge.pipeline.session import SessionOptions, create_session
 from tests.pipeline.running import Outcome, run_job
 from tests.pipeline.samples import filled, new_topic, varied
 

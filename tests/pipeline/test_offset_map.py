@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.errors import DataLoss, Usage
-from pipeline.offset_map import OffsetMap, Segment, rows
-from pipeline.ranges import Partition
+from bridge.pipeline.errors import DataLoss, Usage
+from bridge.pipeline.moves.offset_map import OffsetMap, Segment, rows
+from bridge.pipeline.ranges import Partition
 
 KEY = Partition("t", 0)
 

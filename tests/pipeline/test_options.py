@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline import options
-from pipeline.errors import Usage
-from pipeline.options import EndpointOptions, Position, Selection, position, read_properties
-from pipeline.ranges import Partition
+from bridge.pipeline import options
+from bridge.pipeline.errors import Usage
+from bridge.pipeline.options import EndpointOptions, Position, Selection, position, read_properties
+from bridge.pipeline.ranges import Partition
 
 ALL = Position(named="earliest"), Position(named="latest")
 

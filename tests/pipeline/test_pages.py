@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from pipeline.pages import Block, Heading, Paragraph, Plot, Table, markdown, page, write
+from bridge.pipeline.reports.pages import Block, Heading, Paragraph, Plot, Table, markdown, page, write
 
 NASTY = "<b>|*x*\n"
 SVG = '<?xml version="1.0"?><svg xmlns="http://www.w3.org/2000/svg"></svg>'

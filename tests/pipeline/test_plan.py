@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.errors import DataLoss, Usage
-from pipeline.options import Position
-from pipeline.plan import Bounds, chunks, continued, describe, pause, resolve
-from pipeline.ranges import Partition, TopicRange, partition_counts, total
+from bridge.pipeline.errors import DataLoss, Usage
+from bridge.pipeline.options import Position
+from bridge.pipeline.plan import Bounds, chunks, continued, describe, pause, resolve
+from bridge.pipeline.ranges import Partition, TopicRange, partition_counts, total
 
 ZERO, ONE, TWO = (Partition("t", number) for number in range(3))
 HELD = {ZERO: Bounds(10, 100), ONE: Bounds(0, 50), TWO: Bounds(7, 7)}

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from pipeline.progress import Progress
+from bridge.pipeline.progress import Progress
 from tests.support.terminal import Terminal, clock
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from bridge.standalone.guard import Guard
-from pipeline.options import EndpointOptions
+from bridge.node.orphans import Guard
+from bridge.pipeline.options import EndpointOptions
 from tests.pipeline.samples import Sample, filled, new_topic, write
 from tests.support.bridges import BridgeChild, settings_for
 from tests.support.pulsar import PulsarAddress

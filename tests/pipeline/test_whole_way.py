@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import pytest
 
-from pipeline.options import EndpointOptions
+from bridge.pipeline.options import EndpointOptions
 from tests.pipeline.running import JobProcess, run_job, until_written
 from tests.pipeline.samples import counted, new_topic, write
 from tests.support.bridges import BridgeChild

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from bridge.config import PulsarSettings
-from bridge.metrics import PulsarMetrics
 from bridge.pulsar import Admin, PulsarClient
+from bridge.telemetry.metrics import PulsarMetrics
 from tests.pulsar.fake_broker import FakeBroker
 from tests.pulsar.one_connection import Connect, OneConnection
 from tests.support.certificates import Authority

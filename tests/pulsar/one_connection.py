@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Callable
 from urllib.parse import urlsplit
 
 from bridge.config import PulsarSettings
-from bridge.metrics import PulsarMetrics
 from bridge.pulsar import Access, AccessMode, Position, commands
 from bridge.pulsar.connection.broker_connection import Address, BrokerConnection
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.protocol import entry_frame_head, entry_head
+from bridge.telemetry.metrics import PulsarMetrics
 
 
 class OpenProducer:

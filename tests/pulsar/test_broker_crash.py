@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from bridge.config import PulsarSettings
-from bridge.metrics import PulsarMetrics
 from bridge.pulsar import EARLIEST, PulsarClient, Receipt
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
+from bridge.telemetry.metrics import PulsarMetrics
 from tests.support.pulsar import PrivatePulsar
 
 

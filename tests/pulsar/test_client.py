@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from bridge.config import PulsarSettings
-from bridge.metrics import PulsarMetrics
 from bridge.pulsar import PulsarClient, PulsarError, protocol
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
+from bridge.telemetry.metrics import PulsarMetrics
 from tests.pulsar.fake_broker import FakeBroker, Handler, Peer, Type, lookup_answer
 
 TOPIC = "persistent://public/default/t"

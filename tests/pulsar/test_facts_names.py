@@ -10,9 +10,9 @@ from contextlib import ExitStack
 
 import pytest
 
+from bridge.node.orphans import Guard
 from bridge.pulsar import AccessMode, PulsarError
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
-from bridge.standalone.guard import Guard
 from tests.pulsar.half_open import HalfOpenPath
 from tests.pulsar.one_connection import Connect, OneConnection, OpenProducer
 from tests.pulsar.real import eventually

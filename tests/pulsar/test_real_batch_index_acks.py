@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from bridge.config import PulsarSettings
-from bridge.metrics import PulsarMetrics
 from bridge.pulsar import PulsarClient, SubscriptionType
 from bridge.pulsar.consumer.ack_sets import unacknowledged
 from bridge.pulsar.consumer.consumer import unacknowledged_messages
+from bridge.telemetry.metrics import PulsarMetrics
 from tests.pulsar.real import send
 from tests.support.pulsar import PrivatePulsar
 

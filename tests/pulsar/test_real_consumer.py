@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from bridge.config import PulsarSettings
-from bridge.metrics import PulsarMetrics
 from bridge.pulsar import (
     Admin,
     Consumer,
@@ -16,6 +15,7 @@ from bridge.pulsar import (
     SubscriptionType,
 )
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
+from bridge.telemetry.metrics import PulsarMetrics
 from tests.pulsar.real import eventually, fill, is_past
 
 

@@ -6,7 +6,6 @@ import struct
 import time
 
 from bridge.config import PulsarSettings
-from bridge.metrics import PulsarMetrics
 from bridge.pulsar import (
     EARLIEST,
     LATEST,
@@ -22,6 +21,7 @@ from bridge.pulsar.connection.broker_connection import BrokerConnection
 from bridge.pulsar.connection.lookup import Lookup
 from bridge.pulsar.connection.pool import ConnectionPool
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
+from bridge.telemetry.metrics import PulsarMetrics
 from tests.pulsar.real import eventually, fill, is_past, send
 
 

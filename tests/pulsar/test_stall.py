@@ -2,8 +2,8 @@
 
 import pytest
 
-from bridge.metrics import PulsarMetrics
 from bridge.pulsar.stall import FORGOTTEN_AFTER_SECONDS, MOST_SLOW_TOPICS, STALLED_AFTER_SECONDS, StallDetector
+from bridge.telemetry.metrics import PulsarMetrics
 
 
 def nothing() -> None: ...

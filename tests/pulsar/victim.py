@@ -12,8 +12,8 @@ import subprocess
 import sys
 from typing import Any
 
+from bridge.node.orphans import Guard
 from bridge.pulsar import AccessMode
-from bridge.standalone.guard import Guard
 from tests.pulsar.one_connection import OneConnection
 from tests.support.freezing import freeze
 from tests.support.sources import ROOT

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from bridge.standalone.guard import Guard
+from bridge.node.orphans import Guard
 from tests.faults.checker import KAFKA_PYTHON_LEAKS, Load, load
 from tests.faults.figures import report
 from tests.faults.ledgers import ledger_starts

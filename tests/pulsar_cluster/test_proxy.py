@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from bridge.standalone.guard import Guard
+from bridge.node.orphans import Guard
 from tests.faults.checker import KAFKA_PYTHON_LEAKS, load
 from tests.faults.figures import report
 from tests.faults.ledgers import ledger_starts

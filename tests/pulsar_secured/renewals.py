@@ -15,7 +15,7 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-from bridge.metrics import TlsMetrics
+from bridge.telemetry.metrics import TlsMetrics
 from tests.support.certificates import COMMON_NAME, Authority
 
 _UNTIL_SECONDS = 30.0

@@ -16,8 +16,8 @@ import pytest
 from confluent_kafka import KafkaError as ClientError
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from bridge import users
-from bridge.exposition import Exposition
+from bridge.cli import users
+from bridge.telemetry.exposition import Exposition
 from tests.pulsar_secured.conftest import ROLE, Start
 from tests.support.bridges import BridgeThread
 from tests.support.java import run_tool

@@ -10,11 +10,11 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bridge.config import PulsarSettings
-from bridge.metrics import PulsarMetrics
 from bridge.pulsar import AccessMode, PulsarClient
 from bridge.pulsar.pb.PulsarApi_pb2 import CompressionType, MessageMetadata
 from bridge.pulsar.types import PulsarError
 from bridge.storage.entries import PROPERTY
+from bridge.telemetry.metrics import PulsarMetrics
 from tests.contract.log import Log
 from tests.pulsar_secured.conftest import ROLE, Start
 from tests.support.bridges import BridgeThread

@@ -6,15 +6,15 @@ from collections.abc import AsyncIterator
 import jwt
 import pytest
 
+from bridge.access.pulsar_permissions.permissions import PulsarPermissions
+from bridge.access.pulsar_permissions.roles import Role
+from bridge.access.pulsar_permissions.token_login import TokenPasswords
 from bridge.config import Settings
-from bridge.metrics import PermissionMetrics, PulsarMetrics
 from bridge.pulsar import Access, Admin
-from bridge.pulsar_permissions.permissions import PulsarPermissions
-from bridge.pulsar_permissions.roles import Role
-from bridge.pulsar_permissions.token_login import TokenPasswords
 from bridge.security.acls import CLUSTER, Operation, Resource, ResourceType
-from bridge.security.credentials import Login
 from bridge.security.principal import user
+from bridge.security.sasl.credentials import Login
+from bridge.telemetry.metrics import PermissionMetrics, PulsarMetrics
 from tests.pulsar_secured.conftest import ROLE
 from tests.support.secured_pulsar import SecuredPulsar
 

@@ -23,9 +23,9 @@ from typing import Any, NamedTuple
 import pytest
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
-from bridge.connection import client_listeners
+from bridge.access.password_file import line_of
+from bridge.connection.listeners import client_listeners
 from bridge.kafka.error_codes import ErrorCode
-from bridge.security.password_file import line_of
 from bridge.standalone.ports import HOST
 from tests.faults.checker import TIMEOUT_SECONDS, Load, Verdict, under_way
 from tests.faults.clients import ConfluentWriter, KafkaPythonWriter, Writer

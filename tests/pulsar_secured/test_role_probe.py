@@ -6,13 +6,13 @@ import jwt
 import pytest
 
 from bridge.config import PulsarSettings
-from bridge.metrics import PulsarMetrics
 from bridge.pulsar import Access, Admin
 from bridge.pulsar.auth import Destination, RoleAccess
 from bridge.pulsar.auth.credentials import StaticToken
 from bridge.pulsar.auth.host_check import HostCheck
 from bridge.pulsar.role_name import RightUnknown, role_name
 from bridge.pulsar.role_probe import Right, RoleProbe
+from bridge.telemetry.metrics import PulsarMetrics
 from tests.pulsar_secured.conftest import ROLE
 from tests.support.secured_pulsar import ADMIN, PROXY, SecuredPulsar
 

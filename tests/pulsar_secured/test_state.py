@@ -9,24 +9,24 @@ import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from bridge import users
+from bridge.access.security_store.security_log import TOPIC as SECURITY
 from bridge.check.findings import Severity
 from bridge.check.table import examine
+from bridge.cli import users
 from bridge.cluster.member import new_incarnation
-from bridge.cluster.record_format import encode
-from bridge.cluster.records import WholeView
+from bridge.cluster.membership.record_format import encode
+from bridge.cluster.membership.records import WholeView
+from bridge.cluster.membership.view import ClusterView, Endpoint, NodeRegistration, Sender
 from bridge.cluster.topics import VIEW_LOG
-from bridge.cluster.view import ClusterView, Endpoint, NodeRegistration, Sender
 from bridge.config import Settings
 from bridge.errors import StartupError
-from bridge.metrics import PulsarMetrics
 from bridge.owned_log.batch import Record, pack
 from bridge.pulsar import PulsarClient, PulsarError
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.security.acls import AccessControlEntry, Operation, PatternType, Permission, ResourceType
-from bridge.security.credentials import credential_of, salted_password
 from bridge.security.records import acl_record, user_record
-from bridge.security_store.security_log import TOPIC as SECURITY
+from bridge.security.sasl.credentials import credential_of, salted_password
+from bridge.telemetry.metrics import PulsarMetrics
 from tests.pulsar_secured.conftest import ROLE, Start
 from tests.support.bridges import BridgeThread, settings_for
 from tests.support.pulsar import PulsarAddress

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from bridge.standalone.guard import Guard
+from bridge.node.orphans import Guard
 from tests.support.one_address import OneAddress
 from tests.support.pulsar import PulsarAddress
 

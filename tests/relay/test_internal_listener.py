@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from bridge import apis
-from bridge.api import Api
 from bridge.apis import (
     api_versions,
     consumer_group_heartbeat,
@@ -24,9 +23,10 @@ from bridge.apis import (
 )
 from bridge.kafka import envelope, frames, message
 from bridge.kafka.error_codes import ErrorCode
+from bridge.node.orphans import Guard
 from bridge.relay.peers import Peer
+from bridge.requests.api import Api
 from bridge.security.acls import Operation, Permission, ResourceType
-from bridge.standalone.guard import Guard
 from tests.apis.wire import ask_at
 from tests.support.one_address import OneAddress
 from tests.support.pulsar import PulsarAddress

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from bridge.cluster import Cluster
-from bridge.cluster.effects import Serving
-from bridge.cluster.view import ClusterView, Endpoint, NodeRegistration
+from bridge.cluster.membership.effects import Serving
+from bridge.cluster.membership.view import ClusterView, Endpoint, NodeRegistration
 from bridge.config import INTERNAL
 from bridge.errors import StartupError
 from bridge.kafka import envelope

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from bridge.cluster import Cluster
-from bridge.cluster.effects import Serving
-from bridge.cluster.view import ClusterView, Endpoint, NodeRegistration
+from bridge.cluster.membership.effects import Serving
+from bridge.cluster.membership.view import ClusterView, Endpoint, NodeRegistration
 from bridge.config import INTERNAL
 from bridge.kafka import envelope, message
 from bridge.relay.peers import Peers, Unreachable

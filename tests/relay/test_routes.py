@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from bridge import apis
-from bridge.api import ServedBy, error_codes
 from bridge.apis import (
     delete_groups,
     delete_records,
@@ -21,6 +20,7 @@ from bridge.apis import (
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.relay.routes import ROUTES
+from bridge.requests.api import ServedBy, error_codes
 
 GONE = ErrorCode.COORDINATOR_NOT_AVAILABLE
 

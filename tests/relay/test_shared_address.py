@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, To
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka import KafkaConsumer
 
-from bridge.standalone.guard import Guard
+from bridge.node.orphans import Guard
 from tests.faults.checker import KAFKA_PYTHON_LEAKS, Load, leaks_shown, usual_writers
 from tests.faults.nodes.writers import AioKafkaWriter, JavaWriter
 from tests.support.one_address import OneAddress

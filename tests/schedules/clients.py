@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from bridge.api import Api, Session
 from bridge.apis import find_coordinator, metadata, offset_commit, offset_fetch, produce
-from bridge.cluster.slots import slot_of
-from bridge.cluster.view import ClusterView
+from bridge.cluster.membership.slots import slot_of
+from bridge.cluster.membership.view import ClusterView
 from bridge.kafka import produce_wire
 from bridge.kafka.error_codes import ErrorCode
+from bridge.requests.api import Api, Session
 from tests.schedules.kafka import NO_ANSWER, Client, error_name
 from tests.schedules.nodes import ServingNode, ServingNodes
 from tests.schedules.producers import RetryingProducer

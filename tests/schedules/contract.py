@@ -9,12 +9,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from bridge.metrics import Metrics
 from bridge.pulsar import EARLIEST, LATEST, AccessMode, Position, PulsarClient, PulsarError, Receipt
 from bridge.pulsar.admin import Conflict, NotFound
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
+from bridge.runtime.threads import WorkerThreads
 from bridge.storage.read.search import Search
-from bridge.worker_threads import WorkerThreads
+from bridge.telemetry.metrics import Metrics
 from tests.schedules.site import Site, code_of, script, send
 from tests.support.waiting import until
 

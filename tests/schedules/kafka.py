@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from bridge import codec
-from bridge.api import Api, DeferredResponse, Session
 from bridge.apis import create_topics, delete_topics, fetch, list_offsets, metadata, produce
 from bridge.codec import NO_PRODUCER, Rebuild, Record
-from bridge.encoded import EncodedBody
 from bridge.errors import KafkaError
 from bridge.kafka import fetch_wire, message, produce_wire
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.protocol import parse_body
 from bridge.pulsar.types import Entry
+from bridge.requests.api import Api, DeferredResponse, Session
+from bridge.requests.encoded import EncodedBody
 from bridge.storage import entries
 from tests.schedules.chance import WALL
 from tests.schedules.world import Bridge, World

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from bridge.api import Api
 from bridge.apis import (
     delete_records,
     describe_producers,
@@ -13,6 +12,7 @@ from bridge.apis import (
     write_txn_markers,
 )
 from bridge.kafka import fetch_wire, produce_wire
+from bridge.requests.api import Api
 from tests.schedules.kafka import NOW_MS, batch
 
 

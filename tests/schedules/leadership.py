@@ -1,7 +1,7 @@
 """Who leads the one partition of a scenario, and when each node hears of it: not all at once, and not all of each."""
 
-from bridge.cluster.effects import Serving
-from bridge.cluster.view import ClusterView, Endpoint, NodeRegistration
+from bridge.cluster.membership.effects import Serving
+from bridge.cluster.membership.view import ClusterView, Endpoint, NodeRegistration
 from tests.schedules.world import Bridge, World
 
 

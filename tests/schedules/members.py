@@ -8,13 +8,13 @@ from dataclasses import replace
 
 from bridge.cluster import Cluster
 from bridge.cluster.cluster import ClusterSnapshot
-from bridge.cluster.effects import Serving
 from bridge.cluster.member import ClusterMember, config_for, new_incarnation
+from bridge.cluster.membership.effects import Serving
+from bridge.cluster.membership.view import ClusterView, Endpoint, NodeRegistration
 from bridge.cluster.topics import HEARTBEATS, VIEW_LOG, ClusterTopics
-from bridge.cluster.view import ClusterView, Endpoint, NodeRegistration
 from bridge.config import ClusterSettings
-from bridge.metrics import ClusterMetrics, PulsarMetrics
 from bridge.pulsar import PulsarClient
+from bridge.telemetry.metrics import ClusterMetrics, PulsarMetrics
 from tests.schedules.broker import ModelAdmin
 from tests.schedules.loop import PROCESS
 from tests.schedules.world import NAMESPACE, World

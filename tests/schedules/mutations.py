@@ -109,12 +109,12 @@ RULES_OF_NODES = (
 MUTATIONS = (
     *RULES_OF_NODES,
     Mutation(
-        "a change of users is answered by its receipt", "security_store/security_log.py",
+        "a change of users is answered by its receipt", "access/security_store/security_log.py",
         "        await self._read(positions[-1])\n", "",
         "test_security_log", "test_what_was_acknowledged_counts_on_all_nodes_whatever_befalls_pulsar",
     ),
     Mutation(
-        "users are known before they are read to their end", "security_store/security_log.py",
+        "users are known before they are read to their end", "access/security_store/security_log.py",
         "self._end is None or self._next_read_to < self._end:", "self._next_read_to == EARLIEST:",
         "test_security_log", "test_what_was_acknowledged_counts_on_all_nodes_whatever_befalls_pulsar",
     ),
@@ -129,7 +129,7 @@ MUTATIONS = (
         "test_waiting_fetch", "test_entries_of_native_writers_wake_a_waiting_fetch",
     ),
     Mutation(
-        "a Fetch looks first and asks to be told some time later", "fetch_waiting.py",
+        "a Fetch looks first and asks to be told some time later", "fetch/waiting.py",
         "        for end in self._ends:\n            end.add_waiter(self)\n",
         "        for end in self._ends:\n            self._loop.call_soon(end.add_waiter, self)\n",
         "test_waiting_fetch", "test_entries_of_native_writers_wake_a_waiting_fetch",

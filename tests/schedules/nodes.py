@@ -6,9 +6,9 @@ from collections.abc import Coroutine
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from bridge.cluster.records import TopicChange, TopicEvent
-from bridge.cluster.view import ClusterView
-from bridge.view_changes import ViewFollower
+from bridge.cluster.membership.records import TopicChange, TopicEvent
+from bridge.cluster.membership.view import ClusterView
+from bridge.cluster.view_changes import ViewFollower
 from tests.schedules.kafka import Client
 from tests.schedules.members import GROUPS, Member, Members
 from tests.schedules.world import Bridge, World
@@ -17,7 +17,7 @@ _T = TypeVar("_T")
 
 
 class ServingNode(Member):
-    """One life of a bridge as `server.py` wires it, without its sockets: requests come from `clients`."""
+    """One life of a bridge as `node/server.py` wires it, without its sockets: requests come from `clients`."""
 
     def __init__(self, world: World, name: str) -> None:
         super().__init__(world, name)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import pytest
 
 from bridge.config import PulsarSettings
-from bridge.metrics import Metrics
 from bridge.pulsar import Admin, Producer, PulsarClient, PulsarError, Receipt
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
+from bridge.telemetry.metrics import Metrics
 
 
 @dataclass

@@ -121,7 +121,7 @@ def test_the_clock_is_virtual() -> None:
 
 
 def test_no_module_keeps_a_real_clock() -> None:
-    import bridge.server  # noqa: F401 - and with it all that runs
+    import bridge.node.server  # noqa: F401 - and with it all that runs
 
     clocks: set[object] = {
         time.time,

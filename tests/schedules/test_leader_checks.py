@@ -4,7 +4,6 @@ import asyncio
 from typing import Any
 
 from bridge import apis
-from bridge.api import ServedBy
 from bridge.apis import (
     alter_replica_log_dirs,
     describe_log_dirs,
@@ -15,10 +14,11 @@ from bridge.apis import (
     offset_for_leader_epoch,
     produce,
 )
-from bridge.cluster.effects import Serving
-from bridge.cluster.view import ClusterView
+from bridge.cluster.membership.effects import Serving
+from bridge.cluster.membership.view import ClusterView
 from bridge.kafka import message
 from bridge.kafka.error_codes import ErrorCode
+from bridge.requests.api import ServedBy
 from tests.schedules.explorer import schedules
 from tests.schedules.kafka import NOW_MS, Client, batch, error_name
 from tests.schedules.leader_requests import epochs_request, error_in, fetch_request, partition_in, requests, with_epochs

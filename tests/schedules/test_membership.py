@@ -2,7 +2,7 @@
 
 import asyncio
 
-from bridge.cluster.effects import Serving
+from bridge.cluster.membership.effects import Serving
 from tests.schedules import faults
 from tests.schedules.explorer import schedules
 from tests.schedules.members import BEATS, LOG, Members

@@ -7,11 +7,11 @@ edges of entries and ledgers, and go on from there.
 import asyncio
 
 from bridge.kafka.error_codes import ErrorCode
-from bridge.metrics import Metrics
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
+from bridge.runtime.threads import WorkerThreads
 from bridge.storage.read.batches import BatchMaker
 from bridge.storage.read.catch_up import CatchUpReader, CatchUpReaders
-from bridge.worker_threads import WorkerThreads
+from bridge.telemetry.metrics import Metrics
 from tests.schedules import faults
 from tests.schedules.explorer import schedules
 from tests.schedules.kafka import NOW_MS, Client, Fetched, batch, error_name, log_of

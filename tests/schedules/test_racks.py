@@ -7,15 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 from bridge.apis import delete_records, fetch, metadata
-from bridge.cluster.effects import Serving
-from bridge.cluster.records import TopicEvent
+from bridge.cluster.membership.effects import Serving
+from bridge.cluster.membership.records import TopicEvent
+from bridge.cluster.membership.view import ClusterView
 from bridge.cluster.shared_settings import fingerprint
-from bridge.cluster.view import ClusterView
+from bridge.cluster.view_changes import ViewFollower
 from bridge.config import Settings
 from bridge.kafka import fetch_wire
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.fetch_messages import RACKS
-from bridge.view_changes import ViewFollower
 from tests.schedules.explorer import schedules
 from tests.schedules.kafka import NOW_MS, Client, batch
 from tests.schedules.leader_requests import error_in, partition_in, requests

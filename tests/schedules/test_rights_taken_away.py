@@ -8,12 +8,12 @@ import asyncio
 from dataclasses import replace
 from typing import cast
 
-from bridge.authorization import AclAuthorization
+from bridge.access.security_store.store import SecurityStore
 from bridge.kafka.error_codes import ErrorCode
-from bridge.metrics import SecurityMetrics
+from bridge.requests.authorization import AclAuthorization
 from bridge.security.acls import AccessControlEntry, Operation, PatternType, Permission, ResourceType
 from bridge.security.authorizer import Authorizer
-from bridge.security_store.store import SecurityStore
+from bridge.telemetry.metrics import SecurityMetrics
 from tests.schedules.explorer import schedules
 from tests.schedules.kafka import NOW_MS, Client, Fetched, batch
 from tests.schedules.world import Bridge, World

@@ -1,17 +1,17 @@
 """Users and permissions over the model Pulsar: nodes that change the same keys agree, and what was acknowledged counts.
 
-Compaction is no part of the model: tests/security_store has it on a real Pulsar.
+Compaction is no part of the model: tests/access/security_store has it on a real Pulsar.
 """
 
 import asyncio
 
-from bridge.security_store.security_log import CHANGE_SECONDS, TOPIC, SecurityUnavailable
+from bridge.access.security_store.security_log import CHANGE_SECONDS, TOPIC, SecurityUnavailable
+from tests.access.security_store.nodes import SecurityNode, gone, node, user
 from tests.schedules import faults
 from tests.schedules.broker import ModelAdmin
 from tests.schedules.explorer import schedules
 from tests.schedules.site import Site
 from tests.schedules.world import NAMESPACE, World
-from tests.security_store.nodes import SecurityNode, gone, node, user
 from tests.support.state import among_data
 
 _PAUSES = 5.0

@@ -10,11 +10,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from bridge.api import Api
 from bridge.apis import create_partitions, create_topics, delete_records, delete_topics
-from bridge.cluster.records import TopicEvent
+from bridge.cluster.membership.records import TopicEvent
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
+from bridge.requests.api import Api
 from bridge.storage import topic_properties
 from tests.schedules.explorer import schedules
 from tests.schedules.kafka import NOW_MS, Client, Produced, batch, error_name, log_of

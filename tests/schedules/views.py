@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from bridge.cluster.effects import Serving
-from bridge.cluster.slots import slot_of
-from bridge.cluster.view import ClusterView, Endpoint, NodeRegistration, NodeState
+from bridge.cluster.membership.effects import Serving
+from bridge.cluster.membership.slots import slot_of
+from bridge.cluster.membership.view import ClusterView, Endpoint, NodeRegistration, NodeState
 from tests.schedules.world import Bridge
 
 SLOTS = 16

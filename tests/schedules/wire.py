@@ -5,15 +5,15 @@ import struct
 from collections import deque
 from typing import Any
 
-from bridge.api import Api
 from bridge.connection import Listener, SharedResources
 from bridge.kafka import message
+from bridge.requests.api import Api
 from tests.schedules.world import Bridge, World
 from tests.support.versions import newest
 
 
 def listener(bridge: Bridge) -> Listener:
-    """As `server.py` makes it."""
+    """As `node/server.py` makes it."""
     return Listener(bridge.handlers, SharedResources(bridge.settings.kafka, bridge.metrics))
 
 

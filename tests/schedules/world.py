@@ -7,20 +7,20 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from bridge import apis
-from bridge.api import Broker as Handlers
 from bridge.cluster import Node, single_node
 from bridge.config import Settings
 from bridge.groups.coordinator import GroupCoordinator
 from bridge.groups.offsets import Offsets
 from bridge.groups.store.store import GroupStore
-from bridge.metrics import Metrics
 from bridge.pulsar import Admin, PulsarClient
+from bridge.requests.api import Broker as Handlers
 from bridge.storage.append.deduplication import Deduplication
 from bridge.storage.mark_signer import MarkSecret
 from bridge.storage.read.cache import Cache
 from bridge.storage.read.catch_up import CatchUpReaders
 from bridge.storage.services import Storage
 from bridge.storage.topics.topics import Topics
+from bridge.telemetry.metrics import Metrics
 from tests.schedules.broker import HOST, PORT, Broker, ModelAdmin
 from tests.schedules.chance import Chance
 from tests.schedules.loop import ScheduleLoop, pending
@@ -54,7 +54,7 @@ def group_slot(slot: int = 0) -> str:
 
 @dataclass(eq=False)
 class Bridge:
-    """One bridge node as `server.py` wires it, without its sockets."""
+    """One bridge node as `node/server.py` wires it, without its sockets."""
 
     settings: Settings
     metrics: Metrics

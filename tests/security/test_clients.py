@@ -21,8 +21,8 @@ from aiokafka.errors import KafkaConnectionError
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from kafka import KafkaConsumer, KafkaProducer
 
+from bridge.access.password_file import line_of
 from bridge.apis import metadata
-from bridge.security.password_file import line_of
 from bridge.standalone.ports import HOST, any_free
 from tests.apis.wire import ask_at
 from tests.security.users import credential

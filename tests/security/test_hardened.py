@@ -25,8 +25,8 @@ from confluent_kafka.admin import (
 )
 
 from bridge.apis import metadata
+from bridge.cli.users import add
 from bridge.standalone.ports import HOST
-from bridge.users import add
 from tests.apis.wire import ask_at
 from tests.support.bridges import BridgeThread, settings_for
 from tests.support.certificates import Authority

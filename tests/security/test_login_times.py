@@ -12,9 +12,9 @@ from uuid import uuid4
 
 import pytest
 
+from bridge.access.password_file import line_of
 from bridge.apis import sasl_authenticate, sasl_handshake
 from bridge.kafka.error_codes import ErrorCode
-from bridge.security.password_file import line_of
 from bridge.standalone.ports import HOST
 from tests.apis.wire import Connection
 from tests.security.users import Written, credential

@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bridge.security.acls import AccessControlEntry, Operation, PatternType, Permission, ResourceType
-from bridge.security.credentials import ScramCredential
 from bridge.security.quotas.entities import CLIENT_ID, USER, QuotaKey, checked_entity
 from bridge.security.records import (
     MARKER,
@@ -22,6 +21,7 @@ from bridge.security.records import (
     user_key,
     user_record,
 )
+from bridge.security.sasl.credentials import ScramCredential
 from tests.security.users import credential
 
 ALICE = credential("SCRAM-SHA-256", "secret")

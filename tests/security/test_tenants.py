@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from bridge.config.tenants import TenantSettings, is_namespace
 from bridge.security.principal import Principal, user
-from bridge.security.sasl import Challenge, Done, Failed, Step
+from bridge.security.sasl.mechanism import Challenge, Done, Failed, Step
 from bridge.security.tenants import TenantMechanism, Tenants
 
 OWN = "public/default"

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from scramp import ScramClient
 
-from bridge.security.credentials import (
+from bridge.security.sasl.credentials import (
     SCRAM_HASHES,
     Iterations,
     ScramCredential,
@@ -19,8 +19,8 @@ from bridge.security.credentials import (
     iterations_of,
     salted_password,
 )
-from bridge.security.decoys import Decoys
-from bridge.security.sasl import Challenge, Done, Exchange, Failed, Mechanism, Step
+from bridge.security.sasl.decoys import Decoys
+from bridge.security.sasl.mechanism import Challenge, Done, Exchange, Failed, Mechanism, Step
 
 NOW = 1_800_000_000.0
 SALT = b"salt-of-all-users"

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from bridge.errors import StartupError
+from bridge.node.orphans import Guard
 from bridge.standalone import probe
 from bridge.standalone.child import Child, tail
-from bridge.standalone.guard import Guard
 from tests.support.foreign import gone, until
 
 STUBBORN = ["/bin/sh", "-c", "trap '' TERM; echo up; while :; do sleep 0.1; done"]
@@ -20,7 +20,7 @@ STUBBORN = ["/bin/sh", "-c", "trap '' TERM; echo up; while :; do sleep 0.1; done
 def test_the_guard_ends_the_children_of_a_killed_parent(tmp_path: Path) -> None:
     code = f"""
 import sys
-from bridge.standalone.guard import Guard
+from bridge.node.orphans import Guard
 guard = Guard(timeout=2)
 with open({str(tmp_path / "out")!r}, "wb") as out:
     gentle = guard.popen(["sleep", "100"], output=out)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from bridge.errors import StartupError
+from bridge.standalone.maven import ProgressLine
 from bridge.standalone.waiting import Waiting
-from maven_jars import ProgressLine
 from tests.support.terminal import Terminal, clock
 
 

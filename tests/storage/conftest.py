@@ -11,7 +11,6 @@ import pytest_asyncio
 from bridge import codec
 from bridge.codec import NO_PRODUCER, Rebuild, Record
 from bridge.config import Settings
-from bridge.metrics import Metrics
 from bridge.pulsar import Admin, PulsarClient
 from bridge.storage.append import preparation
 from bridge.storage.append.deduplication import Deduplication
@@ -22,6 +21,7 @@ from bridge.storage.partition import PartitionLog
 from bridge.storage.read.cache import Cache
 from bridge.storage.read.catch_up import CatchUpReaders
 from bridge.storage.services import Storage
+from bridge.telemetry.metrics import Metrics
 from tests.support.bridges import settings_for
 from tests.support.pulsar import PulsarAddress
 

@@ -7,9 +7,9 @@ import pytest
 
 from bridge.codec import NO_PRODUCER, Record
 from bridge.errors import KafkaError
-from bridge.futures import FutureWaiter
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
+from bridge.runtime.futures import FutureWaiter
 from bridge.storage import entries
 from bridge.storage.partition import PartitionLog
 from bridge.storage.read.time_lookup import TimeOffset

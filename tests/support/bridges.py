@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from bridge.config import Settings
+from bridge.node.orphans import Guard
 from bridge.standalone.bridge_process import BridgeProcess
-from bridge.standalone.guard import Guard
 from bridge.standalone.ports import HOST, any_free
 from tests.support.pulsar import PulsarAddress
 
 if TYPE_CHECKING:
-    from bridge.server import Server
+    from bridge.node.server import Server
 
 Result = TypeVar("Result")
 Overrides = Mapping[str, Mapping[str, Any]]
@@ -72,7 +72,7 @@ class BridgeThread:
 
     def start(self) -> None:
         """Start the server; what it raises is raised here."""
-        from bridge.server import Server
+        from bridge.node.server import Server
 
         self._thread.start()
         try:

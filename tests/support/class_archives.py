@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from bridge.errors import StartupError
-from maven_jars import cache_directory
+from bridge.standalone.maven import cache_directory
 
 PULSAR, KAFKA = "pulsar-classes-", "kafka-classes-"
 

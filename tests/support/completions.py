@@ -11,9 +11,9 @@ from pathlib import Path
 
 import shtab
 
-from bridge import usage
-from pipeline import cli
-from pipeline.jobs import all_jobs
+from bridge.cli import parser
+from bridge.pipeline import cli
+from bridge.pipeline.jobs import all_jobs
 from tests.support.sources import ROOT
 
 DIRECTORIES = {"--data-dir", "--out", "--archive", "--a-archive", "--b-archive", "--offset-map", "--jars"}
@@ -23,13 +23,13 @@ FILES = {"--b-native-token"}
 def scripts() -> dict[Path, str]:
     """Each file, and what it has to hold."""
     parsers = {
-        ROOT / "bridge" / "completion" / "bridge": usage.make_parser(),
-        ROOT / "pipeline" / "completion" / "bridge-pipeline": cli.make_parser(all_jobs()),
+        ROOT / "bridge" / "cli" / "completion" / "bridge": parser.make_parser(),
+        ROOT / "bridge" / "pipeline" / "completion" / "bridge-pipeline": cli.make_parser(all_jobs()),
     }
     return {
-        path.with_name(f"{path.name}.{shell}"): _script(parser, shell)
-        for path, parser in parsers.items()
-        for shell in usage.SHELLS
+        path.with_name(f"{path.name}.{shell}"): _script(made, shell)
+        for path, made in parsers.items()
+        for shell in parser.SHELLS
     }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 
 from bridge.errors import StartupError
-from maven_jars import JarsError
+from bridge.standalone.maven import JarsError
 from tests.support.java import CONNECT, KAFKA, OLD_CLIENTS, STREAMS, definitions_jar, jars_directory
 from tests.support.old_kafka_python import old_kafka_python
 from tests.support.pulsar_proxy import proxy_jars

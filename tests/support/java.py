@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from maven_jars import Jar, JarCache, MavenFetch, cache_directory
+from bridge.standalone.maven import Jar, JarCache, MavenFetch, cache_directory
 from tests.support import class_archives
 from tests.support.driver import Driver
 from tests.support.programs import require

@@ -7,9 +7,9 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from bridge.node.orphans import Guard
 from bridge.standalone import probe
 from bridge.standalone.child import Child
-from bridge.standalone.guard import Guard
 from bridge.standalone.ports import HOST, any_free
 from tests.support.java import java_command, run_tool
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bridge.standalone.guard import Guard
+from bridge.node.orphans import Guard
 from bridge.standalone.jars import ensure_pulsar_jars
 from bridge.standalone.jvm import QUICK_START
 from bridge.standalone.ports import any_free

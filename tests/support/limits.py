@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from bridge import apis
-from bridge.api import Api, RequestLimit
 from bridge.config import Settings
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import MAX_ELEMENTS
+from bridge.requests.api import Api, RequestLimit
 from tests.support.pages import put_between
 
 PAGE = Path(__file__).parents[2] / "docs" / "limits.md"

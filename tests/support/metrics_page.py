@@ -8,10 +8,10 @@ from pathlib import Path
 from prometheus_client.metrics_core import Metric
 
 from bridge import apis
-from bridge.exposition import Exposition
-from bridge.exposition.texts import WORKERS
-from bridge.instruments import Level
-from bridge.metrics import QUOTA_TYPES, Lag, Lags, LedPartitions, Metrics, PartitionEnd
+from bridge.telemetry.exposition import Exposition
+from bridge.telemetry.exposition.texts import WORKERS
+from bridge.telemetry.instruments import Level
+from bridge.telemetry.metrics import QUOTA_TYPES, Lag, Lags, LedPartitions, Metrics, PartitionEnd
 from tests.support.pages import put_between
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"

@@ -12,9 +12,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from bridge.config import Address, Settings
+from bridge.node.orphans import Guard
 from bridge.standalone import probe
 from bridge.standalone.bridge_process import BridgeProcess
-from bridge.standalone.guard import Guard
 from bridge.standalone.ports import HOST, is_free
 from tests.support.bridges import Overrides, settings_for
 from tests.support.freezing import frozen

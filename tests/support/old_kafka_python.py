@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from maven_jars import cache_directory
+from bridge.standalone.maven import cache_directory
 from tests.support.driver import Driver
 
 ROOT = Path(__file__).parent.parent.parent

@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from bridge.standalone.guard import Guard
+from bridge.node.orphans import Guard
 from bridge.standalone.ports import HOST
 from tests.support.balancer import Balancer
 from tests.support.bridges import Overrides, settings_for

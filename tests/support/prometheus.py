@@ -14,9 +14,9 @@ from urllib.parse import urlencode
 
 import yaml
 
+from bridge.node.orphans import Guard
 from bridge.standalone import probe
 from bridge.standalone.child import Child
-from bridge.standalone.guard import Guard
 from bridge.standalone.ports import HOST, any_free
 from tests.faults.processes import let_pass
 from tests.support.programs import require

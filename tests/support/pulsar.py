@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from bridge.standalone.guard import Guard
+from bridge.node.orphans import Guard
 from bridge.standalone.jvm import QUICK_START
 from bridge.standalone.ports import any_free
 from bridge.standalone.process import PulsarPlan, PulsarProcess

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import cast
 from urllib.parse import urlsplit
 
-from bridge.standalone.cluster import PulsarCluster
-from bridge.standalone.cluster_plan import ClusterPlan
-from bridge.standalone.guard import Guard
+from bridge.node.orphans import Guard
+from bridge.standalone.cluster.cluster import PulsarCluster
+from bridge.standalone.cluster.plan import ClusterPlan
 from bridge.standalone.jars import ensure_pulsar_jars
 from bridge.standalone.jvm import QUICK_START, Java, JvmProcess
 from bridge.standalone.ports import HOST

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
+from bridge.node.orphans import Guard
 from bridge.standalone import probe
-from bridge.standalone.guard import Guard
 from bridge.standalone.jars import ensure_pulsar_jars
 from bridge.standalone.jvm import QUICK_START, Java, JvmProcess, Memory, Program, properties
+from bridge.standalone.maven import Jar, JarCache, MavenFetch, cache_directory
 from bridge.standalone.ports import HOST, any_free
 from bridge.standalone.tools import find_java
-from maven_jars import Jar, JarCache, MavenFetch, cache_directory
 from tests.support.pulsar import PulsarAddress
 from tests.support.pulsar_cluster import RealCluster
 

@@ -17,7 +17,7 @@ from typing import Final
 import pytest
 
 from bridge.standalone.jars import PULSAR_VERSION, ensure_pulsar_jars
-from maven_jars import MavenFetch, cache_directory
+from bridge.standalone.maven import MavenFetch, cache_directory
 
 DIGESTS: Final[dict[str, str]] = {
     "3.0.7": "7fa511cd35c7c639a74bdea13d79be64f8a272527ece0cd4f05f5211a9947fcd",

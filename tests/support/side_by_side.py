@@ -25,8 +25,8 @@ LONG = (
     "tests/clients/",
     "tests/pulsar_secured/test_authorizer.py",
     "tests/relay/test_shared_address.py",
-    "tests/status/test_page.py",
-    "tests/workers/test_real_workers.py",
+    "tests/http/status/test_page.py",
+    "tests/node/workers/test_real_workers.py",
 )
 """Files of half a minute and more: at the end, one process would wait for the other's."""
 ROOM = "bridge_tests_room"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("bench", "bridge", "config", "docs", "maven_jars", "native", "pipeline", "requirements", "tests", ".ci")
+FOLDERS = ("bench", "bridge", "config", "docs", "native", "requirements", "tests", ".ci")
 SUFFIXES = {
     "",
     ".conf",

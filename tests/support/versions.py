@@ -1,8 +1,8 @@
 """The versions in which the tests ask, unless they say otherwise."""
 
-from bridge.api import Api
 from bridge.apis import fetch
 from bridge.kafka.fetch_messages import BY_ID
+from bridge.requests.api import Api
 
 
 def newest(api: Api) -> int:

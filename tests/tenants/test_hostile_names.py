@@ -15,7 +15,6 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from bridge import apis
-from bridge.api import Api
 from bridge.apis import (
     alter_client_quotas,
     alter_user_scram_credentials,
@@ -34,6 +33,7 @@ from bridge.kafka import message
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import EncodeError
 from bridge.kafka.schema import Type
+from bridge.requests.api import Api
 from tests.apis.wire import Connection, frame
 from tests.support.pulsar import PulsarAddress
 from tests.tenants.world import World, world_of

@@ -13,15 +13,15 @@ from typing import Any, cast
 
 import pytest
 
-from bridge.api import Broker
 from bridge.apis import create_acls, describe_acls, list_groups, metadata, offset_commit
 from bridge.config.tenants import TenantSettings
 from bridge.connection.tenant_runner import NamespaceUnavailable
 from bridge.kafka import message
 from bridge.kafka.error_codes import ErrorCode
-from bridge.metrics import Metrics
+from bridge.requests.api import Broker
 from bridge.security.acls import Operation, PatternType, Permission, ResourceType
 from bridge.security.tenants import Tenants
+from bridge.telemetry.metrics import Metrics
 from bridge.tenants import namespaces as namespaces_module
 from bridge.tenants.namespaces import Namespaces
 from tests.support.bridges import BridgeThread

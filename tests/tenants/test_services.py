@@ -6,16 +6,16 @@ from contextlib import AsyncExitStack
 import pytest_asyncio
 
 from bridge.check.state_namespace import make_namespace
-from bridge.cluster.records import TopicChange, TopicEvent
+from bridge.cluster.membership.records import TopicChange, TopicEvent
 from bridge.groups.budget import GroupMemory, MetadataBudget
 from bridge.groups.offsets import Committer
 from bridge.groups.store.records import StoredOffset
-from bridge.metrics import Metrics
 from bridge.pulsar import Admin, PulsarClient
 from bridge.storage.append.deduplication import Deduplication
 from bridge.storage.read.cache import Cache
 from bridge.storage.read.catch_up import CatchUpReaders
 from bridge.storage.services import Storage
+from bridge.telemetry.metrics import Metrics
 from bridge.tenants.services import NamespaceServices, storage_of
 from tests.support.bridges import settings_for
 from tests.support.pulsar import PulsarAddress

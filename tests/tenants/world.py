@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bridge.access.password_file import line_of
 from bridge.apis import sasl_authenticate, sasl_handshake
 from bridge.config import Settings
-from bridge.security.password_file import line_of
 from bridge.standalone.ports import HOST
 from tests.apis.wire import Connection
 from tests.security.users import credential

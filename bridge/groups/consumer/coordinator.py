@@ -13,7 +13,6 @@ from functools import partial
 from math import inf
 from typing import Any, Final, TypeAlias, TypeVar
 
-from bridge import log
 from bridge.config import GroupSettings
 from bridge.errors import KafkaError
 from bridge.groups.budget import MemberSizes, MetadataBudget, subscription_bytes
@@ -27,7 +26,8 @@ from bridge.groups.store.records import Key, StoredGroup, group_key, member_key,
 from bridge.groups.store.saving import GroupRecordStore, error_of, readable, submit
 from bridge.groups.timers import Clock, Timers
 from bridge.kafka.error_codes import ErrorCode
-from bridge.metrics import GroupMetrics
+from bridge.telemetry import log
+from bridge.telemetry.metrics import GroupMetrics
 
 _T = TypeVar("_T")
 _log = log.get(__name__)

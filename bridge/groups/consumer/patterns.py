@@ -17,7 +17,7 @@ from bridge.groups.budget import PATTERN_BYTES
 from bridge.groups.consumer.model import Pattern
 from bridge.groups.consumer.regex import compiled
 from bridge.kafka.error_codes import ErrorCode
-from bridge.worker_threads import WorkerThreads
+from bridge.runtime.threads import WorkerThreads
 
 Compile: TypeAlias = Callable[[str], Callable[[str], bool]]
 

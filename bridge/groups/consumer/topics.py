@@ -6,11 +6,11 @@ from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
 from bridge.errors import KafkaError
-from bridge.futures import gathered
 from bridge.groups.budget import PATTERN_BYTES
 from bridge.groups.consumer.model import Pattern, TopicFacts, View
 from bridge.groups.consumer.patterns import Patterns, check_count
 from bridge.kafka.error_codes import ErrorCode
+from bridge.runtime.futures import gathered
 
 _NAMES_ARE_FRESH: Final = 5.0
 _ZERO: Final = UUID(int=0)

@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Protocol, TypeAlias
 
-from bridge import log
 from bridge.errors import KafkaError
 from bridge.groups.store.records import BadRecord, Key, StoredGroup
 from bridge.kafka.error_codes import ErrorCode
+from bridge.telemetry import log
 
 _log = log.get("groups.coordinator")
 

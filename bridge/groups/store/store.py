@@ -12,10 +12,10 @@ from bridge.config import Settings
 from bridge.groups.store.errors import kafka_error
 from bridge.groups.store.records import Key, StoredGroup, StoredOffset, encode_key
 from bridge.groups.store.stored_groups import OnStored, StoredGroups
-from bridge.metrics import Metrics
 from bridge.owned_log import Holder, OwnedLog, Record
 from bridge.pulsar.admin import Admin
 from bridge.pulsar.client import PulsarClient
+from bridge.telemetry.metrics import Metrics
 
 __all__ = ["GroupStore", "Key", "OnLost", "OnStored", "StoredGroup", "StoredOffset"]
 

@@ -4,9 +4,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
-from bridge import log
 from bridge.groups.store.records import Key, StoredGroup, StoredOffset, decode_key, decode_offset
-from bridge.metrics import GroupMetrics
+from bridge.telemetry import log
+from bridge.telemetry.metrics import GroupMetrics
 
 _log = log.get(__name__)
 

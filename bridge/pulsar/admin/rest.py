@@ -11,13 +11,13 @@ from urllib.parse import quote, urlsplit
 from bridge.config import PulsarSettings, admin_urls
 from bridge.config.urls import url_without_secrets
 from bridge.errors import BridgeError
-from bridge.fairness import FairSemaphore
-from bridge.futures import loop_time
-from bridge.http1 import HttpError
-from bridge.http_client import CannotConnect, HttpClient, Response
-from bridge.metrics import PulsarMetrics
+from bridge.net.http1 import HttpError
+from bridge.net.http_client import CannotConnect, HttpClient, Response
 from bridge.pulsar.auth import Access
 from bridge.pulsar.types import PulsarError
+from bridge.runtime.fairness import FairSemaphore
+from bridge.runtime.futures import loop_time
+from bridge.telemetry.metrics import PulsarMetrics
 
 NO_RESPONSE: Final = 0
 """The status of an answer that never came."""

@@ -11,11 +11,11 @@ from copy import copy
 from typing import Self
 
 from bridge.config import PulsarSettings
-from bridge.metrics import PulsarMetrics
 from bridge.pulsar.auth.credentials import CertificateLogin, Credentials, NoCredentials, StaticToken, TokenFile
 from bridge.pulsar.auth.host_check import HostCheck
 from bridge.pulsar.auth.oauth2 import OAuth2
 from bridge.pulsar.auth.tls import ClientTls
+from bridge.telemetry.metrics import PulsarMetrics
 
 
 class Access:

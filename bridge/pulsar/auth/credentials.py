@@ -6,10 +6,10 @@ import math
 from pathlib import Path
 from typing import Any, Protocol
 
-from bridge import log
-from bridge.metrics import PulsarMetrics
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import PulsarError
+from bridge.telemetry import log
+from bridge.telemetry.metrics import PulsarMetrics
 
 _log = log.get(__name__)
 

@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Final
 from urllib.parse import urlsplit
 
-from bridge import log
 from bridge.config import PulsarSettings, admin_urls
 from bridge.config.hosts import IpAddress, parse_hosts
-from bridge.metrics import PulsarMetrics
 from bridge.pulsar.auth.scopes import Scope, is_same_domain, plain, scope_of
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import ConnectionLost, PulsarError
+from bridge.telemetry import log
+from bridge.telemetry.metrics import PulsarMetrics
 
 _log = log.get(__name__)
 

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
-from bridge import log
 from bridge.config import PulsarSettings
 from bridge.config.pulsar import is_secret_url
 from bridge.config.urls import url_without_secrets
-from bridge.futures import retrieve_exception, wait_shared
-from bridge.http1 import HttpError
-from bridge.http_client import HttpClient, Response
-from bridge.metrics import PulsarMetrics
+from bridge.net.http1 import HttpError
+from bridge.net.http_client import HttpClient, Response
 from bridge.pulsar.auth.credentials import NoToken, expiry_of
 from bridge.pulsar.types import ClientClosed
+from bridge.runtime.futures import retrieve_exception, wait_shared
+from bridge.telemetry import log
+from bridge.telemetry.metrics import PulsarMetrics
 
 _log = log.get(__name__)
 

@@ -4,10 +4,11 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from bridge import __version__, log
+from bridge import __version__
 from bridge.pulsar import commands
 from bridge.pulsar.auth.credentials import Credentials
 from bridge.pulsar.types import PulsarError
+from bridge.telemetry import log
 
 _CLIENT_VERSION: Final = f"pulsar-kafka-bridge-v{__version__}"
 _AGAIN_SECONDS: Final = 1.0

@@ -3,11 +3,11 @@
 import os
 import ssl
 
-from bridge import log
 from bridge.config import PulsarSettings
 from bridge.errors import SettingsError
-from bridge.metrics import PulsarMetrics
-from bridge.own_certificate import OwnCertificate
+from bridge.net.own_certificate import OwnCertificate
+from bridge.telemetry import log
+from bridge.telemetry.metrics import PulsarMetrics
 
 _log = log.get(__name__)
 _Stamp = tuple[tuple[int, int, int], ...]

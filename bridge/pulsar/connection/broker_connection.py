@@ -10,9 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from logging import DEBUG, INFO
 from typing import Final, NamedTuple, cast
 
-from bridge import log
 from bridge.config import PulsarSettings
-from bridge.metrics import PulsarMetrics
 from bridge.pulsar import commands, protocol
 from bridge.pulsar.auth import Access
 from bridge.pulsar.auth.session_login import SessionLogin
@@ -26,6 +24,8 @@ from bridge.pulsar.connection.delay import Delay
 from bridge.pulsar.connection.frame_writer import Buffer, FrameWriter
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import ConnectionLost, OperationTimeout, PulsarError
+from bridge.telemetry import log
+from bridge.telemetry.metrics import PulsarMetrics
 
 Type = pb.BaseCommand
 # So often a connection is looked at: a ping to a silent broker, and to its topics if it does not answer.

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from bridge.config import PulsarSettings
-from bridge.metrics import PulsarMetrics
 from bridge.pulsar.connection.lookup import Lookup
 from bridge.pulsar.connection.pool import ConnectionPool
+from bridge.telemetry.metrics import PulsarMetrics
 
 _MOST_QUEUED_BYTES: Final = 32 << 20
 _MOST_LENT_BYTES: Final = 24 << 20

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from bridge.metrics import BrokerMetrics
+from bridge.telemetry.metrics import BrokerMetrics
 
 _WEIGHT: Final = 0.125  # of the newest, as TCP smooths its round trips (RFC 6298)
 

@@ -5,12 +5,12 @@ import re
 from typing import Final
 
 from bridge.config import PulsarSettings
-from bridge.metrics import PulsarMetrics
 from bridge.pulsar import commands
 from bridge.pulsar.connection.broker_connection import Address, BrokerConnection
 from bridge.pulsar.connection.pool import ConnectionPool, parse_url
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import PulsarError
+from bridge.telemetry.metrics import PulsarMetrics
 
 _MAX_REDIRECTS: Final = 20  # as the Java client's maxLookupRedirects
 _PARTITION: Final = re.compile(r"(?P<topic>.+)-partition-(?P<number>[0-9]+)")

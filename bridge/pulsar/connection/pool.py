@@ -14,16 +14,16 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from bridge import log
 from bridge.config import PulsarSettings
 from bridge.config.urls import url_without_secrets
-from bridge.futures import retrieve_exception, wait_shared
-from bridge.metrics import PulsarMetrics
 from bridge.pulsar.auth import Access
 from bridge.pulsar.connection.broker_connection import Address, BrokerConnection
 from bridge.pulsar.connection.topic_connections import SHARED, TopicConnections
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import ClientClosed, ConnectionLost, OperationTimeout, PulsarError
+from bridge.runtime.futures import retrieve_exception, wait_shared
+from bridge.telemetry import log
+from bridge.telemetry.metrics import PulsarMetrics
 
 # Between two attempts to reach a broker that is down, in the end; the first come sooner.
 _PROBE_SECONDS: Final = 1.2

@@ -14,12 +14,12 @@ from collections.abc import Callable
 from logging import DEBUG, WARNING
 from typing import Final
 
-from bridge import log
 from bridge.pulsar.connection.broker_connection import BrokerConnection
 from bridge.pulsar.connection.context import ClientContext
 from bridge.pulsar.connection.pool import BrokerAway
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import ClientClosed, ConnectionLost, PulsarError
+from bridge.telemetry import log
 
 _FIRST_DELAY_SECONDS: Final = 0.05
 _MAX_DELAY_SECONDS: Final = 5.0

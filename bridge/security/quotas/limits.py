@@ -18,8 +18,8 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Final, NamedTuple, TypeAlias
 
-from bridge.security.failures import network_of
 from bridge.security.quotas.entities import CLIENT_ID, IP, USER, Entity, QuotaKey, address
+from bridge.security.sasl.failures import network_of
 
 Owner: TypeAlias = tuple[str, str]
 """Who shares a quota: a user and a client id, each `=` and the name, or nothing."""

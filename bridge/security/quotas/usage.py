@@ -6,10 +6,10 @@ All times are those of the caller's clock, in seconds.
 from collections.abc import Callable
 from typing import Final
 
-from bridge.metrics import QuotaMetrics
 from bridge.security.quotas.buckets import Bucket, Buckets
 from bridge.security.quotas.entities import QuotaKey
 from bridge.security.quotas.limits import Limits, Values
+from bridge.telemetry.metrics import QuotaMetrics
 
 REQUEST_DELAY_SECONDS: Final = 1.0
 """The longest wait for handling time, as in Kafka: a member of a group must be able to send heartbeats."""

@@ -12,13 +12,12 @@ from typing import Any, TypeVar
 from bridge.codec import NO_PRODUCER
 from bridge.config import StorageSettings
 from bridge.errors import KafkaError
-from bridge.futures import failed, following
 from bridge.kafka.error_codes import ErrorCode
-from bridge.metrics import StorageMetrics
-from bridge.outcome import Outcome
 from bridge.pulsar.client import PulsarClient
 from bridge.pulsar.producer import REFUSALS, Producer, Send
 from bridge.pulsar.types import EARLIEST, ClientClosed, Entry, MessageTooLarge, Position, PulsarError, SendCancelled
+from bridge.runtime.futures import failed, following
+from bridge.runtime.outcome import Outcome
 from bridge.storage.append.append_listener import AppendListener
 from bridge.storage.append.duplicates import DuplicateFinder
 from bridge.storage.append.group_commit import GroupCommit
@@ -38,6 +37,7 @@ from bridge.storage.append.writers import ClientSession, ProducerSequence, Write
 from bridge.storage.mark_signer import MarkSigner
 from bridge.storage.offsets import span
 from bridge.storage.read.log_end import LogEnd
+from bridge.telemetry.metrics import StorageMetrics
 
 _READ_BACK_TRIES = 3
 _INDEX_INTERVAL = 32  # one entry of so many goes into the offset index

@@ -6,7 +6,7 @@ The memory of requests counts the bytes received, and entries are usually about 
 
 import asyncio
 
-from bridge.fairness import FairSemaphore
+from bridge.runtime.fairness import FairSemaphore
 
 MAX_BYTES = 128 << 20
 """Bytes of all clients together."""

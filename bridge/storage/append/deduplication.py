@@ -8,10 +8,10 @@ import asyncio
 from functools import partial
 from typing import Final
 
-from bridge import log
-from bridge.futures import Cached, loop_time
 from bridge.pulsar.admin import NO_RESPONSE, Admin, AdminError
 from bridge.pulsar.connection.lookup import whole_topic
+from bridge.runtime.futures import Cached, loop_time
+from bridge.telemetry import log
 
 _log = log.get(__name__)
 

@@ -5,7 +5,6 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 
-from bridge import log
 from bridge.codec import NO_PRODUCER, NO_TIMESTAMP
 from bridge.errors import BridgeError, KafkaError
 from bridge.kafka.error_codes import ErrorCode
@@ -18,6 +17,7 @@ from bridge.storage.mark_signer import MarkSigner
 from bridge.storage.offsets import span
 from bridge.storage.read.search import Search
 from bridge.storage.time_marks import TimeMarks
+from bridge.telemetry import log
 
 _log = log.get(__name__)
 

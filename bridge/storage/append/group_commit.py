@@ -21,9 +21,9 @@ from typing import Final
 
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
-from bridge.loop_scheduler import loop_scheduler
 from bridge.pulsar.producer import Producer
 from bridge.pulsar.types import PulsarError, Refusal
+from bridge.runtime.scheduler import loop_scheduler
 from bridge.storage.append.pace import Pace
 from bridge.storage.append.pending_append import PendingAppend
 from bridge.storage.append.preparation import METADATA_BYTES, PreparedEntry

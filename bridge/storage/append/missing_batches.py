@@ -15,8 +15,8 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from bridge.errors import KafkaError
-from bridge.futures import loop_time
 from bridge.kafka.error_codes import ErrorCode
+from bridge.runtime.futures import loop_time
 from bridge.storage.append.sequences import SequencePosition, Sequences
 
 _MAX_PRODUCERS: Final = 10_000

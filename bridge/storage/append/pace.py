@@ -14,7 +14,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from bridge.futures import loop_time
+from bridge.runtime.futures import loop_time
 
 _HOLD_SECONDS: Final = 0.002  # for the next of a burst
 _BURST_SECONDS: Final = 0.005  # in which a client answers answers

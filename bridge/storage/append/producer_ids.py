@@ -8,7 +8,6 @@ import secrets
 from contextlib import suppress
 from typing import Final
 
-from bridge import log
 from bridge.config import PulsarSettings
 from bridge.pulsar.admin import Admin, Conflict, Forbidden
 from bridge.pulsar.client import PulsarClient
@@ -16,6 +15,7 @@ from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from bridge.pulsar.producer import Producer
 from bridge.pulsar.types import Position, PulsarError
 from bridge.storage.error_mapping import translated
+from bridge.telemetry import log
 
 _log = log.get(__name__)
 

@@ -10,16 +10,16 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from bridge.errors import KafkaError
-from bridge.futures import following, loop_time, retrieve_exception
 from bridge.kafka.error_codes import ErrorCode
-from bridge.metrics import StorageMetrics
 from bridge.pulsar.types import ClientClosed
+from bridge.runtime.futures import following, loop_time, retrieve_exception
 from bridge.storage.append.duplicates import DuplicateFinder
 from bridge.storage.append.pending_append import complete_in_order
 from bridge.storage.append.preparation import PreparedEntry
 from bridge.storage.append.sequences import SequenceRange
 from bridge.storage.append.writers import Writer
 from bridge.storage.error_mapping import translate
+from bridge.telemetry.metrics import StorageMetrics
 
 _KEPT_SECONDS: Final = 60.0  # after the last request: clients repeat theirs within seconds
 _MAX_OF_PRODUCER: Final = 5  # that no client waits for; Kafka's clients have no more batches in flight

@@ -10,10 +10,10 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Protocol, TypeAlias
 
-from bridge.futures import failed, loop_time, retrieve_exception, wait_shared
 from bridge.pulsar.client import PulsarClient
 from bridge.pulsar.producer import Producer
 from bridge.pulsar.types import ClientClosed, PulsarError, Receipt
+from bridge.runtime.futures import failed, loop_time, retrieve_exception, wait_shared
 from bridge.storage.append.sequences import SequencePosition, SequenceRange, Sequences
 
 _MAX_REMEMBERED_BATCHES = 5  # of a producer; Kafka's clients have no more in flight

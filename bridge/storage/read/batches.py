@@ -3,17 +3,18 @@
 import asyncio
 from collections.abc import Callable
 
-from bridge import codec, log
+from bridge import codec
 from bridge.codec import NO_TIMESTAMP, Rebuild
 from bridge.errors import CorruptEntry
-from bridge.futures import TURN, yield_turn
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from bridge.pulsar.types import Entry, Position
+from bridge.runtime.futures import TURN, yield_turn
+from bridge.runtime.threads import WorkerThreads
 from bridge.storage import entries
 from bridge.storage.mark_signer import MarkSigner
 from bridge.storage.offsets import span
 from bridge.storage.read.chunks import ChunkAssembler, is_chunk
-from bridge.worker_threads import WorkerThreads
+from bridge.telemetry import log
 
 _log = log.get(__name__)
 _passed_over = log.Flood()

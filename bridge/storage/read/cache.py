@@ -3,9 +3,9 @@
 from bisect import bisect_right, insort
 from collections import deque
 
-from bridge.metrics import StorageMetrics
 from bridge.storage.read.batches import Batch
 from bridge.storage.read.replacement import CachedPartition, Run, Runs, weight
+from bridge.telemetry.metrics import StorageMetrics
 
 _RUNS = 64
 

@@ -7,12 +7,12 @@ from contextlib import suppress
 from typing import Final
 
 from bridge.errors import BridgeError, CorruptEntry
-from bridge.futures import TURN, retrieve_exception, yield_turn
-from bridge.metrics import StorageMetrics
 from bridge.pulsar.consumer import Reader
 from bridge.pulsar.types import ClientClosed, Entry
+from bridge.runtime.futures import TURN, retrieve_exception, yield_turn
+from bridge.runtime.threads import WorkerThreads
 from bridge.storage.read.batches import Batch, BatchMaker
-from bridge.worker_threads import WorkerThreads
+from bridge.telemetry.metrics import StorageMetrics
 
 _MAX_AHEAD_BYTES: Final = 2 << 20
 """What one reader holds at most that its client has not asked for, beside what waits to be received."""

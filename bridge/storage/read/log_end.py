@@ -3,8 +3,8 @@
 import asyncio
 from contextlib import suppress
 
-from bridge.futures import Waiter
 from bridge.pulsar.types import Position, Receipt
+from bridge.runtime.futures import Waiter
 from bridge.storage.offsets import Anchor
 from bridge.storage.read.batches import Batch
 from bridge.storage.time_marks import TimeMarks

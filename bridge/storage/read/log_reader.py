@@ -6,11 +6,11 @@ from functools import partial
 from math import inf
 
 from bridge.errors import KafkaError
-from bridge.futures import FutureWaiter
 from bridge.kafka.error_codes import ErrorCode
-from bridge.metrics import StorageMetrics
 from bridge.pulsar.consumer import Reader
 from bridge.pulsar.types import EARLIEST, Position
+from bridge.runtime.futures import FutureWaiter
+from bridge.runtime.threads import WorkerThreads
 from bridge.storage.error_mapping import translated
 from bridge.storage.offsets import OffsetIndex
 from bridge.storage.read.batches import Batch, BatchMaker, convert_batches, kafka_batches_nowait
@@ -20,7 +20,7 @@ from bridge.storage.read.log_start import LogStart
 from bridge.storage.read.search import Search
 from bridge.storage.read.tail import Tail
 from bridge.storage.read.tail_owner import TailOwner
-from bridge.worker_threads import WorkerThreads
+from bridge.telemetry.metrics import StorageMetrics
 
 _MEMORY_FRESH_SECONDS = 1.0
 """How long older batches are served from memory before Pulsar is asked again what it has deleted."""

@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from math import inf
 
-from bridge import log
 from bridge.errors import KafkaError
-from bridge.futures import Cached
 from bridge.pulsar.types import EARLIEST
+from bridge.runtime.futures import Cached
 from bridge.storage.error_mapping import translated
 from bridge.storage.read.log_end import LogEnd
 from bridge.storage.read.search import Search
+from bridge.telemetry import log
 
 _log = log.get(__name__)
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Collection, Coroutine
 from typing import Any, Final, NamedTuple, Protocol
 
-from bridge.futures import Waiter, retrieve_exception
+from bridge.runtime.futures import Waiter, retrieve_exception
 
 _MAX_READS: Final = 64  # of one client; what they read stays in memory until its next Fetch
 

@@ -14,17 +14,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import accumulate
 
-from bridge.metrics import StorageMetrics
 from bridge.pulsar.admin import Admin
 from bridge.pulsar.client import PulsarClient
 from bridge.pulsar.types import EARLIEST, Entry, Position
+from bridge.runtime.threads import WorkerThreads
 from bridge.storage.entries import NO_PROMISE, TimeMark, mark_text, time_mark_in
 from bridge.storage.mark_signer import MarkSigner
 from bridge.storage.offsets import OffsetIndex
 from bridge.storage.read.batches import Batch, BatchMaker
 from bridge.storage.read.chunks import is_chunk
 from bridge.storage.read.markers import Markers
-from bridge.worker_threads import WorkerThreads
+from bridge.telemetry.metrics import StorageMetrics
 
 _MAX_CHUNKS_BACK = 10_000
 _MAX_UNSIGNED = 32

@@ -8,13 +8,13 @@ import asyncio
 from bisect import bisect_right
 from collections.abc import Callable
 
-from bridge import log
 from bridge.errors import BridgeError
 from bridge.pulsar.consumer import Reader
 from bridge.pulsar.types import Entry, Position
 from bridge.storage.read.batches import Batch, BatchMaker
 from bridge.storage.read.cache import Cache, OlderBatches
 from bridge.storage.read.log_end import LogEnd
+from bridge.telemetry import log
 
 _log = log.get(__name__)
 

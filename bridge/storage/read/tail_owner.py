@@ -7,10 +7,11 @@ from contextlib import suppress
 from bridge.codec import NO_TIMESTAMP
 from bridge.config import Settings
 from bridge.errors import BridgeError, KafkaError
-from bridge.futures import SharedQuery, loop_time
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.consumer import Reader
 from bridge.pulsar.types import EARLIEST, LATEST, Entry, Position
+from bridge.runtime.futures import SharedQuery, loop_time
+from bridge.runtime.threads import WorkerThreads
 from bridge.storage.entries import TimeMark
 from bridge.storage.read.batches import Batch, BatchMaker
 from bridge.storage.read.cache import Cache
@@ -18,7 +19,6 @@ from bridge.storage.read.chunks import is_chunk
 from bridge.storage.read.log_end import LogEnd
 from bridge.storage.read.search import Search
 from bridge.storage.read.tail import Tail
-from bridge.worker_threads import WorkerThreads
 
 _MARKER_CHECK_SECONDS = 1.0
 """How long to wait for an entry before asking whether it is a marker, which no reader gets."""

@@ -3,10 +3,10 @@
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
+from bridge.runtime.threads import WorkerThreads
 from bridge.storage import entries
 from bridge.storage.read.log_end import LogEnd
 from bridge.storage.read.search import Search
-from bridge.worker_threads import WorkerThreads
 
 
 class TimeOffset(NamedTuple):

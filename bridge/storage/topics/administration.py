@@ -7,11 +7,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from bridge import log
 from bridge.errors import KafkaError
-from bridge.futures import Cached
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.admin import AdminError
+from bridge.runtime.futures import Cached
 from bridge.storage import topic_properties
 from bridge.storage.error_mapping import translated
 from bridge.storage.names import Names
@@ -22,6 +21,7 @@ from bridge.storage.topics.configs import ConfigEntry, Policies, TopicDefaults
 from bridge.storage.topics.namespace_defaults import NamespaceDefaults
 from bridge.storage.topics.topic import NO_ID, Topic, topic_id
 from bridge.storage.topics.topic_policies import OwnPolicies, TopicPolicyCache
+from bridge.telemetry import log
 
 _log = log.get(__name__)
 

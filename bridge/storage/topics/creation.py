@@ -7,9 +7,9 @@ from typing import Protocol
 
 from bridge.config import KafkaSettings
 from bridge.errors import KafkaError
-from bridge.futures import Cached
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.admin import AdminError, Conflict
+from bridge.runtime.futures import Cached
 from bridge.storage import names
 from bridge.storage.error_mapping import translated
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from bridge.config import Settings
-from bridge.futures import Cached
 from bridge.pulsar.admin import Admin, AdminError, Forbidden, Retention
+from bridge.runtime.futures import Cached
 from bridge.storage.topics.configs import TopicDefaults
 
 _BROKER_SECONDS: Final = 60.0  # a broker's configuration seldom changes

@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable
 
-from bridge.futures import loop_time
+from bridge.runtime.futures import loop_time
 
 _LIFETIME_SECONDS = 1.0
 _MAX_NAMES = 100_000

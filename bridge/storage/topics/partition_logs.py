@@ -6,16 +6,16 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from bridge import log
 from bridge.errors import KafkaError
-from bridge.futures import in_turns, loop_time
 from bridge.kafka.error_codes import ErrorCode
-from bridge.metrics import LedPartitions, PartitionEnd
+from bridge.runtime.futures import in_turns, loop_time
 from bridge.storage.error_mapping import translated
 from bridge.storage.names import Names
 from bridge.storage.partition import PartitionLog
 from bridge.storage.services import Storage
 from bridge.storage.topics.topic import Topic
+from bridge.telemetry import log
+from bridge.telemetry.metrics import LedPartitions, PartitionEnd
 
 _log = log.get(__name__)
 

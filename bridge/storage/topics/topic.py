@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from bridge.futures import Cached
+from bridge.runtime.futures import Cached
 from bridge.storage import topic_properties
 from bridge.storage.partition import PartitionLog
 

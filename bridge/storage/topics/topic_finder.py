@@ -7,8 +7,8 @@ from contextlib import contextmanager, suppress
 from functools import partial
 
 from bridge.errors import KafkaError
-from bridge.futures import loop_time, retrieve_exception, wait_shared
 from bridge.kafka.error_codes import ErrorCode
+from bridge.runtime.futures import loop_time, retrieve_exception, wait_shared
 from bridge.storage.topics.negative_cache import NegativeCache
 from bridge.storage.topics.topic import Topic
 from bridge.storage.topics.topic_lookup import TopicLookup

@@ -3,13 +3,13 @@
 import asyncio
 import uuid
 
-from bridge import log
-from bridge.futures import Cached, SharedQuery, in_turns
 from bridge.pulsar.admin import AdminError, NotFound
+from bridge.runtime.futures import Cached, SharedQuery, in_turns
 from bridge.storage.error_mapping import translated
 from bridge.storage.names import Names
 from bridge.storage.services import Storage
 from bridge.storage.topics.topic import NO_ID, UUID_PROPERTY, digest_in, name_digest, new_id, topic_id
+from bridge.telemetry import log
 
 _log = log.get(__name__)
 

@@ -13,15 +13,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from bridge import log
 from bridge.errors import BridgeError
-from bridge.futures import Cached, loop_time
 from bridge.pulsar.admin import Admin, AdminError, Forbidden
 from bridge.pulsar.client import PulsarClient
 from bridge.pulsar.consumer import Reader
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import EARLIEST, Entry, PulsarError
+from bridge.runtime.futures import Cached, loop_time
 from bridge.storage.topics.configs import Policies
+from bridge.telemetry import log
 
 _log = log.get(__name__)
 

@@ -5,14 +5,13 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from bridge import log
-from bridge.cluster.records import TopicEvent
+from bridge.cluster.membership.records import TopicEvent
 from bridge.errors import KafkaError
-from bridge.fairness import Places
-from bridge.futures import SharedQuery, gathered, loop_time
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import PulsarError
+from bridge.runtime.fairness import Places
+from bridge.runtime.futures import SharedQuery, gathered, loop_time
 from bridge.storage import names, topic_properties
 from bridge.storage.append.producer_ids import ProducerIds
 from bridge.storage.error_mapping import translated
@@ -26,6 +25,7 @@ from bridge.storage.topics.partition_logs import PartitionLogs
 from bridge.storage.topics.topic import NO_ID, UUID_PROPERTY, Topic, new_id, topic_id
 from bridge.storage.topics.topic_finder import TopicFinder
 from bridge.storage.topics.topic_lookup import TopicLookup
+from bridge.telemetry import log
 
 _log = log.get(__name__)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bridge.api import Api
+from bridge.requests.api import Api
 from tests.authorization.answers import line
 from tests.authorization.login import LoggedIn
 from tests.authorization.rights import EVERYTHING, NOTHING, SUPER, Right

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bridge.standalone.guard import Guard
+from bridge.node.orphans import Guard
 from tests.clients.logins import servers
 from tests.clients.logins.attempts import Attempts
 from tests.clients.logins.clients import Clients

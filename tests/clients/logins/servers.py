@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from bridge.security.password_file import line_of
-from bridge.standalone.guard import Guard
+from bridge.access.password_file import line_of
+from bridge.node.orphans import Guard
 from bridge.standalone.ports import HOST, any_free
 from tests.clients.logins.ways import MUTUAL_TLS, PASSWORD, PASSWORDS, USER, Way
 from tests.security.issuer import CLAIMS, key_set, public_jwk

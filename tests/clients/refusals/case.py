@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from bridge.api import Api
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.schema import fields_of
+from bridge.requests.api import Api
 from tests.apis.wire import ask_at
 from tests.support.versions import newest
 

@@ -22,12 +22,12 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Final
 
-from bridge.cluster.effects import MembershipState, NameInUse, Serving
-from bridge.cluster.records import Record, ViewDifference, WholeView
-from bridge.cluster.slots import UNOWNED
-from bridge.cluster.timing import MembershipConfig
-from bridge.cluster.view import ClusterView, NodeRegistration, NodeState, Sender
-from bridge.cluster.view_log import ViewLog
+from bridge.cluster.membership.effects import MembershipState, NameInUse, Serving
+from bridge.cluster.membership.records import Record, ViewDifference, WholeView
+from bridge.cluster.membership.slots import UNOWNED
+from bridge.cluster.membership.timing import MembershipConfig
+from bridge.cluster.membership.view import ClusterView, NodeRegistration, NodeState, Sender
+from bridge.cluster.membership.view_log import ViewLog
 from bridge.pulsar.types import Position
 from tests.cluster.simulation.clock import Clock
 from tests.cluster.simulation.operator import Operator

@@ -6,16 +6,16 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
 
-from bridge.cluster import controller, planning, view_log
-from bridge.cluster.contact import Contact
-from bridge.cluster.controller import Controller
-from bridge.cluster.effects import ProbeResult
-from bridge.cluster.liveness import Liveness
-from bridge.cluster.planning import NextMembers
-from bridge.cluster.records import ViewDifference
-from bridge.cluster.state import Membership
-from bridge.cluster.succession import Decision, Succession
-from bridge.cluster.view import ClusterView, NodeRegistration, NodeState, Sender
+from bridge.cluster.membership import controller, planning, view_log
+from bridge.cluster.membership.contact import Contact
+from bridge.cluster.membership.controller import Controller
+from bridge.cluster.membership.effects import ProbeResult
+from bridge.cluster.membership.liveness import Liveness
+from bridge.cluster.membership.planning import NextMembers
+from bridge.cluster.membership.records import ViewDifference
+from bridge.cluster.membership.state import Membership
+from bridge.cluster.membership.succession import Decision, Succession
+from bridge.cluster.membership.view import ClusterView, NodeRegistration, NodeState, Sender
 from tests.cluster.simulation.scenario import Plan
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Final
 
-from bridge.cluster.orders import Order, OrderRefused, ordered
-from bridge.cluster.view import ClusterView, Sender
-from bridge.cluster.view_log import ViewLog
+from bridge.cluster.membership.orders import Order, OrderRefused, ordered
+from bridge.cluster.membership.view import ClusterView, Sender
+from bridge.cluster.membership.view_log import ViewLog
 from bridge.pulsar.types import Position
 from tests.cluster.simulation.clock import Clock
 from tests.cluster.simulation.pulsar import Pulsar

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from bridge.cluster.record_format import decode, encode
-from bridge.cluster.records import Heartbeat, Record
-from bridge.cluster.view import Sender
+from bridge.cluster.membership.record_format import decode, encode
+from bridge.cluster.membership.records import Heartbeat, Record
+from bridge.cluster.membership.view import Sender
 from bridge.pulsar.types import Position
 from tests.cluster.simulation.clock import Clock
 

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from bridge.cluster.effects import MembershipState
-from bridge.cluster.orders import Order
-from bridge.cluster.timing import MembershipConfig, Timing
-from bridge.cluster.view import NodeRegistration
+from bridge.cluster.membership.effects import MembershipState
+from bridge.cluster.membership.orders import Order
+from bridge.cluster.membership.timing import MembershipConfig, Timing
+from bridge.cluster.membership.view import NodeRegistration
 from tests.cluster.simulation.checks import Checks, Counts
 from tests.cluster.simulation.clock import Clock
 from tests.cluster.simulation.process import Process

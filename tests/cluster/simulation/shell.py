@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from math import inf
 
-from bridge.cluster.effects import (
+from bridge.cluster.membership.effects import (
     Append,
     Effect,
     HandedOver,
@@ -19,10 +19,10 @@ from bridge.cluster.effects import (
     SendHeartbeat,
     WatchHeartbeats,
 )
-from bridge.cluster.records import Heartbeat, LogRecord, Tick
-from bridge.cluster.state import Membership
-from bridge.cluster.timing import MembershipConfig
-from bridge.cluster.view import NodeRegistration
+from bridge.cluster.membership.records import Heartbeat, LogRecord, Tick
+from bridge.cluster.membership.state import Membership
+from bridge.cluster.membership.timing import MembershipConfig
+from bridge.cluster.membership.view import NodeRegistration
 from bridge.pulsar.types import Position
 from tests.cluster.simulation.clock import Clock
 from tests.cluster.simulation.pulsar import Pulsar, Session, Topic

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bridge.standalone.guard import Guard
+from bridge.node.orphans import Guard
 from tests.support.bridges import Overrides
 from tests.support.nodes import Node, Nodes
 from tests.support.pulsar import PrivatePulsar

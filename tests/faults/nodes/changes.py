@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
 
-from bridge.api import Api
 from bridge.apis import create_partitions, create_topics, delete_topics
 from bridge.kafka.error_codes import ErrorCode
+from bridge.requests.api import Api
 from tests.apis.wire import ask_at
 from tests.faults.checker import judge
 from tests.faults.clients import ConfluentWriter, Follower, KafkaPythonWriter, Writer, read_cold

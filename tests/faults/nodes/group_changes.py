@@ -10,9 +10,9 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from bridge.api import Api
 from bridge.apis import delete_groups, describe_groups, offset_fetch
 from bridge.kafka.error_codes import ErrorCode
+from bridge.requests.api import Api
 from tests.apis.wire import ask_at
 from tests.faults.nodes.answers import cluster_at, coordinator_at
 from tests.faults.nodes.changes import RETRIED, UNTIL_SECONDS, Stage

@@ -7,9 +7,9 @@ import struct
 import time
 from typing import Any
 
-from bridge.api import Api
 from bridge.apis import describe_cluster, find_coordinator, list_groups, metadata
 from bridge.kafka.error_codes import ErrorCode
+from bridge.requests.api import Api
 from tests.apis.wire import Connection
 from tests.faults.nodes.answers import NO_NODE, cluster_told
 from tests.faults.nodes.node_threads import NodeThreads

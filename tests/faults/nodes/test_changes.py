@@ -17,7 +17,7 @@ from uuid import UUID
 import pytest
 
 from bridge.apis import list_groups
-from bridge.standalone.guard import Guard
+from bridge.node.orphans import Guard
 from tests.apis.wire import ask_at
 from tests.faults.checker import KAFKA_PYTHON_LEAKS
 from tests.faults.figures import report

@@ -21,9 +21,9 @@ from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from kafka import KafkaProducer
 from kafka.errors import KafkaError as KafkaPythonError
 
+from bridge.node.orphans import Guard
 from bridge.standalone import probe
 from bridge.standalone.child import Child
-from bridge.standalone.guard import Guard
 from bridge.standalone.ports import HOST
 from tests.faults.checker import KAFKA_PYTHON_LEAKS
 from tests.faults.clients import read_cold

@@ -9,11 +9,11 @@ from typing import Any
 from uuid import UUID
 
 from bridge import apis
-from bridge.api import Api
 from bridge.kafka import fetch_wire, frames, message, produce_wire
 from bridge.kafka.fetch_messages import Request as FetchRequest
 from bridge.kafka.primitives import DecodeError, TooManyElements
 from bridge.kafka.schema import Field, Type, fields_of
+from bridge.requests.api import Api
 from tests.fuzz.decoders.target import Input, Target, same
 from tests.kafka.strategies import plain
 

@@ -12,7 +12,6 @@ from typing import Any, cast
 
 from bridge.config import PulsarSettings
 from bridge.errors import CorruptEntry
-from bridge.metrics import PulsarMetrics
 from bridge.pulsar import commands, protocol
 from bridge.pulsar.admin import Admin, AdminError, rest
 from bridge.pulsar.auth.session_login import SessionLogin
@@ -25,6 +24,7 @@ from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.producer.producer import Producer
 from bridge.pulsar.topic_watch import TopicWatch
 from bridge.pulsar.types import EARLIEST, ConnectionLost
+from bridge.telemetry.metrics import PulsarMetrics
 from tests.fuzz.decoders.pulsar import JSON_WORDS
 from tests.fuzz.decoders.target import Input, Target, finished, same
 

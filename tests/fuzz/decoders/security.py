@@ -13,20 +13,21 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding
 from jwt import PyJWK
 
+from bridge.access import password_file
 from bridge.apis import describe_acls, describe_client_quotas, describe_user_scram_credentials
 from bridge.kafka import message
 from bridge.kafka.schema import with_defaults
-from bridge.security import distinguished_name, jwks, password_file, records
+from bridge.security import distinguished_name, jwks, records
 from bridge.security.acls import AccessControlEntry, Operation, PatternType, Permission, ResourceType
-from bridge.security.credentials import Login
 from bridge.security.mapping import NoMatchingRule, PrincipalMapping
 from bridge.security.names import prepared_name
-from bridge.security.oauthbearer import INVALID_TOKEN, OAuthBearer
-from bridge.security.plain import Plain
 from bridge.security.principal import user
 from bridge.security.quotas.entities import QuotaKey, checked_entity
-from bridge.security.sasl import Challenge, Done, Exchange, Failed, Step
-from bridge.security.scram import Scram
+from bridge.security.sasl.credentials import Login
+from bridge.security.sasl.mechanism import Challenge, Done, Exchange, Failed, Step
+from bridge.security.sasl.oauthbearer import INVALID_TOKEN, OAuthBearer
+from bridge.security.sasl.plain import Plain
+from bridge.security.sasl.scram import Scram
 from bridge.security.tokens import IssuedTokens, TokenRules, TokenVerifier
 from tests.fuzz.decoders.pulsar import JSON_WORDS
 from tests.fuzz.decoders.target import Input, Target, finished, part, same

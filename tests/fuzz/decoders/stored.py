@@ -10,9 +10,9 @@ from uuid import UUID
 from google.protobuf.message import DecodeError
 
 from bridge.apis import consumer_group_describe, describe_groups, offset_fetch
-from bridge.cluster import record_format
-from bridge.cluster.record_fields import InvalidClusterRecord
-from bridge.cluster.records import (
+from bridge.cluster.membership import record_format
+from bridge.cluster.membership.record_fields import InvalidClusterRecord
+from bridge.cluster.membership.records import (
     Challenge,
     Heartbeat,
     Record,
@@ -22,8 +22,8 @@ from bridge.cluster.records import (
     ViewDifference,
     WholeView,
 )
-from bridge.cluster.view import ClusterView, Endpoint, NodeRegistration, Sender
-from bridge.cluster.view_log import ViewLog
+from bridge.cluster.membership.view import ClusterView, Endpoint, NodeRegistration, Sender
+from bridge.cluster.membership.view_log import ViewLog
 from bridge.groups.classic import records as classic
 from bridge.groups.consumer import records as consumer
 from bridge.groups.consumer.model import ConsumerMember, GroupSnapshot, Pattern, TopicFacts, View

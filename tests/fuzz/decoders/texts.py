@@ -17,9 +17,8 @@ from bridge.groups.classic import subscription
 from bridge.groups.consumer import regex
 from bridge.http import HttpServer
 from bridge.http.access import Access
-from bridge.http1 import HttpError
-from bridge.http_client import HttpClient
-from bridge.metrics import Metrics
+from bridge.net.http1 import HttpError
+from bridge.net.http_client import HttpClient
 from bridge.pulsar.admin import AdminError, Retention
 from bridge.pulsar.admin.rest import topic_path
 from bridge.security.principal import user
@@ -28,6 +27,7 @@ from bridge.storage import names
 from bridge.storage.names import Names
 from bridge.storage.topics import configs
 from bridge.storage.topics.config_table import TABLE
+from bridge.telemetry.metrics import Metrics
 from tests.fuzz.decoders.target import Input, Target, part, same
 
 _TOKEN = "a-token-of-the-metrics-port"  # noqa: S105 — of this check alone

@@ -7,7 +7,7 @@ from bridge.config import Settings
 from bridge.groups.classic.events import ClassicGroupState, Join, Joined, Sync
 from bridge.groups.coordinator import GroupCoordinator
 from bridge.kafka.error_codes import ErrorCode
-from bridge.metrics import GroupMetrics
+from bridge.telemetry.metrics import GroupMetrics
 from tests.groups.clock import FakeClock, settle
 from tests.groups.fake_topics import FakeTopics
 from tests.groups.store.fake_store import FakeStore

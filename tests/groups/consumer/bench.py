@@ -11,7 +11,7 @@ from bridge.groups.consumer.state import Heartbeat, HeartbeatAnswer
 from bridge.groups.consumer.topics import ALL_CLIENTS, Viewer
 from bridge.groups.coordinator import GroupCoordinator
 from bridge.kafka.error_codes import ErrorCode
-from bridge.metrics import GroupMetrics
+from bridge.telemetry.metrics import GroupMetrics
 from tests.groups.clock import FakeClock
 from tests.groups.fake_topics import FakeTopics
 from tests.groups.store.fake_store import FakeStore

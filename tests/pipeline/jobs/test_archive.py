@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pipeline.frames import archive_frame
-from pipeline.options import EndpointOptions
+from bridge.pipeline.frames import archive_frame
+from bridge.pipeline.options import EndpointOptions
 from tests.pipeline.contents import as_samples
 from tests.pipeline.running import run_job
 from tests.pipeline.samples import filled, new_topic, varied, write

@@ -11,8 +11,8 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from pipeline.endpoint import KafkaEndpoint
-from pipeline.options import EndpointOptions
+from bridge.pipeline.endpoint import KafkaEndpoint
+from bridge.pipeline.options import EndpointOptions
 from tests.pipeline.contents import by_partition, contents
 from tests.pipeline.running import JobProcess, run_job, until_written
 from tests.pipeline.samples import filled, new_topic, varied, write

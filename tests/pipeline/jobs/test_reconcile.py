@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pipeline.options import EndpointOptions
+from bridge.pipeline.options import EndpointOptions
 from tests.pipeline.running import Outcome, run_job
 from tests.pipeline.samples import Sample, filled, new_topic, varied
 from tests.support.bridges import BridgeChild

@@ -9,8 +9,8 @@ from uuid import uuid4
 
 import pytest
 
-from pipeline.endpoint import KafkaEndpoint
-from pipeline.options import EndpointOptions
+from bridge.pipeline.endpoint import KafkaEndpoint
+from bridge.pipeline.options import EndpointOptions
 from tests.pipeline.contents import by_partition, contents
 from tests.pipeline.running import run_job
 from tests.pipeline.samples import Sample, filled, new_topic, varied, write

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pipeline.endpoint import Committed, KafkaEndpoint
-from pipeline.options import EndpointOptions
-from pipeline.ranges import Partition
+from bridge.pipeline.endpoint import Committed, KafkaEndpoint
+from bridge.pipeline.options import EndpointOptions
+from bridge.pipeline.ranges import Partition
 from tests.pipeline.running import Outcome, run_job
 from tests.pipeline.samples import Sample, filled, new_topic
 

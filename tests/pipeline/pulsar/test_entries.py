@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bridge.pipeline.pulsar import wire
+from bridge.pipeline.pulsar.entries import Chunks, Row, Unreadable, rows
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
-from pipeline.pulsar import wire
-from pipeline.pulsar.entries import Chunks, Row, Unreadable, rows
 
 OWN = {"kafka.batch": '{"v":1,"t":0,"e":1}'}
 

@@ -10,10 +10,10 @@ from typing import Any
 import pulsar
 import pytest
 
-from pipeline.errors import Endpoint, Usage
-from pipeline.pulsar import reader
-from pipeline.pulsar.connection import Address, TopicNotFound, address
-from pipeline.pulsar.entries import Row
+from bridge.pipeline.errors import Endpoint, Usage
+from bridge.pipeline.pulsar import reader
+from bridge.pipeline.pulsar.connection import Address, TopicNotFound, address
+from bridge.pipeline.pulsar.entries import Row
 from tests.clients import drafts
 from tests.clients.families.confluent import Confluent
 from tests.clients.model import CODECS, Draft

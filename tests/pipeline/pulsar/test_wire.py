@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bridge.pipeline.pulsar import wire
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
-from pipeline.pulsar import wire
 
 U64 = st.integers(0, (1 << 64) - 1)
 

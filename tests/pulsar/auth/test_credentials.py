@@ -3,9 +3,9 @@ from pathlib import Path
 import jwt
 import pytest
 
-from bridge.metrics import PulsarMetrics
 from bridge.pulsar.auth.credentials import StaticToken, TokenFile, expiry_of
 from bridge.pulsar.types import PulsarError
+from bridge.telemetry.metrics import PulsarMetrics
 
 KEY = "k" * 32
 

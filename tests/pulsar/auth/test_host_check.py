@@ -7,9 +7,9 @@ from collections.abc import Collection
 import pytest
 
 from bridge.config import PulsarSettings
-from bridge.metrics import PulsarMetrics
 from bridge.pulsar.auth.host_check import HostCheck, HostRefused
 from bridge.pulsar.types import ConnectionLost
+from bridge.telemetry.metrics import PulsarMetrics
 
 ADDRESSES = {
     "pulsar.example.com": "10.0.0.1", "broker.example.com": "10.0.0.2", "rebound.example.com": "169.254.169.254",

@@ -11,10 +11,10 @@ from aiohttp import web
 
 from bridge.config import PulsarSettings
 from bridge.errors import SettingsError
-from bridge.metrics import PulsarMetrics
 from bridge.pulsar import PulsarError
 from bridge.pulsar.auth import oauth2
 from bridge.pulsar.auth.oauth2 import OAuth2
+from bridge.telemetry.metrics import PulsarMetrics
 
 Answer = Callable[[int], web.Response]
 SECRET = "very secret words"  # noqa: S105

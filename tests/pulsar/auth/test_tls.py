@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives.serialization import (
 
 from bridge.config import PulsarSettings
 from bridge.errors import SettingsError
-from bridge.metrics import PulsarMetrics
 from bridge.pulsar.auth.tls import ClientTls
+from bridge.telemetry.metrics import PulsarMetrics
 from tests.support.certificates import Authority
 
 

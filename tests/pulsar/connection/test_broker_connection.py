@@ -8,11 +8,11 @@ from typing import ClassVar
 import pytest
 
 from bridge.config import PulsarSettings
-from bridge.metrics import PulsarMetrics
 from bridge.pulsar import Access, ConnectionLost, OperationTimeout, PulsarClient, PulsarError, commands, protocol
 from bridge.pulsar.auth.credentials import NoCredentials, NoToken
 from bridge.pulsar.connection.broker_connection import Address, BrokerConnection
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
+from bridge.telemetry.metrics import PulsarMetrics
 from tests.pulsar.fake_broker import FakeBroker, Peer, Type
 
 TOPIC = "persistent://public/default/t"

@@ -4,13 +4,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from bridge.config import PulsarSettings
-from bridge.metrics import PulsarMetrics
 from bridge.pulsar import Access, PulsarClient, PulsarError, protocol
 from bridge.pulsar.auth import HostRefused
 from bridge.pulsar.connection.broker_connection import Address
 from bridge.pulsar.connection.lookup import Lookup
 from bridge.pulsar.connection.pool import ConnectionPool, parse_url
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
+from bridge.telemetry.metrics import PulsarMetrics
 from tests.pulsar.fake_broker import FakeBroker, Handler, Peer, Type, lookup_answer
 
 TOPIC = "persistent://public/default/t"

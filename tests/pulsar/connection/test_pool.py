@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 import pytest
 
 from bridge.config import PulsarSettings
-from bridge.metrics import PulsarMetrics
 from bridge.pulsar import PulsarClient
 from bridge.pulsar.connection.pool import BrokerAway
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
+from bridge.telemetry.metrics import PulsarMetrics
 from tests.pulsar.fake_broker import FakeBroker, Peer, Type, store
 from tests.pulsar.producer.script import NO_ANSWER, send
 

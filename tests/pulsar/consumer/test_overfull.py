@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from bridge.metrics import PulsarMetrics
 from bridge.pulsar import EARLIEST, PulsarClient
 from bridge.pulsar.connection import context
 from bridge.pulsar.consumer import Reader
+from bridge.telemetry.metrics import PulsarMetrics
 from tests.pulsar.consumer.log_broker import TOPIC, Log, body
 from tests.pulsar.fake_broker import Type
 

@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from bridge.metrics import PulsarMetrics
 from bridge.pulsar import LATEST, PulsarClient
 from bridge.pulsar.consumer import reader as module
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
+from bridge.telemetry.metrics import PulsarMetrics
 from tests.pulsar.consumer.log_broker import LEDGER, TOPIC, Log, body
 from tests.pulsar.fake_broker import Peer, Type
 

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from bridge.config import PulsarSettings
-from bridge.metrics import PulsarMetrics
 from bridge.pulsar import PulsarClient
+from bridge.telemetry.metrics import PulsarMetrics
 from tests.pulsar.fake_broker import FakeBroker
 
 

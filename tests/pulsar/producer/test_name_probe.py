@@ -1,8 +1,8 @@
 """Whether a producer's name is in use, asked of a real Pulsar."""
 
 from bridge.config import PulsarSettings
-from bridge.metrics import PulsarMetrics
 from bridge.pulsar import PulsarClient
+from bridge.telemetry.metrics import PulsarMetrics
 
 
 async def test_a_name_is_busy_while_its_producer_lives(topic: str, settings: PulsarSettings) -> None:

@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from bridge.config import PulsarSettings
-from bridge.metrics import PulsarMetrics
 from bridge.pulsar import AccessMode, ClientClosed, MessageTooLarge, Position, PulsarClient, PulsarError
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.protocol import parse_body
+from bridge.telemetry.metrics import PulsarMetrics
 from tests.pulsar.fake_broker import FakeBroker, Peer, Type
 from tests.pulsar.producer.script import (
     NO_ANSWER,

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from bridge.access.password_file import line_of
 from bridge.errors import BridgeError
-from bridge.security.password_file import line_of
 from tests.pulsar_secured.conftest import ROLE
 from tests.pulsar_secured.matrix.cells import (
     ALL,

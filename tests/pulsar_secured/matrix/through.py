@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from bridge.api import Api
 from bridge.apis import (
     create_acls,
     create_topics,
@@ -18,6 +17,7 @@ from bridge.apis import (
     produce,
 )
 from bridge.kafka.error_codes import ErrorCode
+from bridge.requests.api import Api
 from bridge.security.acls import CLUSTER_NAME, Operation, ResourceType
 from tests.apis.wire import Connection, unique
 from tests.clients.model import attempts

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from bridge.metrics import QuotaMetrics
 from bridge.security.quotas.entities import CLIENT_ID, IP, USER, QuotaKey, checked_entity
 from bridge.security.quotas.usage import REQUEST_DELAY_SECONDS, ClientQuotas
+from bridge.telemetry.metrics import QuotaMetrics
 
 ALICE = checked_entity([(USER, "alice")])
 PRODUCE, FETCH = QuotaKey.PRODUCE, QuotaKey.FETCH

@@ -8,10 +8,10 @@ from bridge.codec import NO_PRODUCER
 from bridge.codec.compression import PulsarCodec
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
-from bridge.outcome import Outcome
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.producer import Producer
 from bridge.pulsar.types import EARLIEST, ClientClosed, PulsarError
+from bridge.runtime.outcome import Outcome
 from bridge.storage.append import group_commit
 from bridge.storage.append.group_commit import GroupCommit
 from bridge.storage.append.pace import Pace

@@ -8,13 +8,13 @@ import pytest
 
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
-from bridge.metrics import StorageMetrics
 from bridge.pulsar.types import ClientClosed
 from bridge.storage.append.duplicates import DuplicateFinder
 from bridge.storage.append.preparation import PreparedEntry
 from bridge.storage.append.repetitions import RepetitionLimit, Repetitions
 from bridge.storage.append.sequences import SequencePosition, SequenceRange
 from bridge.storage.append.writers import Writer
+from bridge.telemetry.metrics import StorageMetrics
 
 _MAX_OF_PRODUCER, _MAX_SEARCHES = 5, 256
 

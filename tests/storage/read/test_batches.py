@@ -14,10 +14,10 @@ from bridge.codec.compression import KafkaCodec, PulsarCodec, compress_pulsar
 from bridge.codec.packing import pack
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import Entry, Position
+from bridge.runtime.threads import WorkerThreads
 from bridge.storage import entries
 from bridge.storage.read.batches import Batch, convert_batches, kafka_batches_nowait
 from bridge.storage.read.time_lookup import _first_record
-from bridge.worker_threads import WorkerThreads
 from tests.codec.old_messages import GZIP, message
 
 MIB = 1 << 20

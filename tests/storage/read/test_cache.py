@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from bridge.metrics import Metrics
 from bridge.storage.read.batches import Batch
 from bridge.storage.read.cache import Cache, CacheShare, OlderBatches
+from bridge.telemetry.metrics import Metrics
 from tests.storage.read.cached import batch
 
 

@@ -8,15 +8,15 @@ from typing import cast
 import pytest
 
 from bridge.errors import CorruptEntry
-from bridge.metrics import Metrics
 from bridge.pulsar.consumer import Reader
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from bridge.pulsar.types import ClientClosed, Entry, OperationTimeout, Position
+from bridge.runtime.threads import WorkerThreads
 from bridge.storage import entries
 from bridge.storage.read.batches import Batch, BatchMaker
 from bridge.storage.read.catch_up import CatchUpReader, CatchUpReaders
 from bridge.storage.read.log_reader import LogReader
-from bridge.worker_threads import WorkerThreads
+from bridge.telemetry.metrics import Metrics
 from tests.storage.conftest import Bench, prepared
 
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from bridge.metrics import Metrics
 from bridge.storage.read.cache import Cache, OlderBatches
 from bridge.storage.read.replacement import Runs, weight
+from bridge.telemetry.metrics import Metrics
 from tests.storage.read.cached import batch
 
 _SIZE = 100_000

@@ -9,15 +9,15 @@ from typing import cast
 import pytest
 
 from bridge.errors import BridgeError
-from bridge.futures import FutureWaiter
-from bridge.metrics import Metrics
 from bridge.pulsar.consumer import Reader
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from bridge.pulsar.types import EARLIEST, ClientClosed, Entry, Position
+from bridge.runtime.futures import FutureWaiter
 from bridge.storage.read.batches import BatchMaker
 from bridge.storage.read.cache import Cache
 from bridge.storage.read.log_end import LogEnd
 from bridge.storage.read.tail import Tail, TopicRecreated
+from bridge.telemetry.metrics import Metrics
 
 RECORDS = 10
 

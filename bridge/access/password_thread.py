@@ -1,0 +1,46 @@
+"""The thread that hashes the passwords of clients: addresses take turns, and a blocked one gets none.
+
+A thousand connections of an address may ask at the same moment, before one of them has failed. Each hash takes
+milliseconds. So one address waits behind its own guesses, and those that are left when it is blocked are not looked at.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from bridge.runtime.fairness import REQUESTER
+from bridge.runtime.threads import WorkerThreads
+
+
+class AddressBlocked(Exception):
+    """Too many log-ins of the client's address have failed while it waited."""
+
+
+_IS_BLOCKED: ContextVar[Callable[[], bool]] = ContextVar("is_blocked", default=lambda: False)
+
+
+@contextmanager
+def attempt_of(address: str, is_blocked: Callable[[], bool]) -> Iterator[None]:
+    """What waits for the thread inside waits for this address. `is_blocked` is asked when its turn has come."""
+    requester, asked = REQUESTER.set(address), _IS_BLOCKED.set(is_blocked)
+    try:
+        yield
+    finally:
+        _IS_BLOCKED.reset(asked)
+        REQUESTER.reset(requester)
+
+
+class PasswordThread:
+    """One of a process."""
+
+    def __init__(self) -> None:
+        self._threads = WorkerThreads(1, on_turn=_refuse_blocked)
+
+    async def run(self, work: Callable[[], bool]) -> bool:
+        """What `work` returns; AddressBlocked where it was not begun."""
+        return await self._threads.run(work)
+
+
+def _refuse_blocked() -> None:
+    if _IS_BLOCKED.get()():
+        raise AddressBlocked

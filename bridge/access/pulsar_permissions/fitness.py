@@ -1,0 +1,89 @@
+"""Whether a Pulsar can say who clients are and what they may: what `kafka.authorizer = "pulsar"` needs of it."""
+
+import base64
+import json
+import secrets
+from typing import Final, NamedTuple
+
+from bridge.access.pulsar_permissions.token_login import claims_of, role_in
+from bridge.config import Settings
+from bridge.pulsar import Access
+from bridge.pulsar.auth import Destination, RoleAccess
+from bridge.pulsar.auth.credentials import StaticToken
+from bridge.pulsar.role_name import RightUnknown, role_name
+from bridge.pulsar.role_probe import RoleProbe
+from bridge.pulsar.types import PulsarError
+
+
+class Problem(NamedTuple):
+    """What is wrong, and what to do."""
+
+    what: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.what}. {self.remedy[0].upper()}{self.remedy[1:]}"
+
+
+_LETS_IN: Final = Problem(
+    "Pulsar lets in a client whose token was signed by no key",
+    "set authenticationEnabled=true, authorizationEnabled=true, and authenticationProviders to"
+    " org.apache.pulsar.broker.authentication.AuthenticationProviderToken in broker.conf,"
+    ' or kafka.authorizer = "kafka"',
+)
+_WITHOUT_CERTIFICATE: Final = (
+    "where Pulsar asks all for certificates, set tlsRequireTrustedClientCertOnConnect=false in broker.conf,"
+    ' or kafka.authorizer = "kafka"'
+)
+_TO_BE_TOLD: Final = (
+    "set authorizationEnabled=true in broker.conf. Behind a Pulsar proxy, or where its version does not, set"
+    " pulsar.token_public_key_file to what brokers have as tokenPublicKey"
+)
+_SAME_CLAIM: Final = (
+    "set pulsar.token_auth_claim to what brokers have as tokenAuthClaim. Behind a Pulsar proxy, set"
+    " pulsar.token_public_key_file to what they have as tokenPublicKey, too"
+)
+
+
+async def problem(settings: Settings, access: Access) -> Problem | None:
+    """None: nothing. `access`: the bridge's own."""
+    pulsar = settings.pulsar
+    stranger = RoleProbe(RoleAccess(Destination(pulsar, access.hosts), StaticToken(_unsigned())))
+    try:
+        if await stranger.log_in():
+            return _LETS_IN
+    except RightUnknown as error:
+        return Problem(
+            f"Pulsar cannot be asked by a client with a token and no certificate ({error})", _WITHOUT_CERTIFICATE
+        )
+    finally:
+        await stranger.close()
+    takes_tokens = any("PLAIN" in listener.mechanisms for listener in settings.listeners)
+    if pulsar.token_public_key_file or not takes_tokens:
+        return None
+    return await _problem_of_names(settings, access)
+
+
+async def _problem_of_names(settings: Settings, access: Access) -> Problem | None:
+    """Whether Pulsar says who a client is: this bridge is one of them."""
+    pulsar = settings.pulsar
+    try:
+        told = await role_name(pulsar, access)
+        token = await access.credentials.data()
+    except PulsarError as error:
+        return Problem(f"Pulsar does not say whose a token is ({error})", _TO_BE_TOLD)
+    if told.name is None:
+        return Problem(f"Pulsar does not say whose a token is ({told.said})", _TO_BE_TOLD)
+    claims = claims_of(token.decode("latin-1"))
+    said = role_in(claims, pulsar.token_auth_claim)
+    if claims and said != told.name:
+        claim = pulsar.token_auth_claim
+        what = f"Pulsar takes this bridge for {told.name!r}, and the claim {claim} of its token says {said!r}"
+        return Problem(what, _SAME_CLAIM)
+    return None
+
+
+def _unsigned() -> str:
+    """A token that says to be signed by no key (RFC 7519, 6), of a role that is none."""
+    parts = {"alg": "none"}, {"sub": f"bridge-probe-{secrets.token_hex(16)}"}
+    return ".".join(base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode() for part in parts) + "."

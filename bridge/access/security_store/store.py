@@ -1,0 +1,173 @@
+"""Users, permissions and quotas of all nodes: what is asked of them, and what administrators change.
+
+What is asked is answered from memory, also while Pulsar is away. What is changed counts on this node when it is
+answered, and on the others as soon as they have read it.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from bridge.access.security_store.security_log import SecurityLog, SecurityUnavailable
+from bridge.config import PulsarSettings
+from bridge.errors import StartupError
+from bridge.pulsar.admin import Admin
+from bridge.pulsar.client import PulsarClient
+from bridge.security.acls import AccessControlEntry, AclFilter
+from bridge.security.authorizer import Authorizer
+from bridge.security.quotas.limits import Limits, Values
+from bridge.security.records import Change, Kept, acl_key, acl_record, secret_record
+from bridge.security.sasl.credentials import CredentialsUnavailable, Iterations, ScramCredential
+from bridge.security.sasl.decoys import Decoys
+from bridge.telemetry import log
+from bridge.telemetry.metrics import SecurityMetrics
+
+_SECRET_BYTES: Final = 32
+
+_log = log.get(__name__)
+
+
+class SecurityStore:
+    """See the module; `credentials.ScramCredentials` for log-ins."""
+
+    def __init__(
+        self,
+        client: PulsarClient,
+        admin: Admin,
+        pulsar: PulsarSettings,
+        metrics: SecurityMetrics,
+        super_users: Iterable[str] = (),
+        *,
+        keeps_users: bool = True,
+        authorizes: bool = False,
+        allow_if_no_entry: bool = False,
+        on_quotas: Callable[[Limits], None] = lambda quotas: None,
+    ) -> None:
+        """`keeps_users`: whether these are the users that log in; `authorizes`: whether entries decide; `super_users`:
+        principals such as `User:admin`; `on_quotas` is called with the quotas whenever there are others."""
+        self.keeps_users = keeps_users
+        self.authorizes = authorizes
+        self._log = SecurityLog(client, admin, pulsar, metrics, self._changed)
+        self._super_users = frozenset(super_users)
+        self._allow_if_no_entry = allow_if_no_entry
+        self._authorizer: Authorizer | None = None
+        self._on_quotas = on_quotas
+
+    async def start(self) -> None:
+        """Read what is kept; StartupError where the topic cannot be made, or the first record cannot be stored."""
+        await self._log.start()
+        if self.keeps_users and self._log.is_known and self._log.state.decoy_secret is None:
+            try:
+                await self._log.append([secret_record(secrets.token_bytes(_SECRET_BYTES))])
+            except SecurityUnavailable as error:
+                raise StartupError(f"nothing can be stored in {self._log.topic}: {error}") from None
+
+    async def settled(self) -> None:
+        """Wait until Pulsar keeps what is stored past all retention."""
+        await self._log.settled()
+
+    async def close(self) -> None:
+        """Read and write no more."""
+        await self._log.close()
+
+    async def problem(self) -> str | None:
+        """Readiness: what is kept was read once, to its end."""
+        return None if self._log.is_known else f"{self._log.topic} is not read to its end yet"
+
+    async def catch_up(self) -> None:
+        """Return when all counts here that any node has answered before; SecurityUnavailable if not in time."""
+        await self._log.catch_up()
+
+    # ---- users -------------------------------------------------------------------------------------------------------
+
+    async def find(self, mechanism: str, name: str) -> ScramCredential | None:
+        """The credential of a prepared name."""
+        if not self._log.is_known:
+            raise CredentialsUnavailable("the users are not read yet")
+        return self._log.state.credentials.get((mechanism, name))
+
+    def iterations(self, mechanism: str) -> Iterations | None:
+        """What the credentials of the mechanism have."""
+        return self._log.state.iterations(mechanism)
+
+    @property
+    def decoys(self) -> Decoys:
+        """Of users that do not exist, the same on all nodes."""
+        return _KeptDecoys(self._log)
+
+    def users(self) -> dict[str, list[ScramCredential]]:
+        """All credentials by prepared name."""
+        found: dict[str, list[ScramCredential]] = {}
+        for (_, name), credential in sorted(self._log.state.credentials.items()):
+            found.setdefault(name, []).append(credential)
+        return dict(sorted(found.items()))
+
+    async def change_users(self, records: Sequence[Kept]) -> None:
+        """Store users, or delete them (`records.user_record`, `user_key`); SecurityUnavailable if not in time."""
+        await self._log.append(records)
+
+    # ---- permissions -------------------------------------------------------------------------------------------------
+
+    @property
+    def authorizer(self) -> Authorizer:
+        """By the entries of now; before they are read, super users alone may do anything."""
+        if self._authorizer is None:
+            known = self._log.is_known
+            self._authorizer = Authorizer(
+                self._log.state.entries if known else (),
+                self._super_users,
+                allow_if_no_entry=self._allow_if_no_entry and known,
+            )
+        return self._authorizer
+
+    def entries(self) -> list[AccessControlEntry]:
+        """All entries."""
+        return list(self._log.state.entries)
+
+    async def create_entries(self, entries: Iterable[AccessControlEntry]) -> None:
+        """Store those that are not there; SecurityUnavailable if not in time."""
+        new = [acl_record(entry) for entry in dict.fromkeys(entries) if entry not in self._log.state.entries]
+        if new:
+            await self._log.append(new)
+
+    async def delete_entries(self, filters: Sequence[AclFilter]) -> list[list[AccessControlEntry]]:
+        """Delete what each filter finds, and tell it; SecurityUnavailable if not in time."""
+        found = []
+        for one in filters:
+            found.append(one.found(self._log.state.entries))
+            await asyncio.sleep(0)  # each looks at all entries
+        gone = [Kept(acl_key(entry)) for entry in dict.fromkeys(entry for some in found for entry in some)]
+        if gone:
+            await self._log.append(gone)
+        return found
+
+    # ---- quotas ------------------------------------------------------------------------------------------------------
+
+    def quotas(self) -> Values:
+        """All there are."""
+        return self._log.state.quotas
+
+    async def change_quotas(self, records: Sequence[Kept]) -> None:
+        """Store quotas, or delete them (`records.quota_record`, `quota_key`); SecurityUnavailable if not in time."""
+        await self._log.append(records)
+
+    def _changed(self, changes: set[Change]) -> None:
+        if Change.ACLS in changes:
+            self._authorizer = None
+        if Change.QUOTAS in changes:
+            self._on_quotas(self._log.state.limits)
+
+
+class _KeptDecoys(Decoys):
+    """By the secret of now: two nodes that start first, at once, each store one, and the later one counts."""
+
+    def __init__(self, log: SecurityLog) -> None:
+        self._log = log
+
+    def credential(self, mechanism: str, name: str, iterations: Iterations | None) -> ScramCredential:
+        """The decoy of a name."""
+        secret = self._log.state.decoy_secret
+        if secret is None:
+            raise CredentialsUnavailable("the users are not read yet")
+        return Decoys(secret).credential(mechanism, name, iterations)

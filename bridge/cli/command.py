@@ -1,0 +1,156 @@
+"""The `bridge` command: run, standalone, check, ready, nodes, user, move-state, completion.
+
+What a command needs is imported when it runs: `bridge run` must not need the demonstration's clients, nor
+`bridge --version` a broker's protocol.
+"""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from getpass import getpass
+from importlib import resources
+from pathlib import Path
+from typing import Final
+
+from bridge.cli.parser import make_parser
+from bridge.config import Settings, load
+from bridge.config.secret_files import open_files
+from bridge.config.urls import without_secrets
+from bridge.errors import BridgeError, SettingsError
+from bridge.runtime.loop import process_count, run_async
+from bridge.telemetry import log
+
+FAILED: Final = 1
+WRONG_SETTINGS: Final = 2
+INTERRUPTED: Final = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; its exit code, as `bridge.cli.parser.EXIT_CODES` tells them."""
+    try:
+        options = make_parser().parse_args(arguments)
+        return _COMMANDS[options.command](options)
+    except SettingsError as error:
+        return _complain(error, WRONG_SETTINGS)
+    except BridgeError as error:
+        return _complain(error, FAILED)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _run(options: argparse.Namespace) -> int:
+    settings = load(options.config)
+    if process_count(settings.kafka.workers) > 1:
+        log.configure(settings.log, fields={"worker": "supervisor"})
+        _warn_of_open_files(settings, options.config)
+        from bridge.node.workers.supervisor import supervise
+
+        return supervise(settings)
+    log.configure(settings.log)
+    _warn_of_open_files(settings, options.config)
+    from bridge.net.listening import open_listeners
+    from bridge.runtime.memory import keep_freed_memory, pause_collection
+
+    pause_collection()
+    keep_freed_memory()
+    sockets = open_listeners(settings)
+    from bridge.node.server import run
+
+    run_async(run(settings, sockets))
+    return 0
+
+
+def _warn_of_open_files(settings: Settings, file: Path | None) -> None:
+    for one in open_files(settings, file):
+        fields = {"setting": one.setting, "file": one.path, "mode": one.mode, "run": one.remedy}
+        log.get(__name__).warning("! others on this machine can read or change a file with a secret", extra=fields)
+
+
+def _check(options: argparse.Namespace) -> int:
+    settings = load(options.config)
+    log.configure(settings.log)
+    from bridge.check.table import report
+
+    return run_async(report(settings, sys.stdout, options.config, as_json=options.json))
+
+
+def _ready(options: argparse.Namespace) -> int:
+    from bridge.http.ready import show
+
+    return show(load(options.config).http, sys.stdout, as_json=options.json)
+
+
+def _nodes(options: argparse.Namespace) -> int:
+    settings = load(options.config)
+    log.configure(settings.log)
+    from bridge.cli.nodes import order, show
+    from bridge.cluster.membership.orders import Order
+
+    for what in Order:
+        name = getattr(options, what)
+        if name is not None:
+            return run_async(order(settings, what, name, sys.stdout, as_json=options.json))
+    return run_async(show(settings, sys.stdout, as_json=options.json))
+
+
+def _user(options: argparse.Namespace) -> int:
+    settings = load(options.config)
+    log.configure(settings.log)
+    from bridge.cli import users
+
+    if options.action == "list":
+        return run_async(users.show(settings, sys.stdout, as_json=options.json))
+    if options.action == "remove":
+        return run_async(users.remove(settings, options.name, options.mechanism))
+    password = getpass("Password: ") if sys.stdin.isatty() else sys.stdin.readline().rstrip("\r\n")
+    return run_async(users.add(settings, options.name, password, options.mechanism, options.iterations))
+
+
+def _move_state(options: argparse.Namespace) -> int:
+    settings = load(options.config)
+    log.configure(settings.log)
+    from bridge.cli.state_move import move
+
+    return run_async(move(settings, sys.stdout, undo=options.undo))
+
+
+def _standalone(options: argparse.Namespace) -> int:
+    from bridge.standalone.command import Options, run
+
+    return run(
+        Options(
+            kafka_port=options.kafka_port,
+            http_port=options.http_port,
+            pulsar_port=options.pulsar_port,
+            data_dir=options.data_dir,
+            ephemeral=options.ephemeral,
+            brokers=options.brokers,
+            demo=not options.no_demo,
+            ready_file=options.ready_file,
+            verify_jars=options.verify,
+        )
+    )
+
+
+def _completion(options: argparse.Namespace) -> int:
+    print(
+        resources.files("bridge.cli.completion").joinpath(f"bridge.{options.shell}").read_text(encoding="utf-8"), end=""
+    )
+    return 0
+
+
+_COMMANDS: Final[dict[str, Callable[[argparse.Namespace], int]]] = {
+    "run": _run,
+    "check": _check,
+    "ready": _ready,
+    "nodes": _nodes,
+    "user": _user,
+    "move-state": _move_state,
+    "standalone": _standalone,
+    "completion": _completion,
+}
+
+
+def _complain(error: BridgeError, code: int) -> int:
+    print(f"bridge: {without_secrets(str(error))}", file=sys.stderr)
+    return code

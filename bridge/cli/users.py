@@ -1,0 +1,95 @@
+"""`bridge user`: shows, adds and removes the users that are kept in Pulsar; by their topic, asking no node."""
+
+import json
+import secrets
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Final, TextIO
+
+from bridge.access.security_store.security_log import SecurityUnavailable
+from bridge.access.security_store.store import SecurityStore
+from bridge.check import ensure_state
+from bridge.config import Settings
+from bridge.errors import BridgeError, StartupError
+from bridge.pulsar import Access, Admin, PulsarClient
+from bridge.security.names import MAX_PASSWORD_BYTES, prepared_name
+from bridge.security.records import Kept, user_key, user_record
+from bridge.security.sasl.credentials import SCRAM_HASHES, credential_of, salt_text, salted_password
+from bridge.telemetry.metrics import PulsarMetrics, SecurityMetrics
+
+ITERATIONS: Final = 4096
+
+
+async def show(settings: Settings, out: TextIO, *, as_json: bool = False) -> int:
+    """Print the users, and the mechanisms and iterations of each."""
+    async with _opened(settings) as store:
+        users = {
+            name: {one.mechanism: one.iterations for one in credentials} for name, credentials in store.users().items()
+        }
+    if as_json:
+        rows = [{"name": name, "mechanisms": mechanisms} for name, mechanisms in users.items()]
+        print(json.dumps({"users": rows}, indent=1), file=out)
+        return 0
+    for name, mechanisms in users.items():
+        print(name, *(f"{mechanism}={iterations}" for mechanism, iterations in mechanisms.items()), sep="  ", file=out)
+    return 0
+
+
+async def add(settings: Settings, name: str, password: str, mechanisms: Sequence[str], iterations: int) -> int:
+    """Add a user, or give it another password; StartupError says what is wrong with it."""
+    kept_name = _name(name)
+    if not password or len(password.encode(errors="surrogatepass")) > MAX_PASSWORD_BYTES:
+        raise StartupError(f"a password has 1 to {MAX_PASSWORD_BYTES} bytes")
+    records = []
+    for mechanism in mechanisms or SCRAM_HASHES:
+        salt = salt_text(secrets.randbits(130))
+        # as typed: Kafka's tools and most clients do not prepare passwords
+        salted = salted_password(mechanism, password.encode(errors="surrogatepass"), salt, iterations)
+        records.append(user_record(kept_name, credential_of(mechanism, salted, salt, iterations)))
+    async with _opened(settings) as store:
+        await store.change_users(records)
+    return 0
+
+
+async def remove(settings: Settings, name: str, mechanisms: Sequence[str]) -> int:
+    """Remove a user, or what it has of some mechanisms."""
+    kept_name = _name(name)
+    async with _opened(settings) as store:
+        has = [one.mechanism for one in store.users().get(kept_name, ())]
+        gone = [mechanism for mechanism in mechanisms or has if mechanism in has]
+        if not gone:
+            raise StartupError(f"there is no user {name!r}" + (" with this mechanism" if has else ""))
+        await store.change_users([Kept(user_key(mechanism, kept_name)) for mechanism in gone])
+    return 0
+
+
+def _name(name: str) -> str:
+    kept = prepared_name(name)
+    if kept is None:
+        raise StartupError("the name of a user is not empty, not too long, and has no prohibited characters")
+    return kept
+
+
+@asynccontextmanager
+async def _opened(settings: Settings) -> AsyncIterator[SecurityStore]:
+    access = Access.by(settings.pulsar, PulsarMetrics())
+    client, admin = PulsarClient(settings.pulsar, PulsarMetrics(), access), Admin(settings.pulsar, access)
+    store = SecurityStore(client, admin, settings.pulsar, SecurityMetrics())
+    try:
+        await admin.start()
+        await client.start()
+        await ensure_state(admin, client, access, settings)
+        await store.start()
+        yield store
+        await store.settled()
+    except SecurityUnavailable as error:
+        raise StartupError(f"{error}; it may be changed all the same: see `bridge user list`") from None
+    except StartupError:
+        raise
+    except BridgeError as error:
+        raise StartupError(f"Pulsar: {error}") from None
+    finally:
+        await store.close()
+        await client.close()
+        await admin.close()
+        await access.close()

@@ -1,0 +1,1 @@
+"""Listening sockets: they accept clients, end TLS, and count, turn away and drain the connections."""

@@ -1,0 +1,183 @@
+"""The partitions that a Fetch asks for: their topics by name or by id, and their logs if this node serves them."""
+
+import uuid
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Final
+
+from bridge.errors import KafkaError
+from bridge.kafka.error_codes import ErrorCode
+from bridge.kafka.fetch_messages import BY_ID, RACKS, Request, RequestPartition, RequestTopic
+from bridge.kafka.message import ZERO_UUID
+from bridge.requests import leadership
+from bridge.requests.api import Broker, Session
+from bridge.requests.authorization import checks_of
+from bridge.runtime.futures import gathered, gathered_for, in_chunks, in_turns
+from bridge.security.acls import Operation, ResourceType
+from bridge.storage.partition import PartitionLog
+from bridge.storage.read.pending_reads import ReadRequest
+from bridge.storage.topics.topic import Topic
+from bridge.telemetry.record_counts import NOTHING, Sent
+
+_FEW: Final = 256
+"""Partitions that are opened in one turn of the event loop."""
+
+
+@dataclass(slots=True)
+class FetchPartition:
+    """One partition of a request and what was found for it."""
+
+    topic: str
+    """Its name; "" of one that is named by an id which no topic has."""
+    topic_id: uuid.UUID
+    """The id that it is named by; zero in the versions that name topics by their names."""
+    wanted: RequestPartition
+    or_follower: bool = False
+    """Whether a follower may serve it: to clients that can be told of one (KIP-392)."""
+    log: PartitionLog | None = None
+    error: KafkaError | None = None
+    records: list[bytes] = field(default_factory=list)
+    read: bool = False
+    """Whether it was read by `PendingReads`; later records come to memory as long as the log is followed."""
+
+    sent: Sent = NOTHING
+    """What of it is in the answer."""
+    preferred: "PreferredReplica | None" = None
+    """Where it is to be read instead."""
+
+    @property
+    def position(self) -> ReadRequest:
+        """Where to read."""
+        return ReadRequest(self.log, self.wanted.fetch_offset)
+
+
+@dataclass(frozen=True, slots=True)
+class PreferredReplica:
+    """The node from which a client should read a partition."""
+
+    node: int
+    log_start: int
+    high_watermark: int
+
+
+def opened_nowait(request: Request, version: int, broker: Broker, session: Session) -> list[FetchPartition] | None:
+    """As `opened_partitions`; None where something has to be waited for, or there is much to open."""
+    if checks_of(broker, session) is not None:
+        return None
+    by_id, or_follower = version >= BY_ID, version >= RACKS and request.replica_id < 0
+    parts: dict[tuple[str, uuid.UUID, int], FetchPartition] = {}
+    for topic in request.topics:
+        if len(parts) + len(topic.partitions) > _FEW:
+            return None
+        if by_id:
+            known = broker.topics.cached_by_id(topic.topic_id)
+            if known is None:
+                return None
+            topic.topic = known.name
+        for wanted in topic.partitions:
+            part = FetchPartition(topic.topic, topic.topic_id, wanted, or_follower)
+            if not _open_nowait(part, broker):
+                return None
+            parts[topic.topic, topic.topic_id, wanted.partition] = part
+    return list(parts.values())
+
+
+async def opened_partitions(request: Request, version: int, broker: Broker, session: Session) -> list[FetchPartition]:
+    """The partitions asked for, opened or with an error; of duplicates the last, as in Kafka (`FullFetchContext`)."""
+    by_id, or_follower = version >= BY_ID, version >= RACKS and request.replica_id < 0
+    unnamed = await _name_topics(request.topics, broker) if by_id else {}
+    wanted = {(topic.topic, topic.topic_id, one.partition): one for topic in request.topics for one in topic.partitions}
+    denied = await denied_topics(request, broker, session, by_id=by_id)
+    parts: list[FetchPartition] = []
+    slow: list[FetchPartition] = []
+    async for chunk in in_chunks(list(wanted.items())):
+        for (topic, topic_id, _), one in chunk:
+            part = FetchPartition(topic, topic_id, one, or_follower)
+            parts.append(part)
+            if by_id and not topic:
+                part.error = unnamed.get(topic_id) or KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+            elif topic in denied:
+                part.error = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            elif not _open_nowait(part, broker):
+                slow.append(part)
+    if slow:
+        await gathered(_open(part, broker) for part in slow)
+    return parts
+
+
+async def denied_topics(request: Request, broker: Broker, session: Session, *, by_id: bool) -> Collection[str]:
+    """The topics that the client may not read; one that says it is a follower needs another right, as in Kafka."""
+    checks = checks_of(broker, session)
+    if checks is None:
+        return ()
+    names = [topic.topic for topic in request.topics if topic.topic or not by_id]
+    state = request.replica_state
+    if (request.replica_id if state is None else state.replica_id) < 0:
+        return await checks.denied(Operation.READ, ResourceType.TOPIC, names)
+    return () if await checks.allows(Operation.CLUSTER_ACTION) else frozenset(names)
+
+
+async def _name_topics(topics: list[RequestTopic], broker: Broker) -> dict[uuid.UUID, KafkaError]:
+    """Fill in the names of topics that are named by their ids; one that is not known has none.
+
+    Returns why Pulsar could not be asked, of those of which it could not.
+    """
+    unknown: list[uuid.UUID] = []
+    async for topic in in_turns(topics):
+        known = broker.topics.cached_by_id(topic.topic_id)
+        if known is None:
+            unknown.append(topic.topic_id)
+        else:
+            topic.topic = known.name
+    if not unknown:
+        return {}
+    found = await gathered_for(unknown, lambda topic_id: _by_id(topic_id, broker))
+    async for topic in in_turns(topics):
+        late = found.get(topic.topic_id)
+        if isinstance(late, Topic):
+            topic.topic = late.name
+    return {topic_id: error for topic_id, error in found.items() if isinstance(error, KafkaError)}
+
+
+async def _by_id(topic_id: uuid.UUID, broker: Broker) -> Topic | KafkaError | None:
+    try:
+        return await broker.topics.by_id(topic_id)
+    except KafkaError as error:
+        return error.bare()
+
+
+def _check_id(part: FetchPartition, topic: Topic) -> None:
+    """Another topic of the same name is not the one that was asked for by its id."""
+    if part.topic_id not in (topic.id, ZERO_UUID):
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+
+
+def _open_nowait(part: FetchPartition, broker: Broker) -> bool:
+    """Open a partition of a topic that is known already; False if Pulsar has to be asked."""
+    topic = broker.topics.cached(part.topic)
+    if topic is None:
+        return False
+    wanted = part.wanted
+    try:
+        _check_id(part, topic)
+        part.log = leadership.log_nowait(
+            broker, topic, wanted.partition, wanted.current_leader_epoch, or_follower=part.or_follower
+        )
+    except KafkaError as error:
+        part.error = error.bare()
+        return True
+    return part.log is not None
+
+
+async def _open(part: FetchPartition, broker: Broker) -> None:
+    wanted = part.wanted
+    try:
+        topic = await broker.topics.get(part.topic)
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        _check_id(part, topic)
+        part.log = await leadership.opened(
+            broker, topic, wanted.partition, wanted.current_leader_epoch, or_follower=part.or_follower
+        )
+    except KafkaError as error:
+        part.error = error.bare()

@@ -1,0 +1,26 @@
+"""The clients of this node by the software that they say they are."""
+
+from typing import TYPE_CHECKING, Final
+
+from bridge.http.status.table import Row
+
+if TYPE_CHECKING:
+    from bridge.http.status.sources import Node
+
+COLUMNS: Final = ("name", "version", "connections", "requests", "errors", "bytes_in", "bytes_out")
+
+
+def rows(node: "Node") -> list[Row]:
+    """One row for each software and version."""
+    return [
+        {
+            "name": software,
+            "version": version,
+            "connections": traffic.users,
+            "requests": traffic.requests,
+            "errors": traffic.errors,
+            "bytes_in": traffic.bytes_in,
+            "bytes_out": traffic.bytes_out,
+        }
+        for (software, version), traffic in node.metrics.clients.entries()
+    ]

@@ -1,0 +1,88 @@
+"""Remembers the last notable events of the log: the `!` lines, a bounded number of each kind."""
+
+import logging
+from collections import OrderedDict, deque
+from typing import Final, NamedTuple
+
+from bridge.config.urls import without_secrets
+from bridge.http.status.explanations import explanation_of
+from bridge.telemetry.log import escape
+
+MOST_KINDS: Final = 128
+MOST_OF_A_KIND: Final = 16
+_MOST_CHARACTERS: Final = 300
+_MOST_FIELDS: Final = 24
+
+
+class Event(NamedTuple):
+    """One line of the log."""
+
+    at: float
+    """Unix time."""
+    level: str
+    text: str
+    """Without its mark."""
+    logger: str
+    fields: str
+    """As `key=value`, cut."""
+
+
+class Kind:
+    """The events of one text."""
+
+    def __init__(self, text: str) -> None:
+        self.count = 0
+        self.explanation = explanation_of(text)
+        self.last: deque[Event] = deque(maxlen=MOST_OF_A_KIND)
+
+
+class EventMemory(logging.Handler):
+    """A handler of the root logger. A flood of one kind displaces no other; the kind that is silent longest goes."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self._kinds: OrderedDict[str, Kind] = OrderedDict()
+
+    def attach(self) -> None:
+        """Hear what is logged from now on."""
+        logging.getLogger().addHandler(self)
+
+    def detach(self) -> None:
+        """Hear no more."""
+        logging.getLogger().removeHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep it if it is notable; called by any thread, one at a time."""
+        text = record.getMessage()
+        if not text.startswith("!") and record.levelno < logging.WARNING:
+            return
+        text = _cut(escape(text.removeprefix("!").strip()))
+        kind = self._kinds.get(text)
+        if kind is None:
+            kind = self._kinds[text] = Kind(text)
+            if len(self._kinds) > MOST_KINDS:
+                self._kinds.popitem(last=False)
+        self._kinds.move_to_end(text)
+        kind.count += 1
+        kind.last.append(Event(record.created, record.levelname, text, record.name, _fields(record)))
+
+    def kinds(self) -> list[Kind]:
+        """All that are remembered."""
+        self.acquire()
+        try:
+            return list(self._kinds.values())
+        finally:
+            self.release()
+
+
+def _fields(record: logging.LogRecord) -> str:
+    fields = getattr(record, "fields", {})
+    shown = [f"{escape(key)}={_cut(escape(str(value)))}" for key, value in list(fields.items())[:_MOST_FIELDS]]
+    if record.exc_info and record.exc_info[0] is not None:
+        shown.append(f"error={record.exc_info[0].__name__}: {_cut(escape(str(record.exc_info[1])))}")
+    return " ".join(shown)
+
+
+def _cut(text: str) -> str:
+    text = without_secrets(text)
+    return text if len(text) <= _MOST_CHARACTERS else text[: _MOST_CHARACTERS - 1] + "…"

@@ -1,0 +1,106 @@
+"""A table that is made now and then, searched and sorted: rows in, one page of them out."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from bridge.http.status.query import BadQuery
+from bridge.runtime.futures import loop_time
+
+Value: TypeAlias = str | int | float | bool | None
+Row: TypeAlias = Mapping[str, Value]
+
+PAGE_ROWS: Final = 50
+_FEW: Final = 512
+"""More rows than these are searched and sorted in a thread."""
+_REMEMBERED: Final = 8
+_REST: Final = 400
+"""So many times what a table took to make it is shown: its making costs a quarter of a percent of the time."""
+_MOST_SECONDS: Final = 60.0
+
+
+class Page(NamedTuple):
+    """What is shown of a table."""
+
+    rows: Sequence[Row]
+    total: int
+    found: int
+    page: int
+    pages: int
+
+
+class Table:
+    """The rows of one view, for all browsers."""
+
+    def __init__(
+        self,
+        columns: Sequence[str],
+        make: Callable[[], Awaitable[list[Row]]],
+        seconds: float,
+        order: str = "",
+        searched: Sequence[str] = (),
+    ) -> None:
+        """`columns`: what may be sorted by; `seconds`: how long what was made is shown; `order`: of rows that nothing
+        else orders; `searched`: what is searched, else the first column."""
+        self.columns = frozenset(columns)
+        self._searched = tuple(searched or columns[:1])
+        self._order = order or columns[0]
+        self._make = make
+        self._seconds = seconds
+        self._making = asyncio.Lock()
+        self._made: list[Row] | None = None
+        self._until = float("-inf")
+        self._selected: dict[tuple[str, str], Sequence[Row]] = {}
+
+    async def page(self, search: str, sort: str, page: int) -> Page:
+        """The rows of one page; BadQuery where there is no such column."""
+        if sort.removeprefix("-") not in self.columns | {""}:
+            raise BadQuery("there is no such column")
+        rows = await self._current()
+        key = search, sort
+        found = self._selected.get(key)
+        if found is None:
+            wanted = rows, self._searched, search, sort or self._order
+            found = select(*wanted) if len(rows) <= _FEW else await asyncio.to_thread(select, *wanted)
+            if len(self._selected) >= _REMEMBERED:
+                self._selected.clear()
+            if rows is self._made:
+                self._selected[key] = found
+        return cut(found, page, len(rows))
+
+    async def _current(self) -> list[Row]:
+        """The rows, perhaps of some seconds ago: the longer they took to make, the longer they are shown."""
+        async with self._making:
+            if self._made is None or loop_time() >= self._until:
+                began = loop_time()
+                self._made, self._selected = await self._make(), {}
+                now = loop_time()
+                self._until = now + min(max(self._seconds, _REST * (now - began)), _MOST_SECONDS)
+            return self._made
+
+
+def cut(found: Sequence[Row], page: int, total: int | None = None) -> Page:
+    """One page of rows; the last one where there are not so many."""
+    pages = max(1, -(-len(found) // PAGE_ROWS))
+    page = min(page, pages)
+    shown = found[(page - 1) * PAGE_ROWS : page * PAGE_ROWS]
+    return Page(shown, len(found) if total is None else total, len(found), page, pages)
+
+
+def select(rows: Sequence[Row], searched: Sequence[str], search: str, sort: str) -> list[Row]:
+    """Those whose text has all words of `search`, whatever their case, in order; what is not known comes last."""
+    words = search.lower().split()
+    found = [row for row in rows if _has(row, searched, words)] if words else list(rows)
+    column, reverse = sort.removeprefix("-"), sort.startswith("-")
+    known = [row for row in found if row[column] is not None]
+    known.sort(key=lambda row: _key(row[column]), reverse=reverse)
+    return known + [row for row in found if row[column] is None]
+
+
+def _has(row: Row, searched: Sequence[str], words: Sequence[str]) -> bool:
+    text = " ".join([str(row[column]) for column in searched]).lower()
+    return all(word in text for word in words)
+
+
+def _key(value: Value) -> tuple[int, float, str]:
+    return (0, float(value), "") if isinstance(value, int | float) else (1, 0.0, str(value).lower())

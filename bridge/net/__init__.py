@@ -1,0 +1,1 @@
+"""What is done with sockets, TLS and HTTP on any side of the bridge."""

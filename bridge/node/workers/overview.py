@@ -1,0 +1,161 @@
+"""What one HTTP port shows of all workers: metrics, which are ready, the cluster and status as one sees them."""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from bridge.errors import BridgeError
+from bridge.http import Check
+from bridge.http.status import BadQuery, Query
+from bridge.node.workers.http_get import Answer, get
+from bridge.node.workers.merged_exposition import merge
+from bridge.node.workers.worker_process import WorkerProcess
+from bridge.telemetry.instruments import Counter
+from bridge.telemetry.metrics import Metrics
+
+SCRAPE_SECONDS = 3.0
+READY_SECONDS = 4.5  # less than a readiness check may take
+_OPEN_METRICS = "application/openmetrics-text"
+_TEXT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_OPEN_METRICS_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+
+
+class Overview:
+    """Asks the workers when it is asked."""
+
+    def __init__(self, workers: Sequence[WorkerProcess], metrics: Metrics) -> None:
+        self._workers = workers
+        self._metrics = metrics
+        self._left_out = {worker.index: Counter() for worker in workers}
+
+    def checks(self) -> dict[str, Check]:
+        """Readiness: one check a worker."""
+        return {f"worker {worker.index}": partial(self._problem, worker) for worker in self._workers}
+
+    async def metrics(self, open_metrics: bool) -> tuple[bytes, str]:
+        """Those of all workers that answer in time; the others are counted."""
+        accept = _OPEN_METRICS if open_metrics else "text/plain"
+        found = await asyncio.gather(*(self._scrape(worker, accept) for worker in self._workers))
+        texts = {
+            str(worker.index): answer.body
+            for worker, answer in zip(self._workers, found, strict=True)
+            if answer is not None
+        }
+        # in a thread: thousands of lines of each worker, and an import at the first scrape
+        text = await asyncio.to_thread(self._merged, texts, open_metrics)
+        return text, _OPEN_METRICS_TYPE if open_metrics else _TEXT_TYPE
+
+    async def cluster(self) -> object:
+        """The view, as the first worker that answers has it."""
+        for worker in self._workers:
+            answer = await self._ask(worker, "/cluster", SCRAPE_SECONDS)
+            if answer is not None and answer.status == 200:
+                return json.loads(answer.body)
+        raise BridgeError("no worker answers")
+
+    async def status(self, query: Query) -> object:
+        """What the status page shows: of the worker that is asked for, else of the first that serves; BadQuery."""
+        shown = [
+            {
+                "index": one.index,
+                "state": one.state,
+                "pid": one.pid,
+                "restarts": one.restarts.count,
+                "ports": ""
+                if one.ready is None
+                else ", ".join(f"{name} {port}" for name, port in one.ready.ports.items()),
+            }
+            for one in self._workers
+        ]
+        serving = [one for one in self._workers if one.ready is not None and query.worker in (None, one.index)]
+        found: dict[str, object] = {"workers": shown, "worker": query.worker, "answer": None}
+        if not serving:
+            return found
+        answer = await self._ask(serving[0], f"/api/state?{query.encoded}", SCRAPE_SECONDS)
+        if answer is None:
+            return found
+        content = json.loads(answer.body)
+        if answer.status != 200:
+            raise BadQuery(content.get("error", "the worker does not answer this"))
+        return {**found, "worker": serving[0].index, "answer": content["answer"]}
+
+    async def _problem(self, worker: WorkerProcess) -> str | None:
+        answer = await self._ask(worker, "/readyz", READY_SECONDS)
+        if answer is None:
+            return worker.state if worker.ready is None else "it does not answer"
+        if answer.status == 200:
+            return None
+        checks = json.loads(answer.body).get("checks", {})
+        return "; ".join(f"{name}: {reason}" for name, reason in checks.items() if reason != "ok")
+
+    async def _scrape(self, worker: WorkerProcess, accept: str) -> Answer | None:
+        answer = await self._ask(worker, "/metrics", SCRAPE_SECONDS, accept)
+        if answer is None or answer.status != 200:
+            self._left_out[worker.index].inc()
+            return None
+        return answer
+
+    async def _ask(self, worker: WorkerProcess, path: str, seconds: float, accept: str = "*/*") -> Answer | None:
+        if worker.ready is None:
+            return None
+        try:
+            return await get(worker.ready.http, path, seconds, accept, token=worker.settings.http.token)
+        except OSError:
+            return None
+
+    def _merged(self, texts: Mapping[str, bytes], open_metrics: bool) -> bytes:
+        return merge(texts, self._own(open_metrics))
+
+    def _own(self, open_metrics: bool) -> bytes:
+        from bridge.telemetry.exposition.texts import SERVER, WORKERS
+
+        up = {worker.index: int(worker.ready is not None) for worker in self._workers}
+        restarts = {worker.index: worker.restarts.count for worker in self._workers}
+        left_out = {index: counter.value for index, counter in self._left_out.items()}
+        lines = [
+            *_family(*WORKERS["up"], up, open_metrics),
+            *_family(*WORKERS["restarts"], restarts, open_metrics),
+            *_family(*WORKERS["left_out"], left_out, open_metrics),
+            *_header(SERVER["http_rejected"][0], "counter", SERVER["http_rejected"][1], open_metrics),
+            f'bridge_http_rejected_total{{worker="supervisor"}} {self._metrics.http_rejected.value}',
+            *_header(SERVER["http_unauthorized"][0], "counter", SERVER["http_unauthorized"][1], open_metrics),
+            f'bridge_http_unauthorized_total{{worker="supervisor"}} {self._metrics.http_unauthorized.value}',
+            *self._own_tls(open_metrics),
+        ]
+        return "\n".join([*lines, ""]).encode()
+
+    def _own_tls(self, open_metrics: bool) -> list[str]:
+        """Of the port that is the supervisor's."""
+        from bridge.telemetry.exposition.texts import CERTIFICATE, HANDSHAKES
+
+        tls = self._metrics.tls
+        if not tls.certificate_expires:
+            return []
+        name, handshakes = "bridge_tls_certificate_expires_seconds", "bridge_tls_handshakes"
+        return [
+            *_header(name, "gauge", CERTIFICATE, open_metrics),
+            *(
+                f'{name}{{worker="supervisor",listener="{listener}"}} {at}'
+                for listener, at in tls.certificate_expires.items()
+            ),
+            *_header(handshakes, "counter", HANDSHAKES, open_metrics),
+            *(
+                f'{handshakes}_total{{worker="supervisor",outcome="{outcome}"}} {count.value}'
+                for outcome, count in tls.handshakes.items()
+            ),
+        ]
+
+
+def _header(name: str, kind: str, text: str, open_metrics: bool) -> list[str]:
+    """OpenMetrics names a family of counters without `_total`."""
+    shown = name if open_metrics or kind != "counter" else f"{name}_total"
+    return [f"# HELP {shown} {text}", f"# TYPE {shown} {kind}"]
+
+
+def _family(name: str, kind: str, text: str, values: dict[int, int], open_metrics: bool) -> list[str]:
+    sample = f"{name}_total" if kind == "counter" else name
+    return [
+        *_header(name, kind, text, open_metrics),
+        *(f'{sample}{{worker="{index}"}} {value}' for index, value in values.items()),
+    ]

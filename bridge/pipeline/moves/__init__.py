@@ -1,0 +1,1 @@
+"""Records copied and appended elsewhere, so that an interrupted job goes on where it was."""

@@ -1,0 +1,1 @@
+"""What the `traffic` job has measured, for readers."""

@@ -1,0 +1,1 @@
+"""What a Produce does: the batches of a request take their places in the logs of their partitions."""

@@ -1,0 +1,375 @@
+"""What an API file defines (`Api`) and what its handler gets (`Broker`, `Session`)."""
+
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+
+from bridge.config import Settings
+from bridge.errors import KafkaError
+from bridge.kafka import message
+from bridge.kafka.error_codes import ErrorCode
+from bridge.kafka.primitives import Buffer
+from bridge.requests.encoded import EncodedBody, SharedResponses
+from bridge.runtime.fairness import Quota
+from bridge.runtime.threads import WorkerThreads
+from bridge.security.acls import Operation, Resource, ResourceType
+from bridge.security.principal import ANONYMOUS, Principal
+from bridge.security.quotas.creations import TopicCreations
+from bridge.security.sasl.failures import LoginFailures
+from bridge.security.sasl.login import Login
+from bridge.storage.append.pace import Pace
+from bridge.storage.read.pending_reads import PendingReads
+from bridge.telemetry.metrics import Metrics
+from bridge.telemetry.traffic import Traffic, TrafficTable, software_label
+
+if TYPE_CHECKING:
+    from bridge.access.security_store.store import SecurityStore
+    from bridge.cluster import Cluster
+    from bridge.groups.coordinator import GroupCoordinator
+    from bridge.groups.offsets import Offsets
+    from bridge.storage.topics.topics import Topics
+
+_R = TypeVar("_R")
+
+
+class MutationQuota(Protocol):
+    """What a connection's client may change of topics (KIP-599)."""
+
+    def count(self, partitions: int, *, strict: bool, waits: bool = True) -> None:
+        """So many are to be created or deleted; THROTTLING_QUOTA_EXCEEDED where that is refused."""
+
+
+NO_AUTHORIZER = "No Authorizer is configured."
+"""Tools look for it."""
+MAX_WAITING_PARTITIONS = 500_000
+"""Of the Fetches of all clients: some hundred bytes each."""
+MAX_CONTROL_BYTES = 10 * 1024 * 1024
+"""The longest request of an API that carries no records: far above any real one, and bounded in decoding time."""
+_MAX_CLOSE_ACTIONS = 10_000
+
+
+@dataclass(slots=True)
+class Session:
+    """One client connection as an API sees it."""
+
+    id: int
+    peer: str
+    listener: str
+    client_id: str = ""
+    client_software: tuple[str, str] = ("", "")
+    """Name and version as ApiVersions v3 tells them (KIP-511); never trusted."""
+    api_version: int = 0
+    """The version of the request that is handled now. A `DeferredResponse` must not read it: the next may run."""
+    received_at: float | None = None
+    """Loop time at which that request was received: it may have waited behind others of its connection."""
+
+    remaining_response_bytes: Callable[[], int] = lambda: 2**31 - 1
+    """Bytes that a response may have now, if it can have fewer: what clients have not read yet stays in memory."""
+
+    reserve_response_bytes: Callable[[int], None] = lambda count: None
+    """Take so many of those bytes, for a response that takes time to make; negative, return them."""
+
+    traffic: Traffic = field(default_factory=Traffic, repr=False)
+    """Where its requests are counted, by its client's software."""
+    clients: TrafficTable[tuple[str, str]] | None = field(default=None, repr=False)
+    """The counts of all clients; None: they are not told apart."""
+
+    principal: Principal = ANONYMOUS
+    """Whom the connection acts for."""
+    login: Login | None = field(default=None, repr=False)
+    """Its log-in; None where the listener asks for none."""
+
+    fetch_bytes: int | None = None
+    """What the client's quota allows the Fetch that begins now; None: any number."""
+    mutations: MutationQuota | None = field(default=None, repr=False)
+    """None: changes of topics are not limited."""
+
+    pace: Pace = field(default_factory=Pace, repr=False)
+    """Of its Produces."""
+
+    _reads: PendingReads | None = None
+
+    @property
+    def pending_reads(self) -> PendingReads:
+        """Reads that go on for its next Fetch."""
+        if self._reads is None:
+            self._reads = PendingReads(self.reserve_response_bytes)
+            self.on_close(PendingReads, self._reads.close)
+        return self._reads
+
+    close_actions: dict[object, Callable[[], None]] | None = field(default_factory=dict)
+
+    def told_software(self, name: str, version: str) -> None:
+        """The client has said what it is. What it says first is what it is counted as."""
+        is_first, self.client_software = not any(self.client_software), (name, version)
+        if self.clients is not None and is_first and self.close_actions is not None:
+            self.clients.leave(self.traffic)
+            self.traffic = self.clients.enter((software_label(name), software_label(version)))
+
+    def on_close(self, key: object, action: Callable[[], None]) -> bool:
+        """Call `action` when the connection is lost, once for each key; False if it is lost, or has too many
+        actions."""
+        if self.close_actions is None or len(self.close_actions) >= _MAX_CLOSE_ACTIONS:
+            return False
+        self.close_actions[key] = action
+        return True
+
+    def closed(self) -> None:
+        """The connection is lost."""
+        actions, self.close_actions = self.close_actions or {}, None
+        if self.clients is not None:
+            self.clients.leave(self.traffic)
+        for action in actions.values():
+            action()
+
+    @property
+    def is_librdkafka(self) -> bool:
+        """Whether the client is built on librdkafka, as far as it tells."""
+        return any("rdkafka" in one or "confluent-kafka" in one for one in self.client_software)
+
+    def count_mutations(self, partitions: int, *, strict_from: int) -> None:
+        """So many partitions are created or deleted by the request; THROTTLING_QUOTA_EXCEEDED where a quota refuses it.
+
+        `strict_from`: the version from which on clients know that error.
+        """
+        if self.mutations is not None:
+            self.mutations.count(partitions, strict=self.api_version >= strict_from)
+
+    @property
+    def host(self) -> str:
+        """The client's address as Kafka shows it: `/10.0.0.1`."""
+        return "/" + self.peer.rpartition(":")[0].strip("[]")
+
+
+class DeferredResponse(Generic[_R]):
+    """A response that is ready when `future` is done: the request has its place in the order, the next may start.
+
+    Responses are still written in request order. A result of None means no response; with `make`, the response is what
+    that returns for the future's result.
+    """
+
+    __slots__ = ("future", "make")
+
+    def __init__(self, future: Awaitable[Any], make: Callable[[Any], _R] | None = None) -> None:
+        self.future = future
+        self.make = make
+
+
+class LongPoll(DeferredResponse[_R]):
+    """One for which the connection's next request waits, as for a handler that has not returned.
+
+    `future` is cancelled when the client is gone, or has to be answered now without a result.
+    """
+
+    __slots__ = ()
+
+
+class Brief:
+    """A response without errors and with few elements, by its class: nothing has to be looked for in it."""
+
+    __slots__ = ()
+
+
+class Authorization(Protocol):
+    """Decides what clients may do."""
+
+    async def allowed(
+        self, session: Session, operation: Operation, kind: ResourceType, names: Collection[str]
+    ) -> Collection[str]:
+        """Those of some resources with which a client may do this."""
+
+    async def allowed_any(self, session: Session, operation: Operation, kind: ResourceType) -> bool:
+        """Whether it may do this with any resource of the type (KIP-679)."""
+
+    def viewer(self, session: Session) -> str:
+        """The same for clients that may do the same with topics, as far as that is known without asking."""
+
+    async def operations(self, session: Session, resource: Resource) -> int:
+        """All that it may do with a resource, as the bits of KIP-430."""
+
+    def of(self, namespace: str) -> "Authorization":
+        """The one for clients that work in another namespace of Pulsar than the bridge's own."""
+
+    def note_denial(self, session: Session, operation: Operation, resource: Resource) -> None:
+        """A client asked for what it may not do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """Everything a handler may use; `node/server.py` makes it."""
+
+    settings: Settings
+    topics: "Topics"
+    cluster: "Cluster"
+    metrics: Metrics
+    apis: "Mapping[int, Api]"
+    groups: "GroupCoordinator"
+    offsets: "Offsets"
+    security: "SecurityStore | None" = None
+    """Users, permissions and quotas that are kept in Pulsar."""
+    creations: TopicCreations = field(default_factory=TopicCreations)
+    """How many topics may be created because clients ask for them."""
+    shared_responses: SharedResponses = field(default_factory=SharedResponses)
+    cpu_thread: WorkerThreads = field(default_factory=lambda: WorkerThreads(1))
+    """For pure Python work: the interpreter lock lets a second thread do no more of it, and the event loop waits for
+    each."""
+    login_failures: LoginFailures = field(default_factory=lambda: LoginFailures(0))
+    authorization: "Authorization | None" = None
+    """Who decides what clients may do; None: all may do everything."""
+    waiting_fetches: Quota = field(default_factory=lambda: Quota(MAX_WAITING_PARTITIONS))
+
+    @property
+    def acls(self) -> "SecurityStore":
+        """Where access control entries are; SECURITY_DISABLED without an authorizer, as a Kafka without one says."""
+        if self.security is None or not self.security.authorizes:
+            raise KafkaError(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
+        return self.security
+
+
+class RequestLimit(NamedTuple):
+    """The most that a request may ask for; docs/limits.md lists them all."""
+
+    what: str
+    maximum: int | str
+    """A number, or the name of the setting that holds it."""
+    exceeded: ErrorCode | str
+    """What happens above it."""
+
+
+Handle: TypeAlias = Callable[[Any, Broker, Session], Awaitable[Any]]
+"""`async def handle(request, broker, session) -> Response | DeferredResponse[Response] | None`.
+
+None: no response is sent. A `long_poll` may return a `LongPoll`. A handler may raise `KafkaError`, which is about the
+request as a whole: the client gets `Api.failure`, or its connection is closed if the version has no field for the
+error. Errors of single topics, partitions or groups are fields of the response. Any other exception is a fault of the
+bridge: it is logged, and the connection is closed.
+"""
+
+
+Begin: TypeAlias = Callable[[Any, Broker, Session], Any]
+"""`def begin(request, broker, session) -> Response | DeferredResponse[Response] | LongPoll[Response] | Coroutine`.
+
+What the handler returns, where that has nothing to wait for: a task costs as much as half of a small request. Else the
+coroutine that goes on, and returns it.
+"""
+
+
+class ServedBy(StrEnum):
+    """Which node a client has to ask."""
+
+    ANY = "any"
+    """All nodes answer the same, and execute what administrators ask for."""
+    LEADER = "leader"
+    """That which leads the partition; others answer NOT_LEADER_OR_FOLLOWER."""
+    COORDINATOR = "coordinator"
+    """That which has the group's slot; others answer NOT_COORDINATOR."""
+    ITSELF = "itself"
+    """Each for what it has itself: clients ask all, or one by its id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One Kafka API: its key, its versions, its messages and its behaviour."""
+
+    key: int
+    name: str
+    min_version: int
+    max_version: int
+    flexible: int | None
+    """The first flexible version (KIP-482), if there is one."""
+    handle: Handle = field(repr=False)
+    request: type[Any]
+    response: type[Any]
+    served_by: ServedBy = ServedBy.ANY
+    begin: Begin | None = field(default=None, repr=False)
+    """Called instead of the handler, unless a guard stands before that."""
+    read: Callable[[memoryview, int], Any] | None = None
+    """A reader of its own instead of the compiled one: (body, version) -> request."""
+    write: Callable[[Any, int], Sequence[Buffer]] | None = None
+    """A writer of its own: (response, version) -> buffers, written one after another."""
+    max_request_bytes: int = MAX_CONTROL_BYTES
+    read_only: bool = False
+    """It changes nothing: when its client hangs up it is cancelled, or not started. All else goes on, as in Kafka: with
+    acks=0 a client sends and hangs up."""
+    long_poll: bool = False
+    """It waits for something to happen, and may be answered before: a connection that drains does not wait for it."""
+    waits: bool = False
+    """It waits for others, perhaps for long: the memory of the request is released when it is decoded."""
+    pure: bool = False
+    """Its response follows from the request and from what is never changed, such as a `ClusterSnapshot`: the handler
+    awaits nothing and runs in any thread."""
+    closes_on_error: bool = False
+    """A request that fails as a whole closes the connection, although its response has a field for the error: clients
+    do not read it, and take the response for a complete one."""
+
+    limits: tuple[RequestLimit, ...] = ()
+    """Limits beside those of the bytes and elements of a request."""
+
+    def serves(self, version: int) -> bool:
+        """Whether the version is one that we advertise."""
+        return self.min_version <= version <= self.max_version
+
+    def is_flexible(self, version: int) -> bool:
+        """Whether the version has compact fields and tags."""
+        return self.flexible is not None and version >= self.flexible
+
+    def decode(self, body: memoryview, version: int) -> Any:
+        """The request in a frame's body; DecodeError when it is not one.
+
+        Bytes after it are ignored, as Kafka ignores them: librdkafka 2.16 leaves three after a Metadata v12 request
+        for all topics.
+        """
+        if self.read is not None:
+            return self.read(body, version)
+        return message.decode_prefix(self.request, body, version, self.is_flexible(version))[0]
+
+    def encode(self, response: Any, version: int) -> Sequence[Buffer]:
+        """The body of a response."""
+        if isinstance(response, EncodedBody):
+            return response.body
+        if self.write is not None:
+            return self.write(response, version)
+        return (message.encode(response, version, self.is_flexible(version)),)
+
+    def failure(self, code: int, text: str, version: int) -> Any | None:
+        """A response with only this error, or None when the version has no field for it.
+
+        Every other field has the default that its message gives it, or else 0, "", False or []. So the default of an
+        array decides whether clients see null or [] with an error: `= None` is null.
+        """
+        fields = {field.name: field for field in message.fields_of(self.response)}
+        if self.closes_on_error or "error_code" not in fields or not fields["error_code"].exists(version):
+            return None
+        values: dict[str, Any] = {"error_code": int(code)}
+        if "error_message" in fields:
+            values["error_message"] = text or None
+        return message.with_defaults(self.response, **values)
+
+
+def error_codes(response: Any) -> Iterator[int]:
+    """Every error code in a response, of the whole request and of its topics and partitions."""
+    if isinstance(response, EncodedBody):
+        return
+    cls: type = type(response)
+    tells, arrays = _errors_of(cls)
+    if tells and response.error_code:
+        yield response.error_code
+    for name in arrays:
+        for element in getattr(response, name) or ():
+            yield from error_codes(element)
+
+
+@cache
+def _errors_of(cls: type) -> tuple[bool, tuple[str, ...]]:
+    """Whether a message class has an error code, and which of its arrays have elements that have."""
+    fields = message.fields_of(cls)
+    arrays = []
+    for one in fields:
+        element = one.type.element
+        if one.type.name == "array" and element is not None and element.message is not None:
+            tells, below = _errors_of(element.message)
+            if tells or below:
+                arrays.append(one.name)
+    return any(one.name == "error_code" for one in fields), tuple(arrays)

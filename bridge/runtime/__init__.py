@@ -1,0 +1,1 @@
+"""What all share of the process: the event loop and turns on it, futures, deadlines, threads, memory."""

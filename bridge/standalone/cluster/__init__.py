@@ -1,0 +1,1 @@
+"""A Pulsar of several brokers and bookies on this machine."""

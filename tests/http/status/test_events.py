@@ -1,0 +1,72 @@
+"""The last notable events: `!` lines and warnings, a bounded number, no kind displaced by another's flood."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from bridge.http.status.events import MOST_KINDS, MOST_OF_A_KIND, EventMemory
+from bridge.telemetry import log
+
+LOG = log.get("bridge.tests")
+
+
+@pytest.fixture
+def memory() -> Iterator[EventMemory]:
+    made = EventMemory()
+    made.attach()
+    logging.getLogger("bridge.tests").setLevel("DEBUG")
+    yield made
+    made.detach()
+
+
+def test_notable_lines_are_kept_with_their_fields_and_meaning(memory: EventMemory) -> None:
+    LOG.info("= ready", extra={"version": "1"})
+    LOG.debug("! no TLS handshake")
+    LOG.info("! denied", extra={"topic": "orders\n! forged", "principal": "User:a"})
+    logging.getLogger("somelibrary").warning("odd: %s", "x")
+    first, second = memory.kinds()
+    assert (first.last[0].text, first.last[0].level) == ("denied", "INFO")
+    assert first.last[0].fields == "topic=orders\\n! forged principal=User:a"
+    assert "may not do" in first.explanation
+    assert (second.last[0].text, second.last[0].logger) == ("odd: x", "somelibrary")
+
+
+def test_an_error_is_named(memory: EventMemory) -> None:
+    try:
+        raise ValueError("no such slot")
+    except ValueError as error:
+        LOG.error("! request failed", exc_info=error)
+    assert memory.kinds()[0].last[0].fields == "error=ValueError: no such slot"
+
+
+def test_a_flood_displaces_no_other_kind(memory: EventMemory) -> None:
+    LOG.warning("! denied")
+    for number in range(10_000):
+        LOG.warning("! refused", extra={"conn": number, "text": "x" * 10_000})
+    kinds = {kind.last[0].text: kind for kind in memory.kinds()}  # others may log meanwhile
+    denied, refused = kinds["denied"], kinds["refused"]
+    assert (denied.count, refused.count) == (1, 10_000)
+    assert len(refused.last) == MOST_OF_A_KIND
+    assert max(len(one.fields) for one in refused.last) < 400
+
+
+def test_kinds_are_bounded_and_the_silent_one_goes_first(memory: EventMemory) -> None:
+    for number in range(MOST_KINDS):
+        LOG.warning(f"! kind {number}")
+    LOG.warning("! kind 0")
+    LOG.warning("! one more")
+    texts = [kind.last[0].text for kind in memory.kinds()]
+    assert len(texts) == MOST_KINDS
+    assert "kind 0" in texts
+    assert "kind 1" not in texts
+
+
+def test_nothing_is_heard_after_the_end() -> None:
+    memory = EventMemory()
+    memory.attach()
+    memory.detach()
+    LOG.warning("! refused")
+    assert not memory.kinds()

@@ -1,0 +1,263 @@
+"""What a node answers to its page, with a real Pulsar: every view, from memory alone."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from types import SimpleNamespace
+from typing import Any, cast
+from urllib.parse import urlencode
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from bridge.groups.store.records import StoredOffset
+from bridge.http.server import HttpServer
+from bridge.http.status import groups
+from bridge.pulsar.admin.rest import RestClient
+from bridge.pulsar.connection.broker_connection import BrokerConnection
+from bridge.pulsar.connection.delay import Delay
+from bridge.telemetry.metrics import Lag
+from tests.support.bridges import BridgeThread, settings_for, started_nodes
+from tests.support.foreign import until
+from tests.support.pulsar import PulsarAddress
+
+RECORDS = 40
+
+
+@pytest.fixture(scope="module")
+def nodes(pulsar: PulsarAddress) -> Iterator[list[BridgeThread]]:
+    """Two nodes, a topic of four partitions, and a group of each protocol that has read half of it."""
+    settings = settings_for(pulsar, pulsar.create_namespace(), {"kafka": {"default_partitions": 4}})
+    with started_nodes(settings) as nodes:
+        bootstrap = ",".join(node.kafka for node in nodes)
+        producer = Producer({"bootstrap.servers": bootstrap})
+        for number in range(RECORDS):
+            producer.produce("orders", b"value", partition=number % 4)
+        assert producer.flush(30) == 0
+        consumers = [consumed(bootstrap, protocol) for protocol in ("classic", "consumer")]
+        yield nodes
+        for consumer in consumers:
+            consumer.close()
+
+
+def consumed(bootstrap: str, protocol: str) -> Consumer:
+    """A member of the group of this name that has committed half of the records."""
+    consumer = Consumer({
+        "bootstrap.servers": bootstrap, "group.id": f"{protocol} group", "group.protocol": protocol,
+        "client.id": f"of {protocol}", "auto.offset.reset": "earliest", "enable.auto.commit": False,
+    })  # fmt: skip
+    consumer.subscribe(["orders"])
+    for _ in range(RECORDS // 2):
+        message = consumer.poll(30)
+        assert message is not None
+        assert message.error() is None
+    consumer.commit(asynchronous=False)
+    return consumer
+
+
+def well(node: BridgeThread) -> dict[str, Any]:
+    """The head of the page once the first checks are done."""
+    for _ in range(600):
+        head: dict[str, Any] = ask(node, "overview")["node"]
+        if head["ready"]:
+            return head
+        time.sleep(0.05)
+    raise AssertionError(head)
+
+
+def ask(node: BridgeThread, view: str, **more: Any) -> dict[str, Any]:
+    url = f"{node.http}/api/state?{urlencode({'view': view, **more})}"
+    with urllib.request.urlopen(url, timeout=30) as response:  # noqa: S310 - it is ours
+        found: dict[str, Any] = json.load(response)
+    assert (found["workers"], found["worker"]) == ([], None)
+    answer: dict[str, Any] = found["answer"]
+    return answer
+
+
+def rows(node: BridgeThread, view: str, **more: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = ask(node, view, **more)["table"]["rows"]
+    return found
+
+
+def test_the_head_says_who_it_is_and_whether_it_is_well(nodes: list[BridgeThread]) -> None:
+    for node in nodes:
+        head = well(node)
+        assert head["id"] == node.node_id
+        assert head["since"] < head["ready_since"] <= head["now"]
+        assert not head["draining"]
+
+
+def test_the_overview_has_every_check_and_the_counters(nodes: list[BridgeThread]) -> None:
+    well(nodes[0])
+    answer = ask(nodes[0], "overview")
+    overview, counters = answer["overview"], answer["counters"]
+    assert {one["check"] for one in overview["checks"]} >= {"pulsar", "index", "retention", "writes", "cluster"}
+    assert overview["nodes"] == 2
+    assert overview["pulsar"].startswith("Pulsar Server")
+    assert counters["requests"] > 0
+    assert counters["memory"] > 0
+
+
+def test_each_node_shows_all_nodes(nodes: list[BridgeThread]) -> None:
+    for node in nodes:
+        found = rows(node, "nodes")
+        assert [one["id"] for one in found] == [0, 1]
+        assert [one["here"] for one in found] == [number == node.node_id for number in (0, 1)]
+        assert sum(one["partition_slots"] for one in found) == 4096
+        assert [one["role"] for one in found].count("controller") == 1
+
+
+def test_brokers_have_their_delay(nodes: list[BridgeThread]) -> None:
+    for broker in rows(nodes[0], "brokers"):
+        assert 0 < broker["delay"] < 30
+        assert broker["answered"] >= 0
+        assert broker["state"] == "answers"
+        assert broker["version"][0].isdigit()
+
+
+def test_topics_are_counted_where_they_are_led(nodes: list[BridgeThread]) -> None:
+    found: list[dict[str, Any]] = []
+
+    def all_ends_are_known() -> bool:
+        found[:] = [row for node in nodes for row in rows(node, "topics", search="ORD")]
+        return [row["records"] for row in found] == [row["open"] * (RECORDS // 4) for row in found]
+
+    assert until(all_ends_are_known, 120), found  # a table is shown for as long as a minute
+    assert {row["name"] for row in found} == {"orders"}
+    assert sum(row["led"] for row in found) == 4
+    assert sum(row["bytes_in"] for row in found) > RECORDS
+    parts: list[list[dict[str, Any]]] = []
+
+    def the_same_leads() -> bool:
+        parts[:] = [ask(node, "topics", item="orders")["item"]["found"]["partitions"] for node in nodes]
+        leaders = [[one["leader"] for one in part] for part in parts]
+        return leaders[0] == leaders[1]
+
+    assert until(the_same_leads, 120), parts  # a partition may move, of which one node knows before the other
+    ends = [[one["end"] for one in part if one["end"] is not None] for part in parts]
+    assert {*ends[0], *ends[1]} == {RECORDS // 4}
+
+
+def test_groups_have_their_state_members_and_lag(nodes: list[BridgeThread]) -> None:
+    found = {row["name"]: (row, node) for node in nodes for row in rows(node, "groups")}
+    assert set(found) == {"classic group", "consumer group"}
+    for name, (row, node) in found.items():
+        assert (row["state"], row["members"], row["protocol"]) == ("Stable", 1, name.partition(" ")[0])
+        detail: dict[str, Any] = {}
+
+        def whole(node: BridgeThread = node, name: str = name, detail: dict[str, Any] = detail) -> bool:
+            detail.update(ask(node, "groups", item=name)["item"]["found"])
+            return all(one["lag"] is not None for one in detail["partitions"])
+
+        assert until(whole, 60), detail  # that of partitions which the other node leads, too
+        assert [one["client_id"] for one in detail["members"]] == [f"of {row['protocol']}"]
+        assert sum(one["committed"] for one in detail["partitions"]) == RECORDS // 2
+        assert {one["end"] for one in detail["partitions"]} == {RECORDS // 4}
+        assert all(one["lag"] == one["end"] - one["committed"] for one in detail["partitions"])
+        other = nodes[1 - nodes.index(node)]
+        assert ask(other, "groups", item=name)["item"]["found"] is None
+
+
+@pytest.mark.parametrize(
+    ("known", "shown"),
+    [
+        ([(7, 2.0), (3, 9.0)], {"lag": 10, "unknown": 0, "behind": 9.0, "at_least": False}),
+        ([(7, 2.0), (None, None)], {"lag": 7, "unknown": 1, "behind": 2.0, "at_least": True}),
+        ([(0, 0.0), (7, None)], {"lag": 7, "unknown": 0, "behind": None, "at_least": True}),
+        ([(-5, 0.0), (7, 1.0)], {"lag": 7, "unknown": 0, "behind": 1.0, "at_least": False}),
+        ([(None, None), (None, None)], {"lag": None, "unknown": 2, "behind": None, "at_least": True}),
+        ([(4, 1.0), None], {"lag": 4, "unknown": 0, "behind": 1.0, "at_least": False}),
+    ],
+)
+async def test_what_is_not_known_of_a_lag_is_in_no_sum(
+    known: list[tuple[int | None, float | None] | None], shown: dict[str, Any]
+) -> None:
+    """None: the partition is gone."""
+
+    def lag(group: str, where: tuple[str, int], offset: int) -> Lag | None:
+        found = known[where[1]]
+        return None if found is None else Lag(group, *where, offset, *found)
+
+    offsets = {("t", partition): StoredOffset(5) for partition in range(len(known))}
+    services = SimpleNamespace(store=SimpleNamespace(stored=lambda group: offsets), lag=SimpleNamespace(lag=lag))
+    assert await groups._lag(cast(Any, services), "g") == {"partitions": len(known), **shown}
+
+
+def test_clients_are_told_apart_by_their_software(nodes: list[BridgeThread]) -> None:
+    for node in nodes:
+        librdkafka = [row for row in rows(node, "clients") if "confluent" in row["name"]]
+        assert librdkafka
+        assert sum(row["connections"] for row in librdkafka) > 0
+        assert sum(row["requests"] for row in librdkafka) > 0
+        assert sum(row["bytes_out"] for row in librdkafka) > 0
+
+
+@pytest.mark.parametrize(
+    "query", ["view=none", "view=topics&sort=secret", "view=nodes&item=x", "view=topics&page=x", "a=1"]
+)
+def test_what_there_is_not_is_refused_in_words(nodes: list[BridgeThread], query: str) -> None:
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(f"{nodes[0].http}/api/state?{query}", timeout=30)  # noqa: S310 - it is ours
+    with refused.value as error:
+        assert error.code == 400
+        assert json.load(error)["error"]
+
+
+def test_looking_asks_pulsar_nothing(bridge_with: Callable[..., BridgeThread], monkeypatch: pytest.MonkeyPatch) -> None:
+    quiet = bridge_with()  # with clients it would ask for them
+    looking: ContextVar[bool] = ContextVar("looking", default=False)  # tasks that looking begins inherit it
+    answer = HttpServer._answer
+
+    async def answer_looking(*arguments: Any) -> Any:
+        looking.set(True)
+        return await answer(*arguments)
+
+    producer = Producer({"bootstrap.servers": quiet.kafka})
+    producer.produce("orders", b"value")
+    assert producer.flush(30) == 0
+    del producer
+    well(quiet)
+    asked: list[object] = []
+    monkeypatch.setattr(HttpServer, "_answer", answer_looking)
+    for of, name in ((BrokerConnection, "request"), (RestClient, "_send_request")):
+        monkeypatch.setattr(of, name, noting(getattr(of, name), asked, looking))
+    for _ in range(10):
+        for view in ("overview", "nodes", "brokers", "topics", "groups", "clients", "events", "settings"):
+            ask(quiet, view)
+        assert ask(quiet, "topics", item="orders")["item"]["found"]
+        ask(quiet, "groups", item="none")
+    own = quiet.server.client.connections()
+    assert not [who for who in asked if who in own or who is quiet.server.admin]
+    assert until(lambda: is_ready(quiet) and bool(asked))  # which does ask
+
+
+def is_ready(node: BridgeThread) -> bool:
+    with urllib.request.urlopen(f"{node.http}/readyz", timeout=30) as response:  # noqa: S310 - it is ours
+        return bool(response.status == 200)
+
+
+def noting(request: Callable[..., Any], asked: list[object], when: ContextVar[bool]) -> Callable[..., Any]:
+    """The method, which also notes who was asked to do it while that is set."""
+
+    def noted(self: object, *arguments: Any, **more: Any) -> Any:
+        if when.get():
+            asked.append(self)
+        return request(self, *arguments, **more)
+
+    return noted
+
+
+def test_a_delay_is_smoothed(nodes: list[BridgeThread]) -> None:
+    (connection, *_) = nodes[0].server.client.connections()
+    delay = Delay(connection.broker)
+    assert delay.seconds is None
+    delay.answered(10.0, 10.8)
+    assert delay.seconds == pytest.approx(0.8)
+    delay.answered(20.0, 20.0)
+    assert delay.seconds == pytest.approx(0.7)
+    assert delay.answered_at == 20.0

@@ -1,0 +1,210 @@
+"""Metrics: plain numbers in, bounded Prometheus families out (`metrics` and `exposition`)."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from bridge import __version__
+from bridge.config import Settings
+from bridge.connection.shared import SharedResources
+from bridge.groups import lag
+from bridge.node import limits
+from bridge.storage.append.conversion_memory import ConversionMemory
+from bridge.telemetry.exposition import Exposition
+from bridge.telemetry.instruments import Counter, Gauge, Histogram
+from bridge.telemetry.metrics import REJECTION_REASONS, Lag, Lags, LedPartitions, Metrics, PartitionEnd
+from bridge.telemetry.traffic import software_label
+from tests.support.metrics_page import BEGIN, END, PAGE, families, filled, page, rolled
+from tests.support.pages import between
+from tests.support.prometheus import check_metrics
+
+
+def render(metrics: Metrics, *, open_metrics: bool = False) -> tuple[bytes, str]:
+    return Exposition(metrics).render(open_metrics=open_metrics)
+
+
+def sample(metrics: Metrics, name: str, **labels: str) -> float:
+    text = render(metrics)[0].decode()
+    found = [
+        one.value
+        for family in text_string_to_metric_families(text)
+        for one in family.samples
+        if one.name == name and one.labels == labels
+    ]
+    assert len(found) == 1, (name, labels, found)
+    return found[0]
+
+
+def test_an_api_has_its_own_series() -> None:
+    metrics = Metrics()
+    metrics.name_apis({0: "Produce", 1: "Fetch"})
+    produce = metrics.api(0)
+    produce.requests.inc()
+    produce.bytes_in.inc(100)
+    produce.seconds.observe(0.002)
+    produce.error(6)
+    produce.error(6)
+    assert sample(metrics, "bridge_kafka_requests_total", api="Produce") == 1
+    assert sample(metrics, "bridge_kafka_requests_total", api="Fetch") == 0
+    assert sample(metrics, "bridge_kafka_request_bytes_total", api="Produce") == 100
+    assert sample(metrics, "bridge_kafka_errors_total", api="Produce", code="6") == 2
+    assert sample(metrics, "bridge_kafka_request_seconds_bucket", api="Produce", le="0.001") == 0
+    assert sample(metrics, "bridge_kafka_request_seconds_bucket", api="Produce", le="0.0025") == 1
+    assert sample(metrics, "bridge_kafka_request_seconds_count", api="Produce") == 1
+    assert sample(metrics, "bridge_kafka_request_seconds_sum", api="Produce") == pytest.approx(0.002)
+
+
+def test_the_build_is_named() -> None:
+    assert sample(Metrics("native"), "bridge_build_info", version=__version__, codec="native") == 1
+
+
+def test_clients_cannot_make_series() -> None:
+    metrics = Metrics()
+    before = render(metrics)[0].count(b"\n")
+    for key in range(1000):
+        metrics.api(key).requests.inc()
+        metrics.rejected(f"reason {key}")
+    assert render(metrics)[0].count(b"\n") == before
+    assert sample(metrics, "bridge_kafka_requests_total", api="unknown") == 1000
+    assert sample(metrics, "bridge_kafka_rejected_total", reason="other") == 1000
+
+
+@pytest.mark.programs
+async def test_clients_cannot_make_series_by_what_they_call_themselves() -> None:
+    metrics = Metrics()
+    metrics.topics.most = metrics.clients.most = 5
+    for number in range(1000):
+        for hostile in (f"made-up-{number}", f'x"}} {number}\nbridge_up{{a="', f"{number}" * 1000):
+            metrics.clients.enter((software_label(hostile), software_label(str(number)))).requests += 1
+    await rolled(metrics)
+    text = render(metrics)[0].decode()
+    names = {name for name in text.splitlines() if name.startswith("bridge_client_requests_total{")}
+    assert len(names) == 6
+    assert max(map(len, text.splitlines())) < 500
+    assert check_metrics(text) == ""
+    others = {"client_software_name": "(other)", "client_software_version": "(other)"}
+    shown = sum(row.amounts.requests for row in metrics.clients.rows)
+    assert sample(metrics, "bridge_client_requests_total", **others) == 3000 - shown
+    assert sample(metrics, "bridge_metrics_left_out", kind="clients") > 0
+
+
+@pytest.mark.programs
+async def test_names_are_escaped() -> None:
+    metrics = Metrics()
+    metrics.topics.most = 1
+    name = 'a"}\n\\'
+    metrics.topics.enter(name).bytes_in += 7
+    await rolled(metrics)
+    assert sample(metrics, "bridge_topic_produced_bytes_total", topic=name) == 7
+    assert check_metrics(render(metrics)[0]) == ""
+
+
+@pytest.mark.programs
+async def test_every_metric_has_a_value_here_and_promtool_has_nothing_to_say() -> None:
+    metrics = await rolled(filled())
+    assert [family.name for family in families(metrics) if not family.samples] == []
+    assert check_metrics(render(metrics)[0]) == ""
+
+
+async def test_what_the_limits_let_in_is_a_scrape_of_two_megabytes_at_most() -> None:
+    metrics = filled()
+    settings = Settings().http
+    metrics.topics.most, metrics.clients.most = settings.max_topics_in_metrics, settings.max_clients_in_metrics
+    topics = [f"department.service.events-{number:04}" for number in range(2000)]
+    for topic in topics:
+        metrics.topics.enter(topic).bytes_in += 10**9
+        metrics.clients.enter(("apache-kafka-java", topic))
+    lags = [
+        Lag(
+            f"reader-group-{number // 16:03}",
+            topics[number % 2000],
+            number // 2000,
+            10**9,
+            10**6,
+            1234.5,
+            10**9 + 10**6,
+        )
+        for number in range(lag.MAX_PARTITIONS)
+    ]
+    metrics.groups.show_lags("", Lags(lags, 500, 0, 4000), lag.MAX_PARTITIONS)
+    ends = [PartitionEnd(topic, 3, 10**9) for topic in topics]
+    metrics.storage.led[""] = LedPartitions(8000, ends)
+    await rolled(metrics)
+    text = render(metrics)[0]
+    assert len(text) < 2_000_000
+    assert text.count(b"\nbridge_topic_produced_bytes_total{") == 201
+    assert sample(metrics, "bridge_metrics_left_out", kind="topics") == 1801
+    assert sample(metrics, "bridge_metrics_left_out", kind="group_partitions") == 4000
+
+
+async def test_the_page_is_the_codes() -> None:
+    assert between(PAGE, BEGIN, END) == await page(), "write it again: python -m tests.support.metrics_page"
+
+
+async def test_every_kind_is_on_the_page() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    shared = SharedResources(Settings().kafka, metrics := Metrics())
+    limits.show(metrics, Settings(), cast(Any, SimpleNamespace(conversion_memory=ConversionMemory())), cast(Any, None))
+    assert shared.login_budget.held == metrics.memory["logins"].used() == 0
+    assert {kind for kind in (*metrics.memory, *metrics.places) if f"`{kind}`" not in text} == set()
+
+
+@pytest.mark.parametrize("reason", REJECTION_REASONS)
+def test_a_rejection_is_counted_by_its_reason(reason: str) -> None:
+    metrics = Metrics()
+    metrics.rejected(reason)
+    assert sample(metrics, "bridge_kafka_rejected_total", reason=reason) == 1
+
+
+def test_gauges_go_up_and_down() -> None:
+    metrics = Metrics()
+    metrics.connections.inc(3)
+    metrics.connections.dec()
+    metrics.storage.cache_bytes.set(7)
+    assert sample(metrics, "bridge_kafka_connections") == 2
+    assert sample(metrics, "bridge_storage_cache_bytes") == 7
+
+
+def test_a_bound_belongs_to_its_own_bucket() -> None:
+    histogram = Histogram()
+    for seconds in (0.0005, 0.00051, 31.0):
+        histogram.observe(seconds)
+    assert histogram.buckets()[:2] == [("0.0005", 1), ("0.001", 2)]
+    assert histogram.buckets()[-2:] == [("30.0", 2), ("+Inf", 3)]
+
+
+def test_every_number_of_pulsar_and_storage_is_shown() -> None:
+    metrics = Metrics()
+    names = set(render(metrics)[0].decode().replace("{", " ").split())
+    parts = (
+        (metrics.pulsar, "bridge_pulsar_"),
+        (metrics.storage, "bridge_storage_"),
+        (metrics.groups, "bridge_groups_"),
+    )
+    for part, prefix in parts:
+        for name in type(part).__slots__:
+            if not isinstance(getattr(part, name), Counter | Gauge | Histogram):
+                continue  # has labels
+            assert {f"{prefix}{name}", f"{prefix}{name}_total", f"{prefix}{name}_count"} & names, name
+
+
+def test_the_lag_of_groups_is_shown_as_far_as_it_is_known() -> None:
+    metrics = Metrics()
+    metrics.groups.lags = [Lag("g", "t", 0, 5, 7, 1.5, 12), Lag("g", "t", 1, 6, None, None)]
+    metrics.storage.led[""] = LedPartitions(2, [PartitionEnd("t", 0, 13), PartitionEnd("u", 0, 4)])
+    assert sample(metrics, "bridge_group_lag_records", group="g", topic="t", partition="0") == 7
+    assert sample(metrics, "bridge_group_lag_seconds", group="g", topic="t", partition="0") == 1.5
+    assert sample(metrics, "bridge_group_committed_offset", group="g", topic="t", partition="1") == 6
+    assert 'bridge_group_lag_records{group="g",partition="1"' not in render(metrics)[0].decode()
+    ends = [
+        line for line in render(metrics)[0].decode().splitlines() if line.startswith("bridge_partition_end_offset{")
+    ]
+    assert [line.rpartition(" ")[2] for line in ends] == ["13.0", "4.0"]
+
+
+def test_openmetrics_is_given_to_those_who_ask() -> None:
+    body, content_type = render(Metrics(), open_metrics=True)
+    assert content_type.startswith("application/openmetrics-text")
+    assert body.endswith(b"# EOF\n")
