@@ -47,7 +47,7 @@ ROWS: Final = (
     Row("S9", "every API before the log-in", "closed", logins.before_login,
         ("connection/test_login.py::test_all_else_before_it_closes_the_connection",)),
     Row("S10", "noise and 512 KiB instead of a log-in", "refused or closed", logins.noise,
-        ("security/test_plain.py", "security/test_scram.py")),
+        ("security/sasl/test_plain.py", "security/sasl/test_scram.py")),
     Row("S11", "1,000 wrong passwords a second, from one address", "20 looked at, then 10 a second; others log in",
         logins.guesses, ("connection/test_login.py::test_who_guesses_on_is_not_looked_at",), logins=True),
     Row("S11", "1,000 wrong passwords at once, over and over, from one address", "as before",
