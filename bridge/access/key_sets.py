@@ -1,15 +1,20 @@
 """Where a token issuer's keys come from: a file, or a URL that is fetched again from time to time."""
 
 import asyncio
+import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 from typing import Final
+from urllib.parse import urlsplit
 
 from jwt import PyJWK
 
 from bridge.access.files import ReloadedFile
+from bridge.config.urls import url_without_secrets
+from bridge.net.http1 import HttpError
+from bridge.net.http_client import HttpClient
 from bridge.security import jwks
 from bridge.security.sasl.credentials import CredentialsUnavailable
 from bridge.telemetry import log
@@ -19,6 +24,8 @@ Fetch = Callable[[], Awaitable[bytes]]
 RETRY_SECONDS: Final = 10.0
 """Between two fetches at least, whatever key ids clients send."""
 MAX_BYTES: Final = 1024 * 1024
+_CONNECT_SECONDS: Final = 5.0
+_FETCH_SECONDS: Final = 10.0
 _LOG = log.get(__name__)
 
 
@@ -111,3 +118,32 @@ class UrlKeySet:
             return
         self._failed = False
         self._fetched_at = began
+
+
+class HttpsFetch:
+    """Fetches the key set at one URL of the settings. Redirects are not followed."""
+
+    def __init__(self, url: str, tls: ssl.SSLContext | None = None) -> None:
+        """`tls`: without one the system's certificate authorities are trusted. ValueError if it is no https: URL.
+
+        Whatever is fetched decides who is let in, so a way on which it can be changed is not taken.
+        """
+        parts = urlsplit(url)
+        if parts.scheme != "https" or not parts.hostname:
+            raise ValueError(f"a key set's URL begins with https://, not as {url_without_secrets(url)!r}")
+        self._url = url
+        self._tls = tls or ssl.create_default_context()  # once: reading the authorities takes tens of milliseconds
+
+    async def __call__(self) -> bytes:
+        """The document; HttpError, OSError or TimeoutError if it is not to be had."""
+        client = HttpClient(1, _CONNECT_SECONDS, lambda: self._tls)
+        try:
+            async with asyncio.timeout(_FETCH_SECONDS):
+                answer = await client.request("GET", self._url, {})
+        except TimeoutError:
+            raise TimeoutError(f"no answer within {_FETCH_SECONDS:.0f} s") from None
+        finally:
+            await client.close()
+        if answer.status != 200:
+            raise HttpError(f"the answer is HTTP {answer.status}")
+        return answer.body

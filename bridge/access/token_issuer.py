@@ -4,8 +4,7 @@ import ssl
 from pathlib import Path
 from typing import Final
 
-from bridge.access.key_fetch import HttpsFetch
-from bridge.access.key_sets import FileKeySet, UrlKeySet
+from bridge.access.key_sets import FileKeySet, HttpsFetch, UrlKeySet
 from bridge.config import SecuritySettings
 from bridge.config.token_issuers import IssuerPlan
 from bridge.errors import StartupError

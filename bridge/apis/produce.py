@@ -25,8 +25,7 @@ from bridge.requests import leadership
 from bridge.requests.api import Api, Brief, Broker, DeferredResponse, RequestLimit, ServedBy, Session
 from bridge.requests.authorization import Checks, checks_of
 from bridge.runtime.deadlines import deadlines
-from bridge.runtime.futures import TURN, in_turns, loop_time, yield_turn
-from bridge.runtime.outcome import Outcome, call_when_done
+from bridge.runtime.futures import TURN, Outcome, call_when_done, in_turns, loop_time, yield_turn
 from bridge.security.acls import Operation, ResourceType
 from bridge.storage import names
 from bridge.storage.append.conversion_memory import MAX_EXCESS_BYTES

@@ -27,7 +27,7 @@ from bridge.errors import KafkaError, Unanswered
 from bridge.kafka import message
 from bridge.requests.api import DeferredResponse, LongPoll, Session
 from bridge.runtime.fairness import REQUESTER
-from bridge.runtime.outcome import call_when_done
+from bridge.runtime.futures import call_when_done
 from bridge.runtime.scheduler import LOOP_SHARE, LoopShare, Metered
 from bridge.security.sasl.login import Stage
 from bridge.security.sasl.mechanism import Failed

@@ -8,8 +8,7 @@ from bridge.kafka.fetch_wire import Response
 from bridge.requests.api import Broker, LongPoll, Session
 from bridge.requests.encoded import EncodedBody
 from bridge.runtime.fairness import REQUESTER
-from bridge.runtime.futures import FutureWaiter, loop_time
-from bridge.runtime.outcome import Outcome
+from bridge.runtime.futures import FutureWaiter, Outcome, loop_time
 from bridge.runtime.scheduler import LOOP_SHARE, Measured, loop_scheduler
 from bridge.storage.read.log_end import LogEnd
 

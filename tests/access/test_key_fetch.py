@@ -10,8 +10,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from bridge.access.key_fetch import HttpsFetch
-from bridge.access.key_sets import UrlKeySet
+from bridge.access.key_sets import HttpsFetch, UrlKeySet
 from bridge.net.http1 import HttpError
 from tests.security.certificates import certificate, key_pem
 from tests.security.issuer import key_set, public_jwk

@@ -21,7 +21,7 @@ from bridge.errors import KafkaError
 from bridge.kafka.message import Int16, Int32, message
 from bridge.net.listening import listen
 from bridge.requests.api import Api, Begin, Broker, DeferredResponse, Handle, LongPoll, Session
-from bridge.runtime.outcome import Outcome
+from bridge.runtime.futures import Outcome
 from bridge.runtime.scheduler import LOOP_SHARE, LoopShare
 from bridge.security.principal import Principal
 from bridge.security.sasl.failures import LoginFailures

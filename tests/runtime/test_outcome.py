@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from bridge.runtime.outcome import Outcome, call_when_done
+from bridge.runtime.futures import Outcome, call_when_done
 
 
 async def test_an_outcome_calls_at_once_in_the_order_of_those_who_asked() -> None:

@@ -31,16 +31,26 @@ Rules (Kafka's GroupMetadataManager, KIP-62, 134, 345, 394, 559, 814):
 
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
+from dataclasses import replace
 from functools import partial
 from math import inf
+from typing import Final, NamedTuple, TypeAlias
 
 from bridge.errors import KafkaError
-from bridge.groups.classic import validation
-from bridge.groups.classic.answers import Replacement, current_assignment, current_generation, record_of
-from bridge.groups.classic.effects import Effects, OnSaved
-from bridge.groups.classic.events import ClassicGroupState, Effect, GroupConfig, Join, Joined, Leave, Sync, Synced
-from bridge.groups.classic.members import Member, MemberRegistry, Ticket
-from bridge.groups.classic.records import GroupRecord
+from bridge.groups.classic.events import (
+    Answer,
+    ClassicGroupState,
+    Effect,
+    GroupConfig,
+    Join,
+    Joined,
+    Leave,
+    Save,
+    Sync,
+    Synced,
+)
+from bridge.groups.classic.members import Member, MemberRegistry, Protocols, Ticket
+from bridge.groups.classic.records import GroupRecord, MemberRecord
 from bridge.groups.classic.sessions import Session, Sessions
 from bridge.kafka.error_codes import ErrorCode
 
@@ -55,9 +65,39 @@ FROM: Mapping[ClassicGroupState, frozenset[ClassicGroupState]] = {
 }
 """The states that may go before each."""
 
+_HEARTBEAT_ERRORS: Final[Mapping[ClassicGroupState, ErrorCode]] = {
+    PREPARING: ErrorCode.REBALANCE_IN_PROGRESS,
+    COMPLETING: ErrorCode.NONE,
+    STABLE: ErrorCode.NONE,
+}
+"""The answer to a known member's heartbeat."""
+
+_COMMIT_ERRORS: Final[Mapping[ClassicGroupState, ErrorCode]] = {
+    PREPARING: ErrorCode.NONE,  # what was consumed before the rebalance can still be committed
+    COMPLETING: ErrorCode.REBALANCE_IN_PROGRESS,
+    STABLE: ErrorCode.NONE,
+}
+"""The answer to a known member's commit."""
+
+_OnSaved: TypeAlias = Callable[[ErrorCode, float], None]
+"""What the machine does when a record has been stored, or could not be."""
+
+
+class _Replacement(NamedTuple):
+    """The restart of a static member, until it is stored (KIP-345, KIP-814)."""
+
+    member: Member
+    before: Member
+    """As it was."""
+    ticket: Ticket
+    """The JoinGroup of its new process."""
+    leader: str | None
+    """Who led before."""
+    may_skip: bool
+
 
 class ClassicGroup:
-    """One group."""
+    """One group: what happens to it comes in by its methods, and `take_effects` gives what has to be done for it."""
 
     def __init__(self, group_id: str, config: GroupConfig) -> None:
         self.id = group_id
@@ -77,7 +117,9 @@ class ClassicGroup:
         self._saving_generation = -1
         self._retry_at = inf  # until when no generation begins, since the last one could not be stored
         self._unstored = 0  # assignments in a row that could not be stored
-        self._effects = Effects()
+        self._effects: list[Effect] = []  # not taken yet
+        self._unsaved: dict[int, _OnSaved] = {}  # by number: what follows each record that is on its way to the store
+        self._saves = 0
 
     @classmethod
     def restore(cls, group_id: str, config: GroupConfig, record: GroupRecord, now: float) -> "ClassicGroup":
@@ -97,7 +139,8 @@ class ClassicGroup:
 
     def take_effects(self) -> list[Effect]:
         """What has come out since the last call."""
-        return self._effects.take()
+        effects, self._effects = self._effects, []
+        return effects
 
     @property
     def has_no_state(self) -> bool:
@@ -107,7 +150,7 @@ class ClassicGroup:
     @property
     def awaited(self) -> bool:
         """Whether a member has been given its id only, or a record is being stored."""
-        return bool(self.sessions) or self._effects.saving
+        return bool(self.sessions or self._unsaved)
 
     def deadline(self) -> float:
         """When `expire` has something to do, if nothing happens before; a heartbeat only moves it away."""
@@ -117,9 +160,9 @@ class ClassicGroup:
 
     def join(self, request: Join, ticket: Ticket, now: float) -> None:
         """A JoinGroup: its answer comes now or later."""
-        error = validation.check_join(self, request, self._config.max_size)
+        error = self._check_join(request)
         if error:
-            self._effects.answer(ticket, Joined(error, request.member_id))
+            self._answer(ticket, Joined(error, request.member_id))
         elif not request.member_id:
             self._join_new(request, ticket, now)
         elif self.sessions.is_given_out(request.member_id) and request.instance_id is None:
@@ -129,18 +172,18 @@ class ClassicGroup:
 
     def sync(self, request: Sync, ticket: Ticket, now: float) -> None:
         """A SyncGroup: its answer comes now or later."""
-        error = validation.check_sync(self, request)
+        error = self._check_sync(request)
         if error:
-            self._effects.answer(ticket, Synced(error))
+            self._answer(ticket, Synced(error))
             return
         member = self.members[request.member_id]
         self._unsynced.discard(member)
         if not self._unsynced:
             self._sync_deadline = inf
         if self.state is STABLE:
-            self._effects.answer(ticket, current_assignment(self, member))
+            self._answer(ticket, self._current_assignment(member))
             return
-        self._effects.answer_sync(member, Synced(ErrorCode.REBALANCE_IN_PROGRESS))  # it has asked before
+        self._answer_sync(member, Synced(ErrorCode.REBALANCE_IN_PROGRESS))  # it has asked before
         member.syncing = ticket
         if member.id == self.members.leader and self._saving_generation != self.generation:
             self._saving_generation = self.generation
@@ -149,18 +192,18 @@ class ClassicGroup:
 
     def heartbeat(self, member_id: str, instance_id: str | None, generation: int, now: float) -> ErrorCode:
         """A heartbeat; its answer."""
-        error = validation.check_generation(self, member_id, instance_id, generation)
+        error = self._check_generation(member_id, instance_id, generation)
         if not error:
             self.sessions.extend(self.members[member_id], now)
-            error = validation.HEARTBEAT_ERRORS[self.state]
+            error = _HEARTBEAT_ERRORS[self.state]
         return error
 
     def check_commit(self, member_id: str, instance_id: str | None, generation: int, now: float) -> None:
         """Raise the KafkaError that such a commit gets, if it may not be; a member's is a sign of life as well."""
-        error = validation.check_commit(self, member_id, instance_id, generation)
+        error = self._commit_error(member_id, instance_id, generation)
         if not error and self.state is not EMPTY:
             self.sessions.extend(self.members[member_id], now)
-            error = validation.COMMIT_ERRORS[self.state]
+            error = _COMMIT_ERRORS[self.state]
         if error:
             raise KafkaError(error)
 
@@ -173,7 +216,7 @@ class ClassicGroup:
 
     def saved(self, number: int, error: ErrorCode, now: float) -> None:
         """A record has been stored, or could not be."""
-        self._effects.saved(number, error, now)
+        self._unsaved.pop(number)(error, now)
 
     def expire(self, now: float) -> None:
         """Do what has become due, once; what becomes due by it is due the next time."""
@@ -190,11 +233,75 @@ class ClassicGroup:
         """The group is deleted or another node's: every held request gets the error."""
         for member in self.members:
             self._answer_join(member, Joined(error, member.id))
-            self._effects.answer_sync(member, Synced(error))
+            self._answer_sync(member, Synced(error))
         self.members = MemberRegistry()
         self.sessions = Sessions(self.members)
         self._join_deadline = self._sync_deadline = self._retry_at = inf
         self._move(DEAD)
+
+    # ---- what is refused ---------------------------------------------------------------------------------------------
+
+    def _check_join(self, request: Join) -> ErrorCode:
+        """Whether the protocols fit, and a new member has room."""
+        if self.state is DEAD:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if self.state is EMPTY:
+            fits = bool(request.protocol_type and request.protocols)
+        else:
+            fits = request.protocol_type == self.protocol_type and self.members.share_a_protocol(request.protocols)
+        if not fits:
+            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        is_new = request.member_id not in self.members
+        is_new = is_new and self.members.static_id(request.instance_id) is None
+        known = len(self.members) + self.sessions.count_given_out(besides=request.member_id)
+        return ErrorCode.GROUP_MAX_SIZE_REACHED if is_new and known >= self._config.max_size else ErrorCode.NONE
+
+    def _check_member(self, member_id: str, instance_id: str | None) -> ErrorCode:
+        """Whether the member is one of the group, and still the one that its instance is (KIP-345)."""
+        if self.state is DEAD:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if instance_id is not None:
+            current = self.members.static_id(instance_id)
+            if current is not None and current != member_id:
+                return ErrorCode.FENCED_INSTANCE_ID
+            if current is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+        return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+    def _check_generation(self, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
+        """As `_check_member`, and whether the member knows of the current generation."""
+        error = self._check_member(member_id, instance_id)
+        if not error and generation != self.generation:
+            return ErrorCode.ILLEGAL_GENERATION
+        return error
+
+    def _commit_error(self, member_id: str, instance_id: str | None, generation: int) -> ErrorCode:
+        """Whether the member may commit; an empty group takes commits without a generation."""
+        if generation < 0:
+            if self.state is EMPTY:
+                return ErrorCode.NONE  # a consumer that assigns itself, or an administrator
+            if not member_id and instance_id is None and self.state is not DEAD:
+                return ErrorCode.UNKNOWN_MEMBER_ID  # the same, in a group that has members
+        return self._check_generation(member_id, instance_id, generation)
+
+    def _check_sync(self, request: Sync) -> ErrorCode:
+        """Whether the member may get an assignment of this generation."""
+        error = self._check_generation(request.member_id, request.instance_id, request.generation)
+        if error:
+            return error
+        said = (request.protocol_type, self.protocol_type), (request.protocol_name, self.protocol_name)
+        if any(theirs is not None and ours is not None and theirs != ours for theirs, ours in said):
+            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        is_preparing = self.state is PREPARING
+        return ErrorCode.REBALANCE_IN_PROGRESS if is_preparing else ErrorCode.NONE
+
+    def _keeps_generation(self, member: Member, protocols: Protocols) -> bool:
+        """Whether a member that joins again is told the current generation, instead of a rebalance (rule 5)."""
+        if self.state is PREPARING or member.protocols != protocols:
+            return False
+        # Completing: it has not got the answer to its first JoinGroup. Stable: by joining again the leader asks for a
+        # rebalance (topics may have changed)
+        return self.state is COMPLETING or member.id != self.members.leader
 
     # ---- members come and go -----------------------------------------------------------------------------------------
 
@@ -204,7 +311,7 @@ class ClassicGroup:
             self._replace(self.members[current], request, ticket, now)
         elif request.instance_id is None and request.id_required:
             self.sessions.give_out(request.new_id, now + request.session_timeout_ms / 1000)
-            self._effects.answer(ticket, Joined(ErrorCode.MEMBER_ID_REQUIRED, request.new_id))
+            self._answer(ticket, Joined(ErrorCode.MEMBER_ID_REQUIRED, request.new_id))
         else:
             self._add(request, request.new_id, ticket, now)
 
@@ -218,11 +325,11 @@ class ClassicGroup:
         self._members_changed(f"{member_id} joins: {request.reason}", now)
 
     def _join_again(self, request: Join, ticket: Ticket, now: float) -> None:
-        error = validation.check_member(self, request.member_id, request.instance_id)
+        error = self._check_member(request.member_id, request.instance_id)
         if error:
-            self._effects.answer(ticket, Joined(error, request.member_id))
-        elif validation.keeps_generation(self, member := self.members[request.member_id], request.protocols):
-            self._effects.answer(ticket, current_generation(self, member))
+            self._answer(ticket, Joined(error, request.member_id))
+        elif self._keeps_generation(member := self.members[request.member_id], request.protocols):
+            self._answer(ticket, self._current_generation(member))
         else:
             self._update(member, request, ticket)
             self._members_changed(f"{member.id} joins again: {request.reason}", now)
@@ -236,19 +343,19 @@ class ClassicGroup:
         """A static member has been restarted: it takes its own place."""
         before, leader = copy(member), self.members.leader
         self._answer_join(member, Joined(ErrorCode.FENCED_INSTANCE_ID, member.id))
-        self._effects.answer_sync(member, Synced(ErrorCode.FENCED_INSTANCE_ID))
+        self._answer_sync(member, Synced(ErrorCode.FENCED_INSTANCE_ID))
         self.members.replace(member.id, request.new_id)
         self._update(member, request, ticket)
         member.new = False
         self.sessions.extend(member, now)
         if self.state is STABLE and self.members.choose_protocol() == self.protocol_name:
             assignments = {one.id: one.assignment for one in self.members}
-            replaced = Replacement(member, before, ticket, leader, request.may_skip)
+            replaced = _Replacement(member, before, ticket, leader, request.may_skip)
             self._save(partial(self._replacement_saved, replaced), assignments)
         else:
             self._members_changed(f"{request.instance_id} is restarted: {request.reason}", now)
 
-    def _replacement_saved(self, replaced: Replacement, error: ErrorCode, now: float) -> None:
+    def _replacement_saved(self, replaced: _Replacement, error: ErrorCode, now: float) -> None:
         member, before = replaced.member, replaced.before
         if self.state is not STABLE or member.joining is not replaced.ticket:
             return  # a rebalance has begun and takes it along, or it is gone
@@ -257,20 +364,20 @@ class ClassicGroup:
             self.members.update(member, before)
             self._answer_join(member, Joined(error, ""))
             return
-        self._answer_join(member, replaced.answer(self))
+        self._answer_join(member, self._answer_of(replaced))
 
     def _leave_one(self, leaving: Leave) -> ErrorCode:
         if self.sessions.take_back(leaving.member_id):
             return ErrorCode.NONE
         member_id = leaving.member_id or self.members.static_id(leaving.instance_id) or ""
-        error = validation.check_member(self, member_id, leaving.instance_id)
+        error = self._check_member(member_id, leaving.instance_id)
         if not error:
             self._remove(self.members[member_id])
         return error
 
     def _remove(self, member: Member) -> None:
         self._answer_join(member, Joined(ErrorCode.UNKNOWN_MEMBER_ID, ""))
-        self._effects.answer_sync(member, Synced(ErrorCode.UNKNOWN_MEMBER_ID))
+        self._answer_sync(member, Synced(ErrorCode.UNKNOWN_MEMBER_ID))
         self.members.remove(member.id)
         self._unsynced.discard(member)
 
@@ -362,7 +469,7 @@ class ClassicGroup:
         self._move(COMPLETING)
         self._sync_deadline = now + self.members.rebalance_timeout_ms() / 1000
         for member in self.members:
-            self._answer_join(member, current_generation(self, member))
+            self._answer_join(member, self._current_generation(member))
             self.sessions.extend(member, now)
             self._unsynced.add(member)
             member.new = False
@@ -381,19 +488,78 @@ class ClassicGroup:
         self._move(STABLE)
         for member in self.members:
             self.members.assign(member, assignments[member.id])
-            if self._effects.answer_sync(member, current_assignment(self, member)):
+            if self._answer_sync(member, self._current_assignment(member)):
                 self.sessions.extend(member, now)
 
     def _give_up_assignment(self, error: ErrorCode, now: float) -> None:
         for member in self.members:
             self.members.assign(member, b"")
-            if self._effects.answer_sync(member, Synced(error)):
+            if self._answer_sync(member, Synced(error)):
                 self.sessions.extend(member, now)
 
     # ---- what comes out ----------------------------------------------------------------------------------------------
 
-    def _answer_join(self, member: Member, answer: Joined) -> None:
-        self._effects.answer_join(self.members, member, answer)
+    def _answer(self, ticket: Ticket, answer: Joined | Synced) -> None:
+        self._effects.append(Answer(ticket, answer))
 
-    def _save(self, then: OnSaved, assignments: Mapping[str, bytes]) -> None:
-        self._effects.save(record_of(self, assignments), then)
+    def _answer_join(self, member: Member, answer: Joined) -> None:
+        """Answer the member's JoinGroup, if one is held."""
+        if member.joining is not None:
+            self._answer(member.joining, answer)
+            self.members.hold_join(member, None)
+
+    def _answer_sync(self, member: Member, answer: Synced) -> bool:
+        """Answer the member's SyncGroup; whether one was held."""
+        if member.syncing is None:
+            return False
+        self._answer(member.syncing, answer)
+        member.syncing = None
+        return True
+
+    def _save(self, then: _OnSaved, assignments: Mapping[str, bytes]) -> None:
+        """Have the group stored with these assignments."""
+        self._saves += 1
+        self._unsaved[self._saves] = then
+        self._effects.append(Save(self._saves, self._record(assignments)))
+
+    def _record(self, assignments: Mapping[str, bytes]) -> GroupRecord:
+        protocol = self.protocol_name
+        members = tuple(
+            MemberRecord(
+                id=one.id,
+                instance_id=one.instance_id,
+                client_id=one.client_id,
+                client_host=one.client_host,
+                session_timeout_ms=one.session_timeout_ms,
+                rebalance_timeout_ms=one.rebalance_timeout_ms,
+                subscription=one.metadata(protocol),
+                assignment=assignments[one.id],
+            )
+            for one in self.members
+        )
+        return GroupRecord(self.generation, self.protocol_type, protocol, self.members.leader, members=members)
+
+    def _current_generation(self, member: Member) -> Joined:
+        """The answer to a JoinGroup; the leader gets all members."""
+        members, protocol, leads = self.members, self.protocol_name, member.id == self.members.leader
+        return Joined(
+            error=ErrorCode.NONE,
+            member_id=member.id,
+            generation=self.generation,
+            protocol_type=self.protocol_type,
+            protocol_name=protocol,
+            leader=members.leader or "",
+            members=tuple((one.id, one.instance_id, one.metadata(protocol)) for one in members) if leads else (),
+        )
+
+    def _current_assignment(self, member: Member) -> Synced:
+        """The answer to a SyncGroup."""
+        return Synced(ErrorCode.NONE, self.protocol_type, self.protocol_name, member.assignment)
+
+    def _answer_of(self, replaced: _Replacement) -> Joined:
+        """The answer to the JoinGroup of a static member that has been restarted, without a rebalance."""
+        answer = self._current_generation(replaced.member)
+        if replaced.may_skip:
+            return replace(answer, skip_assignment=replaced.member.id == self.members.leader)
+        # it must take itself for a follower, or it would assign again
+        return replace(answer, leader=replaced.leader or "", members=())

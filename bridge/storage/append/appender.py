@@ -7,7 +7,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from bridge.codec import NO_PRODUCER
 from bridge.config import StorageSettings
@@ -16,12 +16,9 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.client import PulsarClient
 from bridge.pulsar.producer import REFUSALS, Producer, Send
 from bridge.pulsar.types import EARLIEST, ClientClosed, Entry, MessageTooLarge, Position, PulsarError, SendCancelled
-from bridge.runtime.futures import failed, following
-from bridge.runtime.outcome import Outcome
-from bridge.storage.append.append_listener import AppendListener
+from bridge.runtime.futures import Outcome, failed, following
 from bridge.storage.append.duplicates import DuplicateFinder
 from bridge.storage.append.group_commit import GroupCommit
-from bridge.storage.append.holes import Holes
 from bridge.storage.append.missing_batches import MissingBatches
 from bridge.storage.append.pace import Pace
 from bridge.storage.append.pending_append import (
@@ -37,12 +34,60 @@ from bridge.storage.append.writers import ClientSession, ProducerSequence, Write
 from bridge.storage.mark_signer import MarkSigner
 from bridge.storage.offsets import span
 from bridge.storage.read.log_end import LogEnd
+from bridge.storage.time_marks import TimeMarks
 from bridge.telemetry.metrics import StorageMetrics
 
 _READ_BACK_TRIES = 3
 _INDEX_INTERVAL = 32  # one entry of so many goes into the offset index
 _READ_BACK_INTERVAL_SECONDS = 0.5  # where entries are read back more often, a reader at the tail is cheaper
+# So many holes are read in so many seconds: more mean that another writer is busy.
+_MAX_HOLES: Final = 10
+_HOLES_SECONDS: Final = 10.0
 _R = TypeVar("_R")
+
+
+class AppendListener(Protocol):
+    """What an appender reports to its partition's log."""
+
+    def on_appended(self, base: int, entry: Entry) -> None:
+        """Pulsar has stored this entry. No client and no waiter learns of it before this returns."""
+
+    def on_stored(self, base: int, position: Position) -> None:
+        """An entry of this process begins with this offset; called for the first, and then for some."""
+
+    def on_foreign_writers(self) -> None:
+        """Others write here so often that a reader at the tail costs less than reading entries back."""
+
+    def on_recreated(self) -> None:
+        """The offsets show that this is another topic of the same name."""
+
+
+class _Holes:
+    """What others have stored between the entries of this process is read, for the time marks promise for it, too."""
+
+    def __init__(
+        self,
+        marks: TimeMarks,
+        duplicates: DuplicateFinder,
+        background: Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"],
+    ) -> None:
+        """`background`: runs the reading as a task that ends with the partition."""
+        self._marks = marks
+        self._duplicates = duplicates
+        self._background = background
+        self._filling: asyncio.Task[None] | None = None
+        self._filled_at: deque[float] = deque()
+
+    def look_before(self, position: Position, base: int) -> None:
+        """Fill what is not known before the entry at this position, with this base offset."""
+        if self._marks.hole is None or (self._filling is not None and not self._filling.done()):
+            return
+        now = asyncio.get_running_loop().time()
+        self._filled_at.append(now)
+        if len(self._filled_at) > _MAX_HOLES and now - self._filled_at.popleft() < _HOLES_SECONDS:
+            self._marks.give_up()
+        else:
+            self._filling = self._background(self._duplicates.fill_holes(self._marks, position, base))
 
 
 class Appender:
@@ -88,7 +133,7 @@ class Appender:
         self._unresolved: deque[PendingAppend] = deque()
         self._resolver: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._holes = Holes(end.time_marks, duplicates, self._background)
+        self._holes = _Holes(end.time_marks, duplicates, self._background)
 
     def append(self, prepared: PreparedEntry, pace: Pace | None = None) -> asyncio.Future[int]:
         """Send one entry; the future is its base offset once Pulsar has stored it, or a KafkaError.

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from bridge.pulsar.producer import Send
 from bridge.pulsar.types import ClientClosed, Position, Receipt
-from bridge.runtime.futures import failed, retrieve_exception
-from bridge.runtime.outcome import Outcome
+from bridge.runtime.futures import Outcome, failed, retrieve_exception
 from bridge.storage.append.preparation import PreparedEntry
 from bridge.storage.append.sequences import SequenceRange
 from bridge.storage.error_mapping import translate

@@ -23,8 +23,7 @@ from bridge.storage.topics.creation import PartitionLimit, check_new_topic, tran
 from bridge.storage.topics.negative_cache import NegativeCache
 from bridge.storage.topics.partition_logs import PartitionLogs
 from bridge.storage.topics.topic import NO_ID, UUID_PROPERTY, Topic, new_id, topic_id
-from bridge.storage.topics.topic_finder import TopicFinder
-from bridge.storage.topics.topic_lookup import TopicLookup
+from bridge.storage.topics.topic_finder import TopicFinder, TopicLookup
 from bridge.telemetry import log
 
 _log = log.get(__name__)

@@ -11,7 +11,7 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.producer import Producer
 from bridge.pulsar.types import EARLIEST, ClientClosed, PulsarError
-from bridge.runtime.outcome import Outcome
+from bridge.runtime.futures import Outcome
 from bridge.storage.append import group_commit
 from bridge.storage.append.group_commit import GroupCommit
 from bridge.storage.append.pace import Pace
