@@ -7,8 +7,9 @@ milliseconds. So one address waits behind its own guesses, and those that are le
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from weakref import WeakValueDictionary
 
-from bridge.runtime.fairness import REQUESTER
+from bridge.runtime.scheduler import REQUESTER, LoopShare
 from bridge.runtime.threads import WorkerThreads
 
 
@@ -17,12 +18,15 @@ class AddressBlocked(Exception):
 
 
 _IS_BLOCKED: ContextVar[Callable[[], bool]] = ContextVar("is_blocked", default=lambda: False)
+_of_addresses: WeakValueDictionary[str, LoopShare] = WeakValueDictionary()
+"""Who asks, by address: all connections of one take turns as one, also those that have logged in."""
 
 
 @contextmanager
 def attempt_of(address: str, is_blocked: Callable[[], bool]) -> Iterator[None]:
     """What waits for the thread inside waits for this address. `is_blocked` is asked when its turn has come."""
-    requester, asked = REQUESTER.set(address), _IS_BLOCKED.set(is_blocked)
+    share = _of_addresses.setdefault(address, LoopShare())
+    requester, asked = REQUESTER.set(share), _IS_BLOCKED.set(is_blocked)
     try:
         yield
     finally:

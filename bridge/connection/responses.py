@@ -36,7 +36,8 @@ class InFlightRequest:
     """A request that runs or is answered, in its place in the order of responses."""
 
     __slots__ = (
-        "api", "begun", "body", "correlation_id", "future", "make", "received", "response", "rest", "size", "version",
+        "api", "begun", "body", "correlation_id", "cut_short", "future", "make", "received", "response", "rest",
+        "size", "version",
     )  # fmt: skip
 
     def __init__(self, frame: memoryview, received: float) -> None:
@@ -44,6 +45,7 @@ class InFlightRequest:
         self.version = 0
         self.correlation_id = 0
         self.begun = False  # its header is read, and its quotas are counted
+        self.cut_short = False  # a long poll that is to be answered now
         self.body: memoryview | None = frame  # with the header, then without it, None once it is decoded
         self.rest: Coroutine[Any, Any, Any] | None = None  # of its handler, that goes on after `Api.begin`
         self.size = len(frame)  # what the budget counts for it

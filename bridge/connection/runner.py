@@ -19,6 +19,7 @@ from bridge.connection.draining import Drain
 from bridge.connection.environment import Connection, Environment
 from bridge.connection.intake import Intake
 from bridge.connection.parts import Refused, cancelled_from_outside
+from bridge.connection.request_state import FOLLOWS, RequestStage, UnexpectedStage
 from bridge.connection.requests import NOT_YET, identify, perform, perform_nowait, release_memory
 from bridge.connection.responses import EncodedResponse, InFlightRequest, ResponseWriter, encode, is_long
 from bridge.connection.state import ConnectionState, State
@@ -26,9 +27,8 @@ from bridge.connection.throttling import Throttle
 from bridge.errors import KafkaError, Unanswered
 from bridge.kafka import message
 from bridge.requests.api import DeferredResponse, LongPoll, Session
-from bridge.runtime.fairness import REQUESTER
 from bridge.runtime.futures import call_when_done
-from bridge.runtime.scheduler import LOOP_SHARE, LoopShare, Metered
+from bridge.runtime.scheduler import REQUESTER, LoopShare, Metered
 from bridge.security.sasl.login import Stage
 from bridge.security.sasl.mechanism import Failed
 from bridge.telemetry import log
@@ -40,9 +40,8 @@ class RequestRunner:
     """The requests of one connection that have begun."""
 
     __slots__ = (
-        "_broker", "_connection", "_cut_short", "_environment", "_intake", "_limit", "_loop", "_metrics", "_poll",
-        "_queued", "_quotas", "_running", "_serving", "_session", "_share", "_state", "_turns", "_working", "_writer",
-        "drain", "in_flight", "throttle", "worker",
+        "_broker", "_connection", "_current", "_environment", "_intake", "_limit", "_loop", "_metrics", "_quotas",
+        "_session", "_share", "_stage", "_state", "_turns", "_writer", "drain", "in_flight", "throttle", "worker",
     )  # fmt: skip
 
     def __init__(
@@ -75,12 +74,8 @@ class RequestRunner:
             environment.quotas, environment.throttled, session, self._share, connection.throttled_no_more
         )
         session.mutations = self.throttle
-        self._running: InFlightRequest | None = None
-        self._poll: InFlightRequest | None = None  # it waits without a task, and the next request for it
-        self._queued = False  # for its turn, without a worker
-        self._serving = False  # without a worker
-        self._working = False  # the worker has begun: a task that is cancelled before does nothing at all
-        self._cut_short = False  # the long poll that runs is to be answered now
+        self._stage = RequestStage.IDLE
+        self._current: InFlightRequest | None = None  # of that stage; none is while idle and queued
 
     @property
     def unanswered(self) -> int:
@@ -97,9 +92,9 @@ class RequestRunner:
     @property
     def only_polls(self) -> bool:
         """Whether everything is answered but perhaps the long poll that runs."""
-        running = self._running
-        polling = running if running is not None and running.api.long_poll else self._poll
-        return not any(request.response is None and request is not polling for request in self.in_flight)
+        current = self._current
+        poll = current if current is not None and current.api.long_poll else None
+        return not any(request.response is None and request is not poll for request in self.in_flight)
 
     def admit(self, limit: int) -> None:
         """So many requests may be in flight from now on: the client has logged in."""
@@ -108,7 +103,7 @@ class RequestRunner:
 
     def start(self) -> None:
         """Run what is received, if it may be."""
-        if self.worker is None and not (self._queued or self._serving) and self._may_start():
+        if self._stage is RequestStage.IDLE and self._may_start():
             if self._environment.scheduler.may_run(self._turns):
                 self._serve_on()
             else:
@@ -116,21 +111,29 @@ class RequestRunner:
 
     def cut_poll_short(self) -> None:
         """Answer the long poll that runs, if one does: others wait behind it, or the end."""
-        running = self._running
-        if running is not None and running.api.long_poll and not self._cut_short and self.worker is not None:
-            self._cut_short = self.worker.cancel() if self._working else True
-        elif self._poll is not None and not self._cut_short:
-            self._cut_short = True
-            self._cancel_soon(self._poll)
+        poll = self._current
+        if poll is None or not poll.api.long_poll or poll.cut_short:
+            return
+        if self._stage is RequestStage.RUNNING and self.worker is not None:
+            poll.cut_short = self.worker.cancel()
+        elif self._stage in (RequestStage.SCHEDULED, RequestStage.POLLING):
+            poll.cut_short = True
+            self._cancel_soon(poll)
 
     def cancel_reads(self) -> None:
         """Give up what changes nothing: the client that asked for it is gone. All else goes on, as in Kafka."""
+        current = self._current
         for request in list(self.in_flight):
-            if request is self._poll:
+            if request is current and self._stage is RequestStage.POLLING:
                 self._cancel_soon(request)
             elif request.future is not None and request.api.read_only:
                 request.future.cancel()
-        if self.worker is not None and self._working and self._running is not None and self._running.api.read_only:
+        if (
+            self._stage is RequestStage.RUNNING
+            and self.worker is not None
+            and current is not None
+            and current.api.read_only
+        ):
             self.worker.cancel()
 
     def flush(self) -> None:
@@ -161,48 +164,46 @@ class RequestRunner:
             self._loop.call_soon(poll.future.cancel)
 
     def _queue(self) -> None:
-        self._queued = True
+        self._move(RequestStage.QUEUED)
         self._environment.scheduler.call_in_turn(self._turns, self._in_turn, appends=self._intake.is_produce_next)
 
     def _in_turn(self) -> None:
-        self._queued = False
+        self._move(RequestStage.IDLE)
         if self._may_start():
             self._environment.scheduler.serve(self._turns)
             self._serve_on()
         self._connection.progressed()
 
+    def _move(self, stage: RequestStage, current: InFlightRequest | None = None) -> None:
+        if stage not in FOLLOWS[self._stage]:
+            raise UnexpectedStage(f"from {self._stage.name} to {stage.name}")
+        self._stage, self._current = stage, current
+
     # ---- one request after another -----------------------------------------------------------------------------------
 
     def _may_start(self) -> bool:
-        if self._poll is not None or not self._intake.frames:
-            return False
-        return self._state.may_start(self._writer.writable, self.unanswered, self._limit)
+        return bool(self._intake.frames) and self._state.may_start(self._writer.writable, self.unanswered, self._limit)
 
     def _serve_on(self) -> None:
         """Run the received requests one after another, up to the first that has to wait for something."""
-        self._serving = True
-        REQUESTER.set(self._session.id)
-        try:
-            while True:
-                share = self._turns
-                LOOP_SHARE.set(share)
-                with self._environment.scheduler.measured(share, appends=self._intake.is_produce_next):
-                    request = InFlightRequest(*self._intake.next())
-                    served = self._serve_nowait(request)
-                if not served:
-                    self.worker = self._loop.create_task(self._work(request))
-                    return
-                if not self._may_start():
-                    return
-                if not self._environment.scheduler.may_run(self._turns):
-                    return self._queue()
-        finally:
-            self._serving = False
+        while True:
+            share = self._turns
+            REQUESTER.set(share)
+            with self._environment.scheduler.measured(share, appends=self._intake.is_produce_next):
+                request = InFlightRequest(*self._intake.next())
+                served = self._serve_in_place(request)
+            if not served:
+                self._move(RequestStage.SCHEDULED, request)
+                self.worker = self._loop.create_task(self._work(request))
+            if self._stage is not RequestStage.IDLE or not self._may_start():
+                return
+            if not self._environment.scheduler.may_run(self._turns):
+                return self._queue()
 
-    def _serve_nowait(self, request: InFlightRequest) -> bool:
+    def _serve_in_place(self, request: InFlightRequest) -> bool:
         """Run one request, if it has nothing to wait for."""
         self.in_flight.append(request)
-        self._running = request
+        self._move(RequestStage.IN_PLACE, request)
         try:
             result = self._begin_nowait(request)
             if result is NOT_YET:
@@ -212,7 +213,8 @@ class RequestRunner:
             self._refuse(request, refused)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - answered and logged by _fail
             self._fail(request, error)
-        self._running = None
+        if self._stage is RequestStage.IN_PLACE:
+            self._move(RequestStage.IDLE)
         return True
 
     async def _work(self, request: InFlightRequest) -> None:
@@ -225,20 +227,21 @@ class RequestRunner:
                 raise
         finally:
             self.worker = None
+            if self._stage is RequestStage.RUNNING:
+                self._move(RequestStage.IDLE)
             self._connection.progressed()
 
     async def _serve(self, request: InFlightRequest) -> None:
         """Run one request up to its response or its `DeferredResponse`."""
-        self._working = True
+        self._move(RequestStage.RUNNING, request)
         try:
-            if self._cut_short or (request.api.read_only and self._state.lost):
+            if request.cut_short or (request.api.read_only and self._state.lost):
                 return self._give_up(request)
             await self._run(request)
         except Refused as refused:
             self._refuse(request, refused)
         except asyncio.CancelledError as error:
-            if self._cut_short:
-                self._cut_short = False
+            if request.cut_short:
                 if self.worker is not None:
                     self.worker.uncancel()
                 return self._answer_emptily(request)
@@ -248,16 +251,12 @@ class RequestRunner:
             raise
         except Exception as error:  # noqa: BLE001 - answered and logged by _fail
             self._fail(request, error)
-        finally:
-            self._running = None
-            self._working = False
 
     def _give_up(self, request: InFlightRequest) -> None:
         """It is cut short, or its client is gone, before its task has begun."""
-        cut_short, self._cut_short = self._cut_short, False
         if request.rest is not None:
             request.rest.close()
-        if cut_short:
+        if request.cut_short:
             self._answer_emptily(request)
         else:
             self._finish(request, None)
@@ -298,10 +297,13 @@ class RequestRunner:
     def _take(self, request: InFlightRequest, result: Any) -> None:
         """What a handler has returned."""
         if isinstance(result, DeferredResponse):
-            if isinstance(result, LongPoll):
-                self._poll = request
+            future = asyncio.ensure_future(result.future)
+            polls = isinstance(result, LongPoll)
+            if polls:
                 release_memory(request, self._intake.release)
-            self._follow(request, result.future, result.make)
+            self._follow(request, future, result.make)
+            if polls and not future.done():
+                self._move(RequestStage.POLLING, request)
         elif is_long(result):
             self._follow(request, self._encode_in_thread(request, result), None)
         else:
@@ -323,17 +325,15 @@ class RequestRunner:
 
     def _deferred_done(self, request: InFlightRequest, future: asyncio.Future[Any]) -> None:
         request.future = None
-        lost, cut_short = self._state.lost and future.cancelled(), False
-        if request is self._poll:
-            cut_short = self._cut_short and future.cancelled()
-            self._poll, self._cut_short = None, False
+        lost, cut_short = self._state.lost and future.cancelled(), request.cut_short and future.cancelled()
+        if self._stage is RequestStage.POLLING and request is self._current:
+            self._move(RequestStage.IDLE)
         try:
             result = None if lost else _nothing_yet(request) if cut_short else future.result()
             response = result if lost or cut_short or request.make is None else request.make(result)
             if is_long(response):
                 context = copy_context()  # what has called may run for another connection
-                context.run(REQUESTER.set, self._session.id)
-                context.run(LOOP_SHARE.set, self._turns)
+                context.run(REQUESTER.set, self._turns)
                 return context.run(self._follow, request, self._encode_in_thread(request, response), None)
             self._finish(request, response)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - answered and logged by _fail

@@ -7,9 +7,8 @@ from bridge.fetch.pending_fetch import PendingFetch
 from bridge.kafka.fetch_wire import Response
 from bridge.requests.api import Broker, LongPoll, Session
 from bridge.requests.encoded import EncodedBody
-from bridge.runtime.fairness import REQUESTER
 from bridge.runtime.futures import FutureWaiter, Outcome, loop_time
-from bridge.runtime.scheduler import LOOP_SHARE, Measured, loop_scheduler
+from bridge.runtime.scheduler import REQUESTER, Measured, loop_scheduler
 from bridge.storage.read.log_end import LogEnd
 
 _THROTTLE_MS: Final = 100  # throttle_time_ms, where too many Fetches wait
@@ -93,7 +92,7 @@ class _Waiting:
         self.future: Outcome[Any] = Outcome()
         self._fetch, self._broker, self._session, self._counted = fetch, broker, session, counted
         self._loop = asyncio.get_running_loop()
-        self._share = LOOP_SHARE.get()
+        self._share = REQUESTER.get()
         self._looks = False  # soon
         self._grown: dict[LogEnd, None] = {}  # ends that have woken it, and will not again
         self._at_all = False  # it is to look at all partitions
@@ -135,8 +134,7 @@ class _Waiting:
             self._look()
 
     def _look(self) -> None:
-        REQUESTER.set(self._session.id)
-        LOOP_SHARE.set(self._share)
+        REQUESTER.set(self._share)
         grown, self._grown = self._grown, {}
         at_all, self._at_all, self._looks = self._at_all, False, False
         with Measured(self._share):  # the answer's way out, too: what is called then begins no request

@@ -1,16 +1,14 @@
-"""Limits how much runs concurrently; requesters take turns.
+"""Limits how much runs concurrently; requesters (`scheduler.REQUESTER`) take turns.
 
-The requester is a context variable, which tasks inherit. A connection sets it for its requests, so that the many
-queries of one client's request wait behind each other and not before those of all other clients.
+A connection sets the requester for its requests, so that the many queries of one client's request wait behind each
+other and not before those of all other clients.
 """
 
 import asyncio
 from collections import OrderedDict, deque
-from contextvars import ContextVar
 from types import TracebackType
 
-REQUESTER: ContextVar[object] = ContextVar("requester", default=None)
-"""The connection on whose behalf something runs; None: the process itself."""
+from bridge.runtime.scheduler import REQUESTER
 
 
 class Quota:

@@ -6,7 +6,7 @@ from itertools import chain, islice
 from types import TracebackType
 from typing import Any, Generic, Protocol, TypeVar
 
-from bridge.runtime.scheduler import LOOP_SHARE, Metered, loop_scheduler
+from bridge.runtime.scheduler import REQUESTER, Metered, loop_scheduler
 
 TURN = 0.002
 """Seconds that one request may hold the event loop at a time."""
@@ -108,7 +108,7 @@ async def in_chunks(elements: Sequence[_R]) -> AsyncIterator[Sequence[_R]]:
 
 async def yield_turn() -> None:
     """Let other requests run first, if it is their turn."""
-    await loop_scheduler().yield_turn(LOOP_SHARE.get())
+    await loop_scheduler().yield_turn(REQUESTER.get())
 
 
 async def gathered(works: Iterable[Coroutine[Any, Any, _R]]) -> list[_R]:
@@ -137,7 +137,7 @@ async def gathered_for(keys: Iterable[_K], ask: Callable[[_K], Coroutine[Any, An
 async def _gathered_many(works: Iterable[Coroutine[Any, Any, _R]], at_once: int) -> list[_R]:
     found: dict[int, _R] = {}
     numbered = enumerate(works)
-    scheduler, share = loop_scheduler(), LOOP_SHARE.get()
+    scheduler, share = loop_scheduler(), REQUESTER.get()
 
     async def work_off() -> None:
         while True:

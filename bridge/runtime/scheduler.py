@@ -55,8 +55,8 @@ class LoopShare:
         """When what runs for it now on the event loop began; 0: nothing does."""
 
 
-LOOP_SHARE: ContextVar[LoopShare] = ContextVar("share", default=LoopShare())  # noqa: B039 - one for the process's own work
-"""Whose time is used; tasks inherit it."""
+REQUESTER: ContextVar[LoopShare] = ContextVar("requester", default=LoopShare())  # noqa: B039 - one for the process's own work
+"""On whose behalf something runs: whose time is used, and with whom it takes turns (`fairness`). Tasks inherit it."""
 
 
 class LoopScheduler:

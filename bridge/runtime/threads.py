@@ -13,7 +13,7 @@ from typing import ParamSpec, TypeVar
 
 from bridge.runtime.fairness import FairSemaphore
 from bridge.runtime.futures import retrieve_exception
-from bridge.runtime.scheduler import LOOP_SHARE, LoopShare
+from bridge.runtime.scheduler import REQUESTER, LoopShare
 
 MAX_THREADS = max(2, min(4, os.cpu_count() or 1))
 """asyncio has four threads more than processors, and five at least."""
@@ -39,7 +39,7 @@ class WorkerThreads:
             self._places.release()
             raise
         thread = asyncio.ensure_future(asyncio.to_thread(work, *args, **kwargs))
-        thread.add_done_callback(partial(self._ended, LOOP_SHARE.get(), perf_counter()))
+        thread.add_done_callback(partial(self._ended, REQUESTER.get(), perf_counter()))
         try:
             return await asyncio.shield(thread)
         finally:

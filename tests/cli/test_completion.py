@@ -18,7 +18,8 @@ from tests.support.programs import require
 from tests.support.sources import ROOT, name
 
 SECONDS = 20.0
-COMMANDS = ("bridge", "bridge-pipeline")
+COMMANDS = {"bridge": ("bridge", "bridge/cli"), "bridge-pipeline": ("bridge.pipeline", "bridge/pipeline")}
+"""Of each command: its module, and the folder that `completion/` is in."""
 
 
 @pytest.mark.parametrize("path", list(completions.scripts()), ids=name)
@@ -29,11 +30,11 @@ def test_the_files_are_of_the_parsers(path: Path) -> None:
 @pytest.mark.parametrize("shell", parser.SHELLS)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_prints_its_file(command: str, shell: str) -> None:
-    module = command.removeprefix("bridge-")
+    module, folder = COMMANDS[command]
     done = subprocess.run(
         [sys.executable, "-m", module, "completion", shell], capture_output=True, text=True, timeout=SECONDS, check=True
     )
-    assert done.stdout == (ROOT / module / "completion" / f"{command}.{shell}").read_text("utf-8")
+    assert done.stdout == (ROOT / folder / "completion" / f"{command}.{shell}").read_text("utf-8")
 
 
 CASES = [
@@ -88,7 +89,7 @@ def test_zsh(command: str, typed: str, expected: set[str], tmp_path: Path) -> No
 
 
 def script(command: str, shell: str) -> Path:
-    return ROOT / command.removeprefix("bridge-") / "completion" / f"{command}.{shell}"
+    return ROOT / COMMANDS[command][1] / "completion" / f"{command}.{shell}"
 
 
 def run(shell: str, arguments: list[str], directory: Path) -> list[str]:

@@ -22,7 +22,7 @@ from bridge.kafka.message import Int16, Int32, message
 from bridge.net.listening import listen
 from bridge.requests.api import Api, Begin, Broker, DeferredResponse, Handle, LongPoll, Session
 from bridge.runtime.futures import Outcome
-from bridge.runtime.scheduler import LOOP_SHARE, LoopShare
+from bridge.runtime.scheduler import REQUESTER, LoopShare
 from bridge.security.principal import Principal
 from bridge.security.sasl.failures import LoginFailures
 from bridge.telemetry.metrics import Metrics
@@ -161,7 +161,7 @@ class Bench:
 
     def _start(self, request: Request) -> None:
         self.requests.append(request.number)
-        self.shares.append(LOOP_SHARE.get())
+        self.shares.append(REQUESTER.get())
         self.began.release()
 
     async def _echo(self, request: Request, broker: Broker, session: Session) -> Response:

@@ -64,9 +64,9 @@ ROWS: Final = (
         "security/test_tokens.py::test_issuer_and_audience_are_checked_where_they_are_told",
     )),
     Row("S14", "TLS 1.0 and 1.1, no TLS, another authority, damage; Pulsar with another host name", "refused", tests=(
-        "connection/test_tls.py::test_old_versions_of_tls_are_refused",
-        "connection/test_tls.py::test_what_is_no_tls_is_closed_counted_and_logged",
-        "connection/test_tls.py::test_damage_on_the_way_ends_the_connection",
+        "connection/listeners/test_tls.py::test_old_versions_of_tls_are_refused",
+        "connection/listeners/test_tls.py::test_what_is_no_tls_is_closed_counted_and_logged",
+        "connection/listeners/test_tls.py::test_damage_on_the_way_ends_the_connection",
         "pulsar/admin/test_admin.py::test_a_server_is_believed_by_its_certificate",
     )),
     Row("S15", "what is another's, by every API", "denied as Kafka denies it; names not listed", tests=(
@@ -83,8 +83,8 @@ ROWS: Final = (
     )),
     Row("S18", "client ids: another each time, 32 KB, line ends, `${jndi:…}`", "escaped; no series of metrics for each",
         requests.client_ids, (
-            "test_log.py::test_a_client_cannot_forge_a_line",
-            "test_metrics.py::test_clients_cannot_make_series",
+            "telemetry/test_log.py::test_a_client_cannot_forge_a_line",
+            "telemetry/test_metrics.py::test_clients_cannot_make_series",
         )),
     Row("S19", f"{IDLE:,} idle connections", "250 MB at most; others served", connections.idle, memory=250_000_000),
     Row("S19", f"{IDLE:,} idle connections over TLS", "500 MB at most; others served", connections.idle_tls,

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+from collections import defaultdict
 from collections.abc import Coroutine
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.runtime.fairness import REQUESTER, FairSemaphore, Places
+from bridge.runtime.fairness import FairSemaphore, Places
+from bridge.runtime.scheduler import REQUESTER, LoopShare
 from tests.support.virtual_clock import on_a_virtual_clock
+
+_ASKERS: defaultdict[object, LoopShare] = defaultdict(LoopShare)
 
 
 def asked_by(asker: object, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
     context = contextvars.copy_context()
-    context.run(REQUESTER.set, asker)
+    context.run(REQUESTER.set, _ASKERS[asker])
     return asyncio.get_running_loop().create_task(work, context=context)
 
 

@@ -3,10 +3,11 @@
 import asyncio
 import contextvars
 import threading
+from collections import defaultdict
 
 import pytest
 
-from bridge.runtime.fairness import REQUESTER
+from bridge.runtime.scheduler import REQUESTER, LoopShare
 from bridge.runtime.threads import WorkerThreads
 
 
@@ -42,9 +43,12 @@ class Held:
         self._go_on.release(count)
 
 
+_ASKERS: defaultdict[object, LoopShare] = defaultdict(LoopShare)
+
+
 def asked_by(asker: str, threads: WorkerThreads, held: Held) -> "asyncio.Task[str]":
     context = contextvars.copy_context()
-    context.run(REQUESTER.set, asker)
+    context.run(REQUESTER.set, _ASKERS[asker])
     return asyncio.get_running_loop().create_task(threads.run(held, asker), context=context)
 
 

@@ -16,7 +16,7 @@ from bridge.http.status import BadQuery, Query, pages
 from bridge.telemetry.metrics import Metrics
 from tests.support.sources import ROOT
 
-FOLDER = ROOT / "bridge" / "status" / "page"
+FOLDER = ROOT / "bridge" / "http" / "status" / "page"
 MOST_BYTES = 100_000
 TOKEN = "YWxpY2U.s3cret-~+/=="  # noqa: S105
 POLICY = (
