@@ -17,7 +17,8 @@ _SURE_SECONDS: Final = 2.0
 
 
 class ReloadedFile(Generic[_T]):
-    """What a file says. `refresh` is called every second or so, in a thread: a file system may be slow.
+    """A file's content, read again when the file changes. `refresh` runs every second or so in a thread: a disk may be
+    slow.
 
     A file is best replaced by a rename. One that is rewritten in place may be read half written; `parse` should refuse
     what is cut.

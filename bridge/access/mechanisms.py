@@ -30,7 +30,7 @@ TokensToo = Callable[[Passwords], Passwords]
 
 
 class KeptUsers(ScramCredentials, Protocol):
-    """Users that all nodes share."""
+    """The users that all nodes share, kept in Pulsar."""
 
     @property
     def decoys(self) -> Decoys:
@@ -38,7 +38,7 @@ class KeptUsers(ScramCredentials, Protocol):
 
 
 class Mechanisms:
-    """Those of one process."""
+    """The log-in mechanisms of one process, by listener."""
 
     def __init__(
         self, settings: SecuritySettings, kept: KeptUsers | None = None, tokens: TokensToo | None = None

@@ -27,7 +27,7 @@ _FORM: Final = "name:SCRAM-SHA-256$iterations:salt$StoredKey:ServerKey"
 
 
 class _Users:
-    """What a file says."""
+    """The users that a password file names."""
 
     def __init__(self, credentials: Mapping[tuple[str, str], ScramCredential], decoy_secret: bytes | None) -> None:
         self.credentials = credentials

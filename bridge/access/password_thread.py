@@ -35,7 +35,7 @@ def attempt_of(address: str, is_blocked: Callable[[], bool]) -> Iterator[None]:
 
 
 class PasswordThread:
-    """One of a process."""
+    """A process's one thread for hashing passwords."""
 
     def __init__(self) -> None:
         self._threads = WorkerThreads(1, on_turn=_refuse_blocked)

@@ -18,7 +18,7 @@ _UNCHECKED: Final = "! tokens for other services let clients in: name the issuer
 
 
 class TokenIssuer:
-    """All of them: one object for the process."""
+    """The issuers whose tokens a process takes; there is one such object for all of them."""
 
     def __init__(self, settings: SecuritySettings) -> None:
         """StartupError where a file is not to be read, or is unfit."""

@@ -15,7 +15,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing looked at, and what fixes it."""
+    """A finding is one thing that was looked at, and what mends it."""
 
     name: str
     severity: Severity

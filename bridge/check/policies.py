@@ -15,7 +15,7 @@ Values = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class _Policy:
-    """One that may hurt: where its value is, and what it does."""
+    """A policy of Pulsar's that may hurt Kafka clients: where its value is, and what it does."""
 
     name: str
     detail: str

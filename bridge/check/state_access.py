@@ -26,7 +26,7 @@ _TRUST: Final = "or set pulsar.trust_state_namespace = true, if no stranger reac
 
 @dataclass(frozen=True, slots=True)
 class _Roles:
-    """Those that are told apart; None: this login may not see them."""
+    """The roles that are told apart; a list is None where this login may not see it."""
 
     own: str | None
     administrators: list[str] | None

@@ -83,7 +83,7 @@ async def move(settings: Settings, out: TextIO, *, undo: bool = False) -> int:
 
 
 class _Move:
-    """One run of the command."""
+    """One run of `bridge move-state`."""
 
     def __init__(self, client: PulsarClient, admin: Admin, settings: Settings, out: TextIO, *, undo: bool) -> None:
         self._client = client

@@ -37,7 +37,7 @@ class Node:
 
 
 class Leader(NamedTuple):
-    """Who leads a partition."""
+    """The node that leads a partition, with its epoch."""
 
     node: Node | None
     """None: the slot's owner has gone, or is this node and cut off; its successor is not known yet."""

@@ -16,7 +16,7 @@ _NAME: Final = "all"
 
 
 class OneBroker(Cluster):
-    """What request handlers ask in place of the cluster itself, whose views it follows."""
+    """The cluster as clients behind one address see it: request handlers ask it in place of the cluster itself."""
 
     def __init__(self, nodes: Cluster, *endpoints: Endpoint) -> None:
         """`endpoints`: where clients reach all nodes, by each listener."""

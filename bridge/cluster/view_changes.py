@@ -19,7 +19,7 @@ AssignGroups = Callable[[Collection[int], Collection[int]], None]
 
 
 class LedTopics(Protocol):
-    """What is asked of the topics (`storage.topics.Topics`)."""
+    """What a node does with its topics when the view changes (`storage.topics.Topics`)."""
 
     leads: Callable[[str, int], bool]
     has_moved: Callable[[str, int], bool]
@@ -28,7 +28,7 @@ class LedTopics(Protocol):
         """Open no producer and send nothing again."""
 
     def proceed(self) -> None:
-        """Do so again."""
+        """Open producers and send again."""
 
     def hand_over(self, is_lost: Callable[[str, int], bool], *, flush: bool) -> object:
         """Close what is open of these partitions."""

@@ -130,7 +130,7 @@ def _high_groups(value: int) -> bytes:
 
 
 class Message:
-    """What a SingleMessageMetadata says."""
+    """The fields of one SingleMessageMetadata."""
 
     __slots__ = (
         "compacted_out", "event_time", "key", "key_b64", "null_value", "ordering_key", "payload_size", "properties",

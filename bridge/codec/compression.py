@@ -56,7 +56,7 @@ class KafkaCodec(IntEnum):
 
 
 class PulsarCodec(IntEnum):
-    """Pulsar's `CompressionType`."""
+    """A codec by its number in Pulsar's `CompressionType`."""
 
     NONE = 0
     LZ4 = 1
@@ -137,7 +137,7 @@ _LIBRARY_ERRORS = (
 
 
 class _TooLarge(ValueError):
-    """More than is allowed."""
+    """Data decompress to more than is allowed."""
 
 
 def _check(size: int, limit: int) -> None:
@@ -146,7 +146,7 @@ def _check(size: int, limit: int) -> None:
 
 
 class _Stream(Protocol):
-    """One gzip member, or frame of zstd or lz4, as the libraries' objects have it (`bz2.BZ2Decompressor`'s methods)."""
+    """A decompressor of one gzip member, zstd frame or lz4 frame (the methods of `bz2.BZ2Decompressor`)."""
 
     def decompress(self, data: bytes, max_length: int) -> bytes: ...
     @property

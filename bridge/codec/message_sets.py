@@ -37,7 +37,7 @@ _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 
 
 class _Message(NamedTuple):
-    """One message, its checksum verified."""
+    """One message of a message set, its checksum verified."""
 
     magic: int
     attributes: int

@@ -58,7 +58,7 @@ class Plain(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """What the records of a batch say: the newest timestamp in ms, the oldest, and whether every one has a key.
+    """What a batch's records say: the newest timestamp in ms, the oldest, and whether every one has a key.
 
     `min_timestamp` is that of the records that have one: 2⁶³ − 1 where none has.
     """

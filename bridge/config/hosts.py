@@ -10,7 +10,7 @@ _NAME = re.compile(r"[A-Za-z0-9*]([A-Za-z0-9*._-]*[A-Za-z0-9*])?")
 
 
 class HostPatterns(NamedTuple):
-    """What the entries of such a list match."""
+    """A list of host names with wildcards, and which hosts it matches."""
 
     names: Sequence[re.Pattern[str]]
     networks: Sequence[ipaddress.IPv4Network | ipaddress.IPv6Network]

@@ -62,7 +62,7 @@ def mechanisms(default: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ListenerSettings:
-    """What belongs to one listener alone."""
+    """The settings that one listener has for itself."""
 
     allow_anonymous: bool = False
     sasl_enabled_mechanisms: str = mechanisms("")
@@ -100,7 +100,7 @@ class ListenerSettings:
 
 @dataclass(frozen=True, slots=True)
 class ListenerPlan:
-    """One listener, everything that the settings say about it put together."""
+    """All that the settings say about one listener, put together."""
 
     name: str
     protocol: SecurityProtocol

@@ -46,7 +46,7 @@ def is_every_interface(text: str) -> bool:
 
 
 class Rule(NamedTuple):
-    """What a setting may be: the words for the operator, and the test."""
+    """A rule that a setting must keep: its words for the operator, and the test."""
 
     allowed: str
     holds: Callable[[Any], bool]

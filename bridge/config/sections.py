@@ -41,7 +41,7 @@ _DEFAULT_LISTEN: Final = "127.0.0.1:9092"
 
 @dataclass(frozen=True, slots=True)
 class KafkaSettings:
-    """The side Kafka clients see."""
+    """The settings of the side that Kafka clients see."""
 
     listen: str = address(_DEFAULT_LISTEN)
     advertised: str = address("", optional=True)
@@ -145,7 +145,7 @@ class ClusterSettings:
 
 @dataclass(frozen=True, slots=True)
 class RetentionSettings:
-    """What is kept of records that no Pulsar subscription holds."""
+    """The settings of how long records are kept that no Pulsar subscription holds."""
 
     ensure: bool = True
     minutes: int = integer(10_080, 1, INT32_MAX, unlimited=True)
@@ -218,7 +218,7 @@ class GroupSettings:
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """What is logged, and how."""
+    """The settings of what is logged, and how."""
 
     level: str = one_of("info", "debug", "info", "warning", "error")
     format: str = one_of("text", "text", "json")

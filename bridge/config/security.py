@@ -14,7 +14,7 @@ def _is_https(url: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SecuritySettings:
-    """Who may log in."""
+    """The settings of who may log in."""
 
     password_file: str = secret_file()
     oauthbearer_jwks_file: str = readable_file()

@@ -35,7 +35,7 @@ _PULSARS_OWN: Final = "pulsar/"
 
 
 class RuleKind(StrEnum):
-    """What of a client a rule looks at."""
+    """What a rule looks at of a client."""
 
     PRINCIPAL = "principal"
     """Whom it has proven to be."""
@@ -49,7 +49,7 @@ class RuleKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TenantRule:
-    """One rule."""
+    """One rule that leads clients to a namespace."""
 
     kind: RuleKind
     pattern: str

@@ -46,7 +46,7 @@ def cipher_suites() -> str:
 
 @dataclass(frozen=True, slots=True)
 class CertificateNames:
-    """What a section calls the files of its own certificate."""
+    """The names that a section has for the files of its own certificate."""
 
     certificate: str
     key: str

@@ -18,7 +18,7 @@ _KEYS = ("jwks", "audience", "prefix", "ca")
 
 @dataclass(frozen=True, slots=True)
 class IssuerPlan:
-    """One issuer; what is empty is not checked."""
+    """One token issuer's settings; what is empty is not checked."""
 
     issuer: str
     jwks: str

@@ -28,7 +28,7 @@ class Gauge(Protocol):
 
 
 class Lease:
-    """What one connection holds of the budget, and what it waits for. `granted` is called when it gets that."""
+    """One connection's part of the memory budget, and what it waits for. `granted` is called when it gets that."""
 
     __slots__ = ("extra", "frame", "granted", "held", "wanted")
 

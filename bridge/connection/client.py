@@ -28,7 +28,7 @@ _log = log.get(__name__)
 
 
 class ClientConnection(asyncio.BufferedProtocol):
-    """A client's socket."""
+    """A client's connection: its socket's events, and its state."""
 
     def __init__(self, listener: "Owner[ClientConnection]", number: int, place: Place | None = None) -> None:
         """`place`: where clients log in, its own among those that have not."""

@@ -24,7 +24,7 @@ class Environment(Protocol):
 
 
 class Connection(Protocol):
-    """Whose requests they are."""
+    """The connection that a runner's requests belong to."""
 
     def wake(self) -> None:
         """Something has changed: do whatever has become possible."""

@@ -70,7 +70,7 @@ class State(Enum):
 
 
 class Event(Enum):
-    """What changes a state."""
+    """An event that changes a connection's state."""
 
     AUTHENTICATED = auto()
     """The client has logged in, for the first time or again."""

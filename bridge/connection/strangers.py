@@ -25,7 +25,7 @@ _TURN_SECONDS: Final = 0.01
 
 
 class Place:
-    """Of a connection that has not logged in."""
+    """The place of a connection that has not logged in."""
 
     __slots__ = ("_key", "_strangers")
 
@@ -49,7 +49,7 @@ class _Waiting(NamedTuple):
 
 
 class Strangers:
-    """Those of one process, of all listeners with log-in."""
+    """The connections of one process that have not logged in, of all listeners with log-in."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()

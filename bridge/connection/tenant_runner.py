@@ -33,7 +33,7 @@ class NamespaceUnavailable(BridgeError):
 
 
 class Namespaces(Protocol):
-    """What the connections of a listener ask."""
+    """The namespaces that the connections of a listener may lead to."""
 
     rules: Tenants
 
@@ -46,7 +46,7 @@ class Namespaces(Protocol):
 
 
 class TenantEnvironment(Environment, Protocol):
-    """What the connections of a listener share."""
+    """What the connections of a listener with tenants share."""
 
     namespaces: Namespaces | None
 

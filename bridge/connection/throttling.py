@@ -34,7 +34,7 @@ _LABELS: Final = {
 
 
 class Throttle:
-    """One connection's."""
+    """How one connection is held to its client's quotas."""
 
     __slots__ = (
         "_changed",

@@ -25,7 +25,7 @@ _FEW: Final = 256
 
 @dataclass(slots=True)
 class FetchPartition:
-    """One partition of a request and what was found for it."""
+    """One partition of a Fetch, and what was found for it."""
 
     topic: str
     """Its name; "" of one that is named by an id which no topic has."""

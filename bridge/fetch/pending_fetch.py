@@ -37,7 +37,7 @@ _COLD_SECONDS: Final = 2.0  # beyond `max_wait_ms`, for the first records that a
 
 
 class PendingFetch:
-    """One request until it has its answer; `until`: when it is answered with what there is."""
+    """One Fetch until it has its answer; at `until` it is answered with what there is."""
 
     __slots__ = (
         "_broker", "_deadline", "_max_bytes", "_request", "_session", "_shared", "_under_way", "_version", "_view",

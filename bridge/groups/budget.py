@@ -55,14 +55,14 @@ class MetadataBudget:
 
 
 class GroupMemory(NamedTuple):
-    """What a coordinator's groups may take."""
+    """The memory that a coordinator's groups may take."""
 
     metadata: MetadataBudget
     pattern_bytes: int = PATTERN_BYTES
 
 
 class MemberSizes:
-    """What the members of one group are counted for."""
+    """The memory that each member of a group is counted for."""
 
     def __init__(self, budget: MetadataBudget, members: Iterable[ConsumerMember]) -> None:
         self._budget = budget

@@ -16,7 +16,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Deadlines(Generic[K]):
-    """Of keys that come and go; `deadline_of` tells a key's present one, None: it is gone."""
+    """The deadlines of keys that come and go; `deadline_of` tells a key's present one, None where it is gone."""
 
     def __init__(self, deadline_of: Callable[[K], float | None]) -> None:
         self._deadline_of = deadline_of

@@ -35,7 +35,7 @@ _LEAST_AGE: Final = 0.001
 
 
 class CommittedOffsets(Protocol):
-    """What is asked of the store."""
+    """The committed offsets that a group's lag is told by (`store.GroupStore`)."""
 
     on_stored: list[Callable[[Key, StoredOffset | None], None]]
 
@@ -53,7 +53,7 @@ class CommittedOffsets(Protocol):
 
 
 class Logs(Protocol):
-    """What Pulsar is asked, and who asks it in the background (`ClosedLogs`)."""
+    """Where the logs of partitions end, asked of Pulsar in the background (`ClosedLogs`)."""
 
     @property
     def end_polls(self) -> Poller:
@@ -98,7 +98,7 @@ _Unread: TypeAlias = tuple[str, int, int]
 
 @dataclass(slots=True)
 class _Wanted:
-    """What one look at all groups needs."""
+    """What one look at all groups needs to know."""
 
     readers: dict[TopicPartition, list[str]] = field(default_factory=dict)
     """The groups of each partition."""

@@ -60,7 +60,7 @@ class _Failure(NamedTuple):
 
 
 class StoredOffsets(Protocol):
-    """What is asked of the store."""
+    """The committed offsets that are mirrored (`store.GroupStore`)."""
 
     on_stored: list[Callable[[Key, StoredOffset | None], None]]
     on_owned: list[Callable[[list[str]], None]]

@@ -46,7 +46,7 @@ UNKNOWN_GROUP: Final = OffsetRetention(exists=False, members=0, consumer=False, 
 
 
 class Membership(Protocol):
-    """What committed offsets ask of the coordinator."""
+    """Whether a member may commit, and whether a group is in use (`coordinator.GroupCoordinator`)."""
 
     async def check_commit(
         self, group_id: str, member_id: str, group_instance_id: str | None, generation: int, version: int
@@ -61,7 +61,7 @@ class Membership(Protocol):
 
 
 class OffsetStore(Protocol):
-    """What committed offsets ask of the store (`store.GroupStore`)."""
+    """Where committed offsets are kept (`store.GroupStore`)."""
 
     async def load(self, group_id: str, *, confirmed: bool = True) -> StoredGroup:
         """What is stored of a group; unless `confirmed`, as far as this bridge knows."""

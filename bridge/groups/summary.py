@@ -29,7 +29,7 @@ class MemberSummary(NamedTuple):
 
 
 class LoadedGroups:
-    """Those of both protocols that are in memory."""
+    """The groups of both protocols that are in memory."""
 
     def __init__(self, classic: Mapping[str, LoadedClassicGroup], consumer: Mapping[str, LoadedConsumerGroup]) -> None:
         self._classic, self._consumer = classic, consumer

@@ -13,13 +13,13 @@ from typing import Generic, Protocol, TypeVar
 
 
 class Alarm(Protocol):
-    """What can be woken."""
+    """Something that is to be woken at a time."""
 
     wake_at: float
 
 
 class Clock(Protocol):
-    """What an event loop offers here."""
+    """The part of an event loop that timers use."""
 
     def time(self) -> float:
         """Seconds since some point."""

@@ -16,7 +16,7 @@ MAX_PROBES: Final = 32
 
 
 class Visit:
-    """One connection."""
+    """One connection to the operators' server."""
 
     __slots__ = ("has_asked", "is_for_probes", "network", "task")
 
@@ -29,7 +29,7 @@ class Visit:
 
 
 class Places:
-    """Those of one server."""
+    """The places for connections of one server."""
 
     def __init__(self, most: int, most_of_network: int) -> None:
         self._most = most

@@ -8,7 +8,7 @@ import h11
 
 
 class Response(NamedTuple):
-    """One answer; Content-Length and Connection are added when it is sent."""
+    """One HTTP answer; Content-Length and Connection are added when it is sent."""
 
     status: int
     reason: str

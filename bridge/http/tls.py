@@ -22,7 +22,7 @@ _log = log.get(__name__)
 
 
 class HttpTls:
-    """What makes encrypted connections of sockets (`TlsOwner`)."""
+    """TLS for the operators' server: it makes encrypted connections of sockets (`TlsOwner`)."""
 
     def __init__(self, settings: HttpSettings, metrics: TlsMetrics) -> None:
         """StartupError where the files are unfit."""

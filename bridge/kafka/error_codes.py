@@ -4,7 +4,7 @@ from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """What a Kafka response says about a request, topic, partition or group."""
+    """Kafka's error codes, as a response gives them for a request, topic, partition or group."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0

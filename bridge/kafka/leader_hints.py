@@ -8,7 +8,7 @@ from bridge.kafka.primitives import uvarint
 
 @message
 class LeaderIdAndEpoch:
-    """Who leads now."""
+    """The node that leads a partition now, for clients that asked another."""
 
     leader_id: Int32 = -1
     leader_epoch: Int32 = -1

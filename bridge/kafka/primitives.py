@@ -27,7 +27,7 @@ class DecodeError(BridgeError):
 
 
 class TooManyElements(DecodeError):
-    """It may be sound, and asks for too much."""
+    """A message that may be sound, and has more elements than one request may."""
 
 
 class EncodeError(BridgeError):

@@ -80,7 +80,7 @@ def tag(number: int, since: int) -> _Mark:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a message."""
+    """One field of a message, with its versions."""
 
     name: str
     type: Type

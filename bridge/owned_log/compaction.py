@@ -14,7 +14,7 @@ _CURSOR: Final = "__compaction"
 
 
 class CompactionMetrics(Protocol):
-    """What is counted."""
+    """What is counted of compactions."""
 
     compactions: Counter
     compaction_errors: Counter

@@ -11,7 +11,7 @@ from bridge.telemetry.instruments import Counter, Gauge, Histogram
 
 
 class OwnedState(Protocol):
-    """What the records make in memory; called on the event loop, and must not block or await."""
+    """The state that a log's records make in memory. It is called on the event loop, and must not block or await."""
 
     def reset(self, slot: int) -> None:
         """Forget all records of the slot: it is about to be read, or is lost."""

@@ -43,7 +43,7 @@ async def latest_holder(topic: str, dependencies: SlotDependencies, logger: Log)
 
 
 class Eviction:
-    """Of one slot."""
+    """The eviction of a holder that has lost one slot and still has its name."""
 
     def __init__(self, topic: str, dependencies: SlotDependencies, logger: Log) -> None:
         self._topic = topic

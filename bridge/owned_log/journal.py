@@ -27,7 +27,7 @@ _METADATA_BYTES: Final = 1024  # of an entry, for the broker's limit
 
 
 class _Write:
-    """One call, until all its records are stored."""
+    """One call to write, until all its records are stored."""
 
     __slots__ = ("future", "left")
 

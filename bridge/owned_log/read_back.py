@@ -18,7 +18,7 @@ class _Waiting(NamedTuple):
 
 
 class ReadBack:
-    """Of one holding; begins at its marker."""
+    """One holding's entries, read back from its marker on."""
 
     def __init__(self, marker: Position) -> None:
         self.known = marker

@@ -15,7 +15,7 @@ from bridge.telemetry.log import Log
 
 @dataclass(slots=True)
 class Found:
-    """What one entry holds."""
+    """What one entry of a slot holds."""
 
     position: Position
     producer: str = ""
@@ -27,7 +27,7 @@ class Found:
 
 
 class SlotReader:
-    """One pass over a slot; a second one, from another place on, may go on with its succession."""
+    """One pass over a slot. A second pass, from another place on, may go on with its succession."""
 
     def __init__(self, reader: Reader, succession: Succession, metrics: OwnedLogMetrics, logger: Log) -> None:
         self.succession = succession

@@ -30,7 +30,7 @@ class RightUnknown(PulsarError):
 
 
 class Told(NamedTuple):
-    """What Pulsar says."""
+    """What Pulsar has said of a client's role."""
 
     name: str | None
     """None: it does not say who it is."""

@@ -37,7 +37,7 @@ _NOT_AUTHORIZED: Final = "not authorized"
 
 
 class Right(StrEnum):
-    """What may be asked."""
+    """A right that Pulsar can be asked about."""
 
     LIST = "list"
     """See the names of all topics of the namespace."""

@@ -35,7 +35,7 @@ class Unreachable(BridgeError):
 
 
 class Peer:
-    """One connection to a node."""
+    """One connection to another node."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer

@@ -35,7 +35,7 @@ ERRORS: Final = {
 
 
 class Denials:
-    """What was refused in the last minute: each is told to the audit log once, however often a client tries.
+    """The refusals of the last minute: each is told to the audit log once, however often a client tries.
 
     A client that makes up names has so many lines, and those of others are told all the same.
     """
@@ -146,7 +146,7 @@ EVERYTHING: Final = _Everything()
 
 
 class Checks:
-    """What one request may do."""
+    """What the client of one request may do."""
 
     __slots__ = ("_authorization", "broker", "session")
 

@@ -15,14 +15,14 @@ _AT_ONCE: Final = 100
 
 
 class Expiring(Protocol):
-    """What waits until a deadline at most."""
+    """Something that waits until a deadline at most."""
 
     def expired(self) -> None:
         """It has waited too long."""
 
 
 class Place(Protocol):
-    """Where it waits."""
+    """Where something waits by its key: a dict, in which it is no more once it has its answer."""
 
     def pop(self, waiting: Expiring, default: None, /) -> None:
         """It waits no more."""
@@ -41,7 +41,7 @@ class _Timer:
 
 
 class Deadlines:
-    """Those of one event loop."""
+    """The deadlines of one event loop, with one timer for all of them."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop

@@ -35,7 +35,7 @@ class Quota:
 
 
 class FairSemaphore:
-    """As `asyncio.Semaphore`, but a place that becomes free goes to the requesters in turn, not to the first waiter."""
+    """A semaphore whose places go to the requesters in turn, not to the first waiter."""
 
     def __init__(self, places: int) -> None:
         self._free = places

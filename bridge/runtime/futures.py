@@ -27,7 +27,7 @@ class Waiter(Protocol):
 
 
 class FutureWaiter:
-    """One that waits with a future."""
+    """A waiter that waits with a future."""
 
     __slots__ = ("future",)
 

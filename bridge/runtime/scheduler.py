@@ -40,7 +40,7 @@ _clock = time.perf_counter
 
 
 class LoopShare:
-    """One connection's part of the event loop's time."""
+    """One requester's part of the event loop's time."""
 
     __slots__ = ("__weakref__", "began", "spent", "used", "usual")
 

@@ -20,7 +20,7 @@ MAX_NAME_BYTES: Final = 1024
 
 
 class ResourceType(IntEnum):
-    """What an entry is about."""
+    """The type of resource that an entry is about."""
 
     ANY = 1
     """In filters alone."""
@@ -33,7 +33,7 @@ class ResourceType(IntEnum):
 
 
 class PatternType(IntEnum):
-    """How its name is meant."""
+    """How the name in an entry is meant."""
 
     ANY = 1
     """In filters alone."""
@@ -44,7 +44,7 @@ class PatternType(IntEnum):
 
 
 class Operation(IntEnum):
-    """What one may do, or not."""
+    """What an entry allows or denies."""
 
     ANY = 1
     """In filters alone."""
@@ -64,7 +64,7 @@ class Operation(IntEnum):
 
 
 class Permission(IntEnum):
-    """Whether one may."""
+    """Whether an entry allows or denies."""
 
     ANY = 1
     """In filters alone."""

@@ -24,7 +24,7 @@ class NoMatchingRule(Exception):
 
 
 class PrincipalMapping:
-    """The rules of one listener."""
+    """The mapping rules of one listener."""
 
     def __init__(self, rules: str = "DEFAULT") -> None:
         """ValueError if a rule is wrong."""

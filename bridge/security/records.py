@@ -35,7 +35,7 @@ _DECOYS: Final = 'secret:["decoys"]'
 
 
 class Kept(NamedTuple):
-    """One record: its key, and its value or None to delete the key."""
+    """A record to be stored: its key, and its value or None to delete the key."""
 
     key: str
     value: bytes | None = None
@@ -50,7 +50,7 @@ class _NotUnderstood(ValueError):
 
 
 class Change(Enum):
-    """What a record is about."""
+    """What a record of the security topic is about."""
 
     NOTHING = auto()
     USERS = auto()
@@ -104,7 +104,7 @@ _CHANGES: Final = {_USER: Change.USERS, _ACL: Change.ACLS, _QUOTA: Change.QUOTAS
 
 
 class SecurityState:
-    """What the records that were read so far make."""
+    """The users, permissions and quotas that the records read so far make."""
 
     def __init__(self) -> None:
         self.credentials: dict[tuple[str, str], ScramCredential] = {}

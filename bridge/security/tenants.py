@@ -15,7 +15,7 @@ _NO_NAMESPACE: Final = "no rule of tenants.rules leads this principal to a names
 
 
 class Tenants:
-    """The rules of one bridge."""
+    """The rules by which one bridge finds a client's namespace."""
 
     def __init__(self, settings: TenantSettings, own: str, state: str = "") -> None:
         """`own`: the bridge's own namespace, whose clients may administer users and permissions; `state`: where those
@@ -105,7 +105,7 @@ class TenantMechanism:
 
 
 class TenantExchange:
-    """One log-in."""
+    """One log-in, which fails where the client has no namespace."""
 
     def __init__(self, exchange: Exchange, tenants: Tenants, listener: str) -> None:
         self._exchange = exchange

@@ -61,7 +61,7 @@ class TokenRules:
 
 @dataclass(frozen=True, slots=True)
 class TokenClaims:
-    """What a valid token says."""
+    """What a valid token says of its owner."""
 
     name: str
     expires_at: float

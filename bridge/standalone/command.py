@@ -74,7 +74,7 @@ def say(line: str) -> None:
 
 
 class Standalone:
-    """One run of the command."""
+    """One run of `bridge standalone`."""
 
     def __init__(self, options: Options) -> None:
         self._options = options

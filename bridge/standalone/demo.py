@@ -16,7 +16,7 @@ _EPOCH_MS = 1_700_000_000_000
 
 
 class DemoFailed(BridgeError):
-    """What came back is not what was sent; the message says what differs."""
+    """The demonstration has read something else than it wrote; the message says what differs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ Tell = Callable[[float], None]
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What a JVM may use, in MiB."""
+    """The memory that a JVM may use, in MiB."""
 
     heap: int
     direct: int

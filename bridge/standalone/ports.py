@@ -17,7 +17,7 @@ _TRIES = 1000
 
 @dataclass(frozen=True, slots=True)
 class PortOption:
-    """What was asked for: a number (0 = any), or None for the default if it is free."""
+    """The port that was asked for: a number (0: any), or None for the default if that is free."""
 
     flag: str
     default: int

@@ -24,7 +24,7 @@ _HAS_PRODUCER: Final = '"p":'
 
 
 class MarkSecret:
-    """What all nodes sign with."""
+    """The secret that all nodes sign marks with."""
 
     def __init__(self) -> None:
         self.value = secrets.token_bytes(32)

@@ -92,7 +92,7 @@ def colliding(name: str) -> Iterator[str]:
 
 
 class Names:
-    """The names of one namespace."""
+    """The names of topics in one namespace, as Kafka and as Pulsar has them."""
 
     def __init__(self, namespace: str) -> None:
         self.namespace = namespace

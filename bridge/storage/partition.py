@@ -55,7 +55,7 @@ def _nothing(offset: int, max_bytes: int, until: float = 0) -> None:
 
 
 class PartitionLog:
-    """One partition; opened step by step, by what is asked of it.
+    """The log of one partition; it is opened step by step, by what is asked of it.
 
     Appending needs a producer and the end of the log. Reading and asking for the end keep a reader at the tail, which
     is closed if there was no read for `storage.tail_idle_seconds`.

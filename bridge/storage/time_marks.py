@@ -18,7 +18,7 @@ _MAX_OFFSETS_IN_HOLE: Final = 20_000  # offsets that are read to keep the promis
 
 
 class TimeMarks:
-    """Those of one partition, as this process knows it."""
+    """The time marks of one partition, as this process knows them."""
 
     def __init__(self) -> None:
         self._complete: int = NO_PROMISE

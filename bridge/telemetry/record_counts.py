@@ -14,7 +14,7 @@ _MESSAGE_MAGIC_AT: Final = 16
 
 
 class Sent:
-    """What of a partition is in an answer."""
+    """How much of a partition is in an answer."""
 
     __slots__ = ("records", "size")
 

@@ -77,7 +77,7 @@ _NOTHING: Final = Amounts(0, 0, 0, 0, 0, 0)
 
 
 class Row(NamedTuple, Generic[_K]):
-    """What is shown of one name."""
+    """The counts that are shown for one name."""
 
     name: _K
     amounts: Amounts

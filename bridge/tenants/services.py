@@ -27,7 +27,7 @@ from bridge.telemetry.metrics import Metrics
 
 
 class NamespaceServices:
-    """Those of one namespace."""
+    """What the bridge has of one namespace: its topics, groups and offsets."""
 
     def __init__(
         self, storage: Storage, metrics: Metrics, memory: GroupMemory | None = None, view_slots: int = 0

@@ -16,7 +16,7 @@ from bridge.pulsar.types import PulsarError
 
 
 class Problem(NamedTuple):
-    """What is wrong, and what to do."""
+    """Why the bridge's own role cannot do its work, and what to do about it."""
 
     what: str
     remedy: str

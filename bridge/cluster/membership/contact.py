@@ -35,7 +35,7 @@ class _Doubt:
 
 
 class Contact:
-    """One node's contact with Pulsar."""
+    """Whether one node is in contact with Pulsar."""
 
     def __init__(self, timing: Timing, now: float) -> None:
         self.timing = timing

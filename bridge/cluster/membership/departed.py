@@ -15,7 +15,7 @@ LISTED_SECONDS: Final = 60.0
 
 
 class DepartedNodes:
-    """What this node has seen leave; one that has just started knows of none."""
+    """The nodes that this node has seen leave; one that has just started knows of none."""
 
     def __init__(self) -> None:
         self._left: dict[int, tuple[NodeRegistration, float]] = {}

@@ -9,7 +9,7 @@ from bridge.cluster.membership.view import ClusterView
 
 
 class ProbeResult(Enum):
-    """What Pulsar says when the name of a node's producer is opened."""
+    """Pulsar's answer when the name of a node's producer is opened."""
 
     FREE = "free"
     """Its connection is gone."""
@@ -18,7 +18,7 @@ class ProbeResult(Enum):
 
 
 class MembershipState(StrEnum):
-    """What a node is."""
+    """What a node is in its cluster."""
 
     STARTING = "Starting"
     JOINING = "Joining"
@@ -28,7 +28,7 @@ class MembershipState(StrEnum):
 
 
 class Serving(StrEnum):
-    """What becomes of requests for the partitions that this node leads."""
+    """How requests are met for the partitions that this node leads."""
 
     SERVE = "serve"
     HOLD = "hold"
@@ -79,7 +79,7 @@ class ReadLogFrom:
 
 @dataclass(frozen=True, slots=True)
 class ViewChanged:
-    """There is a new view."""
+    """The node goes by a new view from now on."""
 
     before: ClusterView
     after: ClusterView
@@ -88,7 +88,7 @@ class ViewChanged:
 
 @dataclass(frozen=True, slots=True)
 class ServingChanged:
-    """What becomes of requests has changed."""
+    """Requests are met in another way from now on."""
 
     serving: Serving
     reason: str
@@ -128,7 +128,7 @@ class Replaced:
 
 @dataclass(frozen=True, slots=True)
 class NodeRefused:
-    """A node is not admitted."""
+    """A node is refused as a member, and is told why."""
 
     name: str
     reason: str

@@ -7,7 +7,7 @@ from bridge.cluster.membership.view import NO_NODE, ClusterView
 
 
 class GroupAssignment(NamedTuple):
-    """What a node is to hold."""
+    """The group slots that a node is to hold."""
 
     slots: frozenset[int]
     orphaned: frozenset[int]
@@ -15,7 +15,7 @@ class GroupAssignment(NamedTuple):
 
 
 class _Owner(NamedTuple):
-    """One life of a node."""
+    """One life of a node as the owner of a slot."""
 
     id: int
     incarnation: int

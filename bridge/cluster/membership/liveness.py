@@ -35,7 +35,7 @@ class _Watched:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What to do about a node: ask Pulsar, or go by why it is gone."""
+    """What is to be done about a silent node: ask Pulsar, or go by the reason why it is gone."""
 
     ask: bool = False
     gone: str = ""

@@ -20,7 +20,7 @@ from bridge.errors import BridgeError
 
 
 class Order(StrEnum):
-    """What is to be done with a node."""
+    """What an operator wants done with a node."""
 
     REMOVE = "remove"
     DRAIN = "drain"
@@ -28,7 +28,7 @@ class Order(StrEnum):
 
 
 class OrderRefused(BridgeError):
-    """It cannot be done, or is already so."""
+    """An operator's order that cannot be carried out, or has been already."""
 
 
 def ordered(view: ClusterView, sender: Sender, order: Order, name: str) -> ViewRecord:

@@ -38,7 +38,7 @@ def text(value: object, most: int = _MAX_TEXT) -> str:
 
 
 class Fields:
-    """One JSON object."""
+    """The fields of one JSON object, read by type and within bounds."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._values = values

@@ -21,7 +21,7 @@ from bridge.pulsar.types import Position
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """A node is there."""
+    """A node's record that it is there."""
 
     node: NodeRegistration
     at: float
@@ -30,7 +30,7 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class WholeView:
-    """The next view as a whole."""
+    """A record that has the next view as a whole."""
 
     sender: Sender
     base: int
@@ -77,14 +77,14 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """Its sender has read the view log up to here as soon as it reads this."""
+    """A record whose sender, on reading it, knows that it has read the view log up to here."""
 
     sender: Sender
     at: float
 
 
 class TopicEvent(StrEnum):
-    """What happened to a topic."""
+    """What has happened to a topic, told to the other nodes."""
 
     CREATED = "created"
     DELETED = "deleted"

@@ -69,7 +69,7 @@ _IN_VIEW: Final = (MembershipState.MEMBER, MembershipState.CONTROLLER)
 
 
 class Membership:
-    """One node."""
+    """One node's membership: events and the time go in, effects come out."""
 
     def __init__(self, node: NodeRegistration, config: MembershipConfig, now: float) -> None:
         self.node = node

@@ -9,7 +9,7 @@ _MAX_HEARTBEATS: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """All in seconds, but for the slots and ids."""
+    """How long the nodes of a cluster wait for each other, in seconds, and how many slots and ids there are."""
 
     heartbeat: float = 1.0
     tick: float = 1.0
@@ -64,7 +64,7 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class MembershipConfig:
-    """What a node is given at its start."""
+    """What a node's membership is given at its start."""
 
     timing: Timing = Timing()
     slots: int = 4096

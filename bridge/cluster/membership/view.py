@@ -10,7 +10,7 @@ NO_NODE: Final = -1
 
 
 class NodeState(StrEnum):
-    """What a node says of itself."""
+    """What a node says of itself in its heartbeats."""
 
     UP = "up"
     LEAVING = "leaving"
@@ -27,7 +27,7 @@ class Endpoint(NamedTuple):
 
 
 class Sender(NamedTuple):
-    """One life of a node: a later one of the same name has a greater incarnation."""
+    """One life of a node: after a restart the same name has a greater incarnation."""
 
     name: str
     incarnation: int
@@ -75,7 +75,7 @@ def names_away(
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """One version of the cluster."""
+    """One version of what all nodes agree on."""
 
     version: int = 0
     controller: int = NO_NODE

@@ -34,7 +34,7 @@ class _Loaded(NamedTuple):
 
 
 class ServerTls:
-    """What new connections shake hands with; those that are established go on with what they have."""
+    """A server's TLS: new connections shake hands with it; established ones go on with what they have."""
 
     def __init__(self, name: str, section: str, settings: ListenerSettings, metrics: TlsMetrics) -> None:
         """`name`: in metrics and the log; `section`: where its settings are. StartupError where a file is unfit."""

@@ -15,7 +15,7 @@ _TURN_SECONDS: Final = 0.001
 
 
 class Handshake(Protocol):
-    """One that is under way."""
+    """A TLS handshake that is under way."""
 
     def shake(self) -> None:
         """Go on, with what has come."""
@@ -25,7 +25,7 @@ class Handshake(Protocol):
 
 
 class Handshakes:
-    """Those of one process."""
+    """The TLS handshakes that are under way in one process."""
 
     def __init__(self, metrics: TlsMetrics, most: int = MAX_HANDSHAKES, seconds: float = HANDSHAKE_SECONDS) -> None:
         self._metrics = metrics

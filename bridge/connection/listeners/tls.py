@@ -19,7 +19,7 @@ _HANDSHAKE: Final = 0x16
 
 
 class TlsOwner(Protocol):
-    """The listener."""
+    """The listener that a TLS connection belongs to."""
 
     handshakes: Handshakes
     ciphertext: memoryview

@@ -33,7 +33,7 @@ _log = log.get(__name__)
 
 @dataclass(slots=True, eq=False)
 class LoadedClassicGroup:
-    """A group in memory."""
+    """A classic group in memory, with what waits for it."""
 
     group: ClassicGroup
     since_ms: int
@@ -57,7 +57,7 @@ class LoadedClassicGroup:
 
 
 class ClassicGroups:
-    """Those of this node. It is given groups that are loaded; `groups.coordinator` finds them."""
+    """The classic groups of this node. They are given loaded groups; `groups.coordinator` finds them."""
 
     def __init__(
         self,

@@ -19,7 +19,7 @@ def metadata_bytes(protocols: Protocols) -> int:
 
 @dataclass(slots=True, eq=False)
 class Member:
-    """A member of a group."""
+    """A member of a classic group."""
 
     id: str
     instance_id: str | None

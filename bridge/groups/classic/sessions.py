@@ -10,7 +10,7 @@ Session: TypeAlias = Member | str
 
 
 class Sessions:
-    """The sessions of one group."""
+    """The sessions of one group's members."""
 
     def __init__(self, members: MemberRegistry) -> None:
         self._members = members

@@ -41,7 +41,7 @@ _Waiting: TypeAlias = tuple["asyncio.Future[Any]", object]
 
 @dataclass(slots=True, eq=False)
 class LoadedConsumerGroup:
-    """A group in memory."""
+    """A consumer group in memory, with what waits for it."""
 
     group: ConsumerGroup
     stored: GroupSnapshot
@@ -87,7 +87,7 @@ class LoadedConsumerGroup:
 
 
 class ConsumerGroups:
-    """Those of this node. It is given groups that are loaded; `groups.coordinator` finds them."""
+    """The consumer groups of this node. They are given loaded groups; `groups.coordinator` finds them."""
 
     def __init__(
         self,

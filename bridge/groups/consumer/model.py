@@ -30,7 +30,7 @@ class MemberState(IntEnum):
 
 
 class ConsumerGroupState(StrEnum):
-    """How a group is shown."""
+    """A consumer group's state, as it is shown."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
@@ -65,7 +65,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerMember:
-    """A member."""
+    """A member of a consumer group."""
 
     id: str
     instance_id: str | None = None

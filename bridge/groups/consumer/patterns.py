@@ -39,7 +39,9 @@ _UNMATCHED: Final = _Matches()
 
 
 class Patterns:
-    """Those of this node's groups. What each fits is kept while there is room, the least recently used goes first."""
+    """The patterns of this node's groups. What each fits is kept while there is room; the least recently used goes
+    first.
+    """
 
     def __init__(self, compile_: Compile = compiled, max_bytes: int = PATTERN_BYTES) -> None:
         self._compile = compile_

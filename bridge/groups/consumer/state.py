@@ -92,14 +92,14 @@ class HeartbeatAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What holds for all groups; seconds."""
+    """The bounds and times in seconds that hold for all consumer groups."""
 
     session_timeout: float = 45.0
     most_members: int = 2**31 - 1
 
 
 class ConsumerGroup:
-    """One group."""
+    """One consumer group: what happens to it comes in by its methods."""
 
     def __init__(self, group_id: str, limits: Limits, now: float, snapshot: GroupSnapshot | None = None) -> None:
         self.id = group_id

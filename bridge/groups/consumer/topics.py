@@ -17,14 +17,14 @@ _ZERO: Final = UUID(int=0)
 
 
 class Topic(Protocol):
-    """A topic."""
+    """A topic as a consumer group sees it."""
 
     id: UUID
     partitions: int
 
 
 class Topics(Protocol):
-    """What is asked of the topics (`storage.topics.Topics`)."""
+    """The topics as consumer groups see them (`storage.topics.Topics`)."""
 
     async def get(self, name: str) -> Topic | None:
         """The topic, or None if there is none; KafkaError for a name that can be no topic's."""

@@ -16,7 +16,7 @@ Lost: TypeAlias = Callable[[Callable[[str], bool]], None]
 
 
 class GroupRecordStore(Protocol):
-    """What the coordinators need of the store (`store.GroupStore`)."""
+    """Where groups are kept (`store.GroupStore`)."""
 
     on_owned: list[Callable[[list[str]], None]]
     on_lost: list[Lost]

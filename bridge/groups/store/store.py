@@ -26,7 +26,7 @@ OnOwned: TypeAlias = Callable[[list[str]], None]
 
 
 class GroupStore:
-    """All groups of one bridge.
+    """All groups and offsets that one bridge keeps.
 
     What is read here is what Pulsar has acknowledged, never more: a write shows when it is answered.
     """

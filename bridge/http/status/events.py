@@ -28,7 +28,7 @@ class Event(NamedTuple):
 
 
 class Kind:
-    """The events of one text."""
+    """The events that have the same text."""
 
     def __init__(self, text: str) -> None:
         self.count = 0

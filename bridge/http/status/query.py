@@ -10,11 +10,11 @@ _NAMES: Final = frozenset({"view", "search", "sort", "page", "item", "worker"})
 
 
 class BadQuery(ValueError):
-    """It asks for something that there cannot be; its text says what."""
+    """A query that nothing can answer; its text says why."""
 
 
 class Query(NamedTuple):
-    """One question."""
+    """A query: which rows of a table are shown, in which order."""
 
     view: str = "overview"
     search: str = ""

@@ -26,7 +26,7 @@ class Services(Protocol):
 
 
 class Node(Protocol):
-    """What is looked at (`Server`)."""
+    """The node that the status page is about (`Server`)."""
 
     settings: Settings
     metrics: Metrics

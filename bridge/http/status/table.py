@@ -20,7 +20,7 @@ _MOST_SECONDS: Final = 60.0
 
 
 class Page(NamedTuple):
-    """What is shown of a table."""
+    """The rows of a table that are shown."""
 
     rows: Sequence[Row]
     total: int

@@ -20,7 +20,7 @@ class Order(NamedTuple):
 
 
 class Ready(NamedTuple):
-    """What a worker says when it serves: its ports."""
+    """A worker's word that it serves, with its ports."""
 
     ports: dict[str, int]
     """By listener, in the order of the settings."""

@@ -6,7 +6,7 @@ _MAX_PAUSE_SECONDS = 30.0
 
 
 class WorkerRestarts:
-    """The restarts of one worker."""
+    """The restarts of one worker, and when the next one may be."""
 
     def __init__(self) -> None:
         self._died_at = float("-inf")

@@ -65,7 +65,7 @@ async def run(settings: Settings, command: Sequence[str] = COMMAND) -> None:
 
 
 class Supervisor:
-    """All workers of one machine."""
+    """The process that starts, watches and restarts all workers of one machine."""
 
     def __init__(self, settings: Settings, command: Sequence[str] = COMMAND) -> None:
         self.settings = settings

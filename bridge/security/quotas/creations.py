@@ -11,7 +11,9 @@ _ALL: Final[Owner] = ("", "")
 
 
 class TopicCreations:
-    """Those of one node. Each may come a minute's worth at once."""
+    """How many topics may be created on one node because clients ask for them. Each client may use a minute's worth at
+    once.
+    """
 
     def __init__(self, of_client: int = UNLIMITED, of_all: int = UNLIMITED) -> None:
         """Topics a minute."""

@@ -18,7 +18,7 @@ Entity: TypeAlias = tuple[tuple[str, str | None], ...]
 
 
 class QuotaKey(StrEnum):
-    """What is limited."""
+    """The name of what a quota limits."""
 
     PRODUCE = "producer_byte_rate"
     FETCH = "consumer_byte_rate"
@@ -28,7 +28,7 @@ class QuotaKey(StrEnum):
 
 
 class InvalidQuota(ValueError):
-    """The text is Kafka's."""
+    """A quota that cannot be set; the text is Kafka's."""
 
 
 _OF_CLIENTS: Final = frozenset({QuotaKey.PRODUCE, QuotaKey.FETCH, QuotaKey.REQUEST, QuotaKey.MUTATION})

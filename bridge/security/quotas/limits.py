@@ -30,7 +30,7 @@ _ABSENT: Final = ""
 
 
 class Limit(NamedTuple):
-    """What counts for one client."""
+    """The quota that counts for one client."""
 
     value: float
     owner: Owner
@@ -41,7 +41,7 @@ Values: TypeAlias = Mapping[tuple[Entity, QuotaKey], float]
 
 
 class Limits:
-    """All quotas there are, changed and looked up in a bounded number of steps."""
+    """All quotas, changed and looked up in a bounded number of steps."""
 
     def __init__(self, values: Values | None = None) -> None:
         self._of_clients: dict[QuotaKey, dict[Owner, float]] = {}

@@ -134,7 +134,7 @@ def iterations_of(credentials: Iterable[ScramCredential]) -> dict[str, Iteration
 
 
 class ScramCredentials(Protocol):
-    """Finds SCRAM credentials."""
+    """A source of SCRAM credentials by user name."""
 
     async def find(self, mechanism: str, name: str) -> ScramCredential | None:
         """The credential of a prepared name; None if the user has none of this mechanism, or there is no such user.
@@ -156,7 +156,7 @@ class Login:
 
 
 class Passwords(Protocol):
-    """Checks passwords."""
+    """A source that checks passwords."""
 
     async def check(self, name: str, password: str, now: float) -> Login | None:
         """Who logs in with this password; None for a wrong one and for an unknown user, at the same cost.

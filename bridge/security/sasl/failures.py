@@ -18,7 +18,7 @@ _NETWORK_BITS: Final = 64
 
 
 class LoginFailures:
-    """Those of one process; times are the event loop's."""
+    """The failed log-ins of one process, by address; times are the event loop's."""
 
     def __init__(self, per_second: float) -> None:
         """`per_second`: 0 for any number."""

@@ -32,7 +32,7 @@ _MIN_AGAIN_SECONDS: Final = 1.0  # Kafka's KafkaChannel.MIN_REAUTH_INTERVAL_ONE_
 
 
 class Stage(Enum):
-    """How far a log-in is."""
+    """How far a connection's log-in is."""
 
     CHOOSE = auto()
     PROVE = auto()

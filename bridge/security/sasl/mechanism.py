@@ -46,7 +46,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The client is not let in."""
+    """The step that ends a log-in: the client is not let in."""
 
     reason: str
     """For the audit log only, never a secret and never for the client."""
@@ -61,7 +61,7 @@ Step = Challenge | Done | Failed
 
 
 class Exchange(Protocol):
-    """One log-in of one client."""
+    """One log-in of one client by a mechanism."""
 
     def step(self, data: bytes, now: float) -> Awaitable[Step]:
         """What the client's next bytes lead to."""

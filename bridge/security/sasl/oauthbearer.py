@@ -40,7 +40,7 @@ class OAuthBearer:
 
 
 class OAuthBearerExchange:
-    """One message decides; the client acknowledges a refusal by another one."""
+    """A log-in by token: one message decides, and the client acknowledges a refusal by another one."""
 
     def __init__(self, tokens: Tokens) -> None:
         self._tokens = tokens

@@ -28,7 +28,7 @@ class Plain:
 
 
 class PlainExchange:
-    """One message decides."""
+    """A log-in by PLAIN: one message decides."""
 
     def __init__(self, passwords: Passwords) -> None:
         self._passwords = passwords

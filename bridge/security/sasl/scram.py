@@ -21,7 +21,7 @@ Nonce = Callable[[], str]
 
 
 class Scram:
-    """One of the two mechanisms, for the users of one source."""
+    """SCRAM-SHA-256 or SCRAM-SHA-512, for the users of one source."""
 
     def __init__(self, name: str, credentials: ScramCredentials, decoys: Decoys, server_nonce: Nonce) -> None:
         """`server_nonce` draws 256 random bits for each exchange, as text."""

@@ -33,7 +33,7 @@ class ScramError(ValueError):
 
 
 class ClientFirst(NamedTuple):
-    """What a client begins with."""
+    """The message that a client's SCRAM begins with."""
 
     header: str
     """As it was sent, to be repeated in its last message."""
@@ -50,7 +50,7 @@ class ClientFirst(NamedTuple):
 
 
 class ClientFinal(NamedTuple):
-    """What a client ends with."""
+    """The message that a client's SCRAM ends with."""
 
     unproven: str
     """All of it but the proof."""

@@ -10,7 +10,7 @@ from bridge.standalone.ports import HOST, any_free
 
 @dataclass(frozen=True, slots=True)
 class BrokerPorts:
-    """Where one broker listens."""
+    """The ports of one broker."""
 
     binary: int
     http: int

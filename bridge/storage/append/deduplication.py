@@ -26,7 +26,9 @@ _TIMEOUT_SECONDS: Final = 1.0
 
 
 class Deduplication:
-    """What is known of the namespace and its topics; each is asked once a minute, and turned on if need be."""
+    """Whether deduplication is on in the namespace and its topics: asked once a minute for each, and turned on if need
+    be.
+    """
 
     def __init__(self, admin: Admin, namespace: str) -> None:
         self._admin = admin

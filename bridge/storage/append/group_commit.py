@@ -39,7 +39,7 @@ def _loop_is_busy() -> bool:
 
 
 class _Group:
-    """One Pulsar producer's batches that are not sent yet."""
+    """The batches of one Pulsar producer that are not sent yet."""
 
     __slots__ = ("members", "paces", "records", "size")
 

@@ -42,7 +42,9 @@ class _Missing(NamedTuple):
 
 
 class MissingBatches:
-    """Those of this process. They may be forgotten with it: on a new connection clients begin with the earliest."""
+    """The missing batches that this process knows. They may be forgotten with it: on a new connection clients begin
+    with the earliest.
+    """
 
     def __init__(self) -> None:
         self._missing: OrderedDict[tuple[str, int], _Missing] = OrderedDict()

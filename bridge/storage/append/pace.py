@@ -25,7 +25,7 @@ _LEAST_REST, _LONGEST_REST = 4, 512  # requests that are answered until it is tr
 
 
 class Pace:
-    """One client connection's."""
+    """The pace of one client connection's Produce requests."""
 
     __slots__ = (
         "_expected", "_held", "_joins", "_most", "_on_their_way", "_rest", "_resting", "_steady", "_timer", "_until",

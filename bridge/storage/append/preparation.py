@@ -178,7 +178,7 @@ def needs_thread(batch: memoryview) -> bool:
 
 
 class NeedsThread(Exception):
-    """It decompresses to more than the event loop may take on."""
+    """A batch decompresses to more than the event loop may take on."""
 
 
 def prepare_entries_nowait(batch: memoryview, plan: Plan, now: int) -> list[PreparedEntry]:

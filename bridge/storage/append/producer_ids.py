@@ -25,7 +25,7 @@ _RANDOM = 1 << (_LEDGER_BITS + _ENTRY_BITS)  # and above: for positions that do 
 
 
 class ProducerIds:
-    """Allocates ids."""
+    """The ids for idempotent producers, taken from Pulsar in blocks."""
 
     def __init__(self, client: PulsarClient, admin: Admin, pulsar: PulsarSettings) -> None:
         self._client = client

@@ -104,7 +104,7 @@ class RepetitionLimit:
 
 
 class Repetitions:
-    """Those of one partition."""
+    """The searches for repeated batches in one partition."""
 
     def __init__(
         self,

@@ -61,7 +61,7 @@ class SequenceRange:
 
 
 class Sequences:
-    """One producer in one partition."""
+    """The sequences of one producer in one partition."""
 
     __slots__ = ("_last",)
 

@@ -37,7 +37,7 @@ class ClientSession(Protocol):
 
 
 class Writer:
-    """One producer id in one partition."""
+    """The Pulsar producer of one producer id in one partition."""
 
     def __init__(self, producer: Producer) -> None:
         self.producer = producer

@@ -196,7 +196,7 @@ def _up_to(batches: deque[Batch], max_bytes: int) -> list[Batch]:
 
 
 class CatchUpReaders:
-    """All such readers of the process, up to a limit: the least recently used is closed first."""
+    """All catch-up readers of the process, up to a limit: the least recently used is closed first."""
 
     def __init__(self, limit: int, idle_seconds: float, metrics: StorageMetrics) -> None:
         self._limit = limit

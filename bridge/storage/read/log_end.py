@@ -16,7 +16,7 @@ _TAIL_TIMEOUT_SECONDS = 1.0
 
 
 class LogEnd:
-    """The end of one partition.
+    """The end of one partition's log, and who waits for it to grow.
 
     `offset` is the high watermark: the offset after the last record known to be stored. It never decreases. In one
     Pulsar topic all entries before a stored one are stored.

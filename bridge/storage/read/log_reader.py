@@ -30,7 +30,7 @@ _LONG_RUN_BYTES = 32 << 20
 
 
 class LogReader:
-    """One partition's."""
+    """Reads one partition's log, from wherever a record is: memory, the tail, or Pulsar."""
 
     def __init__(
         self,

@@ -18,7 +18,7 @@ _REFRESH_SECONDS = 10.0
 
 
 class LogStart:
-    """The start of one partition.
+    """The start of one partition's log.
 
     `offset` is the first one that may be read, as far as is known. It never decreases.
     """

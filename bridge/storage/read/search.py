@@ -64,7 +64,7 @@ class _NumberedEntries:
 
 
 class Search:
-    """Searches one partition."""
+    """Searches in one partition for an offset or a time."""
 
     def __init__(
         self,

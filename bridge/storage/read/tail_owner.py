@@ -28,7 +28,7 @@ _FREQUENT_REFRESH_SECONDS = 5.0
 
 
 class TailOwner:
-    """The tail of one partition."""
+    """The owner of one partition's tail: it opens, shares and closes it."""
 
     def __init__(
         self,

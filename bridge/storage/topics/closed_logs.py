@@ -32,7 +32,7 @@ class Published(NamedTuple):
 
 
 class AskedEnd(NamedTuple):
-    """Where a partition ends."""
+    """Where a partition ends, as it was asked."""
 
     offset: int
     position: Position
@@ -41,7 +41,7 @@ class AskedEnd(NamedTuple):
 
 
 class ClosedLogs:
-    """Those of one namespace."""
+    """The ends of the partitions of one namespace whose logs are not open here."""
 
     def __init__(self, storage: Storage, topics: Topics) -> None:
         self.end_polls, self.time_polls = storage.end_polls, storage.time_polls

@@ -28,7 +28,7 @@ class ConfigType(IntEnum):
 
 
 class ConfigSupport(Enum):
-    """What a client may set a config to."""
+    """What a client may set a topic config to."""
 
     APPLIED = "applied"
     """Any legal value: a Pulsar topic policy, or the bridge itself, does what the config says."""

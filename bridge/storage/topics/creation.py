@@ -22,7 +22,7 @@ _REFUSALS = {
 
 
 class ExistingTopics(Protocol):
-    """What a new topic is compared with: `storage.topics.topics.Topics`."""
+    """What a new topic is compared with (`storage.topics.topics.Topics`)."""
 
     async def exists(self, name: str) -> bool:
         """Whether there is a topic of this name."""

@@ -24,7 +24,7 @@ _MOST_ENDS = 2000
 
 
 class PartitionLogs:
-    """Those of all topics; each topic holds its own in `Topic.logs`."""
+    """The open logs of all topics; each topic holds its own in `Topic.logs`."""
 
     def __init__(
         self,

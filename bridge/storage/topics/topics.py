@@ -34,7 +34,7 @@ _SWEEP_SECONDS = 10.0
 
 
 class Topics:
-    """All topics of the bridge's namespace."""
+    """All topics of one namespace."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
