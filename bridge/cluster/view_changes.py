@@ -21,8 +21,8 @@ AssignGroups = Callable[[Collection[int], Collection[int]], None]
 class LedTopics(Protocol):
     """What a node does with its topics when the view changes (`storage.topics.Topics`)."""
 
-    leads: Callable[[str, int], bool]
-    has_moved: Callable[[str, int], bool]
+    def lead_by(self, lead: "ViewFollower") -> None:
+        """Go by this from now on."""
 
     def hold(self) -> None:
         """Open no producer and send nothing again."""
@@ -68,12 +68,12 @@ class ViewFollower:
         self._assign_groups.remove(assign_groups)
 
     def _add(self, topics: LedTopics, assign_groups: AssignGroups) -> None:
-        topics.leads = self._leads
-        topics.has_moved = self._has_moved
+        topics.lead_by(self)
         self._topics.append(topics)
         self._assign_groups.append(assign_groups)
 
-    def _leads(self, topic: str, partition: int) -> bool:
+    def leads(self, topic: str, partition: int) -> bool:
+        """Whether this node leads a partition."""
         cluster = self._cluster
         return cluster.snapshot.leads(cluster.node_id, topic, partition)
 
@@ -86,7 +86,7 @@ class ViewFollower:
         cluster, then = self._cluster, self._cluster.node_id
 
         def is_lost(topic: str, partition: int) -> bool:
-            if self._leads(topic, partition):
+            if self.leads(topic, partition):
                 return False
             return before.leads(then, topic, partition) or not cluster.snapshot.follows(
                 cluster.node_id, topic, partition
@@ -94,7 +94,7 @@ class ViewFollower:
 
         return is_lost
 
-    def _has_moved(self, topic: str, partition: int) -> bool:
+    def has_moved(self, topic: str, partition: int) -> bool:
         """Whether another process leads it or did within the last minute: a client may wait for answers of that one."""
         nodes = self._nodes
         if not nodes.snapshot.leads(nodes.node_id, topic, partition):

@@ -86,7 +86,10 @@ class AclAuthorization:
     def __init__(self, store: SecurityStore, metrics: SecurityMetrics) -> None:
         self._store = store
         self._denials = Denials(metrics)
-        self.note_denial = self._denials.note
+
+    def note_denial(self, session: Session, operation: Operation, resource: Resource) -> None:
+        """Tell the audit log, once in a while."""
+        self._denials.note(session, operation, resource)
 
     def of(self, namespace: str) -> "AclAuthorization":
         """The same: entries are about names, in whichever namespace."""

@@ -1,6 +1,7 @@
 """`kafka.authorizer = "pulsar"`: the permissions that a client's principal has in Pulsar decide."""
 
 from collections.abc import Collection
+from copy import copy
 from typing import Final
 
 from bridge.access.pulsar_permissions.answers import NoAnswer
@@ -40,13 +41,16 @@ class PulsarAuthorization:
         key = settings.pulsar.token_public_key_file
         self._key = TokenKey(key) if key else None
         self._denials = Denials(metrics.security)
-        self.note_denial = self._denials.note
 
     def of(self, namespace: str) -> "PulsarAuthorization":
         """For clients that work in another namespace."""
-        other = object.__new__(PulsarAuthorization)
-        other.__dict__.update(self.__dict__, _namespace=namespace)
+        other = copy(self)  # what was learnt, and what was refused, is shared
+        other._namespace = namespace
         return other
+
+    def note_denial(self, session: Session, operation: Operation, resource: Resource) -> None:
+        """Tell the audit log, once in a while."""
+        self._denials.note(session, operation, resource)
 
     def passwords(self, others: Passwords) -> Passwords:
         """Log-in by tokens of Pulsar's; `others`: for passwords that are none."""

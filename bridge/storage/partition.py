@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from functools import partial
+from math import inf
 from typing import Any, TypeAlias
 
 from bridge.errors import BridgeError, KafkaError
@@ -48,10 +49,6 @@ def _yes() -> bool:
 
 def _no() -> bool:
     return False
-
-
-def _nothing(offset: int, max_bytes: int, until: float = 0) -> None:
-    """In place of reading from memory, which may be old."""
 
 
 class PartitionLog:
@@ -100,8 +97,6 @@ class PartitionLog:
             self._start, self.end, self.earliest, self._tails, self._search, self._index, storage.catch_up_readers,
             partial(self._open_reader, times_buffer=_CATCH_UP_BUFFERS), make_maker, storage.threads, storage.metrics,
         )  # fmt: skip
-        self.read_nowait: Callable[..., list[bytes] | None] = self._log_reader.read_nowait
-        """As `read`, from memory alone: the reader's own, because each Fetch calls it for each of its partitions."""
         read_stored = partial(self._log_reader.read_stored, timeout_seconds=self._operation_timeout)
         self._times = TimeLookup(self._search, self.end, self.earliest, read_stored, storage.threads)
         self._closed = False
@@ -240,6 +235,10 @@ class PartitionLog:
         """Kafka batches from the one that holds `offset` on, as `LogReader.read`."""
         return self._refused() if self._closed else self._log_reader.read(offset, max_bytes, timeout_seconds)
 
+    def read_nowait(self, offset: int, max_bytes: int, until: float = inf) -> list[bytes] | None:
+        """As `read`, from memory alone; None where that does not have it, or may be old."""
+        return None if self._closed else self._log_reader.read_nowait(offset, max_bytes, until)
+
     async def _refused(self) -> list[bytes]:
         self._check_open()
         return []
@@ -344,7 +343,6 @@ class PartitionLog:
         """No request is served from now on."""
         self._closed = True
         self._storage.deduplication.forget(self.topic)
-        self.read_nowait = _nothing
         self._start.close()
 
     async def _close_readers(self) -> None:

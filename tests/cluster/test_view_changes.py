@@ -25,9 +25,10 @@ class Recorder:
     """Stands in for topics and groups: what they were told, in order."""
 
     def __init__(self) -> None:
-        self.leads: Callable[[str, int], bool] = lambda topic, partition: True
-        self.has_moved: Callable[[str, int], bool] = lambda topic, partition: False
         self.told: list[str] = []
+
+    def lead_by(self, lead: ViewFollower) -> None:
+        self.leads, self.has_moved = lead.leads, lead.has_moved
 
     def hold(self) -> None:
         self.told.append("hold")

@@ -1,8 +1,23 @@
 """Who leads the one partition of a scenario, and when each node hears of it: not all at once, and not all of each."""
 
+from typing import NamedTuple
+
 from bridge.cluster.membership.effects import Serving
 from bridge.cluster.membership.view import ClusterView, Endpoint, NodeRegistration
 from tests.schedules.world import Bridge, World
+
+
+class _Lead(NamedTuple):
+    """Whether a node leads everything, and whether all has moved."""
+
+    is_leader: bool
+    moved: bool
+
+    def leads(self, topic: str, partition: int) -> bool:
+        return self.is_leader
+
+    def has_moved(self, topic: str, partition: int) -> bool:
+        return self.moved
 
 
 class Leadership:
@@ -37,8 +52,7 @@ class Leadership:
         self.world.trace(f"node {self.number(bridge)}", "= node %d leads", self.number(leader))
         view = self._view(leader, version)
         bridge.handlers.cluster.update(view, self.number(bridge), Serving.SERVE)
-        bridge.topics.leads = lambda *_: leader is bridge
-        bridge.topics.has_moved = lambda *_: version > 0
+        bridge.topics.lead_by(_Lead(leader is bridge, version > 0))
         if leader is not bridge:
             bridge.topics.hand_over(lambda *_: True, flush=flush)
 

@@ -2,8 +2,9 @@
 
 import asyncio
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
+from typing import Protocol
 
 from bridge.cluster.membership.records import TopicEvent
 from bridge.errors import KafkaError
@@ -33,6 +34,28 @@ _REFRESH_SECONDS = 5.0
 _SWEEP_SECONDS = 10.0
 
 
+class Lead(Protocol):
+    """Which partitions this node leads (`cluster.view_changes.ViewFollower`, or all of them)."""
+
+    def leads(self, topic: str, partition: int) -> bool:
+        """Whether this node leads a partition."""
+
+    def has_moved(self, topic: str, partition: int) -> bool:
+        """Whether another node led it within the last minute."""
+
+
+class LeadsAll:
+    """A node that leads everything: there is no other."""
+
+    def leads(self, topic: str, partition: int) -> bool:
+        """Always."""
+        return True
+
+    def has_moved(self, topic: str, partition: int) -> bool:
+        """Never."""
+        return False
+
+
 class Topics:
     """All topics of one namespace."""
 
@@ -41,7 +64,6 @@ class Topics:
         self.threads, self.conversion_memory = storage.threads, storage.conversion_memory
         self._names = Names(storage.settings.pulsar.full_namespace)
         self._known: dict[str, Topic] = {}
-        self.known = self._known.values  # for those who only look: copy it before an await
         self._ids: dict[uuid.UUID, Topic] = {}  # of `_known`
         self._missing_ids = NegativeCache()
         self._everything = SharedQuery(self.all)
@@ -50,14 +72,8 @@ class Topics:
         self.partition_limit = PartitionLimit(storage.settings.kafka, self._lookup.count)
         self._opening = Places(16, seconds=1.0, most_seconds=60.0, most_slow=1024)  # for partitions of new topics
         self._tasks: set[asyncio.Task[None]] = set()
-        self._logs = PartitionLogs(
-            storage, self._names, self.forget, lambda *which: self.leads(*which), lambda *which: self.has_moved(*which)
-        )
-        self.note_missing_batch = self._logs.note_missing_batch
-        self.leads: Callable[[str, int], bool] = lambda topic, partition: True
-        """Whether this node leads a partition, by topic and number. What it does not lead it opens no producer for."""
-        self.has_moved: Callable[[str, int], bool] = lambda topic, partition: False
-        """Whether another node led it within the last minute: its clients may still wait for answers of that one."""
+        self._lead: Lead = LeadsAll()
+        self._logs = PartitionLogs(storage, self._names, self.forget, self.leads, self.has_moved)
         self.on_removed: list[Callable[[str], None]] = []
         """Called with the name of each topic that was deleted, or lost a partition."""
         self._stopped = False
@@ -85,6 +101,10 @@ class Topics:
         await self._logs.wait_closed()
 
     # --- finding ---
+
+    def known(self) -> Collection[Topic]:
+        """All that is known, for those who only look: copy it before an await."""
+        return self._known.values()
 
     def cached(self, name: str) -> Topic | None:
         """The topic if it is known already, possibly some seconds old."""
@@ -167,6 +187,10 @@ class Topics:
         """A partition's log if it is open already; asks Pulsar nothing."""
         topic = self._known.get(name)
         return None if topic is None else topic.logs.get(partition)
+
+    def note_missing_batch(self, name: str, partition: int, producer: tuple[int, int, int]) -> None:
+        """A batch of an idempotent producer (id, epoch, sequence) was received and not appended."""
+        self._logs.note_missing_batch(name, partition, producer)
 
     def forget(self, topic: Topic) -> None:
         """What is known of the topic is wrong: the next request for it asks Pulsar again."""
@@ -285,6 +309,18 @@ class Topics:
         await self.wait_writable(topic)
 
     # --- other nodes ---
+
+    def lead_by(self, lead: Lead) -> None:
+        """Go by this from now on: until then this node leads everything."""
+        self._lead = lead
+
+    def leads(self, topic: str, partition: int) -> bool:
+        """Whether this node leads a partition. What it does not lead it opens no producer for."""
+        return self._lead.leads(topic, partition)
+
+    def has_moved(self, topic: str, partition: int) -> bool:
+        """Whether another node led it within the last minute: its clients may still wait for answers of that one."""
+        return self._lead.has_moved(topic, partition)
 
     def note_change(self, name: str, topic_id: uuid.UUID, event: TopicEvent) -> None:
         """Another node has told its `on_changed`: what is known here is asked again, and no older answer counts."""
