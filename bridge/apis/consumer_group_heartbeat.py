@@ -12,7 +12,7 @@ from bridge.groups.consumer.assignors import ASSIGNORS
 from bridge.groups.consumer.model import JOINING, LEAVING, LEAVING_STATIC, Assignment, assignment
 from bridge.groups.consumer.patterns import MAX_MATCHES
 from bridge.groups.consumer.regex import MAX_PATTERN_LENGTH
-from bridge.groups.consumer.state import Heartbeat, HeartbeatAnswer
+from bridge.groups.consumer.state import HeartbeatAnswer, MemberHeartbeat
 from bridge.groups.consumer.topics import ALL_CLIENTS, Viewer
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Uuid, message, since
@@ -116,9 +116,9 @@ def _viewer(broker: Broker, session: Session) -> Viewer:
     return ALL_CLIENTS if checks is None else Viewer(checks.viewer, checks.describable)
 
 
-def _heartbeat(request: Request, session: Session, viewer: str) -> Heartbeat:
+def _heartbeat(request: Request, session: Session, viewer: str) -> MemberHeartbeat:
     names, owned = request.subscribed_topic_names, request.topic_partitions
-    return Heartbeat(
+    return MemberHeartbeat(
         member_id=request.member_id or str(uuid.uuid4()),
         epoch=request.member_epoch,
         instance_id=request.instance_id,

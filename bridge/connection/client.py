@@ -15,7 +15,7 @@ from bridge.connection.parts import Refused, address_of, is_gone, join_with_end,
 from bridge.connection.responses import ResponseWriter
 from bridge.connection.runner import RequestRunner
 from bridge.connection.state import ConnectionState, Event, State
-from bridge.connection.strangers import Place
+from bridge.connection.strangers import StrangerPlace
 from bridge.kafka.frames import FrameError
 from bridge.requests.api import Session
 from bridge.security.mapping import NoMatchingRule
@@ -30,7 +30,7 @@ _log = log.get(__name__)
 class ClientConnection(asyncio.BufferedProtocol):
     """A client's connection: its socket's events, and its state."""
 
-    def __init__(self, listener: "Owner[ClientConnection]", number: int, place: Place | None = None) -> None:
+    def __init__(self, listener: "Owner[ClientConnection]", number: int, place: StrangerPlace | None = None) -> None:
         """`place`: where clients log in, its own among those that have not."""
         self._listener = listener
         self._place = place

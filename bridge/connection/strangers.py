@@ -24,7 +24,7 @@ _TURN_SECONDS: Final = 0.01
 """So many come in, in such a time, because they have waited so long."""
 
 
-class Place:
+class StrangerPlace:
     """The place of a connection that has not logged in."""
 
     __slots__ = ("_key", "_strangers")
@@ -44,7 +44,7 @@ class _Waiting(NamedTuple):
     key: str
     host: str
     until: float
-    enter: Callable[[Place], None]
+    enter: Callable[[StrangerPlace], None]
     is_turned_away: Callable[[str], bool]
 
 
@@ -66,7 +66,7 @@ class Strangers:
         self,
         sock: socket.socket,
         host: str,
-        enter: Callable[[Place], None],
+        enter: Callable[[StrangerPlace], None],
         is_turned_away: Callable[[str], bool],
     ) -> bool:
         """One was accepted; whether `enter` was called at once. Else it is later, or the socket is closed because
@@ -98,9 +98,9 @@ class Strangers:
         self._waiting.clear()
         self._of_key.clear()
 
-    def _enter(self, key: str, enter: Callable[[Place], None]) -> None:
+    def _enter(self, key: str, enter: Callable[[StrangerPlace], None]) -> None:
         self._under_way[key] += 1
-        enter(Place(self, key))
+        enter(StrangerPlace(self, key))
 
     def _let_in(self, key: str) -> None:
         """As many of an address as have a place; all are closed, as far as one slice goes, where it is blocked."""

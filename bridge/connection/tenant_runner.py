@@ -32,7 +32,7 @@ class NamespaceUnavailable(BridgeError):
     """A namespace cannot be served now."""
 
 
-class Namespaces(Protocol):
+class TenantNamespaces(Protocol):
     """The namespaces that the connections of a listener may lead to."""
 
     rules: Tenants
@@ -48,7 +48,7 @@ class Namespaces(Protocol):
 class TenantEnvironment(Environment, Protocol):
     """What the connections of a listener with tenants share."""
 
-    namespaces: Namespaces | None
+    namespaces: TenantNamespaces | None
 
 
 async def _refuse(request: Any, broker: Broker, session: Session) -> Any:

@@ -20,7 +20,7 @@ from bridge.groups.classic.events import Join, Joined, Leave, Sync, Synced
 from bridge.groups.classic.state import ClassicGroup
 from bridge.groups.consumer.coordinator import ConsumerGroups, LoadedConsumerGroup
 from bridge.groups.consumer.model import JOINING, ConsumerGroupState, GroupSnapshot
-from bridge.groups.consumer.state import ConsumerGroup, Heartbeat, HeartbeatAnswer
+from bridge.groups.consumer.state import ConsumerGroup, HeartbeatAnswer, MemberHeartbeat
 from bridge.groups.consumer.topics import ALL_CLIENTS, Catalogue, Topics, Viewer
 from bridge.groups.offsets import UNKNOWN_GROUP, OffsetRetention
 from bridge.groups.store.saving import GroupRecordStore
@@ -117,7 +117,7 @@ class GroupCoordinator:
     # ---- members of the consumer protocol ----------------------------------------------------------------------------
 
     async def consumer_heartbeat(
-        self, group_id: str, request: Heartbeat, viewer: Viewer = ALL_CLIENTS
+        self, group_id: str, request: MemberHeartbeat, viewer: Viewer = ALL_CLIENTS
     ) -> "asyncio.Future[HeartbeatAnswer]":
         """A ConsumerGroupHeartbeat; its answer comes when it is stored. KafkaError at once."""
         if request.regex:
@@ -182,7 +182,7 @@ class GroupCoordinator:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
         await self._classic.delete(classic)
 
-    # ---- for committed offsets (offsets.Membership) ------------------------------------------------------------------
+    # ---- for committed offsets (offsets.GroupMembership) -------------------------------------------------------------
 
     async def check_commit(
         self, group_id: str, member_id: str, group_instance_id: str | None, generation: int, version: int

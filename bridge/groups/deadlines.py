@@ -15,7 +15,7 @@ _SPARE = 64
 K = TypeVar("K", bound=Hashable)
 
 
-class Deadlines(Generic[K]):
+class KeyDeadlines(Generic[K]):
     """The deadlines of keys that come and go; `deadline_of` tells a key's present one, None where it is gone."""
 
     def __init__(self, deadline_of: Callable[[K], float | None]) -> None:

@@ -45,7 +45,7 @@ UNKNOWN_GROUP: Final = OffsetRetention(exists=False, members=0, consumer=False, 
 """Of a group that the coordinator does not know."""
 
 
-class Membership(Protocol):
+class GroupMembership(Protocol):
     """Whether a member may commit, and whether a group is in use (`coordinator.GroupCoordinator`)."""
 
     async def check_commit(
@@ -96,7 +96,7 @@ class Offsets:
     def __init__(
         self,
         store: OffsetStore,
-        membership: Membership,
+        membership: GroupMembership,
         topics: Topics,
         settings: GroupSettings,
         metrics: GroupMetrics,

@@ -32,7 +32,7 @@ _MOST_BASIC_BYTES: Final = 4096
 _log = log.get(__name__)
 
 
-class Access:
+class HttpAccess:
     """Judges requests by their tokens."""
 
     def __init__(self, settings: HttpSettings, unauthorized: Counter) -> None:

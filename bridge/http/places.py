@@ -28,7 +28,7 @@ class Visit:
         self.task: asyncio.Task[Any] | None = None
 
 
-class Places:
+class ConnectionPlaces:
     """The places for connections of one server."""
 
     def __init__(self, most: int, most_of_network: int) -> None:

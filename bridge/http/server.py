@@ -21,8 +21,8 @@ import h11
 from bridge.config import Address, HttpSettings
 from bridge.config.listeners import is_loopback
 from bridge.errors import BridgeError, StartupError
-from bridge.http.access import OPEN_PATHS, Access
-from bridge.http.places import Places, Visit
+from bridge.http.access import OPEN_PATHS, HttpAccess
+from bridge.http.places import ConnectionPlaces, Visit
 from bridge.http.response import Response, Serve, json_response
 from bridge.net.http1 import HttpError, next_event
 from bridge.runtime.futures import Cached, retrieve_exception
@@ -91,7 +91,7 @@ class HttpServer:
         should know of a node that is ready."""
         self._settings = settings
         self._metrics = metrics
-        self._access: Access
+        self._access: HttpAccess
         self._tls: HttpTls | None = None
         self._following: list[asyncio.Task[None]] = []
         render = render or self._render_own
@@ -105,7 +105,7 @@ class HttpServer:
         metrics.topics.most, metrics.clients.most = settings.max_topics_in_metrics, settings.max_clients_in_metrics
         self._server: asyncio.Server | None = None
         self._exchanges: set[asyncio.Task[None]] = set()
-        self._places = Places(settings.max_connections, settings.max_connections_per_ip)
+        self._places = ConnectionPlaces(settings.max_connections, settings.max_connections_per_ip)
         self._refusals = log.Flood()
         self._paths: dict[str, Serve] = {
             **(pages or {}),
@@ -127,7 +127,7 @@ class HttpServer:
     async def start(self) -> None:
         """Listen; StartupError when the address cannot be had."""
         address = Address.parse(self._settings.listen)
-        self._access = Access(self._settings, self._metrics.http_unauthorized)
+        self._access = HttpAccess(self._settings, self._metrics.http_unauthorized)
         if self._settings.has_tls:
             from bridge.http.tls import HttpTls
 

@@ -17,7 +17,7 @@ from bridge.connection.parts import Refused
 from bridge.connection.requests import NOT_YET, identify, perform
 from bridge.connection.responses import EncodedResponse, InFlightRequest, PendingResponseBytes, encode, is_long
 from bridge.connection.runner import RequestRunner
-from bridge.connection.tenant_runner import Namespaces, NamespaceUnavailable
+from bridge.connection.tenant_runner import NamespaceUnavailable, TenantNamespaces
 from bridge.errors import KafkaError
 from bridge.kafka import envelope
 from bridge.kafka.error_codes import ErrorCode
@@ -151,7 +151,7 @@ class InternalListener(Listener):
         owner: Broker,
         pending_bytes: PendingResponseBytes,
         secret: NodeSecret | None = None,
-        clients_work_in: Namespaces | None = None,
+        clients_work_in: TenantNamespaces | None = None,
     ) -> None:
         """`owner`: what the requests within Envelopes are given; `secret`: what other nodes have to have;
         `clients_work_in`: the namespaces beside the bridge's own."""

@@ -9,7 +9,7 @@ from bridge.cluster.one_broker import OneBroker
 from bridge.config import INTERNAL, Address, Settings
 from bridge.connection import Acceptor
 from bridge.connection.listeners.client_listeners import ClientListeners
-from bridge.connection.tenant_runner import Namespaces
+from bridge.connection.tenant_runner import TenantNamespaces
 from bridge.net.listening import listen
 from bridge.relay.internal_listener import InternalListener
 from bridge.relay.node_login import NodeSecret
@@ -48,7 +48,7 @@ class SharedAddress:
         which the clients work, if it is not the bridge's own."""
         return replace(broker, cluster=self.cluster, apis=Relaying(broker, self._peers, namespace).apis(broker.apis))
 
-    def serve(self, broker: Broker, clients: ClientListeners, namespaces: Namespaces | None = None) -> None:
+    def serve(self, broker: Broker, clients: ClientListeners, namespaces: TenantNamespaces | None = None) -> None:
         """Take requests from other nodes. `broker`: for those; `clients`: of the addresses of all."""
         for sock in clients.sockets:
             notice_silence(sock)

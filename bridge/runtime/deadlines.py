@@ -21,7 +21,7 @@ class Expiring(Protocol):
         """It has waited too long."""
 
 
-class Place(Protocol):
+class DeadlinePlace(Protocol):
     """Where something waits by its key: a dict, in which it is no more once it has its answer."""
 
     def pop(self, waiting: Expiring, default: None, /) -> None:
@@ -48,7 +48,7 @@ class Deadlines:
         self._waiting: dict[int, dict[Expiring, None]] = {}  # by step; not sets, which have another order each time
         self._timer: asyncio.TimerHandle | None = None
 
-    def add(self, waiting: Expiring, deadline: float) -> Place:
+    def add(self, waiting: Expiring, deadline: float) -> DeadlinePlace:
         """Tell it when the deadline (loop time) is over, unless it is popped before."""
         if deadline - self._loop.time() < _PRECISE_SECONDS:
             return _Timer(self._loop.call_at(deadline, waiting.expired))

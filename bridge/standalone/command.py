@@ -27,7 +27,7 @@ from bridge.standalone.jars import PULSAR_VERSION, ensure_pulsar_jars
 from bridge.standalone.jvm import QUICK_START, Java, JvmProcess
 from bridge.standalone.ports import HOST, PortOption, choose
 from bridge.standalone.process import PulsarPlan, PulsarProcess
-from bridge.standalone.restarts import Health, RestartBackoff, full_disk
+from bridge.standalone.restarts import PulsarHealth, RestartBackoff, full_disk
 from bridge.standalone.tools import find_java
 from bridge.standalone.waiting import Waiting
 
@@ -199,7 +199,7 @@ class Standalone:
             say(str(error))  # the next look finds that it is not running, or as sick as before
         else:
             self._write_ready_file()  # its process id is another
-        one.health = Health(time.monotonic())
+        one.health = PulsarHealth(time.monotonic())
 
     def _write_ready_file(self) -> None:
         path = self._options.ready_file
@@ -241,7 +241,7 @@ class _Watched:
 
     def __init__(self, process: JvmProcess) -> None:
         self.process = process
-        self.health = Health(time.monotonic())
+        self.health = PulsarHealth(time.monotonic())
         self.backoff = RestartBackoff()
 
     def restart_reason(self) -> str | None:

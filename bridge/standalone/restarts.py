@@ -29,7 +29,7 @@ class RestartBackoff:
         return pause
 
 
-class Health:
+class PulsarHealth:
     """Says when to check a running process, and when it has failed too many checks in a row."""
 
     def __init__(self, now: float) -> None:

@@ -14,7 +14,7 @@ from bridge.storage.append.missing_batches import MissingBatches
 from bridge.storage.append.preparation import METADATA_BYTES
 from bridge.storage.append.repetitions import RepetitionLimit
 from bridge.storage.mark_signer import MarkSecret, MarkSigner
-from bridge.storage.read.batches import BatchMaker, Strangers
+from bridge.storage.read.batches import BatchMaker, ForeignEntries
 from bridge.storage.read.cache import Cache
 from bridge.storage.read.catch_up import CatchUpReaders
 from bridge.telemetry.metrics import StorageMetrics
@@ -71,6 +71,6 @@ class Storage:
 
     def maker(self, topic: str, signer: MarkSigner) -> BatchMaker:
         """A maker of the batches of one reader of a partition, for consumers."""
-        strangers = Strangers(topic, signer, self.client.metrics.corrupt_entries.inc)
+        strangers = ForeignEntries(topic, signer, self.client.metrics.corrupt_entries.inc)
         compress = self.settings.storage.fetch_compression == "producer"
         return BatchMaker(self.largest_batch, compress=compress, strangers=strangers)

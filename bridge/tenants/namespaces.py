@@ -44,7 +44,7 @@ class _Opened(NamedTuple):
 
 
 class Namespaces:
-    """The namespaces beside the bridge's own, opened when needed (`connection.tenant_runner.Namespaces`)."""
+    """The namespaces beside the bridge's own, opened when needed (`connection.tenant_runner.TenantNamespaces`)."""
 
     def __init__(
         self, rules: Tenants, storage: Storage, metrics: Metrics, own: NamespaceServices, follower: ViewFollower

@@ -16,7 +16,7 @@ from bridge.connection import Acceptor, Listener, SharedResources
 from bridge.connection.client import ClientConnection
 from bridge.connection.listeners.certificates import ListenerTls
 from bridge.connection.listeners.listener import Logins
-from bridge.connection.tenant_runner import Namespaces
+from bridge.connection.tenant_runner import TenantNamespaces
 from bridge.errors import KafkaError
 from bridge.kafka.message import Int16, Int32, message
 from bridge.net.listening import listen
@@ -28,7 +28,7 @@ from bridge.security.sasl.failures import LoginFailures
 from bridge.telemetry.metrics import Metrics
 from tests.connection.tls_client import open_tls
 
-MakeNamespaces = Callable[[Broker], Namespaces]
+MakeNamespaces = Callable[[Broker], TenantNamespaces]
 ECHO, LATER, POLL, FAIL, SILENT = range(100, 105)
 PRODUCE = 0
 """Echoes, with the API key of an append."""

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from bridge.connection import strangers
-from bridge.connection.strangers import Place, Strangers
+from bridge.connection.strangers import StrangerPlace, Strangers
 from tests.connection.harness import connected, serving
 from tests.connection.logging_in import echoes, log_in, logins
 from tests.support.waiting import until
@@ -36,13 +36,13 @@ class Door:
     def __init__(self) -> None:
         self.strangers = Strangers()
         self.came: list[socket.socket] = []
-        self.places: list[Place] = []
+        self.places: list[StrangerPlace] = []
         self.blocked: set[str] = set()
 
     def come(self, sock: socket.socket, host: str = HERE) -> bool:
         return self.strangers.come(sock, host, partial(self._enter, sock), lambda host: host in self.blocked)
 
-    def _enter(self, sock: socket.socket, place: Place) -> None:
+    def _enter(self, sock: socket.socket, place: StrangerPlace) -> None:
         self.came.append(sock)
         self.places.append(place)
 

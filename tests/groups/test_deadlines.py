@@ -5,7 +5,7 @@ from math import inf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bridge.groups.deadlines import Deadlines
+from bridge.groups.deadlines import KeyDeadlines
 
 KEYS = "abcdef"
 _STEP = st.one_of(
@@ -19,7 +19,7 @@ _STEP = st.one_of(
 @given(st.lists(_STEP, max_size=60))
 def test_nothing_comes_due_too_early_or_is_missed(steps: list[tuple[str, str, int]]) -> None:
     present: dict[str, float] = {}
-    deadlines = Deadlines(present.get)
+    deadlines = KeyDeadlines(present.get)
     now = 0.0
     for what, key, value in steps:
         if what == "set":
@@ -42,7 +42,7 @@ def test_nothing_comes_due_too_early_or_is_missed(steps: list[tuple[str, str, in
 
 def test_those_who_come_and_go_take_no_memory() -> None:
     present: dict[int, float] = {}
-    deadlines = Deadlines(present.get)
+    deadlines = KeyDeadlines(present.get)
     for number in range(10_000):
         present[number] = 300.0 + number
         deadlines.watch(number, present[number])
@@ -52,7 +52,7 @@ def test_those_who_come_and_go_take_no_memory() -> None:
 
 def test_a_heartbeat_adds_nothing() -> None:
     present = {"a": 10.0}
-    deadlines = Deadlines(present.get)
+    deadlines = KeyDeadlines(present.get)
     deadlines.watch("a", 10.0)
     for second in range(1000):
         present["a"] = 10.0 + second

@@ -16,7 +16,7 @@ from multidict import CIMultiDictProxy
 from bridge.config import HttpSettings
 from bridge.errors import SettingsError, StartupError
 from bridge.http import Check, HttpServer, access
-from bridge.http.access import Access, parse
+from bridge.http.access import HttpAccess, parse
 from bridge.telemetry.instruments import Counter
 from bridge.telemetry.metrics import Metrics
 from tests.support.waiting import until
@@ -81,7 +81,7 @@ async def test_with_the_token_everything_is_served(scheme: str) -> None:
 
 
 async def test_two_tokens_in_one_request_are_none() -> None:
-    judge = Access(HttpSettings(token=TOKEN), Counter())
+    judge = HttpAccess(HttpSettings(token=TOKEN), Counter())
     assert judge.allows(bearer(TOKEN))
     assert not judge.allows(bearer(TOKEN) * 2)
 
@@ -131,7 +131,7 @@ def replace(file: Path, content: str) -> None:
 async def test_the_log_has_one_line_of_those_refused_in_a_second_and_no_secret(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    judge = Access(HttpSettings(token=TOKEN), Counter())
+    judge = HttpAccess(HttpSettings(token=TOKEN), Counter())
     shown = {"none": [("Host", "x")], "wrong": [("Host", "x"), ("Authorization", "Bearer gu3ss")]}
     for now, what in ((10.0, "none"), (10.5, "wrong"), (10.9, "none"), (11.0, "wrong")):
         request = h11.Request(method="GET", target="/metrics", headers=shown[what])

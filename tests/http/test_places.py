@@ -1,10 +1,10 @@
 """Who finds a place: so many of a network, and probes beside them."""
 
-from bridge.http.places import MAX_PROBES, Places, Visit
+from bridge.http.places import MAX_PROBES, ConnectionPlaces, Visit
 
 
 def test_a_network_of_ipv6_is_one_address() -> None:
-    places = Places(10, 2)
+    places = ConnectionPlaces(10, 2)
     for number in range(2):
         visit, _ = places.enter(f"2001:db8::{number}")
         assert not visit.is_for_probes
@@ -13,7 +13,7 @@ def test_a_network_of_ipv6_is_one_address() -> None:
 
 
 def test_who_leaves_makes_room() -> None:
-    places = Places(1, 1)
+    places = ConnectionPlaces(1, 1)
     first, _ = places.enter("10.0.0.1")
     more, _ = places.enter("10.0.0.1")
     assert (first.is_for_probes, more.is_for_probes) == (False, True)
@@ -23,7 +23,7 @@ def test_who_leaves_makes_room() -> None:
 
 
 def test_the_network_with_most_silent_ones_makes_room_the_oldest_first() -> None:
-    places = Places(0, 1)
+    places = ConnectionPlaces(0, 1)
     probe, _ = places.enter("10.0.0.1")
     crowd = [places.enter("10.0.0.2")[0] for _ in range(MAX_PROBES - 1)]
     crowd[0].has_asked = True
@@ -33,7 +33,7 @@ def test_the_network_with_most_silent_ones_makes_room_the_oldest_first() -> None
 
 
 def test_who_has_asked_makes_room_only_where_all_have() -> None:
-    places = Places(0, 1)
+    places = ConnectionPlaces(0, 1)
     visits = [places.enter(f"10.0.0.{number}")[0] for number in range(MAX_PROBES)]
     for visit in visits:
         visit.has_asked = True

@@ -13,7 +13,7 @@ from bridge.config import Settings
 from bridge.pulsar import Access, Admin
 from bridge.security.acls import CLUSTER, Operation, Resource, ResourceType
 from bridge.security.principal import user
-from bridge.security.sasl.credentials import Login
+from bridge.security.sasl.credentials import LoginAttempt
 from bridge.telemetry.metrics import PermissionMetrics, PulsarMetrics
 from tests.pulsar_secured.conftest import ROLE
 from tests.support.secured_pulsar import SecuredPulsar
@@ -102,7 +102,7 @@ async def test_a_token_of_pulsars_logs_in(
         assert login.expires_at is not None
         assert 3500 < login.expires_at - now < 3700
     endless = secured.token("alice")
-    assert await passwords.check("alice", f"token:{endless}", now) == Login(user("alice"), None, endless)
+    assert await passwords.check("alice", f"token:{endless}", now) == LoginAttempt(user("alice"), None, endless)
 
 
 async def test_no_other_token_logs_in(

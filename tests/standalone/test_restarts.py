@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from bridge.standalone.restarts import Health, RestartBackoff, full_disk
+from bridge.standalone.restarts import PulsarHealth, RestartBackoff, full_disk
 
 
 def test_pauses_grow_and_stop_to_grow() -> None:
@@ -24,7 +24,7 @@ def test_after_a_time_of_health_there_is_no_pause_again() -> None:
 
 
 def test_what_is_sick_for_long_will_not_recover() -> None:
-    health = Health(0.0)
+    health = PulsarHealth(0.0)
     assert not health.due(9.9)
     found = []
     for at, problem in ((10.0, "x"), (20.0, "x"), (30.0, None), (40.0, "x"), (50.0, "x"), (60.0, "x")):

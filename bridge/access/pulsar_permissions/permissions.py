@@ -5,7 +5,7 @@ from functools import partial
 from typing import Final
 
 from bridge.access.pulsar_permissions.answers import Answers
-from bridge.access.pulsar_permissions.questions import Need, Place, Question
+from bridge.access.pulsar_permissions.questions import AskedPlace, Need, Question
 from bridge.access.pulsar_permissions.roles import Role, Roles
 from bridge.config import STATE_PREFIX, PulsarSettings
 from bridge.pulsar import Access, Admin, AdminError
@@ -68,7 +68,7 @@ class PulsarPermissions:
         self._admin = admin
         self._there: dict[str, Cached[None]] = {}
         """That the topic is there by which a namespace is asked about."""
-        self._places: dict[str, Place] = {}
+        self._places: dict[str, AskedPlace] = {}
         proxy = settings.proxy_token_file
         self._proxy = TokenFile(proxy, PulsarMetrics()) if proxy else None
         self._roles = Roles(self._probe, metrics)
@@ -115,10 +115,10 @@ class PulsarPermissions:
         await grants.read()
         return await self._met(role, place.needs(operation, resource, grants.topics_of(role)))
 
-    def _place(self, namespace: str) -> Place:
+    def _place(self, namespace: str) -> AskedPlace:
         found = self._places.get(namespace)
         if found is None:
-            found = self._places[namespace] = Place(namespace, EXISTING)
+            found = self._places[namespace] = AskedPlace(namespace, EXISTING)
         return found
 
     def _grants_in(self, namespace: str) -> _Grants:

@@ -29,7 +29,7 @@ NEVER: Final[Need] = ((),)
 """For super users alone."""
 
 
-class Place:
+class AskedPlace:
     """A namespace, and in it a partitioned topic that stays and has no permissions of its own.
 
     A right to that topic is a right to the namespace.

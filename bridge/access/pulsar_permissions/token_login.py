@@ -11,7 +11,7 @@ from bridge.access.pulsar_permissions.token_key import TokenKey
 from bridge.pulsar.role_name import RightUnknown
 from bridge.security.names import prepared_name
 from bridge.security.principal import user
-from bridge.security.sasl.credentials import CredentialsUnavailable, Login, Passwords
+from bridge.security.sasl.credentials import CredentialsUnavailable, LoginAttempt, Passwords
 
 PREFIX: Final = "token:"
 
@@ -38,7 +38,7 @@ class TokenPasswords:
         self._claim = claim
         self._key = key
 
-    async def check(self, name: str, password: str, now: float) -> Login | None:
+    async def check(self, name: str, password: str, now: float) -> LoginAttempt | None:
         """The role of the token. The user name is that role, or where KoP's users have tenant or tenant/namespace."""
         if not password.startswith(PREFIX):
             return None if self._others is None else await self._others.check(name, password, now)
@@ -58,7 +58,7 @@ class TokenPasswords:
                 return None
         except RightUnknown as error:
             raise CredentialsUnavailable(str(error)) from None
-        return Login(user(role), end, token)
+        return LoginAttempt(user(role), end, token)
 
 
 def role_in(claims: Mapping[str, Any], claim: str) -> str | None:

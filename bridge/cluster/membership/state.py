@@ -59,7 +59,7 @@ from bridge.cluster.membership.records import (
     ViewRecord,
     WholeView,
 )
-from bridge.cluster.membership.succession import Succession
+from bridge.cluster.membership.succession import ControllerSuccession
 from bridge.cluster.membership.timing import MembershipConfig
 from bridge.cluster.membership.view import ClusterView, NodeRegistration, NodeState
 from bridge.cluster.membership.view_log import ViewLog
@@ -79,7 +79,7 @@ class Membership:
         self.controller: Controller | None = None
         self.state = MembershipState.STARTING
         self.void_records = 0
-        self._succession = Succession(config, now)
+        self._succession = ControllerSuccession(config, now)
         self._effects: list[Effect] = []
         self._is_log_read = self._has_news = False
         self._name_refused_at: float | None = None

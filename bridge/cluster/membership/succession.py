@@ -30,7 +30,7 @@ class Decision:
 _NOTHING: Final = Decision()
 
 
-class Succession:
+class ControllerSuccession:
     """A node that stands by to succeed the controller."""
 
     def __init__(self, config: MembershipConfig, now: float) -> None:

@@ -9,7 +9,7 @@ from time import perf_counter
 from typing import Any
 
 from bridge.connection.parts import address_of
-from bridge.connection.strangers import Place, Strangers
+from bridge.connection.strangers import StrangerPlace, Strangers
 from bridge.security.quotas.usage import ClientQuotas
 from bridge.telemetry import log
 
@@ -97,7 +97,7 @@ class Acceptor:
             return True
         return self._strangers.come(accepted, address[0], partial(self._serve, accepted), self._is_turned_away)
 
-    def _serve(self, accepted: socket.socket, place: Place | None = None) -> None:
+    def _serve(self, accepted: socket.socket, place: StrangerPlace | None = None) -> None:
         task: asyncio.Task[object] = self._loop.create_task(self._connect(accepted, place))
         self._accepting.add(task)
         task.add_done_callback(self._accepting.discard)
@@ -121,7 +121,7 @@ class Acceptor:
         del self._turned_away[sock]
         sock.close()
 
-    async def _connect(self, accepted: socket.socket, place: Place | None) -> None:
+    async def _connect(self, accepted: socket.socket, place: StrangerPlace | None) -> None:
         try:
             protocol = self._protocol if place is None else partial(self._protocol, place)
             await self._loop.connect_accepted_socket(protocol, accepted)

@@ -12,7 +12,7 @@ from bridge.connection.listeners.acceptor import Acceptor
 from bridge.connection.listeners.certificates import REFRESH_SECONDS, ListenerTls
 from bridge.connection.listeners.listener import Listener, Logins
 from bridge.connection.shared import SharedResources
-from bridge.connection.tenant_runner import Namespaces
+from bridge.connection.tenant_runner import TenantNamespaces
 from bridge.net.listening import Sockets, open_listeners
 from bridge.requests.api import Broker
 from bridge.security.quotas.usage import ClientQuotas
@@ -58,7 +58,7 @@ class ClientListeners:
         self._tls: dict[str, ListenerTls] = {}
         self._refresher: asyncio.TimerHandle | None = None
         self._mechanisms: Mechanisms | None = None
-        self._namespaces: Namespaces | None = None
+        self._namespaces: TenantNamespaces | None = None
 
     def open(self) -> None:
         """Listen, unless that is done; StartupError where a port is taken."""
@@ -89,7 +89,7 @@ class ClientListeners:
         """All listening sockets."""
         return [*chain(*self._sockets.values()), *chain(*self._shared_sockets.values())]
 
-    def serve(self, broker: Broker, namespaces: "Namespaces | None" = None) -> None:
+    def serve(self, broker: Broker, namespaces: "TenantNamespaces | None" = None) -> None:
         """Accept clients, whose requests are handled with this, or what their namespaces have."""
         self._namespaces = namespaces
         if self._mechanisms is not None:

@@ -15,8 +15,8 @@ from bridge.connection.listeners.tls import TlsTransport
 from bridge.connection.parts import address_of
 from bridge.connection.runner import RequestRunner
 from bridge.connection.shared import SharedResources
-from bridge.connection.strangers import Place
-from bridge.connection.tenant_runner import Namespaces, TenantRunner, without_namespace
+from bridge.connection.strangers import StrangerPlace
+from bridge.connection.tenant_runner import TenantNamespaces, TenantRunner, without_namespace
 from bridge.requests.api import Broker
 from bridge.runtime.scheduler import SLICE_SECONDS, LoopShare
 from bridge.security.principal import ANONYMOUS, Principal
@@ -56,7 +56,7 @@ class Listener:
         max_connections: int = 0,
         tls: ListenerTls | None = None,
         logins: Logins | None = None,
-        namespaces: Namespaces | None = None,
+        namespaces: TenantNamespaces | None = None,
     ) -> None:
         """`max_connections`: of this listener; 0: as many as of the process. `tls`, `logins`, `namespaces`: None
         where there is none."""
@@ -83,7 +83,7 @@ class Listener:
         self._drained = asyncio.Event()
         self._sweeper: asyncio.TimerHandle | None = None
 
-    def __call__(self, place: Place | None = None) -> ClientConnection | TlsTransport:
+    def __call__(self, place: StrangerPlace | None = None) -> ClientConnection | TlsTransport:
         """A protocol for a socket just accepted; `place`: its own among those that have not logged in."""
         connection = ClientConnection(self, next(self.shared.numbers), place)
         if self._tls is None:
@@ -169,7 +169,7 @@ class Listener:
         if late:
             _log.warning("! drained by force", extra={"listener": self.name, "connections": late})
 
-    def _not_established(self, place: Place | None, transport: TlsTransport, outcome: str, reason: str) -> None:
+    def _not_established(self, place: StrangerPlace | None, transport: TlsTransport, outcome: str, reason: str) -> None:
         if place is not None:
             place.leave()
         self._metrics.tls.handshakes[outcome].inc()

@@ -3,7 +3,7 @@
 from typing import TypeAlias
 
 from bridge.groups.classic.members import Member, MemberRegistry
-from bridge.groups.deadlines import Deadlines
+from bridge.groups.deadlines import KeyDeadlines
 
 Session: TypeAlias = Member | str
 """Of a member, or of an id that was given out and has not joined yet."""
@@ -15,7 +15,7 @@ class Sessions:
     def __init__(self, members: MemberRegistry) -> None:
         self._members = members
         self._given_out: dict[str, float] = {}  # ids that have not joined with them: when they expire
-        self._deadlines: Deadlines[Session] = Deadlines(self._deadline_of)
+        self._deadlines: KeyDeadlines[Session] = KeyDeadlines(self._deadline_of)
 
     def __bool__(self) -> bool:
         """Whether ids are given out that have not joined yet."""

@@ -19,7 +19,7 @@ from bridge.groups.budget import MemberSizes, MetadataBudget, subscription_bytes
 from bridge.groups.classic.events import Leave
 from bridge.groups.consumer import records as consumer_records
 from bridge.groups.consumer.model import JOINING, NOTHING, GroupSnapshot, View
-from bridge.groups.consumer.state import ConsumerGroup, Heartbeat, HeartbeatAnswer, Limits
+from bridge.groups.consumer.state import ConsumerGroup, ConsumerGroupConfig, HeartbeatAnswer, MemberHeartbeat
 from bridge.groups.consumer.topics import Catalogue, Viewer
 from bridge.groups.offsets import OffsetRetention
 from bridge.groups.store.records import Key, StoredGroup, group_key, member_key, offset_key
@@ -107,7 +107,7 @@ class ConsumerGroups:
         self._clock = clock
         self._wall = wall
         self._catalogue = catalogue
-        self._limits = Limits(settings.consumer_session_timeout_ms / 1000, settings.consumer_max_members)
+        self._limits = ConsumerGroupConfig(settings.consumer_session_timeout_ms / 1000, settings.consumer_max_members)
         self._timers: Timers[LoadedConsumerGroup] = Timers(clock, self._wake)
         self._saving: set[asyncio.Future[None]] = set()
 
@@ -117,14 +117,14 @@ class ConsumerGroups:
         """Raise KafkaError(INVALID_REGULAR_EXPRESSION) if it is no pattern."""
         await self._catalogue.check(pattern)
 
-    def check_size(self, request: Heartbeat) -> int:
+    def check_size(self, request: MemberHeartbeat) -> int:
         """What the request's subscription takes in memory; KafkaError if that is too much."""
         size = subscription_bytes(request.topics, request.regex)
         self._budget.check(size)
         return size
 
     async def heartbeat(
-        self, loaded: LoadedConsumerGroup, request: Heartbeat, size: int, viewer: Viewer
+        self, loaded: LoadedConsumerGroup, request: MemberHeartbeat, size: int, viewer: Viewer
     ) -> "asyncio.Future[HeartbeatAnswer]":
         """A ConsumerGroupHeartbeat; its answer comes when it is stored. `size`: of its subscription."""
         subscribes = request.epoch == JOINING or request.topics is not None or request.regex is not None
@@ -209,7 +209,7 @@ class ConsumerGroups:
         return loaded
 
     async def _look(
-        self, loaded: LoadedConsumerGroup, request: Heartbeat, subscribes: bool, viewer: Viewer
+        self, loaded: LoadedConsumerGroup, request: MemberHeartbeat, subscribes: bool, viewer: Viewer
     ) -> View | None:
         """The group's topics as they are now; None: not known, and not needed."""
         loaded.note_look(viewer.name, self._clock.time())

@@ -52,7 +52,7 @@ _FIRST_VERSION_WITH_EPOCHS = 9
 
 
 @dataclass(frozen=True, slots=True)
-class Heartbeat:
+class MemberHeartbeat:
     """A ConsumerGroupHeartbeat; None, and −1 for the timeout: as before."""
 
     member_id: str
@@ -91,7 +91,7 @@ class HeartbeatAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ConsumerGroupConfig:
     """The bounds and times in seconds that hold for all consumer groups."""
 
     session_timeout: float = 45.0
@@ -101,7 +101,9 @@ class Limits:
 class ConsumerGroup:
     """One consumer group: what happens to it comes in by its methods."""
 
-    def __init__(self, group_id: str, limits: Limits, now: float, snapshot: GroupSnapshot | None = None) -> None:
+    def __init__(
+        self, group_id: str, limits: ConsumerGroupConfig, now: float, snapshot: GroupSnapshot | None = None
+    ) -> None:
         self.id = group_id
         self.snapshot = snapshot or GroupSnapshot()
         self._limits = limits
@@ -116,7 +118,7 @@ class ConsumerGroup:
 
     # ---- events ------------------------------------------------------------------------------------------------------
 
-    def heartbeat(self, request: Heartbeat, view: View | None, now: float) -> HeartbeatAnswer:
+    def heartbeat(self, request: MemberHeartbeat, view: View | None, now: float) -> HeartbeatAnswer:
         """A heartbeat's answer, to be given when `snapshot` is stored; KafkaError at once. `view`: None as before."""
         if request.leaves:
             return self._leave(request)
@@ -169,7 +171,7 @@ class ConsumerGroup:
         if member_id is not None or epoch >= 0:
             _check_current(self._member(member_id or ""), epoch)
 
-    def wanted(self, request: Heartbeat) -> tuple[frozenset[str], frozenset[Pattern]]:
+    def wanted(self, request: MemberHeartbeat) -> tuple[frozenset[str], frozenset[Pattern]]:
         """The names and patterns that will be subscribed to once this request is taken."""
         names, patterns = self.snapshot.wanted()
         member = self._former(request)
@@ -177,12 +179,12 @@ class ConsumerGroup:
         own = frozenset([Pattern(regex, request.viewer)] if regex else ())
         return names | (request.topics or frozenset()), patterns | own
 
-    def has_other_viewer(self, request: Heartbeat) -> bool:
+    def has_other_viewer(self, request: MemberHeartbeat) -> bool:
         """Whether the member has a pattern that was matched for another client than the one that sends this."""
         member = self._former(request)
         return member is not None and bool(member.regex) and member.viewer != request.viewer
 
-    def _former(self, request: Heartbeat) -> ConsumerMember | None:
+    def _former(self, request: MemberHeartbeat) -> ConsumerMember | None:
         """What there is of the member already, perhaps under another id."""
         static = None if request.instance_id is None else self.snapshot.static(request.instance_id)
         return static or self.snapshot.members.get(request.member_id)
@@ -239,7 +241,7 @@ class ConsumerGroup:
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.id}.")
         return member
 
-    def _known(self, request: Heartbeat) -> ConsumerMember:
+    def _known(self, request: MemberHeartbeat) -> ConsumerMember:
         """The member that the request is of, as it was; a new one where it joins."""
         if request.instance_id is not None:
             return self._known_static(request, request.instance_id)
@@ -249,7 +251,7 @@ class ConsumerGroup:
         _check_epoch(member, request)
         return member
 
-    def _known_static(self, request: Heartbeat, instance_id: str) -> ConsumerMember:
+    def _known_static(self, request: MemberHeartbeat, instance_id: str) -> ConsumerMember:
         current = self.snapshot.static(instance_id)
         if request.epoch != JOINING:
             member = self._leaver(request.member_id, instance_id)
@@ -265,7 +267,7 @@ class ConsumerGroup:
         text += f"instance id is owned by {current.id} member."
         raise KafkaError(ErrorCode.UNRELEASED_INSTANCE_ID, text)
 
-    def _leave(self, request: Heartbeat) -> HeartbeatAnswer:
+    def _leave(self, request: MemberHeartbeat) -> HeartbeatAnswer:
         member = self._leaver(request.member_id, request.instance_id)
         if request.epoch == LEAVING_STATIC:
             away = replace(member, epoch=LEAVING_STATIC, revoking=NOTHING)
@@ -306,7 +308,7 @@ class ConsumerGroup:
 # ---- parts of a heartbeat --------------------------------------------------------------------------------------------
 
 
-def _updated(member: ConsumerMember, request: Heartbeat) -> ConsumerMember:
+def _updated(member: ConsumerMember, request: MemberHeartbeat) -> ConsumerMember:
     timeout = request.rebalance_timeout_ms
     regex = member.regex if request.regex is None else request.regex
     return replace(
@@ -370,7 +372,7 @@ def _assigned(following: GroupSnapshot) -> GroupSnapshot:
     return replace(following, assignment_epoch=following.epoch, targets=assign(subscribers, following.view.topics))
 
 
-def _check_epoch(member: ConsumerMember, request: Heartbeat) -> None:
+def _check_epoch(member: ConsumerMember, request: MemberHeartbeat) -> None:
     if request.epoch == member.epoch:
         return
     lost = request.epoch == member.previous_epoch and request.owned is not None

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Final
 from bridge.http.status.table import Row
 
 if TYPE_CHECKING:
-    from bridge.http.status.sources import Node
+    from bridge.http.status.sources import ObservedNode
 
 COLUMNS: Final = ("name", "version", "connections", "requests", "errors", "bytes_in", "bytes_out")
 
 
-def rows(node: "Node") -> list[Row]:
+def rows(node: "ObservedNode") -> list[Row]:
     """One row for each software and version."""
     return [
         {

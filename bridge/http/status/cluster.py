@@ -7,7 +7,7 @@ from bridge.http.status.table import Row
 from bridge.runtime.futures import loop_time
 
 if TYPE_CHECKING:
-    from bridge.http.status.sources import Node
+    from bridge.http.status.sources import ObservedNode
     from bridge.pulsar.connection.broker_connection import BrokerConnection
 
 NODE_COLUMNS: Final = (
@@ -18,7 +18,7 @@ BROKER_COLUMNS: Final = (
 )  # fmt: skip
 
 
-def nodes(node: "Node") -> list[Row]:
+def nodes(node: "ObservedNode") -> list[Row]:
     """One row for each member of the newest view."""
     known = node.cluster
     if known is None:
@@ -44,7 +44,7 @@ def nodes(node: "Node") -> list[Row]:
     ]
 
 
-def brokers(node: "Node") -> list[Row]:
+def brokers(node: "ObservedNode") -> list[Row]:
     """One row for each broker that this node has connections to."""
     of: dict[str, list[BrokerConnection]] = {}
     for connection in node.client.connections():

@@ -14,7 +14,7 @@ _MOST_CHARACTERS: Final = 300
 _MOST_FIELDS: Final = 24
 
 
-class Event(NamedTuple):
+class LogEvent(NamedTuple):
     """One line of the log."""
 
     at: float
@@ -33,7 +33,7 @@ class Kind:
     def __init__(self, text: str) -> None:
         self.count = 0
         self.explanation = explanation_of(text)
-        self.last: deque[Event] = deque(maxlen=MOST_OF_A_KIND)
+        self.last: deque[LogEvent] = deque(maxlen=MOST_OF_A_KIND)
 
 
 class EventMemory(logging.Handler):
@@ -64,7 +64,7 @@ class EventMemory(logging.Handler):
                 self._kinds.popitem(last=False)
         self._kinds.move_to_end(text)
         kind.count += 1
-        kind.last.append(Event(record.created, record.levelname, text, record.name, _fields(record)))
+        kind.last.append(LogEvent(record.created, record.levelname, text, record.name, _fields(record)))
 
     def kinds(self) -> list[Kind]:
         """All that are remembered."""

@@ -8,14 +8,14 @@ from bridge.http.status.table import Row, cut
 from bridge.runtime.futures import in_turns
 
 if TYPE_CHECKING:
-    from bridge.http.status.sources import Node, Services
+    from bridge.http.status.sources import ObservedNode, Services
 
 COLUMNS: Final = ("name", "protocol", "state", "members", "generation", "partitions", "lag", "behind")
 _MOST_MEMBERS: Final = 100
 """Of one group, in its details."""
 
 
-async def rows(node: "Node") -> list[Row]:
+async def rows(node: "ObservedNode") -> list[Row]:
     """One row for each group."""
     made: list[Row] = []
     for services in list(node.services()):
@@ -65,7 +65,7 @@ async def _lag(services: "Services", group_id: str) -> Row:
     }
 
 
-def detail(node: "Node", name: str, page: int) -> Mapping[str, object] | None:
+def detail(node: "ObservedNode", name: str, page: int) -> Mapping[str, object] | None:
     """A group's members and some of its partitions; None where this node does not coordinate it."""
     services, group_id = _find(node, name)
     if services is None:
@@ -89,7 +89,7 @@ def detail(node: "Node", name: str, page: int) -> Mapping[str, object] | None:
     }
 
 
-def _find(node: "Node", name: str) -> "tuple[Services | None, str]":
+def _find(node: "ObservedNode", name: str) -> "tuple[Services | None, str]":
     """The longest namespace that the name begins with; a group's own name may have slashes."""
     others = [one for one in node.services() if not one.is_own and name.startswith(one.name + "/")]
     if others:

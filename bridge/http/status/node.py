@@ -11,7 +11,7 @@ from bridge import __version__
 from bridge.http.status import clients, cluster, groups, settings, topics
 from bridge.http.status.events import EventMemory
 from bridge.http.status.query import BadQuery, Query
-from bridge.http.status.sources import Node
+from bridge.http.status.sources import ObservedNode
 from bridge.http.status.table import Row, Table
 
 _HEALTH_SECONDS: Final = 15.0
@@ -19,14 +19,14 @@ _HEALTH_SECONDS: Final = 15.0
 _QUICK, _SLOW = 1.0, 4.0
 
 
-Detail = Callable[[Node, str, int], Mapping[str, object] | None]
+Detail = Callable[[ObservedNode, str, int], Mapping[str, object] | None]
 """What is known of one name, a page of its partitions; None: nothing is."""
 
 
 class NodeStatus:
     """Made with the node; `events` hears the log between `attach` and `detach`."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: ObservedNode) -> None:
         self._node = node
         self._since = time.time()
         self.events = EventMemory()

@@ -25,7 +25,7 @@ class Services(Protocol):
     lag: LagTable
 
 
-class Node(Protocol):
+class ObservedNode(Protocol):
     """The node that the status page is about (`Server`)."""
 
     settings: Settings

@@ -11,7 +11,7 @@ from bridge.telemetry.traffic import Traffic
 
 if TYPE_CHECKING:
     from bridge.cluster.cluster import ClusterSnapshot
-    from bridge.http.status.sources import Node
+    from bridge.http.status.sources import ObservedNode
 
 COLUMNS: Final = (
     "name", "partitions", "led", "open", "records", "rate", "in_rate", "out_rate", "bytes_in", "bytes_out",
@@ -44,7 +44,7 @@ class Growth:
                      for old, new in zip(before, amounts, strict=True))  # fmt: skip
 
 
-async def rows(node: "Node", growth: Growth) -> list[Row]:
+async def rows(node: "ObservedNode", growth: Growth) -> list[Row]:
     """One row for each topic."""
     growth.begin(loop_time())
     known = node.cluster
@@ -84,7 +84,7 @@ def _row(topic: Topic, name: str, led: int | None, traffic: Traffic | None, grow
     }
 
 
-def detail(node: "Node", name: str, page: int) -> Mapping[str, object] | None:
+def detail(node: "ObservedNode", name: str, page: int) -> Mapping[str, object] | None:
     """Some of a topic's partitions; None where this node does not know it."""
     topic = _find(node, name)
     if topic is None:
@@ -98,7 +98,7 @@ def detail(node: "Node", name: str, page: int) -> Mapping[str, object] | None:
     }
 
 
-def _find(node: "Node", name: str) -> Topic | None:
+def _find(node: "ObservedNode", name: str) -> Topic | None:
     namespace, _, local = name.rpartition("/")
     for services in node.services():
         if (services.is_own and not namespace) or services.name == namespace:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 _LENGTH_BYTES = 4
 
 
-class Order(NamedTuple):
+class WorkerOrder(NamedTuple):
     """What a worker is started with: its number, settings as TOML, and the shared descriptors by listener."""
 
     worker: int
@@ -32,16 +32,16 @@ class Ready(NamedTuple):
         return next(iter(self.ports.values()))
 
 
-def encode(message: Order | Ready) -> bytes:
+def encode(message: WorkerOrder | Ready) -> bytes:
     """With its length before it."""
     text = json.dumps(message._asdict()).encode()
     return len(text).to_bytes(_LENGTH_BYTES, "big") + text
 
 
-def receive_order(control: socket.socket) -> Order:
+def receive_order(control: socket.socket) -> WorkerOrder:
     """Wait for it; EOFError when the supervisor is gone."""
     size = int.from_bytes(_exactly(control, _LENGTH_BYTES), "big")
-    return Order(**json.loads(_exactly(control, size)))
+    return WorkerOrder(**json.loads(_exactly(control, size)))
 
 
 def decode_ready(received: bytes) -> Ready | None:

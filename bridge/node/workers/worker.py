@@ -12,7 +12,7 @@ from bridge.config import Address, load_text
 from bridge.errors import BridgeError
 from bridge.net.listening import open_listeners
 from bridge.node.server import Server, run
-from bridge.node.workers.control import Order, Ready, encode, receive_order
+from bridge.node.workers.control import Ready, WorkerOrder, encode, receive_order
 from bridge.runtime.loop import run_async
 from bridge.runtime.memory import keep_freed_memory, pause_collection
 from bridge.telemetry import log
@@ -38,7 +38,7 @@ def main(descriptor: int) -> int:
         return FAILED
 
 
-def _serve(control: socket.socket, order: Order) -> int:
+def _serve(control: socket.socket, order: WorkerOrder) -> int:
     settings = load_text(order.settings)
     pause_collection()
     keep_freed_memory()

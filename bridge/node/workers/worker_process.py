@@ -14,7 +14,7 @@ from bridge.config import Address, Settings
 from bridge.errors import StartupError
 from bridge.net.listening import Sockets
 from bridge.node.orphans import Guard
-from bridge.node.workers.control import Order, Ready, decode_ready, encode
+from bridge.node.workers.control import Ready, WorkerOrder, decode_ready, encode
 from bridge.node.workers.http_get import get
 from bridge.node.workers.restarts import WorkerRestarts
 from bridge.telemetry import log
@@ -132,7 +132,7 @@ class WorkerProcess:
     async def _listen(self, control: socket.socket) -> None:
         """Tell it what to do, learn its ports, and wait for its end."""
         loop = asyncio.get_running_loop()
-        order = Order(self.index, self.settings.to_toml(), self._descriptors())
+        order = WorkerOrder(self.index, self.settings.to_toml(), self._descriptors())
         received = b""
         with suppress(OSError):  # reset: it ended with something unread
             await loop.sock_sendall(control, encode(order))

@@ -147,7 +147,7 @@ class ScramCredentials(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Login:
+class LoginAttempt:
     """A right password: whose it is, until when it holds, and the token if the password is one."""
 
     principal: Principal
@@ -158,7 +158,7 @@ class Login:
 class Passwords(Protocol):
     """A source that checks passwords."""
 
-    async def check(self, name: str, password: str, now: float) -> Login | None:
+    async def check(self, name: str, password: str, now: float) -> LoginAttempt | None:
         """Who logs in with this password; None for a wrong one and for an unknown user, at the same cost.
 
         CredentialsUnavailable if that cannot be known now. `name` is prepared, the password is as the client sent it.

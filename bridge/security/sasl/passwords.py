@@ -15,7 +15,7 @@ from bridge.security.sasl.credentials import (
     MIN_ITERATIONS,
     SCRAM_HASHES,
     Iterations,
-    Login,
+    LoginAttempt,
     ScramCredential,
     ScramCredentials,
     credential_of,
@@ -39,7 +39,7 @@ class StoredPasswords:
         self._run = run
         self._known = KnownPasswords(key)
 
-    async def check(self, name: str, password: str, now: float) -> Login | None:
+    async def check(self, name: str, password: str, now: float) -> LoginAttempt | None:
         """The user with this password. One that has credentials of both mechanisms is checked by SCRAM-SHA-256's."""
         found = [await self._credentials.find(mechanism, name) for mechanism in SCRAM_HASHES]
         costs = {mechanism: self._credentials.iterations(mechanism) for mechanism in SCRAM_HASHES}
@@ -49,7 +49,7 @@ class StoredPasswords:
         decoy = self._decoys.credential(next(m for m, cost in costs.items() if cost), name, None)
         digest = self._known.digest(name, password)
         if self._known.is_known(name, digest, known):
-            return Login(user(name))
+            return LoginAttempt(user(name))
         # many connections of one user may wait for the thread: after the first one the others need no hash
         right = await self._run(
             lambda: self._known.is_known(name, digest, known) or _is_right(known or decoy, password, costs)
@@ -57,7 +57,7 @@ class StoredPasswords:
         if not right or known is None:
             return None
         self._known.add(name, digest, known)
-        return Login(user(name))
+        return LoginAttempt(user(name))
 
 
 class _Known(NamedTuple):

@@ -25,7 +25,7 @@ _MAX_NAME = 100  # of a producer, in the log
 _SLOW_MESSAGES = 10_000 if codec.TWIN == "native" else 1000
 
 
-class Strangers:
+class ForeignEntries:
     """Judges what of a partition's entries cannot be read.
 
     Any client that may produce can store what no client can decode. Pulsar's clients go past it, and so do Kafka's:
@@ -83,7 +83,7 @@ class Batch:
         limit: int,
         *,
         compress: bool = False,
-        strangers: Strangers | None = None,
+        strangers: ForeignEntries | None = None,
     ) -> None:
         if entry.index is None:
             raise CorruptEntry(f"the entry at {entry.position} has no index: the broker does not expose it")
@@ -200,7 +200,7 @@ class Batch:
 class BatchMaker:
     """Makes the batches of one reader; a chunk needs those before it."""
 
-    def __init__(self, limit: int, *, compress: bool = False, strangers: Strangers | None = None) -> None:
+    def __init__(self, limit: int, *, compress: bool = False, strangers: ForeignEntries | None = None) -> None:
         """`strangers`: judges entries that cannot be read; without it all are errors."""
         self._limit = limit
         self._compress = compress

@@ -1,10 +1,10 @@
 import pytest
 
-from bridge.access.pulsar_permissions.questions import NEVER, NOTHING, Place, Question
+from bridge.access.pulsar_permissions.questions import NEVER, NOTHING, AskedPlace, Question
 from bridge.pulsar.role_probe import Right
 from bridge.security.acls import CLUSTER, SUPPORTED, Operation, Resource, ResourceType
 
-PLACE = Place("tenant/ns", "existing")
+PLACE = AskedPlace("tenant/ns", "existing")
 EXISTING = "persistent://tenant/ns/existing"
 TOPIC = "persistent://tenant/ns/orders"
 

@@ -164,7 +164,12 @@ async def test_what_a_node_has_not_stored_itself_is_told_and_what_it_has_is_not(
     await one.log.append([gone("alice")])
     assert told(caplog) == []
     producer = one.client.producer(one.log.topic, must_exist=True)  # a stranger's
-    stored = [Record(*user("alice", "a")), Record(*acl_record(READ)), Record("marker", b"1"), Record("junk\n! x", b"x")]
+    stored = [
+        Record(*user("alice", "a")),
+        Record(*acl_record(READ)),
+        Record("marker", b"1"),
+        Record("junk\n! x", b"x"),
+    ]
     await producer.send(*pack(stored), len(stored))
     await producer.send(*pack([Record(*Kept(acl_key(READ)))]), 1)
     await one.log.catch_up()

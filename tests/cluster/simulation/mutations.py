@@ -14,7 +14,7 @@ from bridge.cluster.membership.liveness import Liveness
 from bridge.cluster.membership.planning import NextMembers
 from bridge.cluster.membership.records import ViewDifference
 from bridge.cluster.membership.state import Membership
-from bridge.cluster.membership.succession import Decision, Succession
+from bridge.cluster.membership.succession import ControllerSuccession, Decision
 from bridge.cluster.membership.view import ClusterView, NodeRegistration, NodeState, Sender
 from tests.cluster.simulation.scenario import Plan
 
@@ -52,7 +52,7 @@ def _always(value: Any) -> Callable[..., Any]:
     return lambda *args, **kwargs: value
 
 
-_judge, _answered, _decide, _stalled = Liveness.judge, Liveness.answered, Succession.decide, Liveness.stalled
+_judge, _answered, _decide, _stalled = Liveness.judge, Liveness.answered, ControllerSuccession.decide, Liveness.stalled
 _applied, _next_view, _made = view_log.applied, planning.next_view, NextMembers.made
 
 
@@ -91,7 +91,7 @@ def _tick_though_blind(self: Controller, now: float) -> bool:
     return not self._is_tick_under_way and now >= self._tick_at
 
 
-def _no_claim(self: Succession, view: ClusterView, me: NodeRegistration, now: float) -> Decision:
+def _no_claim(self: ControllerSuccession, view: ClusterView, me: NodeRegistration, now: float) -> Decision:
     if view.leader is not None and view.leader.name == me.name:
         return Decision()
     return _decide(self, view, me, now)
@@ -184,7 +184,9 @@ MUTATIONS = {
     ),
     "cut off and serving": Mutation("a node that is cut off refuses", _plan(3, "cut", timing=(("cut_off", inf),))),
     "no claim": Mutation(
-        "a controller that restarts takes over", _plan(3, "kill_controller"), ((Succession, "decide", _no_claim),)
+        "a controller that restarts takes over",
+        _plan(3, "kill_controller"),
+        ((ControllerSuccession, "decide", _no_claim),),
     ),
     "epochs stay": Mutation(
         "an epoch changes with the owner", _plan(3, "kill"), ((view_log, "applied", _epochs_stay),)

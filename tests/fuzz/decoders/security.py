@@ -23,7 +23,7 @@ from bridge.security.mapping import NoMatchingRule, PrincipalMapping
 from bridge.security.names import prepared_name
 from bridge.security.principal import user
 from bridge.security.quotas.entities import QuotaKey, checked_entity
-from bridge.security.sasl.credentials import Login
+from bridge.security.sasl.credentials import LoginAttempt
 from bridge.security.sasl.mechanism import Challenge, Done, Exchange, Failed, Step
 from bridge.security.sasl.oauthbearer import INVALID_TOKEN, OAuthBearer
 from bridge.security.sasl.plain import Plain
@@ -54,10 +54,10 @@ def _took(exchange: Exchange, messages: Sequence[bytes]) -> bool:
 class _Passwords:
     """One user; no hash, which would be most of the time."""
 
-    async def check(self, name: str, password: str, now: float) -> Login | None:
+    async def check(self, name: str, password: str, now: float) -> LoginAttempt | None:
         """Whether it is the one."""
         same(prepared_name(name), name, "a name and its prepared form")
-        return Login(user(name)) if (name, password) == ("alice", "secret") else None
+        return LoginAttempt(user(name)) if (name, password) == ("alice", "secret") else None
 
 
 def check_plain(data: bytes) -> bool:

@@ -16,7 +16,7 @@ from bridge.errors import KafkaError, SettingsError
 from bridge.groups.classic import subscription
 from bridge.groups.consumer import regex
 from bridge.http import HttpServer
-from bridge.http.access import Access
+from bridge.http.access import HttpAccess
 from bridge.net.http1 import HttpError
 from bridge.net.http_client import HttpClient
 from bridge.pulsar.admin import AdminError, Retention
@@ -41,8 +41,8 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 
 @cache
-def _access() -> Access:
-    return Access(HttpSettings(token=_TOKEN), Metrics().http_unauthorized)
+def _access() -> HttpAccess:
+    return HttpAccess(HttpSettings(token=_TOKEN), Metrics().http_unauthorized)
 
 
 class _Writer:

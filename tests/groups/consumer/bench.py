@@ -7,7 +7,7 @@ from bridge.config import Settings
 from bridge.errors import KafkaError
 from bridge.groups.classic.events import Join
 from bridge.groups.consumer.model import Assignment, ConsumerGroupState
-from bridge.groups.consumer.state import Heartbeat, HeartbeatAnswer
+from bridge.groups.consumer.state import HeartbeatAnswer, MemberHeartbeat
 from bridge.groups.consumer.topics import ALL_CLIENTS, Viewer
 from bridge.groups.coordinator import GroupCoordinator
 from bridge.kafka.error_codes import ErrorCode
@@ -36,7 +36,7 @@ class Bench:
     async def send(
         self, member: str, epoch: int, group: str = "g", viewer: Viewer = ALL_CLIENTS, **fields: Any
     ) -> "asyncio.Future[HeartbeatAnswer]":
-        beat = Heartbeat(member, epoch, viewer=viewer.name, **fields)
+        beat = MemberHeartbeat(member, epoch, viewer=viewer.name, **fields)
         return await self.groups.consumer_heartbeat(group, beat, viewer)
 
     def topics_of(self, beat: HeartbeatAnswer) -> set[str]:

@@ -6,7 +6,7 @@ from typing import Any
 from bridge.errors import KafkaError
 from bridge.groups.consumer.model import Assignment, ConsumerGroupState, ConsumerMember, TopicFacts, View
 from bridge.groups.consumer.regex import compiled
-from bridge.groups.consumer.state import ConsumerGroup, Heartbeat, HeartbeatAnswer, Limits
+from bridge.groups.consumer.state import ConsumerGroup, ConsumerGroupConfig, HeartbeatAnswer, MemberHeartbeat
 from bridge.kafka.error_codes import ErrorCode
 from tests.groups.fake_topics import FakeTopics
 
@@ -20,7 +20,7 @@ class ConsumerMachine:
     def __init__(self, most_members: int = 100, **partitions: int) -> None:
         self.topics = FakeTopics(**(partitions or {"t": 4}))
         self.now = 1000.0
-        self.limits = Limits(SESSION, most_members)
+        self.limits = ConsumerGroupConfig(SESSION, most_members)
         self.group = ConsumerGroup("g", self.limits, self.now)
         self.epochs: dict[str, int] = {}
         self.owned: dict[str, Assignment] = {}
@@ -36,7 +36,7 @@ class ConsumerMachine:
     def member(self, name: str) -> ConsumerMember:
         return self.group.snapshot.members[name]
 
-    def view(self, request: Heartbeat) -> View:
+    def view(self, request: MemberHeartbeat) -> View:
         names, patterns = self.group.wanted(request)
         resolved = {pattern: frozenset(filter(compiled(pattern.regex), self.topics.here)) for pattern in patterns}
         names = names.union(*resolved.values())
@@ -45,7 +45,7 @@ class ConsumerMachine:
 
     def send(self, name: str, epoch: int, look: bool = True, **fields: Any) -> HeartbeatAnswer:
         """One heartbeat, word for word."""
-        request = Heartbeat(name, epoch, **{"client_id": "client", "client_host": "/127.0.0.1", **fields})
+        request = MemberHeartbeat(name, epoch, **{"client_id": "client", "client_host": "/127.0.0.1", **fields})
         return self.group.heartbeat(request, self.view(request) if look else None, self.now)
 
     def join(self, name: str, topics: str | None = "t", **fields: Any) -> HeartbeatAnswer:

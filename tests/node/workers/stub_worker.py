@@ -13,7 +13,7 @@ from bridge.config import load_text
 from bridge.http import HttpServer
 from bridge.http.status import BadQuery, Query, pages
 from bridge.net.listening import open_listeners
-from bridge.node.workers.control import Order, Ready, encode, receive_order
+from bridge.node.workers.control import Ready, WorkerOrder, encode, receive_order
 from bridge.telemetry.metrics import Metrics
 
 
@@ -23,7 +23,7 @@ async def status(worker: int, query: Query) -> object:
     return {"workers": [], "worker": None, "answer": {"seen by": worker, "query": query._asdict()}}
 
 
-async def serve(control: socket.socket, order: Order) -> None:
+async def serve(control: socket.socket, order: WorkerOrder) -> None:
     settings = load_text(order.settings)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

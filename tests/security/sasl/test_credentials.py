@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from bridge.security.principal import user
-from bridge.security.sasl.credentials import Login, ScramCredential
+from bridge.security.sasl.credentials import LoginAttempt, ScramCredential
 
 GOOD = ScramCredential("SCRAM-SHA-256", b"salt-of-a-user", b"s" * 32, b"k" * 32, 4096)
 
@@ -28,6 +28,6 @@ def test_a_credential_that_breaks_a_bound_is_not_made(change: dict[str, object])
 
 
 def test_what_is_printed_holds_no_secret() -> None:
-    printed = repr([GOOD, Login(user("alice"), 1.0, "token-of-alice")])
+    printed = repr([GOOD, LoginAttempt(user("alice"), 1.0, "token-of-alice")])
     assert "alice" in printed
     assert not [secret for secret in ("salt-of", "ssss", "kkkk", "token-of") if secret in printed]

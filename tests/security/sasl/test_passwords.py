@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scramp import ScramMechanism
 
 from bridge.security.principal import user
-from bridge.security.sasl.credentials import SCRAM_HASHES, Login, credential_of, salted_password
+from bridge.security.sasl.credentials import SCRAM_HASHES, LoginAttempt, credential_of, salted_password
 from bridge.security.sasl.passwords import KnownPasswords, StoredPasswords
 from tests.security.users import DECOYS, KEY, NOW, Users, at_once, credential
 from tests.support.effort import examples
@@ -47,7 +47,7 @@ def passwords(users: Users) -> StoredPasswords:
 @pytest.mark.parametrize("name", NAMES)
 async def test_only_the_right_password_of_the_user_is_right(name: str) -> None:
     checked = passwords(MIXED)
-    assert await checked.check(name, f"secret of {name}", NOW) == Login(user(name))
+    assert await checked.check(name, f"secret of {name}", NOW) == LoginAttempt(user(name))
     for wrong in ("", "secret of", "secret of eve", f"secret of {name} "):
         assert await checked.check(name, wrong, NOW) is None
     assert await checked.check("eve", f"secret of {name}", NOW) is None
@@ -85,7 +85,7 @@ async def test_a_right_password_is_hashed_once(monkeypatch: pytest.MonkeyPatch) 
     assert await checked.check("alice", "secret of alice", NOW)
     assert spent.total() > 0
     spent.clear()
-    assert await checked.check("alice", "secret of alice", NOW) == Login(user("alice"))
+    assert await checked.check("alice", "secret of alice", NOW) == LoginAttempt(user("alice"))
     assert not spent
 
 
@@ -141,7 +141,7 @@ async def test_log_ins_of_one_user_that_wait_for_the_thread_are_hashed_once(monk
 
     checked = StoredPasswords(Users.of({"alice": "right"}, ["SCRAM-SHA-256"]), DECOYS, one_by_one, KEY)
     answers = await asyncio.gather(*(checked.check("alice", "right", NOW) for _ in range(20)))
-    assert answers == [Login(user("alice"))] * 20
+    assert answers == [LoginAttempt(user("alice"))] * 20
     assert spent == {"sha256": 2 * 4096} or spent == {"sha256": 4096}  # the next may begin before the first is told
 
 

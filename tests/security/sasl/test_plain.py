@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bridge.security.names import MAX_NAME_BYTES, MAX_PASSWORD_BYTES
 from bridge.security.principal import user
-from bridge.security.sasl.credentials import CredentialsUnavailable, Login
+from bridge.security.sasl.credentials import CredentialsUnavailable, LoginAttempt
 from bridge.security.sasl.mechanism import Done, Failed, Step
 from bridge.security.sasl.plain import Plain
 from tests.security.users import NOW, steps
@@ -26,11 +26,11 @@ class Passwords:
     def __init__(self) -> None:
         self.asked: list[tuple[str, str]] = []
 
-    async def check(self, name: str, password: str, now: float) -> Login | None:
+    async def check(self, name: str, password: str, now: float) -> LoginAttempt | None:
         self.asked.append((name, password))
         if name == "token":
-            return Login(user("carol"), now + 60, password)
-        return Login(user(name)) if (name, password) == ("alice", "secret") else None
+            return LoginAttempt(user("carol"), now + 60, password)
+        return LoginAttempt(user(name)) if (name, password) == ("alice", "secret") else None
 
 
 def answer(message: bytes) -> Step:
@@ -105,7 +105,7 @@ def test_there_is_one_step() -> None:
 
 def test_where_passwords_cannot_be_checked_the_client_may_try_again() -> None:
     class Away(Passwords):
-        async def check(self, name: str, password: str, now: float) -> Login | None:
+        async def check(self, name: str, password: str, now: float) -> LoginAttempt | None:
             raise CredentialsUnavailable("the users are not read yet")
 
     (step,) = steps(Plain(Away()).begin(), b"\0alice\0secret")
