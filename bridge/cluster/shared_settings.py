@@ -12,7 +12,6 @@ _OF_KAFKA: Final = (
     "auto_create_topics", "default_partitions", "max_partitions", "max_partitions_per_topic", "max_request_bytes",
 )  # fmt: skip
 _OF_AUTHORIZER: Final = ("allow_everyone_if_no_acl_found", "authorizer", "super_users")
-"""A section of its own: nodes of an older version have none, and say nothing of it."""
 _OF_STORAGE: Final = ("entry_format", "fetch_compression")
 _RACKS: Final = "rack_aware_fetch"
 _NOT_OF_GROUPS: Final = "max_metadata_bytes"
@@ -35,7 +34,7 @@ def fingerprint(settings: Settings) -> str:
 
 
 def is_rack_aware(told: str) -> bool:
-    """Whether a node with this fingerprint has `cluster.rack_aware_fetch`; an older version has not."""
+    """Whether a node with this fingerprint has `cluster.rack_aware_fetch`."""
     return _sections(told).get(_RACKS) == "on"
 
 

@@ -114,7 +114,6 @@ class Server:
                 "retention": partial(check.retention_problem, self.admin, settings),
                 "writes": self._writes_problem,
                 "cluster": self._cluster_problem,
-                "groups": self._groups_problem,
                 "security": self.security.problem,
             },
             {"/cluster": lambda: describe(self.cluster.view) if self.cluster is not None else {}},
@@ -377,14 +376,6 @@ class Server:
         if cluster is None or cluster.node_id < 0:
             return "this node is not a member of the cluster"
         return None if cluster.serving is not Serving.REFUSE else "this node is cut off from Pulsar"
-
-    async def _groups_problem(self) -> str | None:
-        """Readiness: no bridge of a version that knows of no others keeps groups from this node."""
-        found = [holder for one in self.services() for holder in one.store.older_holders().values()]
-        if not found:
-            return None
-        names = ", ".join(sorted({holder.owner for holder in found}))
-        return f"a bridge of an older version has {len(found)} group slots of this node; stop it: {names}"
 
 
 async def run(

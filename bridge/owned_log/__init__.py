@@ -17,7 +17,7 @@ Promised:
    called, and writes under way fail. A slot that is released refuses requests at once; writes under way are stored.
 6. Nothing old is shown after `confirm`: all that any process had acknowledged before the call is in the state. A
    process that was frozen may believe for a moment that it owns a slot; `confirm` asks Pulsar for the slot's end.
-7. Entries behind another holder's marker count for no reader, unless a bridge of an older version wrote them.
+7. Entries behind another holder's marker count for no reader.
 8. Compaction drops no last value of a key. The log asks for it by the number of records written, and its cursor keeps
    what is not compacted past any retention.
 9. Bounds. A request waits 3 seconds for its slot; a write fails after 5 seconds without a receipt; writes are refused
@@ -29,8 +29,6 @@ Not promised:
 2. That records of one write are stored together. Above an entry's limit they go into several entries, in order.
 3. That an owner knows at once that it lost the slot. It learns it from its next send, `confirm` or the new owner's
    marker. Until then its state may be old; none of its own writes is acknowledged.
-4. All this beside a bridge of an older version, which fences. It may hold a slot together with this one. Compaction may
-   then keep the value of the one that lost and drop that of the other. `holder_of` tells of such a holder.
 """
 
 from bridge.owned_log.batch import Record
@@ -44,11 +42,9 @@ from bridge.owned_log.errors import (
     WriteTimedOut,
 )
 from bridge.owned_log.owned_log import UNFINISHED, OwnedLog, create_log
-from bridge.owned_log.succession import Holder
 
 __all__ = [
     "UNFINISHED",
-    "Holder",
     "OwnedLog",
     "OwnedLogError",
     "OwnedLogMetrics",

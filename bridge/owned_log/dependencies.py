@@ -33,7 +33,6 @@ class OwnedLogMetrics(Protocol):
     """What is counted of all slots together."""
 
     slots_held: Gauge
-    slots_held_by_older: Gauge
     slots_lost: Counter
     records_read: Counter
     records_unreadable: Counter

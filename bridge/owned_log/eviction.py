@@ -2,9 +2,6 @@
 
 Its topic is unloaded, which ends every session there, whatever the holder's connection is like. Then the slot is taken
 as any other. Pulsar's own way, ExclusiveWithFencing, lets two in that ask at the same moment; unloading lets none in.
-
-A bridge of an older version is not thrown out. It would come back by fencing, and two could hold the slot. Who waits
-for it says so (`Eviction.older`): it is to be stopped.
 """
 
 import asyncio
@@ -13,7 +10,6 @@ from typing import Final
 
 from bridge.errors import BridgeError
 from bridge.owned_log.dependencies import SlotDependencies
-from bridge.owned_log.holding import log_older
 from bridge.owned_log.slot_reader import SlotReader
 from bridge.owned_log.succession import Holder, Succession
 from bridge.pulsar.types import EARLIEST
@@ -53,9 +49,6 @@ class Eviction:
         self._allowed = False
         self._refused_since: float | None = None
         self._look_after = _AFTER_SECONDS
-        self._is_known = False  # that no bridge of an older version has the slot
-        self.older: Holder | None = None
-        """The bridge of an older version that has the slot, as far as is known."""
 
     def allow(self, *, orphaned: bool) -> None:
         """Whether the former owner is out of the cluster: it may be thrown out then, until the slot is taken."""
@@ -74,12 +67,10 @@ class Eviction:
         """The slot is ours: its former owner is gone."""
         self._allowed = False
         self._refused_since = None
-        self._meet(None)
 
     def released(self) -> None:
         """The slot is wanted no more."""
         self.allow(orphaned=False)
-        self._meet(None)
 
     async def refused(self) -> bool:
         """Another has the slot: True if it was thrown out, so that trying again at once is worth it."""
@@ -87,24 +78,17 @@ class Eviction:
         if self._refused_since is None:
             self._refused_since = now
             self._look_after = _AFTER_SECONDS
-            self._is_known = False
         waited = now - self._refused_since
         if waited < self._look_after:
             return False
-        if self._allowed and self._is_known:
-            self._look_after = waited + _AFTER_SECONDS
-            return await self._evict("its owner has left the cluster")
-        holder = await self._look()
-        is_older = holder is not None and holder.older
-        self._meet(holder if is_older else None)
-        if self._allowed and not is_older:
-            self._is_known = True
+        if self._allowed:
             self._look_after = waited + _AFTER_SECONDS  # again, if one that lives comes back
             return await self._evict("its owner has left the cluster")
         self._look_after = waited + min(2 * self._look_after, _MAX_SECONDS)
+        holder = await self._look()
         if holder is not None and holder.owner == self._dependencies.owner:
             return await self._evict("it is a lost session of this process")
-        if holder is not None and not is_older:
+        if holder is not None:
             self._log.info("= slot held by another bridge", extra={"owner": holder.owner})
         return False
 
@@ -114,13 +98,6 @@ class Eviction:
             async with asyncio.timeout(_TIMEOUT):
                 return await latest_holder(self._topic, self._dependencies, self._log)
         return None
-
-    def _meet(self, older: Holder | None) -> None:
-        """Note whether a bridge of an older version has the slot."""
-        if older is not None:
-            log_older(self._log, older)
-        self._dependencies.metrics.slots_held_by_older.inc((older is not None) - (self.older is not None))
-        self.older = older
 
     async def _evict(self, reason: str) -> bool:
         try:

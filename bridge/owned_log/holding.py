@@ -11,7 +11,7 @@ from bridge.owned_log.errors import SlotNotOwned, SlotUnavailable
 from bridge.owned_log.journal import Journal
 from bridge.owned_log.read_back import ReadBack
 from bridge.owned_log.slot_reader import Found, SlotReader
-from bridge.owned_log.succession import Holder, Succession, marker
+from bridge.owned_log.succession import Succession, marker
 from bridge.pulsar.producer import Producer
 from bridge.pulsar.types import EARLIEST, Position
 from bridge.runtime.futures import SharedQuery
@@ -125,10 +125,8 @@ class Holding:
             self._read.set()
 
     def _foreign(self, found: Found) -> None:
-        """An entry of another producer: SlotNotOwned if it counts."""
+        """An entry of another producer: SlotNotOwned if it is a marker, and else it does not count."""
         self._check_holder()
-        if found.records:
-            raise SlotNotOwned(f"a bridge of an older version writes here: {found.producer}")
         self._log.warning(
             "! entry of a former holder left out", extra={"position": str(found.position), "producer": found.producer}
         )
@@ -138,7 +136,6 @@ class Holding:
         holder = self._succession.holder
         if holder is None or holder.producer == self._producer.name:
             return
-        log_older(self._log, holder)
         raise SlotNotOwned(f"{holder.owner} has taken the slot")
 
     async def _read_to_the_end(self) -> None:
@@ -170,11 +167,3 @@ def _ending(watching: "asyncio.Task[NoReturn]") -> BaseException:
     """Why nothing is read any more."""
     error = None if watching.cancelled() else watching.exception()
     return error or SlotUnavailable("the slot is being lost")
-
-
-def log_older(logger: Log, holder: Holder) -> None:
-    """Tell of a holder that may not be beside this one."""
-    if holder.older:
-        logger.error(
-            "! slot taken by a bridge of an older version", extra={"owner": holder.owner, "producer": holder.producer}
-        )

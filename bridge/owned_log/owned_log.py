@@ -9,9 +9,7 @@ from zlib import crc32
 from bridge.owned_log.batch import Record
 from bridge.owned_log.dependencies import OwnedLogMetrics, OwnedState, SlotDependencies
 from bridge.owned_log.errors import OwnedLogError, SlotUnavailable, copy_of
-from bridge.owned_log.eviction import latest_holder
 from bridge.owned_log.slot import Slot
-from bridge.owned_log.succession import Holder
 from bridge.pulsar.admin import Admin, AdminError, Conflict, NotFound, Retention
 from bridge.pulsar.client import PulsarClient
 from bridge.pulsar.connection import Backoff
@@ -91,10 +89,6 @@ class OwnedLog:
                 slot.assign(orphaned=slot.index in orphaned)
             else:
                 slot.release()
-
-    async def holder_of(self, slot: int) -> Holder | None:
-        """Whose marker is the last in the slot, whether it lives or not; None: it was never taken. Reads the slot."""
-        return await latest_holder(self.slots[slot].topic, self._dependencies, _log)
 
     async def close(self) -> None:
         """Store what is under way and release the slots."""

@@ -28,7 +28,6 @@ from bridge.owned_log.errors import OwnedLogError, SlotLoading, SlotNotOwned, Sl
 from bridge.owned_log.eviction import Eviction
 from bridge.owned_log.holding import Holding
 from bridge.owned_log.journal import WRITE_TIMEOUT
-from bridge.owned_log.succession import Holder
 from bridge.pulsar.admin import AdminError
 from bridge.pulsar.connection import Backoff
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
@@ -112,11 +111,6 @@ class Slot:
     def is_owned(self) -> bool:
         """Whether it is held and read."""
         return self._state is SlotState.OWNED
-
-    @property
-    def older_holder(self) -> Holder | None:
-        """The bridge of an older version that has the slot, which is to be stopped."""
-        return self._eviction.older
 
     def check(self) -> None:
         """Raise unless the slot is owned, and its producer still connected."""

@@ -25,9 +25,9 @@ def with_log_start(partition: int, offset: int) -> dict[str, str]:
 
     Pulsar's properties have no compare-and-set: of two nodes that write one property, the later wins, though its value
     is lower. So the offset is part of a property's name, and the greatest that is there counts. Lower ones that come
-    late, or stay, change nothing. The other property is what earlier versions of the bridge read.
+    late, or stay, change nothing.
     """
-    return {f"{_LOG_START}{partition}.{offset}": "", f"{_LOG_START}{partition}": str(offset)}
+    return {f"{_LOG_START}{partition}.{offset}": ""}
 
 
 def log_starts(properties: Mapping[str, str]) -> dict[int, int]:
@@ -40,19 +40,18 @@ def log_starts(properties: Mapping[str, str]) -> dict[int, int]:
 
 def outdated_log_starts(properties: Mapping[str, str], partition: int) -> list[str]:
     """The properties of a partition that say nothing any more, since greater offsets are there."""
-    named = {offset: name for index, offset, name in _log_starts(properties) if index == partition and name}
+    named = {offset: name for index, offset, name in _log_starts(properties) if index == partition}
     return [name for offset, name in named.items() if offset < max(named)]
 
 
 def _log_starts(properties: Mapping[str, str]) -> Iterator[tuple[int, int, str]]:
-    """Partition, offset, and the name of the property where the offset is part of it."""
-    for name, value in properties.items():
+    """Partition, offset, and the name of the property."""
+    for name in properties:
         if name.startswith(_LOG_START):
-            partition, dot, offset = name[len(_LOG_START) :].partition(".")
-            text = offset if dot else value
-            index, start = _whole(partition, _MAX_PARTITION), _whole(text)
+            partition, _, offset = name[len(_LOG_START) :].partition(".")
+            index, start = _whole(partition, _MAX_PARTITION), _whole(offset)
             if index is not None and start is not None:
-                yield index, start, name if dot else ""
+                yield index, start, name
 
 
 def configs(properties: Mapping[str, str]) -> dict[str, str]:

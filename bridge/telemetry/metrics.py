@@ -188,8 +188,8 @@ class GroupMetrics:
     __slots__ = (
         "_lags", "commits", "compaction_errors", "compactions", "coordinated", "entries_written", "expired_offsets",
         "groups_left_out", "lags", "loaded", "metadata_bytes", "mirror_errors", "mirrored", "partitions_left_out",
-        "rebalances", "records_read", "records_unreadable", "records_written", "slots_held", "slots_held_by_older",
-        "slots_lost", "write_seconds",
+        "rebalances", "records_read", "records_unreadable", "records_written", "slots_held", "slots_lost",
+        "write_seconds",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -198,7 +198,6 @@ class GroupMetrics:
         self.metadata_bytes = Gauge()
         self.rebalances = Counter()
         self.slots_held = Gauge()
-        self.slots_held_by_older = Gauge()
         self.slots_lost = Counter()
         self.records_read = Counter()  # when slots are taken over
         self.records_unreadable = Counter()

@@ -9,7 +9,6 @@ import pytest
 
 from bridge.owned_log import OwnedLogError, Record, RecordTooLarge, SlotNotOwned, SlotUnavailable
 from bridge.owned_log.batch import pack
-from bridge.pulsar import AccessMode
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from tests.owned_log.nodes import LogNode, LogScript, LogSite, owner, start
 from tests.support.waiting import until
@@ -116,65 +115,6 @@ async def a_slot_is_freed_from_its_holder_only_when_that_is_orphaned(site: LogSi
     assert new.get("k") == b"1"
     with pytest.raises(OwnedLogError):
         await old.log.confirm(0)
-
-
-@script
-async def the_holder_of_a_slot_is_told_by_name(site: LogSite) -> None:
-    topic = site.name()
-    node = await start(site, topic, assigned=False)
-    assert await node.log.holder_of(0) is None
-    older = (await site.client()).producer(partition(topic))
-    await older.send(*pack([Record("s", b'{"v":1,"owner":"bridge-0-old"}')]), 1)
-    holder = await node.log.holder_of(0)
-    assert holder is not None
-    assert holder[1:] == ("bridge-0-old", True)
-    await older.close()
-    node.log.assign([0])
-    await node.log.owned(0)
-    holder = await node.log.holder_of(0)
-    assert holder is not None
-    assert not holder.older
-
-
-@script
-async def a_bridge_of_an_older_version_takes_the_slot_by_fencing(site: LogSite) -> None:
-    topic = site.name()
-    node = await owner(site, topic)
-    await node.put("k", b"1")
-    older = (await site.client()).producer(partition(topic), access_mode=AccessMode.EXCLUSIVE_WITH_FENCING)
-    await older.send(*pack([Record("s", b'{"v":1,"owner":"bridge-0-old"}')]), 1)
-    await older.send(*pack([Record("k", b"2")]), 1)
-    with pytest.raises(OwnedLogError):
-        await node.log.confirm(0)
-    await until(lambda: node.state.losses == [0])
-    await until(lambda: node.metrics.slots_held_by_older.value == 1)
-    holder = node.log.slots[0].older_holder
-    assert holder is not None
-    assert holder.owner == "bridge-0-old"
-    await older.close()
-    await until(node.owns)
-    assert node.get("k") == b"2"
-    assert node.metrics.slots_held_by_older.value == 0
-    assert node.log.slots[0].older_holder is None
-
-
-@script
-async def a_bridge_of_an_older_version_is_not_thrown_out(site: LogSite) -> None:
-    topic = site.name()
-    node = await start(site, topic, assigned=False)
-    older = (await site.client()).producer(partition(topic), access_mode=AccessMode.EXCLUSIVE_WITH_FENCING)
-    await older.send(*pack([Record("s", b'{"v":1,"owner":"bridge-0-old"}')]), 1)
-    node.log.assign([0], orphaned=[0])
-    await until(lambda: node.metrics.slots_held_by_older.value == 1)
-    await asyncio.sleep(3)  # after one second any other would be thrown out
-    assert older.attached
-    await older.send(*pack([Record("k", b"1")]), 1)
-    node.log.assign([])
-    assert node.metrics.slots_held_by_older.value == 0
-    node.log.assign([0], orphaned=[0])
-    await older.close()
-    await until(node.owns)
-    assert node.get("k") == b"1"
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------

@@ -245,7 +245,7 @@ MUTATIONS = (
     Mutation(
         "a slot's holder does not mind another's marker", "owned_log/holding.py",
         "                if not own and found.producer:\n", "                if False:\n",
-        "test_group_slot", "test_a_bridge_of_an_older_version_costs_no_commit",
+        "test_group_slot", "test_another_that_fences_costs_no_commit",
     ),
     Mutation(
         "offsets are told without a look at the slot's end", "groups/store/store.py",

@@ -145,4 +145,4 @@ def test_the_ends_of_partitions_and_what_is_committed_give_the_lag(used: tuple[B
 
 def test_the_checks_of_readiness_are_told(used: tuple[BridgeThread, str, str]) -> None:
     bridge, _, _ = used
-    wait_for(lambda: value(bridge, "bridge_ready_check") == 7, "not every check holds")
+    wait_for(lambda: value(bridge, "bridge_ready_check") == 6, "not every check holds")

@@ -12,7 +12,7 @@ from bridge.config import Settings
 from bridge.groups.store.errors import kafka_error
 from bridge.groups.store.records import Key, StoredGroup, StoredOffset, encode_key
 from bridge.groups.store.stored_groups import OnStored, StoredGroups
-from bridge.owned_log import Holder, OwnedLog, Record
+from bridge.owned_log import OwnedLog, Record
 from bridge.pulsar.admin import Admin
 from bridge.pulsar.client import PulsarClient
 from bridge.telemetry.metrics import Metrics
@@ -82,10 +82,6 @@ class GroupStore:
         """Whether this process coordinates the group."""
         return self._log.slots[self._log.slot_of(group_id)].is_owned
 
-    def older_holders(self) -> dict[int, Holder]:
-        """The slots of this process that bridges of an older version have: those are to be stopped."""
-        return {slot.index: slot.older_holder for slot in self._log.slots if slot.older_holder is not None}
-
     def assign(self, slots: Collection[int], *, orphaned: Collection[int] = ()) -> None:
         """Coordinate the groups of exactly these slots of the views; see `OwnedLog.assign`."""
         if self._view_slots:  # a log that was made for other nodes may have another number of slots
@@ -93,10 +89,6 @@ class GroupStore:
             slots = {index for index in indices if index % self._view_slots in slots}
             orphaned = {index for index in indices if index % self._view_slots in orphaned}
         self._log.assign(slots, orphaned=orphaned)
-
-    async def holder_of(self, slot: int) -> Holder | None:
-        """Whose marker is the last in the slot; see `OwnedLog.holder_of`."""
-        return await self._log.holder_of(slot)
 
     async def close(self) -> None:
         """Store what is under way and release the slots."""

@@ -140,7 +140,6 @@ EXPLANATIONS: Final = {
     "slot not compacted": "Pulsar did not compact the groups' topic; it is tried again.",
     "slot not freed": "A slot of groups is held by a producer that is gone, and could not be freed yet.",
     "slot not owned": "The groups of a slot could not be taken yet: another process has them, or Pulsar is away.",
-    "slot taken by a bridge of an older version": "An older bridge keeps groups that are this node's: stop it.",
     # the cluster
     "another bridge has, or had, this namespace for its own: stop it, or give it another one": "Two clusters of "
     "bridges would take groups from each other.",

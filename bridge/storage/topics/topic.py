@@ -70,7 +70,7 @@ def new_id(name: str) -> uuid.UUID:
 
 
 def digest_in(topic_id: uuid.UUID) -> bytes | None:
-    """The digest of the topic's name; None if the id is not of `new_id`: KoP and older bridges gave random ones."""
+    """The digest of the topic's name; None if the id is not of `new_id`: KoP gave random ones."""
     return topic_id.bytes[:6] if topic_id.version == _NAMED_VERSION else None
 
 

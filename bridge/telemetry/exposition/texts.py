@@ -109,7 +109,6 @@ GROUPS: Final[Mapping[str, str]] = {
     "metadata_bytes": "Bytes that members say of themselves. At groups.max_metadata_bytes new members are refused.",
     "rebalances": "Rebalances completed. If it grows all the time, members are too slow or restart: see their logs.",
     "slots_held": "Slots of groups that this node coordinates.",
-    "slots_held_by_older": "Slots of this node that a bridge of an older version has: stop that bridge.",
     "slots_lost": "Slots lost to another node or to an error; their groups' members find their new coordinator.",
     "records_read": "Stored records read when slots were taken.",
     "records_unreadable": "Stored records of groups that could not be read. Above 0: the log says of which group.",

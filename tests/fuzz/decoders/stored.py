@@ -295,9 +295,9 @@ _CONSUMER = [
 _PROPERTIES = [
     json.dumps(one).encode()
     for one in (
-        {"kafka.log.start.0": "9" * 4400},
+        {"kafka.log.start.0." + "9" * 4400: ""},
         {"kafka.log.start.0.9223372036854775808": ""},
-        {"kafka.log.start.2147483648": "1"},
+        {"kafka.log.start.2147483648.1": ""},
         {"kafka.configs": "[" * 1500},
         {"kafka.configs": '{"max.message.bytes":"99999999999999999999"}'},
     )
