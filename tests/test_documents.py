@@ -14,11 +14,26 @@ from tests.support.sources import ROOT, documents, name, text_files
 README = ROOT / "README.md"
 ARCHITECTURE = ROOT / "ARCHITECTURE.md"
 INDEX = ROOT / "docs" / "index.md"
+DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+DESIGN = [ARCHITECTURE, *sorted((ROOT / "docs" / "design").glob("*.md")), *DECISIONS]
 COMPATIBILITY = ROOT / "docs" / "compatibility.md"
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 CODE = {".conf", ".java", ".py", ".rs", ".toml"}
-NOT_IN_THE_CODE = {"__bridge_permissions", "__bridge_producer_ids", "cramjam.lz4.decompress_block"}
-"""Names of ARCHITECTURE that the code puts together, or has only by another name."""
+NOT_IN_THE_CODE = {"__bridge_marks", "__bridge_permissions", "__bridge_producer_ids", "cramjam.lz4.decompress_block"}
+"""Names that the code puts together, or has only by another name."""
+
+
+@pytest.fixture(scope="module")
+def words() -> set[str]:
+    """All that is a name in the code."""
+    sources = (path for path in text_files() if path.suffix in CODE)
+    return {word for path in sources for word in re.findall(r"\w+", path.read_text("utf-8"))}
+
+
+@pytest.fixture(scope="module")
+def folders() -> list[Path]:
+    """Where a file that a document names may be."""
+    return [ROOT, ROOT / "bridge", *(path for path in (ROOT / "bridge").rglob("*") if path.is_dir())]
 
 
 def links(path: Path) -> list[str]:
@@ -42,6 +57,11 @@ def test_readme_and_the_index_lead_to_every_document() -> None:
     assert {path for path in documents() if path.parent == ROOT} <= linked(README) | {README}
     assert INDEX in linked(README)
     assert {path for path in documents() if path.parent == ROOT / "docs"} <= linked(INDEX) | {INDEX}
+    assert set(DESIGN) <= linked(INDEX) | linked(ARCHITECTURE)
+
+
+def test_architecture_is_short() -> None:
+    assert len(ARCHITECTURE.read_text("utf-8").splitlines()) <= 300
 
 
 def test_readme_is_short() -> None:
@@ -62,25 +82,29 @@ def _range(first: int, last: int) -> str:
     return str(first) if first == last else f"{first}–{last}"
 
 
-def test_what_architecture_names_is_in_the_code() -> None:
-    spans = set(re.findall(r"`([^`\n]+)`", prose(ARCHITECTURE))) - NOT_IN_THE_CODE
-    words = {
-        word for path in text_files() if path.suffix in CODE for word in re.findall(r"\w+", path.read_text("utf-8"))
-    }
+@pytest.mark.parametrize("path", DESIGN, ids=name)
+def test_what_the_design_names_is_in_the_code(path: Path, words: set[str]) -> None:
+    spans = set(re.findall(r"`([^`\n]+)`", prose(path))) - NOT_IN_THE_CODE
     names = {span for span in spans if re.fullmatch(r"[a-zA-Z_]\w*(\.[a-zA-Z_]\w*)*", span)}
     assert not {span for span in names if not words.issuperset(span.split("."))}
 
 
-def test_files_that_architecture_names_exist() -> None:
-    folders = [ROOT, ROOT / "bridge", *(path for path in (ROOT / "bridge").rglob("*") if path.is_dir())]
-    paths = set(re.findall(r"`([\w./-]+(?:/|\.py|\.proto))`", prose(ARCHITECTURE)))
-    assert paths
+@pytest.mark.parametrize("path", DESIGN, ids=name)
+def test_files_that_the_design_names_exist(path: Path, folders: list[Path]) -> None:
+    paths = set(re.findall(r"`([\w./-]+(?:/|\.py|\.proto))`", prose(path)))
     assert not {path for path in paths if not any((folder / path).exists() for folder in folders)}
 
 
+def test_decisions_are_numbered_dated_and_say_why_and_what_was_tried() -> None:
+    assert [path.name[:4] for path in DECISIONS] == [f"{number:03d}-" for number in range(1, len(DECISIONS) + 1)]
+    for path in DECISIONS:
+        text = path.read_text("utf-8")
+        assert re.match(rf"# {path.name[:3]}: .+\n\n20\d\d-\d\d-\d\d\.", text), path.name
+        assert "\n**Reason.** " in text, path.name
+        assert "\n**Tried.** " in text, path.name
+
+
 def test_code_cites_decisions_that_are_there() -> None:
-    decisions = re.findall(r"^(\d+)\. \*\*", prose(ARCHITECTURE).partition("## Decisions")[2], re.MULTILINE)
-    assert decisions == [str(number) for number in range(1, len(decisions) + 1)]
+    there = {path.name[:3] for path in DECISIONS}
     for path in text_files():
-        cited = re.findall(r"ARCHITECTURE, decision (\d+)", path.read_text("utf-8"))
-        assert set(cited) <= set(decisions), name(path)
+        assert set(re.findall(r"docs/decisions/(\d+)", path.read_text("utf-8"))) <= there, name(path)

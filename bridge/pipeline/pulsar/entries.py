@@ -1,4 +1,4 @@
-"""Decodes a stored entry into its records, by the format that ARCHITECTURE.md describes."""
+"""Decodes a stored entry into its records, by the format that docs/design/entries.md describes."""
 
 import base64
 import binascii

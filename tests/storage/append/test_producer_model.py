@@ -1,6 +1,6 @@
 """Which Pulsar producers may carry the batches of idempotent Kafka producers: all orders of a few events, by a model.
 
-It is why each has one of its own. ARCHITECTURE.md says what one for several would need.
+It is why each has one of its own. docs/decisions/023 says what one for several would need.
 """
 
 import pytest
