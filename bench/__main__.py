@@ -22,7 +22,6 @@ from bench.parts import FULL, PARTS, QUICK, Plan
 from bench.progress import PartsProgress
 from bench.results import Part
 from bench.stack import Stack, running
-from bridge.standalone.maven import ProgressLine
 
 _ROOT = Path(__file__).parent.parent
 _RESULTS = _ROOT / "bench" / "results"
@@ -99,16 +98,13 @@ def _bound(stack: Stack, plan: Plan, name: str) -> Callable[[], Part]:
 def _run(name: str, part: Callable[[], Part], directory: Path, progress: PartsProgress) -> list[str]:
     """Run a part, show and keep its tables; its name again if it failed."""
     started = time.monotonic()
-    progress.begin(name)
     try:
-        with ProgressLine().kept(progress.text):
+        with progress.running(name):
             found = part()
     except Exception:  # noqa: BLE001 - told, and the exit code says it
         print(f"{name} failed after {time.monotonic() - started:.0f} s", flush=True)
         traceback.print_exc()
         return [name]
-    finally:
-        progress.end()
     found.machine, found.seconds = _machine(), round(time.monotonic() - started, 1)
     found.write(directory)
     for table in found.tables:

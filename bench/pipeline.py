@@ -30,7 +30,6 @@ from bridge.pipeline.progress import Progress
 from bridge.pipeline.ranges import TopicRange
 from bridge.pipeline.report import Report
 from bridge.pipeline.session import SessionOptions, create_session
-from bridge.standalone.maven import ProgressLine
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -272,10 +271,8 @@ def main() -> int:
         wanted = {name: work for name, work in works(bench).items() if name in arguments.only}
         progress = PartsProgress([*wanted], {})
         for name, work in wanted.items():
-            progress.begin(name)
-            with ProgressLine().kept(progress.text):
+            with progress.running(name):
                 table.rows.append(row(name, rounds(bench, work, arguments.rounds), records))
-            progress.end()
             print("  ".join(str(cell) for cell in table.rows[-1]), flush=True)
         asked = asking(bench, arguments.rounds)
     part = Part("pipeline", "Spark jobs", (__doc__ or "").partition("\n\n")[2].strip(), [table, asked])

@@ -1,47 +1,48 @@
 """What `make bench` shows on a terminal while a part runs: which one, how many are done, how long it still takes."""
 
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
-from bridge.standalone.maven import bar, duration
+from bridge.standalone.waiting import TimeBar
+
+_EVERY_SECONDS = 0.2
 
 
 class PartsProgress:
     """Parts one after the other; a part takes what it took the last time, or what those before it took."""
 
-    def __init__(
-        self, names: Sequence[str], usual: Mapping[str, float], clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, names: Sequence[str], usual: Mapping[str, float]) -> None:
         """`usual`: seconds of those that were measured before."""
         self._names = list(names)
         self._usual = usual
-        self._clock = clock
         self._took: dict[str, float] = {}
-        self._now: str | None = None
-        self._began = clock()
 
-    def begin(self, name: str) -> None:
-        """A part begins."""
-        self._now, self._began = name, self._clock()
+    @contextmanager
+    def running(self, name: str) -> Iterator[None]:
+        """A part runs, whatever comes of it; a thread writes the line again and again."""
+        began = time.monotonic()
+        what = f"{len(self._took)} of {len(self._names)} parts, {name}"
+        bar = TimeBar(what, sum(map(self.expected, self._names)) or None, sum(self._took.values()))
+        over = threading.Event()
 
-    def end(self) -> None:
-        """It has ended, whatever came of it."""
-        if self._now is not None:
-            self._took[self._now] = self._clock() - self._began
-            self._now = None
+        def show() -> None:
+            while not over.wait(_EVERY_SECONDS):
+                bar.show()
 
-    def text(self) -> str:
-        """The line."""
-        here = self._clock() - self._began
-        expected = {name: self._expected(name) for name in self._names}
-        whole = sum(expected.values())
-        done = sum(self._took.values()) + (min(here, expected[self._now]) if self._now else 0.0)
-        doing = f", {self._now} for {duration(here)}" if self._now else ""
-        left = f", about {duration(whole - done)} left" if whole else ""
-        share = bar(done, whole) if whole else bar(len(self._took), len(self._names))
-        return f"{share}  {len(self._took)} of {len(self._names)} parts{doing}{left}"
+        thread = threading.Thread(target=show, name="progress", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+            bar.close()
+            self._took[name] = time.monotonic() - began
 
-    def _expected(self, name: str) -> float:
+    def expected(self, name: str) -> float:
+        """How many seconds a part takes; 0: it is not known."""
         if name in self._took:
             return self._took[name]
         known = self._took.values() or self._usual.values()

@@ -8,7 +8,6 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from getpass import getpass
-from importlib import resources
 from pathlib import Path
 from typing import Final
 
@@ -133,9 +132,9 @@ def _standalone(options: argparse.Namespace) -> int:
 
 
 def _completion(options: argparse.Namespace) -> int:
-    print(
-        resources.files("bridge.cli.completion").joinpath(f"bridge.{options.shell}").read_text(encoding="utf-8"), end=""
-    )
+    from bridge.pipeline.completion import script
+
+    print(script(make_parser(), options.shell))
     return 0
 
 

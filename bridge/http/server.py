@@ -270,7 +270,7 @@ class HttpServer:
         if self._exposition is None:
             from bridge.telemetry.exposition import Exposition
 
-            self._exposition = Exposition(self._metrics)
+            self._exposition = Exposition(self._metrics.families)
         return self._exposition.render(open_metrics=open_metrics)
 
     async def _get_health(self, request: h11.Request) -> Response:

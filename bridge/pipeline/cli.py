@@ -5,10 +5,10 @@ import logging
 import re
 import sys
 from collections.abc import Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Final
 
+from bridge.pipeline.completion import script
 from bridge.pipeline.context import Context
 from bridge.pipeline.errors import PipelineError
 from bridge.pipeline.jobs import Job, all_jobs
@@ -34,8 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     jobs = all_jobs()
     arguments = make_parser(jobs).parse_args(argv)
     if arguments.job == "completion":
-        script = resources.files("bridge.pipeline.completion").joinpath(f"bridge-pipeline.{arguments.shell}")
-        print(script.read_text(encoding="utf-8"), end="")
+        print(script(make_parser(jobs), arguments.shell))
         return 0
     logging.disable(logging.CRITICAL)  # one line replaces the long traces of libraries
     progress = Progress(arguments.progress)

@@ -1,16 +1,35 @@
-"""The metrics, counted in plain numbers on the hot path; `exposition` shows them to Prometheus.
+"""The metrics: each declared once, counted in plain numbers on the hot path; `exposition` shows them to Prometheus.
 
 A prometheus-client child costs 0.35 to 1.2 µs an update, a plain addition 0.06: hence the small classes of
 `instruments`. A label's value comes from a table of ours, or is one of a number that a setting bounds (`traffic`,
 `Lag`): so the number of series is bounded, whatever clients send.
+
+A metric's text says what it counts, and what its reader should do. docs/metrics.md shows them all.
 """
 
+import time
 from collections.abc import Callable, Mapping
 from itertools import chain, islice
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from bridge.telemetry.instruments import Counter, Gauge, Histogram, Level
-from bridge.telemetry.traffic import TrafficTable
+from bridge import __version__
+from bridge.telemetry.families import (
+    Declared,
+    Families,
+    Kind,
+    Samples,
+    Value,
+    by_label,
+    counter,
+    counters,
+    gauge,
+    gauges,
+    histogram,
+    part,
+    shown,
+)
+from bridge.telemetry.instruments import Counter, Histogram, Level
+from bridge.telemetry.traffic import Amounts, Row, TrafficTable
 
 REJECTION_REASONS = (
     "too_large", "negative_size", "bad_header", "bad_body", "unknown_api", "unsupported_version",
@@ -18,6 +37,12 @@ REJECTION_REASONS = (
     "login_timeout", "session_expired", "no_namespace", "namespace_unavailable",
     "too_many_failed_logins", "no_memory", "other",
 )  # fmt: skip
+
+
+OTHER: Final = "(other)"
+"""In place of what a limit leaves out; no topic and no client can be called that."""
+_MOST_ENDS: Final = 4_000
+"""Those that groups have offsets for come first."""
 
 
 class ApiMetrics:
@@ -61,54 +86,115 @@ class BrokerMetrics:
         return seconds
 
 
-_MAX_BROKERS = 200
+_MAX_BROKERS: Final = 200
 
 
-class PulsarMetrics:
+def _of_brokers(kind: Kind, text: str, value: Callable[[BrokerMetrics], Value]) -> Declared:
+    def samples(pulsar: "PulsarMetrics") -> Samples:
+        return by_label({address: value(broker) for address, broker in dict(pulsar.brokers).items()})
+
+    return shown(kind, text, ("broker",), samples)
+
+
+def _unix(at: float) -> float:
+    """In Unix seconds, of a time by the monotonic clock; 0 stays 0."""
+    return at and at + time.time() - time.monotonic()
+
+
+class PulsarMetrics(Families, prefix="bridge_pulsar_"):
     """What the Pulsar client sees."""
 
-    __slots__ = (
-        "auth_challenges", "brokers", "bytes_read", "bytes_sent", "certificate_expires_seconds",
-        "certificate_reload_errors", "connections", "connections_lost", "connections_opened", "connections_refused",
-        "corrupt_entries", "entries_read", "entries_sent", "forgotten_readers", "hosts_refused", "lookup_errors",
-        "lookups", "overfull_readers", "producers", "readers", "receipt_seconds", "reconnects", "resumed_readers",
-        "send_errors", "slow_topics", "stalled_seconds", "token_expires_seconds", "token_fetch_errors", "token_fetches",
-        "unacknowledged_topics", "unknown_commands",
-    )  # fmt: skip
+    connections = gauge("Open connections to brokers. 0: Pulsar is not reached, and nothing is served; see the log.")
+    connections_opened = counter("Connections opened to brokers.")
+    connections_lost = counter(
+        "Connections to brokers lost. If it grows, brokers restart or the network fails: see the log."
+    )
+    connections_refused = counter(
+        "Connections that a broker refused, as it has as many as it takes: topics share connections then, and one that "
+        "Pulsar throttles slows those it shares with. Raise brokerMaxConnectionsPerIp there."
+    )
+    reconnects = counter(
+        "Producers and consumers opened again: brokers restarted, or topics moved. All the time: see Pulsar."
+    )
+    resumed_readers = counter("Readers that went on where they were after a reconnect.")
+    forgotten_readers = counter("Readers that brokers forgot as they closed topics; the bridge has opened them again.")
+    overfull_readers = counter(
+        "Readers opened again, as they held too much: slow consumers of topics in which large records follow many "
+        "small ones. If it grows fast, raise storage.reader_buffer_bytes."
+    )
+    lookups = counter("Topic look-ups.")
+    lookup_errors = counter(
+        "Topic look-ups that failed: the cluster cannot say which broker serves a topic. See the brokers."
+    )
+    producers = gauge("Producers held in Pulsar.")
+    readers = gauge("Readers and consumers held in Pulsar.")
+    receipt_seconds = histogram("From a send to Pulsar's receipt: Pulsar's part of a produce. Slow: look at bookies.")
+    send_errors = counter("Sends that a broker refused; they are sent again where that helps. The log says why.")
+    stalled_seconds = gauge(
+        "How long Pulsar has refused all that was sent to it. Above 0: bookies' disks may be full, see "
+        "docs/operations.md."
+    )
+    unacknowledged_topics = gauge(
+        "Topics with a record that Pulsar has not acknowledged for more than 5 s: they are above their publish rate, "
+        "or their bookies hang. bridge_pulsar_topic_unacknowledged_seconds names them."
+    )
+    entries_sent = counter("Entries sent to Pulsar.")
+    bytes_sent = counter("Bytes of entries sent to Pulsar.")
+    entries_read = counter("Entries read from Pulsar.")
+    bytes_read = counter("Bytes of entries read from Pulsar.")
+    corrupt_entries = counter(
+        "Stored entries that cannot be decoded. Above 0: the log says which; consumers go past them."
+    )
+    unknown_commands = counter(
+        "Commands of brokers that are not understood, and ignored: a newer Pulsar than was tried."
+    )
+    hosts_refused = counter("Times Pulsar named a host that the bridge may not connect to: see docs/security.md.")
+    auth_challenges = counter("Times a broker asked for new credentials.")
+    token_fetches = counter("Tokens fetched by OAuth2.")
+    token_fetch_errors = counter(
+        "Tokens that could not be fetched from the OAuth2 issuer. If it grows, the log says why."
+    )
+    token_expires_seconds = gauge(
+        "When the token for Pulsar ends, Unix time; 0: never. Near and not moving: it is not renewed."
+    )
+    certificate_reload_errors = counter(
+        "New certificates for Pulsar that were unfit: the former one stays. The log says why."
+    )
+    certificate_expires_seconds = gauges(
+        "When the bridge's own certificate for Pulsar (pulsar.tls_cert_file) ends, Unix time. Some weeks away: put a "
+        "new one in its place.",
+        "setting",
+    )
+    slow_topics = gauges(
+        "How long Pulsar has not acknowledged a topic's oldest record, where that is more than 5 s, of the 20 topics "
+        "that wait longest: each is above its publish rate, or its bookies hang. Other topics do not wait for it.",
+        "topic",
+        "bridge_pulsar_topic_unacknowledged_seconds",
+    )
+    broker_connections = _of_brokers(
+        "gauge",
+        "Open connections to a broker of Pulsar. 0 for long: it is gone, or not reached; its topics move to others.",
+        lambda broker: broker.connections,
+    )
+    broker_last_send_timestamp_seconds = _of_brokers(
+        "gauge",
+        "When an entry was last sent to a broker, Unix time; 0: none was.",
+        lambda broker: _unix(broker.sent_at),
+    )
+    broker_last_receipt_timestamp_seconds = _of_brokers(
+        "gauge",
+        "When a broker last acknowledged a produce, Unix time; 0: never. Behind the last send by more than seconds: it "
+        "does not store; look at the broker and its bookies.",
+        lambda broker: _unix(broker.receipt_at),
+    )
+    broker_receipt_seconds = _of_brokers(
+        "summary",
+        "From send to receipt, of one broker. One that is slower than the others: look at its machine and bookies.",
+        lambda broker: (broker.receipts, broker.seconds),
+    )
 
     def __init__(self) -> None:
-        self.connections = Gauge()
-        self.connections_opened = Counter()
-        self.connections_lost = Counter()
-        self.connections_refused = Counter()  # by a broker that has as many as it takes
-        self.reconnects = Counter()  # of a producer or consumer, whatever made it necessary
-        self.resumed_readers = Counter()
-        self.forgotten_readers = Counter()  # by a broker that closed their topic
-        self.overfull_readers = Counter()  # opened again, as brokers sent more than there was room for
-        self.lookups = Counter()
-        self.lookup_errors = Counter()
-        self.producers = Gauge()
-        self.readers = Gauge()
-        self.receipt_seconds = Histogram()
-        self.send_errors = Counter()
-        self.stalled_seconds = Gauge()
-        self.unacknowledged_topics = Gauge()
-        self.slow_topics: dict[str, float] = {}
-        """Seconds for which Pulsar has not acknowledged a record, of the topics for which that is long."""
-        self.entries_sent = Counter()
-        self.bytes_sent = Counter()
-        self.entries_read = Counter()
-        self.bytes_read = Counter()
-        self.corrupt_entries = Counter()
-        self.unknown_commands = Counter()
-        self.hosts_refused = Counter()
-        self.auth_challenges = Counter()
-        self.token_fetches = Counter()
-        self.token_fetch_errors = Counter()
-        self.token_expires_seconds = Gauge()  # in Unix seconds; 0: there is none, or it does not say
-        self.certificate_reload_errors = Counter()
-        self.certificate_expires_seconds: dict[str, float] = {}
-        """In Unix seconds, by setting."""
+        super().__init__()
         self.brokers: dict[str, BrokerMetrics] = {}
 
     def broker(self, address: str) -> BrokerMetrics:
@@ -134,24 +220,34 @@ class LedPartitions(NamedTuple):
     """Of some of them."""
 
 
-class StorageMetrics:
+class StorageMetrics(Families, prefix="bridge_storage_"):
     """What the partition logs see."""
 
-    __slots__ = (
-        "cache_bytes", "cache_hits", "cache_misses", "catchup_readers", "cold_lookups", "grouped_batches", "led",
-        "open_partitions", "reanchors", "searches_given_up",
-    )  # fmt: skip
+    open_partitions = gauge("Partitions held open by this process.")
+    grouped_batches = counter("Batches that share an entry of Pulsar: what storage.group_commit_bytes does.")
+    reanchors = counter(
+        "Offsets learnt by reading an entry back, 2 ms each: other producers write to the same partitions."
+    )
+    searches_given_up = counter(
+        "Searches for repeated batches that ended because too many had no client waiting: reads from Pulsar are slow, "
+        "or clients' request.timeout.ms is very short."
+    )
+    cache_hits = counter("Reads answered from memory.")
+    cache_misses = counter("Reads that memory could not answer. Many of all reads: raise storage.cache_bytes.")
+    cache_bytes = gauge("Bytes of records in memory.")
+    cold_lookups = counter("Searches in Pulsar for the entry that holds an offset: consumers began far behind.")
+    catchup_readers = gauge(
+        "Readers serving consumers far behind. At storage.max_catchup_readers they displace each other."
+    )
+    led_partitions = shown(
+        "gauge",
+        "Partitions held open that this node leads. Nodes that differ much for long: see docs/cluster.md, weights.",
+        (),
+        lambda storage: [((), sum(led.number for led in list(storage.led.values())))],
+    )
 
     def __init__(self) -> None:
-        self.open_partitions = Gauge()
-        self.grouped_batches = Counter()  # that share an entry
-        self.reanchors = Counter()
-        self.searches_given_up = Counter()  # for repeated batches
-        self.cache_hits = Counter()
-        self.cache_misses = Counter()
-        self.cache_bytes = Gauge()
-        self.cold_lookups = Counter()
-        self.catchup_readers = Gauge()
+        super().__init__()
         self.led: dict[str, LedPartitions] = {}
         """By namespace; replaced as a whole."""
 
@@ -182,34 +278,63 @@ class Lags(NamedTuple):
     """How many partitions of groups that are shown are not."""
 
 
-class GroupMetrics:
+def _of_lags(text: str, name: str, value: Callable[[Lag], float | None]) -> Declared:
+    def samples(groups: "GroupMetrics") -> Samples:
+        for lag in groups.lags:
+            if (known := value(lag)) is not None:
+                yield (lag.group, lag.topic, str(lag.partition)), known
+
+    return shown("gauge", text, ("group", "topic", "partition"), samples, name)
+
+
+class GroupMetrics(Families, prefix="bridge_groups_"):
     """What keeps the groups."""
 
-    __slots__ = (
-        "_lags", "commits", "compaction_errors", "compactions", "coordinated", "entries_written", "expired_offsets",
-        "groups_left_out", "lags", "loaded", "metadata_bytes", "mirror_errors", "mirrored", "partitions_left_out",
-        "rebalances", "records_read", "records_unreadable", "records_written", "slots_held", "slots_lost",
-        "write_seconds",
-    )  # fmt: skip
+    coordinated = gauge("Groups with members or committed offsets that this node coordinates.")
+    loaded = gauge("Groups in memory: those with members, or asked for.")
+    metadata_bytes = gauge(
+        "Bytes that members say of themselves. At groups.max_metadata_bytes new members are refused."
+    )
+    rebalances = counter(
+        "Rebalances completed. If it grows all the time, members are too slow or restart: see their logs."
+    )
+    slots_held = gauge("Slots of groups that this node coordinates.")
+    slots_lost = counter("Slots lost to another node or to an error; their groups' members find their new coordinator.")
+    records_read = counter("Stored records read when slots were taken.")
+    records_unreadable = counter(
+        "Stored records of groups that could not be read. Above 0: the log says of which group."
+    )
+    records_written = counter("Records of groups stored.")
+    entries_written = counter("Pulsar entries that the records of groups took.")
+    write_seconds = histogram("From a write of groups' records to Pulsar's receipt. Slow: commits wait for Pulsar.")
+    compactions = counter("Compactions of the groups' topic asked for.")
+    compaction_errors = counter(
+        "Compactions of the groups' topic refused. If it grows, starts take longer; the log says why."
+    )
+    commits = counter("Offsets committed, of single partitions.")
+    expired_offsets = counter("Committed offsets that expired (groups.offsets_retention_minutes).")
+    mirrored = counter("Offsets mirrored to Pulsar subscriptions.")
+    mirror_errors = counter("Offsets that could not be mirrored. If it grows, the log says why.")
+    committed_offset = _of_lags(
+        "The offset a group has committed, at the node that coordinates it. Not moving while its topic grows: it is "
+        "stuck.",
+        "bridge_group_committed_offset",
+        lambda lag: lag.committed,
+    )
+    lag_records = _of_lags(
+        "Records after it; below 0: more is committed than there is, as kafka-consumer-groups has it. If it grows, "
+        "consumers are too slow, too few or stuck. Absent: not known.",
+        "bridge_group_lag_records",
+        lambda lag: lag.records,
+    )
+    lag_seconds = _of_lags(
+        "Age of the first record after it; 0: there is none. Absent: not known.",
+        "bridge_group_lag_seconds",
+        lambda lag: lag.seconds,
+    )
 
     def __init__(self) -> None:
-        self.coordinated = Gauge()
-        self.loaded = Gauge()
-        self.metadata_bytes = Gauge()
-        self.rebalances = Counter()
-        self.slots_held = Gauge()
-        self.slots_lost = Counter()
-        self.records_read = Counter()  # when slots are taken over
-        self.records_unreadable = Counter()
-        self.records_written = Counter()
-        self.entries_written = Counter()
-        self.write_seconds = Histogram()
-        self.compactions = Counter()
-        self.compaction_errors = Counter()
-        self.commits = Counter()  # of single partitions
-        self.expired_offsets = Counter()
-        self.mirrored = Counter()
-        self.mirror_errors = Counter()
+        super().__init__()
         self.lags: list[Lag] = []  # replaced as a whole: the thread that renders may be reading it
         self.groups_left_out = self.partitions_left_out = 0
         self._lags: dict[str, Lags] = {}
@@ -225,34 +350,79 @@ class GroupMetrics:
         self.partitions_left_out = cut + sum(one.partitions_left_out for one in every)
 
 
-class ClusterMetrics:
+class ClusterMetrics(Families, prefix="bridge_cluster_"):
     """One node's membership."""
 
+    members = gauge("Nodes of the cluster, as this node knows it. Fewer than run: see docs/cluster.md.")
+    view_version = gauge(
+        "The version of the view that this node goes by. Nodes that differ for more than seconds: one is cut off."
+    )
+    is_controller = gauge("1 on the node that is the controller. The sum should be 1.")
+    slots_led = gauge("Leadership slots of this node, of cluster.slots: its share of all partitions goes by them.")
+    void_records = counter(
+        "Views that this node proposed after another one. If it grows on and on, nodes contend: see docs/cluster.md."
+    )
+    unreadable = counter(
+        "Records of the cluster's topics that could not be decoded. Above 0: something else writes there.",
+        "bridge_cluster_unreadable_records",
+    )
+    heartbeat_seconds = histogram(
+        "From a heartbeat to its receipt. Near cluster.dead_seconds the node is taken for dead: Pulsar is slow."
+    )
+    node_info = shown(
+        "gauge",
+        "Who this node is in the cluster: joins the instance with the id that clients see.",
+        ("node_id", "name", "rack"),
+        lambda cluster: [] if cluster.node is None else [(cluster.node(), 1)],
+    )
+    probes = counters(
+        "Questions after silent nodes. 'free': the node was gone, and its place is taken over.",
+        "result",
+        ("free", "busy"),
+    )
+
     def __init__(self) -> None:
-        self.members = Gauge()
+        super().__init__()
         self.node: Callable[[], tuple[str, str, str]] | None = None
         """This node's id, name and rack, once it is to be a member."""
-        self.view_version = Gauge()
-        self.is_controller = Gauge()
-        self.slots_led = Gauge()
-        self.void_records = Counter()
-        self.unreadable = Counter()
-        self.probes = {"free": Counter(), "busy": Counter()}
-        self.heartbeat_seconds = Histogram()
 
 
-class SecurityMetrics:
+class SecurityMetrics(Families, prefix="bridge_security_"):
     """Users and permissions that are kept in Pulsar."""
 
+    users = gauge("SCRAM credentials that are kept in Pulsar.")
+    acls = gauge("Access control entries that are kept in Pulsar.")
+    quotas = gauge("Client quotas that are kept in Pulsar.")
+    not_understood = gauge(
+        "Kept records of a kind or format level that this version does not know. Above 0: a newer bridge wrote them; "
+        "bring this one up to date.",
+        "bridge_security_records_not_understood",
+    )
+    unreadable = counter(
+        "Entries of __bridge_security that could not be decoded. Above 0: something else writes there.",
+        "bridge_security_unreadable_entries",
+    )
+    compactions = counter("Compactions of __bridge_security asked for.")
+    compaction_errors = counter(
+        "Compactions of __bridge_security that Pulsar refused. If it grows, its data may be held by retention alone: "
+        "see the log."
+    )
+    changes = counters(
+        "Changes of users, permissions and quotas through this node. If 'failed' grows, they are not stored in time.",
+        "outcome",
+        ("stored", "failed"),
+    )
+    authorization_denials = shown(
+        "counter",
+        "Requests for what a client may not do, by operation and type of resource. If it grows, '! denied' of the log "
+        "category bridge.audit says who and what.",
+        ("operation", "resource"),
+        lambda security: dict(security.denials).items(),
+        "bridge_authorization_denials",
+    )
+
     def __init__(self) -> None:
-        self.users = Gauge()
-        self.acls = Gauge()
-        self.quotas = Gauge()
-        self.not_understood = Gauge()
-        self.unreadable = Counter()
-        self.changes = {"stored": Counter(), "failed": Counter()}
-        self.compactions = Counter()
-        self.compaction_errors = Counter()
+        super().__init__()
         self.denials: dict[tuple[str, str], Counter] = {}
         """By operation and type of resource."""
 
@@ -264,24 +434,41 @@ class SecurityMetrics:
 PERMISSION_OUTCOMES = ("allowed", "denied", "unknown")
 
 
-class PermissionMetrics:
+class PermissionMetrics(Families, prefix="bridge_pulsar_permission_"):
     """Permissions in Pulsar, asked in the name of clients' principals."""
 
-    def __init__(self) -> None:
-        self.questions = {outcome: Counter() for outcome in PERMISSION_OUTCOMES}
-        self.remembered = Gauge()
-        self.roles = Gauge()
+    questions = counters(
+        "Questions to Pulsar whether a principal may do something. 'unknown': Pulsar did not say, and it may not.",
+        "outcome",
+        PERMISSION_OUTCOMES,
+    )
+    remembered = gauge(
+        "Answers about permissions in Pulsar that are remembered.", "bridge_pulsar_permissions_remembered"
+    )
+    roles = gauge("Roles with connections for questions about their permissions.")
 
 
 QUOTA_TYPES = ("produce", "fetch", "request", "controller_mutation", "connection", "topic_creation")
 
 
-class QuotaMetrics:
+class QuotaMetrics(Families, prefix="bridge_quota_"):
     """Client quotas, by type: never by client."""
 
+    throttled_connections = gauge("Connections that are not read for a quota now: their clients exceed it.")
+    throttled = counters(
+        "Requests that exceeded a quota. If clients are slow and it grows, that is why: see docs/security.md, Quotas.",
+        "quota",
+        QUOTA_TYPES,
+    )
+    throttled_seconds = shown(
+        "counter",
+        "How long the clients of requests above a quota were told to wait.",
+        ("quota",),
+        lambda quotas: [((quota,), count.value / 1000) for quota, count in quotas.throttled_ms.items()],
+    )
+
     def __init__(self) -> None:
-        self.throttled_connections = Gauge()
-        self.throttled = {one: Counter() for one in QUOTA_TYPES}
+        super().__init__()
         self.throttled_ms = {one: Counter() for one in QUOTA_TYPES}
 
     def throttle(self, quota: str, seconds: float) -> None:
@@ -296,44 +483,222 @@ HANDSHAKE_OUTCOMES = ("established", "failed", "plaintext", "lost", "timeout", "
 LOGIN_OUTCOMES = ("succeeded", "failed", "unsupported", "unavailable")
 
 
-class TlsMetrics:
+class TlsMetrics(Families, prefix="bridge_tls_"):
     """TLS towards clients."""
 
-    def __init__(self) -> None:
-        self.handshakes = {outcome: Counter() for outcome in HANDSHAKE_OUTCOMES}
-        self.under_way = Gauge()
-        self.certificate_expires: dict[str, float] = {}
-        """In Unix seconds, by listener."""
-        self.crl_expires: dict[str, float] = {}
-        """Of the list of withdrawn client certificates, likewise."""
-        self.reloads = Counter()
-        self.reload_errors = Counter()
+    handshakes = counters(
+        "TLS handshakes of clients. Many that are not 'established': clients have the wrong port, or do not trust the "
+        "certificate; the log line '! no TLS handshake' says why.",
+        "outcome",
+        HANDSHAKE_OUTCOMES,
+    )
+    certificate_expires_seconds = gauges(
+        "When a listener's certificate ends, Unix time. Some weeks away: put a new one in its place.", "listener"
+    )
+    crl_expires_seconds = gauges(
+        "When a listener's list of withdrawn client certificates ends, Unix time. Past it, clients with certificates "
+        "are refused: put a new one in its place.",
+        "listener",
+    )
+    under_way = gauge(
+        "Connections that have not shaken hands yet. Many for long: clients connect faster than a core shakes hands.",
+        "bridge_tls_handshakes_under_way",
+    )
+    reloads = counter("Changed certificates that were taken.", "bridge_tls_certificate_reloads")
+    reload_errors = counter(
+        "Changed certificates that were unfit: the former one stays. If it grows, the log says why.",
+        "bridge_tls_certificate_reload_errors",
+    )
 
 
-class Metrics:
+def _of_apis(kind: Kind, text: str, value: Callable[[ApiMetrics], Value]) -> Declared:
+    def samples(metrics: "Metrics") -> Samples:
+        return [((api.name,), value(api)) for api in metrics.all_apis()]
+
+    return shown(kind, text, ("api",), samples)
+
+
+def _of_clients(kind: Kind, what: str, value: Callable[[Row[tuple[str, str]]], int], more: str = "") -> Declared:
+    def samples(metrics: "Metrics") -> Samples:
+        return [(row.name, value(row)) for row in metrics.clients.shown((OTHER, OTHER))]
+
+    who = "by the name and version that clients tell of their software; (other): beyond http.max_clients_in_metrics."
+    return shown(kind, f"{what}, {who}{more}", ("client_software_name", "client_software_version"), samples)
+
+
+def _of_topics(what: str, value: Callable[[Amounts], int]) -> Declared:
+    def samples(metrics: "Metrics") -> Samples:
+        return [((row.name,), value(row.amounts)) for row in metrics.topics.shown(OTHER)]
+
+    text = f"{what}, by topic; (other): beyond http.max_topics_in_metrics."
+    return shown("counter", text, ("topic",), samples)
+
+
+def _used(levels: Mapping[str, Level]) -> Samples:
+    return by_label({kind: level.used() for kind, level in dict(levels).items()})
+
+
+def _limits(levels: Mapping[str, Level]) -> Samples:
+    return by_label({kind: level.limit for kind, level in dict(levels).items()})
+
+
+def _ends(metrics: "Metrics") -> Samples:
+    ends = {(lag.topic, str(lag.partition)): lag.end for lag in metrics.groups.lags if lag.end is not None}
+    for led in list(metrics.storage.led.values()):
+        ends |= {(end.topic, str(end.partition)): end.end for end in led.ends}
+    return islice(ends.items(), _MOST_ENDS)
+
+
+class Metrics(Families, prefix="bridge_"):
     """Every metric of one bridge process; passed in, never global. `codec`: the twin in use."""
 
+    build_info = shown(
+        "gauge",
+        "The running version, and the codec: with 'python' a record costs forty times as much as with 'native'.",
+        ("version", "codec"),
+        lambda metrics: [((__version__, metrics.codec), 1)],
+    )
+    loop_held_seconds = histogram(
+        "How late the event loop came to what was due each 20 ms. Above 50 ms all clients wait: the log line '! event "
+        "loop held' names the API and the code.",
+        "bridge_event_loop_held_seconds",
+    )
+    connections = gauge(
+        "Open client connections. At its limit (bridge_places_limit) new ones are closed: raise kafka.max_connections.",
+        "bridge_kafka_connections",
+    )
+    connections_accepted = counter(
+        "Client connections accepted. A high rate costs log-ins and handshakes: clients should keep their connections.",
+        "bridge_kafka_connections_accepted",
+    )
+    paused_connections = gauge(
+        "Client sockets that are not read, for back-pressure. For long above 0: see bridge_memory_used_bytes and "
+        "whether Pulsar stores (bridge_pulsar_receipt_seconds).",
+        "bridge_kafka_paused_connections",
+    )
+    in_flight_bytes = gauge(
+        "Bytes of requests held. At kafka.memory_budget_bytes no socket is read: Pulsar is slow, or the budget small."
+    )
+    waiting_answer_bytes = gauge(
+        "Bytes of answers that are read from Pulsar, or not taken by their clients yet. Near kafka.memory_budget_bytes "
+        "consumers are slow at reading, and get less with each answer."
+    )
+    preferred_replicas = counter(
+        "Partitions of Fetch whose consumers were sent to a node of their rack. More than one a partition and consumer "
+        "in five minutes: they go to and fro, see docs/cluster.md.",
+        "bridge_kafka_preferred_replicas",
+    )
+    tenant_namespaces = gauge(
+        "Open namespaces beside the bridge's own. At tenants.max_namespaces clients of more are refused: raise it."
+    )
+    http_rejected = counter(
+        "Connections refused on the side of metrics and health. If it grows, scrapes or probes fail: find who asks so "
+        "often, or raise http.max_connections and http.max_connections_per_ip."
+    )
+    http_unauthorized = counter(
+        "Requests there that were refused without the token. If it grows, who asks has no token, or an old one."
+    )
+    memory_used_bytes = shown(
+        "gauge",
+        "Bytes held of what has a limit (bridge_memory_limit_bytes). Near it: see docs/operations.md, Memory.",
+        ("kind",),
+        lambda metrics: _used(metrics.memory),
+    )
+    memory_limit_bytes = shown(
+        "gauge",
+        "The most bytes that bridge_memory_used_bytes may have; docs/operations.md, Memory, names the settings.",
+        ("kind",),
+        lambda metrics: _limits(metrics.memory),
+    )
+    places_used = shown(
+        "gauge",
+        "How many there are of what has a limit in number (bridge_places_limit). Near it, more are refused or wait.",
+        ("kind",),
+        lambda metrics: _used(metrics.places),
+    )
+    places_limit = shown(
+        "gauge",
+        "The most that bridge_places_used may be; docs/metrics.md names the settings.",
+        ("kind",),
+        lambda metrics: _limits(metrics.places),
+    )
+    metrics_left_out = shown(
+        "gauge",
+        "How many a limit keeps out of the metrics now, by kind; topics and clients are in the series '(other)'. Above "
+        "0: raise http.max_topics_in_metrics, http.max_clients_in_metrics or groups.max_groups_in_metrics if they are "
+        "missed.",
+        ("kind",),
+        lambda metrics: by_label(metrics.left_out()),
+    )
+    ready = gauges(
+        "Whether a check of /readyz held when it was last tried, some seconds ago at most. 0: clients are not served "
+        "well; /readyz says why.",
+        "check",
+        "bridge_ready_check",
+    )
+    tls = part(TlsMetrics)
+    security = part(SecurityMetrics)
+    permissions = part(PermissionMetrics)
+    quotas = part(QuotaMetrics)
+    cluster = part(ClusterMetrics)
+    kafka_requests = _of_apis("counter", "Requests received, by API.", lambda api: api.requests)
+    kafka_errors = shown(
+        "counter",
+        "Error codes answered, by API and Kafka's number of the error. If it grows, see the clients' logs.",
+        ("api", "code"),
+        lambda metrics: [
+            ((api.name, str(code)), count) for api in metrics.all_apis() for code, count in dict(api.errors).items()
+        ],
+    )
+    kafka_request_bytes = _of_apis("counter", "Bytes of requests, by API.", lambda api: api.bytes_in)
+    kafka_response_bytes = _of_apis("counter", "Bytes of answers, by API.", lambda api: api.bytes_out)
+    kafka_request_seconds = _of_apis(
+        "histogram",
+        "From frame read to answer written, by API. Slow Produce: compare bridge_pulsar_receipt_seconds. Fetch, "
+        "JoinGroup and SyncGroup wait on purpose.",
+        lambda api: api.seconds,
+    )
+    refusals = counters(
+        "Frames and connections refused, by reason. If it grows, a client is faulty, or no Kafka client, or a limit is "
+        "too low: the log line '! refused' says whose they are.",
+        "reason",
+        REJECTION_REASONS,
+        "bridge_kafka_rejected",
+    )
+    login_outcomes = shown(
+        "counter",
+        "Log-ins of clients. If 'failed' grows, the log category bridge.audit says from where: see docs/security.md.",
+        ("mechanism", "outcome"),
+        lambda metrics: metrics.logins().items(),
+        "bridge_logins",
+    )
+    client_connections = _of_clients(
+        "gauge", "Open connections", lambda row: row.users, " Old versions with errors: bring those clients up to date."
+    )
+    client_requests = _of_clients("counter", "Requests", lambda row: row.amounts.requests)
+    client_errors = _of_clients("counter", "Error codes answered", lambda row: row.amounts.errors)
+    client_request_bytes = _of_clients("counter", "Bytes of requests", lambda row: row.amounts.bytes_in)
+    client_response_bytes = _of_clients("counter", "Bytes of answers", lambda row: row.amounts.bytes_out)
+    pulsar = part(PulsarMetrics)
+    storage = part(StorageMetrics)
+    topic_produced_records = _of_topics(
+        "Records that clients produced and Pulsar has stored", lambda amounts: amounts.records_in
+    )
+    topic_produced_bytes = _of_topics("Bytes of the batches that clients produced", lambda amounts: amounts.bytes_in)
+    topic_fetched_records = _of_topics("Records sent to consumers", lambda amounts: amounts.records_out)
+    topic_fetched_bytes = _of_topics("Bytes of the batches sent to consumers", lambda amounts: amounts.bytes_out)
+    partition_end_offset = shown(
+        "gauge",
+        "The offset after a partition's last record: at the node that leads it, while clients use it and its topic is "
+        "shown; and at one that coordinates a group with an offset there, some seconds old. The largest is the newest.",
+        ("topic", "partition"),
+        _ends,
+    )
+    groups = part(GroupMetrics)
+
     def __init__(self, codec: str = "python") -> None:
+        super().__init__()
         self.codec = codec
-        self.pulsar = PulsarMetrics()
-        self.storage = StorageMetrics()
-        self.groups = GroupMetrics()
-        self.cluster = ClusterMetrics()
-        self.tls = TlsMetrics()
-        self.security = SecurityMetrics()
-        self.permissions = PermissionMetrics()
-        self.quotas = QuotaMetrics()
-        self.loop_held_seconds = Histogram()
-        self.connections = Gauge()
-        self.tenant_namespaces = Gauge()
-        self.connections_accepted = Counter()
-        self.in_flight_bytes = Gauge()
-        self.waiting_answer_bytes = Gauge()
-        self.paused_connections = Gauge()
-        self.http_rejected = Counter()
-        self.http_unauthorized = Counter()
-        self.preferred_replicas = Counter()
-        self._logins: dict[tuple[str, str], Counter] = {}
         self.topics: TrafficTable[str] = TrafficTable(100_000)
         self.clients: TrafficTable[tuple[str, str]] = TrafficTable()
         """By the name and the version of their software."""
@@ -341,11 +706,9 @@ class Metrics:
         """How many bytes are held of what has a limit, by what they are held for."""
         self.places: dict[str, Level] = {}
         """The same of other things that are counted."""
-        self.ready: dict[str, bool] = {}
-        """Whether each check of readiness held when it was last tried; replaced as a whole."""
         self._unknown = ApiMetrics("unknown")
         self._apis: dict[int, ApiMetrics] = {}
-        self._rejected = {reason: Counter() for reason in REJECTION_REASONS}
+        self._logins: dict[tuple[str, str], Counter] = {}
 
     def left_out(self) -> dict[str, int]:
         """How many there are of what a limit keeps out of the metrics, by kind."""
@@ -368,7 +731,7 @@ class Metrics:
 
     def rejected(self, reason: str) -> None:
         """Count a frame or connection that was refused, for one of REJECTION_REASONS."""
-        self._rejected.get(reason, self._rejected["other"]).inc()
+        self.refusals.get(reason, self.refusals["other"]).inc()
 
     def login(self, mechanism: str, outcome: str) -> None:
         """Count a log-in by one of the listeners' mechanisms, or `none`; `outcome`: one of LOGIN_OUTCOMES."""
@@ -384,4 +747,4 @@ class Metrics:
 
     def rejections(self) -> dict[str, int]:
         """Refused frames and connections by reason."""
-        return {reason: counter.value for reason, counter in self._rejected.items()}
+        return {reason: counter.value for reason, counter in self.refusals.items()}

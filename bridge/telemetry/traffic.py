@@ -128,6 +128,12 @@ class TrafficTable(Generic[_K]):
         """All that are told apart; for those who only look."""
         return list(self._entries.items())
 
+    def shown(self, other: _K) -> list[Row[_K]]:
+        """The rows; where there is more than they have, the sum of that is one called `other`."""
+        if not self.left_out and not any(self.others):
+            return self.rows
+        return [*self.rows, Row(other, self.others, self.other_users)]
+
     def leave(self, traffic: Traffic) -> None:
         """No more is counted by this caller."""
         traffic.users -= 1

@@ -1,28 +1,24 @@
 """The line of `make bench`: parts, and time left by what they took before."""
 
-from collections.abc import Callable
+import sys
+
+import pytest
 
 from bench.progress import PartsProgress
+from tests.support.terminal import Terminal
 
 
-def clock(*times: float) -> Callable[[], float]:
-    left = iter(times)
-    return lambda: next(left)
+def test_a_part_takes_what_it_took_the_last_time_or_what_the_others_took() -> None:
+    progress = PartsProgress(["a", "b"], {"a": 60.0, "b": 180.0})
+    assert [progress.expected(name) for name in "abc"] == [60.0, 180.0, 120.0]
+    assert PartsProgress(["a", "b"], {}).expected("a") == 0.0
 
 
-def test_time_left_is_by_what_parts_took_the_last_time() -> None:
-    progress = PartsProgress(["a", "b"], {"a": 60.0, "b": 180.0}, clock(0.0, 0.0, 30.0, 60.0, 60.0, 70.0))
-    progress.begin("a")
-    assert progress.text() == "[===                     ]  12 %  0 of 2 parts, a for 30 s, about 3 min 30 s left"
-    progress.end()
-    progress.begin("b")
-    assert progress.text() == "[=======                 ]  29 %  1 of 2 parts, b for 10 s, about 2 min 50 s left"
-
-
-def test_of_a_part_that_was_never_measured_those_before_it_tell() -> None:
-    progress = PartsProgress(["a", "b"], {}, clock(0.0, 0.0, 5.0, 10.0, 10.0, 15.0))
-    progress.begin("a")
-    assert progress.text() == "[                        ]   0 %  0 of 2 parts, a for 5 s"
-    progress.end()
-    progress.begin("b")
-    assert progress.text() == "[==================      ]  75 %  1 of 2 parts, b for 5 s, about 5 s left"
+def test_the_line_names_the_part_and_how_many_are_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", out := Terminal())
+    progress = PartsProgress(["a", "b"], {"a": 6000.0, "b": 2000.0})
+    with progress.running("a"):
+        assert "0 of 2 parts, a:   0%|" in out.getvalue()
+    with progress.running("b"):
+        assert "1 of 2 parts, b:   0%|" in out.getvalue()
+    assert progress.expected("a") < 60.0

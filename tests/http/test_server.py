@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any
 
@@ -13,7 +13,8 @@ from bridge.config import HttpSettings
 from bridge.errors import BridgeError, StartupError
 from bridge.http import Check, HttpServer
 from bridge.http.places import MAX_PROBES
-from bridge.telemetry.metrics import ApiMetrics, Lag, Metrics
+from bridge.telemetry.families import Family
+from bridge.telemetry.metrics import Lag, Metrics
 from tests.support.waiting import until
 
 Get = Callable[[str], Awaitable[tuple[int, str]]]
@@ -36,9 +37,9 @@ class Counted(Metrics):
 
     renderings = 0
 
-    def all_apis(self) -> list[ApiMetrics]:
+    def families(self) -> Iterator[Family]:
         self.renderings += 1
-        return super().all_apis()
+        return super().families()
 
 
 @asynccontextmanager

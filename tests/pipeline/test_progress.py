@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 import json
 
-import pytest
-
 from bridge.pipeline.progress import Progress
 from tests.support.terminal import Terminal, clock
 
@@ -23,33 +21,33 @@ def test_json_lines_have_rate_and_time_left() -> None:
     ]
 
 
-def test_a_terminal_shows_one_line_that_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "100")
+def test_a_terminal_shows_one_line_that_changes() -> None:
     out = Terminal()
-    progress = Progress("text", out, clock(0.0, 0.0, 2.0, 4.0))
+    progress = Progress("text", out)
     progress.begin(4000)
     progress.advance(1000)
-    progress.advance(1000, lag=12_000)
+    progress.advance(1000, lag=12)
     progress.note("done")
-    lines = out.getvalue().split("\r\x1b[K")
-    assert lines[1] == "[======                  ]  25 %  1,000 records of 4,000  500/s  6 s left"
-    assert lines[2] == "[============            ]  50 %  2,000 records of 4,000  500/s  4 s left  lag 12,000\ndone\n"
+    progress.close()
+    assert [" 25%|" in out.getvalue(), " 1000/4000 [" in out.getvalue()] == [True, True]
+    assert " 50%|" in out.getvalue() and ", lag=12]" in out.getvalue()
+    assert "\rdone\n" in out.getvalue()
+    assert out.getvalue().endswith("\n")
 
 
 def test_a_terminal_shows_records_of_a_step_that_is_under_way() -> None:
     out = Terminal()
-    progress = Progress("text", out, clock(0.0, 0.0, 2.0, 4.0, 8.0))
+    progress = Progress("text", out)
     progress.begin(4000)
     progress.running(1000)
     progress.running(900)  # a stage has ended, and the next one begins to count
     progress.advance(2000)
     progress.running(0)
-    lines = out.getvalue().split("\r\x1b[K")
-    assert [line.partition("%  ")[2] for line in lines[1:]] == [
-        "1,000 records of 4,000  500/s  6 s left",
-        "1,000 records of 4,000  250/s  12 s left",
-        "2,000 records of 4,000  250/s  8 s left",
-    ]
+    progress.close()
+    lines = out.getvalue().split("\r")
+    assert [line.rpartition("| ")[2].partition(" [")[0] for line in lines if "%" in line] == [
+        "0/4000", "1000/4000", "1000/4000", "2000/4000", "2000/4000",
+    ]  # fmt: skip
 
 
 def test_a_program_is_told_of_what_is_done_alone() -> None:
@@ -64,8 +62,8 @@ def test_without_a_terminal_lines_follow_each_other() -> None:
     out = io.StringIO()
     progress = Progress("text", out, clock(0.0, 0.0, 1.0))
     progress.begin(None)
-    progress.advance(10)
-    assert out.getvalue() == "10 records  10/s\n"
+    progress.advance(10, lag=12)
+    assert out.getvalue() == "10 records [00:01, 10.00 records/s, lag=12]\n"
 
 
 def test_quiet_says_nothing() -> None:

@@ -257,7 +257,7 @@ def test_no_token_is_told(scene: Scene, caplog: pytest.LogCaptureFixture) -> Non
     wrong = confluent_kafka.Producer(scene.settings("bob", **{"sasl.password": "token:" + secrets[1]}))
     wrong.poll(1)
     shown = "\n".join(str(vars(record)) for record in caplog.records)
-    shown += Exposition(scene.bridge.server.metrics).render(open_metrics=False)[0].decode() + repr(
+    shown += Exposition(scene.bridge.server.metrics.families).render(open_metrics=False)[0].decode() + repr(
         scene.bridge.settings
     )
     assert "denied" in shown

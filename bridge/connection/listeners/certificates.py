@@ -109,9 +109,9 @@ class ServerTls:
 
     def _tell(self, loaded: _Loaded) -> None:
         self._told = ""
-        self._metrics.certificate_expires[self._name] = loaded.expires_at
+        self._metrics.certificate_expires_seconds[self._name] = loaded.expires_at
         if loaded.list_expires_at is not None:
-            self._metrics.crl_expires[self._name] = loaded.list_expires_at
+            self._metrics.crl_expires_seconds[self._name] = loaded.list_expires_at
 
     def _fields(self, expires_at: float | None = None, **fields: object) -> dict[str, object]:
         files = {"listener": self._name, "file": self._own.shown}

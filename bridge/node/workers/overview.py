@@ -11,6 +11,7 @@ from bridge.http.status import BadQuery, Query
 from bridge.node.workers.http_get import Answer, get
 from bridge.node.workers.merged_exposition import merge
 from bridge.node.workers.worker_process import WorkerProcess
+from bridge.telemetry.families import Families, Family, by_label, shown
 from bridge.telemetry.instruments import Counter
 from bridge.telemetry.metrics import Metrics
 
@@ -21,13 +22,45 @@ _TEXT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _OPEN_METRICS_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 
+_OF_PORT = {"bridge_http_rejected", "bridge_http_unauthorized"}
+_OF_ITS_TLS = {"bridge_tls_handshakes", "bridge_tls_certificate_expires_seconds"}
+
+
+class WorkersMetrics(Families, prefix="bridge_worker_"):
+    """What the supervisor shows of its workers."""
+
+    up = shown(
+        "gauge",
+        "Whether the worker serves. 0 for more than some seconds: the log line '! worker died' says how.",
+        ("worker",),
+        lambda own: [((str(worker.index),), worker.ready is not None) for worker in own.workers],
+    )
+    restarts = shown(
+        "counter",
+        "Starts of a worker after its deaths. If it grows, its own last lines in the log say why.",
+        ("worker",),
+        lambda own: [((str(worker.index),), worker.restarts.count) for worker in own.workers],
+    )
+    scrapes_failed = shown(
+        "counter",
+        "Scrapes that a worker is left out of: it did not answer within three seconds. If it grows, it is overloaded.",
+        ("worker",),
+        lambda own: by_label(own.left_out),
+    )
+
+    def __init__(self, workers: Sequence[WorkerProcess]) -> None:
+        super().__init__()
+        self.workers = workers
+        self.left_out = {str(worker.index): Counter() for worker in workers}
+
+
 class Overview:
     """Asks the workers when it is asked."""
 
     def __init__(self, workers: Sequence[WorkerProcess], metrics: Metrics) -> None:
         self._workers = workers
         self._metrics = metrics
-        self._left_out = {worker.index: Counter() for worker in workers}
+        self._own = WorkersMetrics(workers)
 
     def checks(self) -> dict[str, Check]:
         """Readiness: one check a worker."""
@@ -92,7 +125,7 @@ class Overview:
     async def _scrape(self, worker: WorkerProcess, accept: str) -> Answer | None:
         answer = await self._ask(worker, "/metrics", SCRAPE_SECONDS, accept)
         if answer is None or answer.status != 200:
-            self._left_out[worker.index].inc()
+            self._own.left_out[str(worker.index)].inc()
             return None
         return answer
 
@@ -105,57 +138,13 @@ class Overview:
             return None
 
     def _merged(self, texts: Mapping[str, bytes], open_metrics: bool) -> bytes:
-        return merge(texts, self._own(open_metrics))
+        from bridge.telemetry.exposition import Exposition
 
-    def _own(self, open_metrics: bool) -> bytes:
-        from bridge.telemetry.exposition.texts import SERVER, WORKERS
+        supervisor, _ = Exposition(self._of_port, process=False).render(open_metrics=open_metrics)
+        own, _ = Exposition(self._own.families, process=False).render(open_metrics=open_metrics)
+        return merge({"supervisor": supervisor, **texts}, own)
 
-        up = {worker.index: int(worker.ready is not None) for worker in self._workers}
-        restarts = {worker.index: worker.restarts.count for worker in self._workers}
-        left_out = {index: counter.value for index, counter in self._left_out.items()}
-        lines = [
-            *_family(*WORKERS["up"], up, open_metrics),
-            *_family(*WORKERS["restarts"], restarts, open_metrics),
-            *_family(*WORKERS["left_out"], left_out, open_metrics),
-            *_header(SERVER["http_rejected"][0], "counter", SERVER["http_rejected"][1], open_metrics),
-            f'bridge_http_rejected_total{{worker="supervisor"}} {self._metrics.http_rejected.value}',
-            *_header(SERVER["http_unauthorized"][0], "counter", SERVER["http_unauthorized"][1], open_metrics),
-            f'bridge_http_unauthorized_total{{worker="supervisor"}} {self._metrics.http_unauthorized.value}',
-            *self._own_tls(open_metrics),
-        ]
-        return "\n".join([*lines, ""]).encode()
-
-    def _own_tls(self, open_metrics: bool) -> list[str]:
-        """Of the port that is the supervisor's."""
-        from bridge.telemetry.exposition.texts import CERTIFICATE, HANDSHAKES
-
-        tls = self._metrics.tls
-        if not tls.certificate_expires:
-            return []
-        name, handshakes = "bridge_tls_certificate_expires_seconds", "bridge_tls_handshakes"
-        return [
-            *_header(name, "gauge", CERTIFICATE, open_metrics),
-            *(
-                f'{name}{{worker="supervisor",listener="{listener}"}} {at}'
-                for listener, at in tls.certificate_expires.items()
-            ),
-            *_header(handshakes, "counter", HANDSHAKES, open_metrics),
-            *(
-                f'{handshakes}_total{{worker="supervisor",outcome="{outcome}"}} {count.value}'
-                for outcome, count in tls.handshakes.items()
-            ),
-        ]
-
-
-def _header(name: str, kind: str, text: str, open_metrics: bool) -> list[str]:
-    """OpenMetrics names a family of counters without `_total`."""
-    shown = name if open_metrics or kind != "counter" else f"{name}_total"
-    return [f"# HELP {shown} {text}", f"# TYPE {shown} {kind}"]
-
-
-def _family(name: str, kind: str, text: str, values: dict[int, int], open_metrics: bool) -> list[str]:
-    sample = f"{name}_total" if kind == "counter" else name
-    return [
-        *_header(name, kind, text, open_metrics),
-        *(f'{sample}{{worker="{index}"}} {value}' for index, value in values.items()),
-    ]
+    def _of_port(self) -> list[Family]:
+        """What the supervisor's own HTTP side counts."""
+        names = _OF_PORT | _OF_ITS_TLS if self._metrics.tls.certificate_expires_seconds else _OF_PORT
+        return [family for family in self._metrics.families() if family.name in names]

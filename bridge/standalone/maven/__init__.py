@@ -2,17 +2,13 @@
 
 from bridge.standalone.maven.cache import Jar, JarCache, cache_directory, wrong_jars
 from bridge.standalone.maven.maven import JarsError, MavenFetch, Say
-from bridge.standalone.maven.progress_line import ProgressLine, bar, duration
 
 __all__ = [
     "Jar",
     "JarCache",
     "JarsError",
     "MavenFetch",
-    "ProgressLine",
     "Say",
-    "bar",
     "cache_directory",
-    "duration",
     "wrong_jars",
 ]

@@ -6,13 +6,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections import deque
 from collections.abc import Callable, Sequence, Set
 from pathlib import Path
+from typing import Any
 from xml.sax.saxutils import escape
 
-from bridge.standalone.maven.progress_line import ProgressLine, bar, duration
+from tqdm import tqdm
 
 _GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
 _ATTEMPTS = 3
@@ -79,7 +79,7 @@ class MavenFetch:
 
     def _run_once(self, command: list[str], jars: set[str]) -> list[str] | None:
         """None when Maven succeeded, else its last words."""
-        progress = Downloads(jars, ProgressLine())
+        progress = Downloads(jars)
         last_lines: deque[str] = deque(maxlen=8)
         environment = {**os.environ, "MAVEN_OPTS": os.environ.get("MAVEN_OPTS", "") + " -Xmx512m"}
         with subprocess.Popen(  # noqa: S603 - the command is ours, found on the user's PATH
@@ -95,7 +95,7 @@ class MavenFetch:
                 maven.terminate()
                 raise
             finally:
-                progress.line.clear()
+                progress.bar.close()
         return None if maven.returncode == 0 else list(last_lines) or ["(nothing)"]
 
 
@@ -107,19 +107,16 @@ def _command(maven: Path, work: str, target: Path, repository: Path | None) -> l
 
 
 class Downloads:
-    """Counts what Maven says it has downloaded, and shows it on a terminal."""
+    """Counts what Maven says it has downloaded, and shows it on a terminal; nothing is written elsewhere."""
 
-    def __init__(self, jars: Set[str], line: ProgressLine, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, jars: Set[str]) -> None:
         """`jars`: the files that are wanted, of which some may be there; none where that is not known.
 
         Maven fetches its own plug-ins before.
         """
-        self.line = line
         self._jars = jars
-        self._clock = clock
-        self._began = clock()
-        self._done = 0
         self._megabytes = 0.0
+        self.bar: Any = tqdm(total=len(jars) or None, unit=" jars", dynamic_ncols=True, leave=False, disable=None)
 
     def read(self, line: str) -> None:
         """Take a line that Maven printed."""
@@ -127,22 +124,9 @@ class Downloads:
         if match is None:
             return
         name = match[1].rpartition("/")[2]
-        self._done += name in self._jars if self._jars else name.endswith(".jar")
         self._megabytes += float(match[2]) * _UNITS[match[3]]
-        self.line.show(self.text())
-
-    def text(self) -> str:
-        """How many jars, how many MB, how fast; how long it still takes where all are fetched and none is there."""
-        seconds = self._clock() - self._began
-        whole = len(self._jars)
-        parts = [f"{self._done} jars", f"{self._megabytes:.0f} MB"]
-        if whole:
-            parts[0] = f"{bar(self._done, whole)}  {self._done} of {whole} jars"
-        if seconds > 0:
-            parts.append(f"{self._megabytes / seconds:.1f} MB/s")
-            if whole and self._done:
-                parts.append(f"{duration((whole - self._done) * seconds / self._done)} left")
-        return "  ".join(parts)
+        self.bar.set_postfix_str(f"{self._megabytes:.0f} MB", refresh=False)
+        self.bar.update(name in self._jars if self._jars else name.endswith(".jar"))
 
 
 def jar_name(coordinates: str) -> str:

@@ -71,7 +71,7 @@ def test_an_unfit_new_one_is_told_of_once_and_the_former_stays(
 ) -> None:
     authority = Authority(tmp_path)
     tls, metrics = listener_tls(authority.sign("server"))
-    former, expires = tls.context, dict(metrics.certificate_expires)
+    former, expires = tls.context, dict(metrics.certificate_expires_seconds)
     other = authority.sign("other")
     good = Path(other.key).read_bytes()
     unfit: dict[str, Callable[[], object]] = {
@@ -87,7 +87,7 @@ def test_an_unfit_new_one_is_told_of_once_and_the_former_stays(
         tls.refresh()
         assert metrics.reload_errors.value == number
         assert tls.context is former
-        assert metrics.certificate_expires == expires
+        assert metrics.certificate_expires_seconds == expires
     said = [str(record.__dict__["fields"]["error"]) for record in caplog.records]
     assert "KEY_VALUES_MISMATCH" in said[0]
     assert "valid X509 version" in said[2]
@@ -107,7 +107,7 @@ def test_at_the_start_unfit_files_are_named_and_an_expired_one_is_told_of(
         listener_tls(CertificateFiles(one.certificate, other.key))
     _, metrics = listener_tls(authority.sign("expired", lasts=-timedelta(hours=1)))
     assert "certificate has expired" in caplog.text
-    assert set(metrics.certificate_expires) == {"SSL"}
+    assert set(metrics.certificate_expires_seconds) == {"SSL"}
 
 
 def test_an_encrypted_key_without_a_password_is_refused_without_asking_at_the_terminal(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ async def test_a_withdrawn_certificate_lets_no_one_in_from_the_next_look_at_the_
     async with serving() as bench, connected(bench) as open_one:
         open_one.send(request(ECHO, 1))
         assert (await open_one.receive()).number == 1
-        assert bench.metrics.tls.crl_expires["SSL"] > 0
+        assert bench.metrics.tls.crl_expires_seconds["SSL"] > 0
         authority.withdraw(own)
         tls = bench.listener._tls
         assert tls is not None

@@ -23,7 +23,7 @@ def busy(connections: int) -> Metrics:
 
 @pytest.mark.parametrize("open_metrics", [False, True])
 def test_every_family_comes_once_with_each_workers_samples(open_metrics: bool) -> None:
-    texts = {str(i): Exposition(busy(i)).render(open_metrics=open_metrics)[0] for i in (3, 5)}
+    texts = {str(i): Exposition(busy(i).families).render(open_metrics=open_metrics)[0] for i in (3, 5)}
     text = merge(texts).decode()
     parse = open_metrics_families if open_metrics else families
     found = {family.name: family for family in parse(text)}
@@ -41,7 +41,7 @@ def test_every_family_comes_once_with_each_workers_samples(open_metrics: bool) -
 
 def test_nothing_is_lost_and_nothing_made() -> None:
     """Each sample of each process is there, and no other."""
-    texts = {str(i): Exposition(busy(i)).render()[0] for i in range(3)}
+    texts = {str(i): Exposition(busy(i).families).render()[0] for i in range(3)}
     expected = sorted(
         (sample.name, str(sorted({**sample.labels, "worker": worker}.items())), sample.value)
         for worker, text in texts.items()

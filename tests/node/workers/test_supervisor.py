@@ -144,8 +144,8 @@ async def test_metrics_of_all_workers_come_with_their_label() -> None:
         for line in (
             'bridge_kafka_connections{worker="0"} 1.0',
             'bridge_kafka_connections{worker="1"} 2.0',
-            'bridge_worker_up{worker="1"} 1',
-            'bridge_worker_restarts_total{worker="0"} 0',
+            'bridge_worker_up{worker="1"} 1.0',
+            'bridge_worker_restarts_total{worker="0"} 0.0',
             "# TYPE bridge_kafka_connections gauge",
         ):
             assert lines.count(line) == 1, line
@@ -178,8 +178,8 @@ async def test_the_supervisors_port_has_the_token_and_the_certificate_of_the_set
             text = await answer.text()
         for line in (
             'bridge_kafka_connections{worker="1"} 2.0',
-            'bridge_http_unauthorized_total{worker="supervisor"} 1',
-            'bridge_tls_handshakes_total{worker="supervisor",outcome="established"} 2',
+            'bridge_http_unauthorized_total{worker="supervisor"} 1.0',
+            'bridge_tls_handshakes_total{worker="supervisor",outcome="established"} 2.0',
         ):
             assert text.splitlines().count(line) == 1, line
         assert 'bridge_tls_certificate_expires_seconds{worker="supervisor",listener="http"}' in text
@@ -194,7 +194,7 @@ async def test_a_worker_that_does_not_answer_a_scrape_is_left_out_and_counted(mo
             _, text = await page(supervisor, "/metrics")
         assert 'bridge_kafka_connections{worker="0"}' not in text
         assert 'bridge_kafka_connections{worker="1"} 2.0' in text
-        assert 'bridge_worker_scrapes_failed_total{worker="0"} 1' in text
+        assert 'bridge_worker_scrapes_failed_total{worker="0"} 1.0' in text
 
 
 async def test_ready_says_which_worker_is_not_and_why(monkeypatch: pytest.MonkeyPatch) -> None:
