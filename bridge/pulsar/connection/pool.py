@@ -61,6 +61,11 @@ class BrokerAway(ConnectionLost):
         self.outage = outage
 
 
+def _proxy_of(address: Address) -> Address:
+    """What is connected to: the proxy before a broker, or the broker itself."""
+    return address._replace(proxied_broker=None)
+
+
 class _Key(NamedTuple):
     """A connection: to whom, and which of those (`TopicConnections`)."""
 
@@ -162,7 +167,7 @@ class ConnectionPool:
         key = _Key(address, SHARED)
         if key not in self._connections:
             if address.proxied_broker is not None:  # first of all the proxy has to be there
-                await self._shared(address._replace(proxied_broker=None))
+                await self._shared(_proxy_of(address))
             self._ensure_not_away(address)
         try:
             return await self._connected(key)
@@ -172,14 +177,18 @@ class ConnectionPool:
 
     async def _of_topic(self, address: Address, number: int) -> BrokerConnection:
         key = _Key(address, number)
-        if key not in self._connections and key not in self._attempts and address in self._outages:
+        if key not in self._connections and key not in self._attempts and self._outage_of(address) is not None:
             self._topic_connections.forget(*key)  # the shared connection is there, and silent
             self._ensure_not_away(address)
         return await self._connected(key)
 
+    def _outage_of(self, address: Address) -> "Outage | None":
+        return self._outages.get(_proxy_of(address)) or self._outages.get(address)
+
     def _ensure_not_away(self, address: Address) -> None:
-        if address in self._outages:
-            raise BrokerAway(self._outages[address]) from None
+        outage = self._outage_of(address)
+        if outage is not None:
+            raise BrokerAway(outage) from None
 
     async def place(self, address: Address) -> Place:
         """Wait for leave to open something at this broker: an async context manager for doing so.
@@ -254,11 +263,16 @@ class ConnectionPool:
 
         A topic's own may be silent because the broker does not read it.
         """
-        shared = self._connections.get(_Key(connection.address, SHARED))
-        if shared is None or shared.silent:
+        if not self._is_heard(connection.address):
             self._lose(connection.address, ConnectionLost(f"{connection.address}: silent"))
 
+    def _is_heard(self, address: Address) -> bool:
+        shared = self._connections.get(_Key(address, SHARED))
+        return shared is not None and not shared.silent
+
     def _lose(self, address: Address, error: PulsarError) -> None:
+        if not self._is_heard(_proxy_of(address)):
+            address = _proxy_of(address)
         if address not in self._outages and not self._closed:
             self._outages[address] = outage = Outage(address, error)
             outage.task = asyncio.create_task(self._watch_for(outage), name=f"outage of {address}")
@@ -270,12 +284,14 @@ class ConnectionPool:
         while True:
             await asyncio.sleep(delay * random.uniform(0.8, 1.0))  # noqa: S311 - no secret
             delay = min(2 * delay, _PROBE_SECONDS)
+            if self._outage_of(outage.address) is not outage:
+                break  # the proxy before it is away, too: that is waited for
+            if await self._reaches(outage.address):
+                _log.info("= pulsar broker back", extra=outage.told())
+                break
             if await self._moved(outage.address):
                 _log.info("= pulsar broker given up", extra=outage.told())
                 self._leave(outage.address)
-                break
-            if await self._reaches(outage.address):
-                _log.info("= pulsar broker back", extra=outage.told())
                 break
             if asyncio.get_running_loop().time() - told_at >= _TOLD_SECONDS:
                 told_at += _TOLD_SECONDS
@@ -288,8 +304,6 @@ class ConnectionPool:
         """Whether the broker answers: on the shared connection that is there, or on a new one."""
         try:
             async with asyncio.timeout(_PROBE_SECONDS):  # the attempt itself goes on
-                if address.proxied_broker is not None:
-                    await self._shared(address._replace(proxied_broker=None))
                 return not (await self._connected(_Key(address, SHARED))).silent
         except (ConnectionLost, OperationTimeout, TimeoutError):
             return False
