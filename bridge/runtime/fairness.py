@@ -5,6 +5,7 @@ other and not before those of all other clients.
 """
 
 import asyncio
+import math
 from collections import OrderedDict, deque
 from types import TracebackType
 
@@ -97,10 +98,12 @@ class Places:
 
     Who has a place loses it after a moment, and goes on without. So what is quick runs a few at a time, and what hangs
     costs the others that moment, not all of its time. It ends with TimeoutError after `most_seconds`, or sooner if more
-    than `most_slow` go on without a place: then the one that has had the longest.
+    than `most_slow` go on without a place: then the one that has had the longest. Where neither is given it never does.
     """
 
-    def __init__(self, places: int, *, seconds: float, most_seconds: float, most_slow: int) -> None:
+    def __init__(
+        self, places: int, *, seconds: float, most_seconds: float | None = None, most_slow: float = math.inf
+    ) -> None:
         """`seconds`: how long a place is kept at most."""
         self.seconds, self.most_seconds = seconds, most_seconds
         self._free = FairSemaphore(places)

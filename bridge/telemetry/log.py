@@ -47,10 +47,11 @@ def get(name: str) -> Log:
 
 
 class Flood:
-    """Lines of one kind that strangers cause as often as they like: so many are told in a second, others counted."""
+    """Lines of one kind that may come by thousands: so many are told in so many seconds, others are counted."""
 
-    def __init__(self, most: int = 10, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, most: int = 10, now: Callable[[], float] = time.monotonic, seconds: float = 1.0) -> None:
         self._most = most
+        self._seconds = seconds
         self._now = now
         self._until = float("-inf")
         self._told = self._left_out = 0
@@ -59,7 +60,7 @@ class Flood:
         """What one more line has beside its own fields: how many were left out before it. None: it is left out."""
         now = self._now()
         if now >= self._until:
-            self._until, self._told = now + 1.0, 0
+            self._until, self._told = now + self._seconds, 0
         if self._told >= self._most:
             self._left_out += 1
             return None

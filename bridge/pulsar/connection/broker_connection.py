@@ -20,12 +20,11 @@ from bridge.pulsar.connection.connection_handler import (
     ProducerHandler,
     TopicWatchHandler,
 )
-from bridge.pulsar.connection.delay import Delay
 from bridge.pulsar.connection.frame_writer import Buffer, FrameWriter
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import ConnectionLost, OperationTimeout, PulsarError
 from bridge.telemetry import log
-from bridge.telemetry.metrics import PulsarMetrics
+from bridge.telemetry.metrics import BrokerMetrics, PulsarMetrics
 
 Type = pb.BaseCommand
 # So often a connection is looked at: a ping to a silent broker, and to its topics if it does not answer.
@@ -34,6 +33,8 @@ _CHECK_SECONDS: Final = 5.0
 _UNUSED_CHECKS: Final = 2
 # Of receipts, which are all that comes where there are producers only: there may be a thousand such connections.
 _RECEIPTS_BYTES: Final = 4096
+# Of the newest answer in the smoothed time of answers, as TCP smooths its round trips (RFC 6298).
+_DELAY_WEIGHT: Final = 0.125
 _log = log.get(__name__)
 
 # Answers by request id: the field of BaseCommand that holds each.
@@ -62,6 +63,30 @@ class Address(NamedTuple):
     def __str__(self) -> str:
         name = f"{'pulsar+ssl' if self.tls else 'pulsar'}://{self.host}:{self.port}"
         return f"{name} for {self.proxied_broker}" if self.proxied_broker else name
+
+
+class Delay:
+    """How long a broker takes to answer, of late: two additions for each answer, for receipts are on the hot path."""
+
+    __slots__ = ("_broker", "answered_at", "seconds")
+
+    def __init__(self, broker: BrokerMetrics) -> None:
+        self._broker = broker
+        self.seconds: float | None = None
+        """None before the first answer."""
+        self.answered_at = float("-inf")
+        """The loop time of the latest answer."""
+
+    def answered(self, sent_at: float, now: float) -> None:
+        """What was sent then has its answer now; loop times."""
+        took = now - sent_at
+        self.seconds = took if self.seconds is None else self.seconds + _DELAY_WEIGHT * (took - self.seconds)
+        self.answered_at = now
+
+    def acknowledged(self, sent_at: float, now: float) -> float:
+        """An entry that was sent then has its receipt now: how long that took."""
+        self.answered(sent_at, now)
+        return self._broker.acknowledged(sent_at, now)
 
 
 class _Request:

@@ -1,5 +1,8 @@
 """The connections of one client: for each broker one for questions and consumers, and one for each topic's producers.
 
+The first shows whether the broker can be reached. It is dialled by one task for all who want the broker, with one
+back-off, and the others are opened only while it is there. Who cannot be served waits for that task (`Outage`).
+
 A broker throttles a producer by not reading its connection: whatever else was sent there waits as well, for as long as
 the topic is above its rate, has too much on its way, or its bookies hang. So the producers of a topic share a
 connection with no others. Above the setting `pulsar.max_producer_connections`, or where the broker takes no more
@@ -11,6 +14,7 @@ import random
 import resource
 from collections.abc import Awaitable, Callable
 from functools import partial
+from itertools import islice
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
@@ -21,18 +25,27 @@ from bridge.pulsar.connection.broker_connection import Address, BrokerConnection
 from bridge.pulsar.connection.topic_connections import SHARED, TopicConnections
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import ClientClosed, ConnectionLost, OperationTimeout, PulsarError
+from bridge.runtime.fairness import Place, Places
 from bridge.runtime.futures import retrieve_exception, wait_shared
 from bridge.telemetry import log
 from bridge.telemetry.metrics import PulsarMetrics
 
 # Between two attempts to reach a broker that is down, in the end; the first come sooner.
 _PROBE_SECONDS: Final = 1.2
-_FIRST_PROBE_SECONDS: Final = 0.05
+_FIRST_PROBE_SECONDS: Final = 0.5
 # So often a broker that stays down is told of.
 _TOLD_SECONDS: Final = 60.0
 # So long an answer to a look-up is waited for before the broker itself is tried again.
 _LOOKUP_SECONDS: Final = 5.0
 _FAREWELL_SECONDS: Final = 1.0
+# So many wake in one turn of the event loop when a broker is back.
+_WOKEN_AT_ONCE: Final = 64
+# So many open something at a broker at a time. Each keeps its place for so long at most: a topic that its broker is
+# slow to load holds up no other.
+_OPENED_AT_ONCE: Final = 256
+_PLACE_SECONDS: Final = 0.25
+# So many lines a minute tell of producers and readers that are not attached for the same kind of reason.
+_TOLD_A_MINUTE: Final = 2
 _PORTS = {"pulsar": 6650, "pulsar+ssl": 6651}
 _log = log.get(__name__)
 
@@ -43,9 +56,14 @@ Find = Callable[[str], Awaitable[Address]]
 class BrokerAway(ConnectionLost):
     """A broker that cannot be reached; it was tried a moment ago, and is tried again for all."""
 
-    def __init__(self, outage: "_Outage") -> None:
+    def __init__(self, outage: "Outage") -> None:
         super().__init__(outage.cause.message)
         self.outage = outage
+
+
+def _proxy_of(address: Address) -> Address:
+    """What is connected to: the proxy before a broker, or the broker itself."""
+    return address._replace(proxied_broker=None)
 
 
 class _Key(NamedTuple):
@@ -87,12 +105,13 @@ class ConnectionPool:
         self._topic_connections = TopicConnections(min(settings.max_producer_connections, max(1, files // 4)))
         self._connections: dict[_Key, BrokerConnection] = {}
         self._attempts: dict[_Key, asyncio.Task[BrokerConnection]] = {}
-        self._outages: dict[Address, _Outage] = {}
+        self._outages: dict[Address, Outage] = {}
+        self._places: dict[Address, Places] = {}
         self._retry_now: asyncio.Future[None] | None = None
         self._closed = False
         self._find: Find | None = None
         self._latest_topic: dict[Address, str] = {}
-        self._suspected: dict[BrokerConnection, asyncio.Task[None]] = {}
+        self._not_attached: dict[int, log.Flood] = {}
 
     @property
     def tls(self) -> bool:
@@ -131,27 +150,56 @@ class ConnectionPool:
 
         Raises BrokerAway at once while the address cannot be reached: one task tries, for all who want it.
         """
-        number = SHARED if topic is None else self._topic_connections.number(address, topic)
         try:
-            return await self._get(_Key(address, number))
+            shared = await self._shared(address)
+            if topic is None:
+                return shared
+            return await self._of_topic(address, self._topic_connections.number(address, topic))
         except PulsarError as error:
             if topic is None or error.code != pb.NotAllowedError or isinstance(error, ClientClosed):
                 raise
             # the broker's limit of connections (brokerMaxConnections, brokerMaxConnectionsPerIp)
             self._metrics.connections_refused.inc()
             open_numbers = [key.number for key in self._connections if key.address == address]
-            return await self._get(_Key(address, self._topic_connections.share(address, topic, open_numbers)))
+            return await self._connected(_Key(address, self._topic_connections.share(address, topic, open_numbers)))
 
-    async def _get(self, key: _Key) -> BrokerConnection:
-        if key.address in self._outages and key not in self._connections and key not in self._attempts:
-            self._topic_connections.forget(*key)
-            raise BrokerAway(self._outages[key.address])
+    async def _shared(self, address: Address) -> BrokerConnection:
+        key = _Key(address, SHARED)
+        if key not in self._connections:
+            if address.proxied_broker is not None:  # first of all the proxy has to be there
+                await self._shared(_proxy_of(address))
+            self._ensure_not_away(address)
         try:
             return await self._connected(key)
         except (ConnectionLost, OperationTimeout):
-            if key.address in self._outages:
-                raise BrokerAway(self._outages[key.address]) from None
+            self._ensure_not_away(address)
             raise
+
+    async def _of_topic(self, address: Address, number: int) -> BrokerConnection:
+        key = _Key(address, number)
+        if key not in self._connections and key not in self._attempts and self._outage_of(address) is not None:
+            self._topic_connections.forget(*key)  # the shared connection is there, and silent
+            self._ensure_not_away(address)
+        return await self._connected(key)
+
+    def _outage_of(self, address: Address) -> "Outage | None":
+        return self._outages.get(_proxy_of(address)) or self._outages.get(address)
+
+    def _ensure_not_away(self, address: Address) -> None:
+        outage = self._outage_of(address)
+        if outage is not None:
+            raise BrokerAway(outage) from None
+
+    async def place(self, address: Address) -> Place:
+        """Wait for leave to open something at this broker: an async context manager for doing so.
+
+        A broker that has just started has all its topics to load. Asked for thousands at once it answers none in time.
+        """
+        return await self._places.setdefault(address, Places(_OPENED_AT_ONCE, seconds=_PLACE_SECONDS)).take()
+
+    def next_line(self, error: PulsarError) -> "log.Fields | None":
+        """What a line of the log has that tells why something is not attached; None: others have said the same."""
+        return self._not_attached.setdefault(error.code, log.Flood(_TOLD_A_MINUTE, seconds=60.0)).next_line()
 
     async def _connected(self, key: _Key) -> BrokerConnection:
         connection = self._connections.get(key)
@@ -175,7 +223,8 @@ class ConnectionPool:
         is for the broker, however long that takes.
         """
         if isinstance(error, BrokerAway):
-            return await error.outage.over()
+            await error.outage.over()
+            return True
         if self._retry_now is None:
             self._retry_now = asyncio.get_running_loop().create_future()
         done, _ = await asyncio.wait((self._retry_now,), timeout=seconds)
@@ -193,69 +242,82 @@ class ConnectionPool:
                 key.address, self._settings, self._metrics, self._access, for_producers=key.number != SHARED
             )
             self._connections[key] = connection
-            connection.on_silence = self._leave_if_moved
+            connection.on_silence = self._suspect
             connection.on_end = partial(self._ended, key)
             return connection
         except PulsarError as error:
             self._topic_connections.forget(*key)
-            is_away = isinstance(error, ConnectionLost | OperationTimeout) and not self._is_reached(key.address)
-            if is_away and key.address not in self._outages and not self._closed:
-                self._outages[key.address] = outage = _Outage(key.address, error)
-                outage.task = asyncio.create_task(self._watch_for(outage), name=f"outage of {key.address}")
+            # where a topic alone gets no connection it tries again by itself: the broker is there
+            if key.number == SHARED and isinstance(error, ConnectionLost | OperationTimeout):
+                self._lose(key.address, error)
             raise
         finally:
             del self._attempts[key]
-
-    def _is_reached(self, address: Address) -> bool:
-        """Whether the broker is there, and only this connection to it is not."""
-        return _Key(address, SHARED) in self._connections
 
     def _ended(self, key: _Key) -> None:
         del self._connections[key]
         self._topic_connections.forget(*key)
 
-    async def _watch_for(self, outage: "_Outage") -> None:
+    def _suspect(self, connection: BrokerConnection) -> None:
+        """A connection is silent: the broker is away if the shared one is, too, or else can be reached by it.
+
+        A topic's own may be silent because the broker does not read it.
+        """
+        if not self._is_heard(connection.address):
+            self._lose(connection.address, ConnectionLost(f"{connection.address}: silent"))
+
+    def _is_heard(self, address: Address) -> bool:
+        shared = self._connections.get(_Key(address, SHARED))
+        return shared is not None and not shared.silent
+
+    def _lose(self, address: Address, error: PulsarError) -> None:
+        if not self._is_heard(_proxy_of(address)):
+            address = _proxy_of(address)
+        if address not in self._outages and not self._closed:
+            self._outages[address] = outage = Outage(address, error)
+            outage.task = asyncio.create_task(self._watch_for(outage), name=f"outage of {address}")
+
+    async def _watch_for(self, outage: "Outage") -> None:
         """Try until the broker can be reached, or what it had is with another one."""
-        key, told_at, delay = _Key(outage.address, SHARED), outage.since, _FIRST_PROBE_SECONDS
-        _log.warning("! pulsar broker away", extra={"broker": outage.address, "reason": str(outage.cause)})
+        told_at, delay = outage.since, _FIRST_PROBE_SECONDS
+        _log.warning("! pulsar broker away", extra=outage.told())
         while True:
             await asyncio.sleep(delay * random.uniform(0.8, 1.0))  # noqa: S311 - no secret
             delay = min(2 * delay, _PROBE_SECONDS)
+            if self._outage_of(outage.address) is not outage:
+                break  # the proxy before it is away, too: that is waited for
+            if await self._reaches(outage.address):
+                _log.info("= pulsar broker back", extra=outage.told())
+                break
             if await self._moved(outage.address):
                 _log.info("= pulsar broker given up", extra=outage.told())
+                self._leave(outage.address)
                 break
-            try:
-                async with asyncio.timeout(_PROBE_SECONDS):  # the attempt itself goes on
-                    await self._connected(key)
-            except (ConnectionLost, OperationTimeout, TimeoutError):
-                if asyncio.get_running_loop().time() - told_at >= _TOLD_SECONDS:
-                    told_at += _TOLD_SECONDS
-                    _log.warning("! pulsar broker still away", extra=outage.told())
-                continue
-            except PulsarError:
-                pass  # it answers
-            _log.info("= pulsar broker back", extra=outage.told())
-            break
+            if asyncio.get_running_loop().time() - told_at >= _TOLD_SECONDS:
+                told_at += _TOLD_SECONDS
+                _log.warning("! pulsar broker still away", extra=outage.told())
         del self._outages[outage.address]
-        outage.end()
+        await outage.end()
         self.retry_now()
 
-    def _leave_if_moved(self, connection: BrokerConnection) -> None:
-        """End a connection to a broker that does not answer, if Pulsar has given what it had to another one.
-
-        Pulsar may do so long before the keep-alive ends the connection. Nothing else would tell its readers.
-        """
-        if connection not in self._suspected:
-            self._suspected[connection] = asyncio.create_task(self._leave(connection), name="leave a silent broker")
-
-    async def _leave(self, connection: BrokerConnection) -> None:
+    async def _reaches(self, address: Address) -> bool:
+        """Whether the broker answers: on the shared connection that is there, or on a new one."""
         try:
-            if await self._moved(connection.address) and connection.silent:
-                connection.abort(
-                    ConnectionLost(f"{connection.address}: silent, and its topics are with another broker")
-                )
-        finally:
-            del self._suspected[connection]
+            async with asyncio.timeout(_PROBE_SECONDS):  # the attempt itself goes on
+                return not (await self._connected(_Key(address, SHARED))).silent
+        except (ConnectionLost, OperationTimeout, TimeoutError):
+            return False
+        except PulsarError:
+            return True
+
+    def _leave(self, address: Address) -> None:
+        """End the connections to a broker that does not answer and has lost its topics to another one.
+
+        Pulsar may have given them away long before the keep-alive ends the connections. Nothing else tells readers.
+        """
+        for key, connection in list(self._connections.items()):
+            if key.address == address and connection.silent:
+                connection.abort(ConnectionLost(f"{address}: silent, and its topics are with another broker"))
 
     async def _moved(self, address: Address) -> bool:
         """Whether another broker has the topic that was last found at this one: a dead one loses all at one moment."""
@@ -275,7 +337,7 @@ class ConnectionPool:
     async def close(self) -> None:
         """Close every connection, once what waits on it is written."""
         self._closed = True
-        attempts: list[asyncio.Task[Any]] = [*self._attempts.values(), *self._suspected.values()]
+        attempts: list[asyncio.Task[Any]] = list(self._attempts.values())
         attempts += [outage.task for outage in self._outages.values() if outage.task is not None]
         for attempt in attempts:
             attempt.cancel()
@@ -289,7 +351,7 @@ class ConnectionPool:
                 connection.abort(ClientClosed("the Pulsar client"))
 
 
-class _Outage:
+class Outage:
     """An address that cannot be reached, while one task tries to."""
 
     def __init__(self, address: Address, cause: PulsarError) -> None:
@@ -297,24 +359,31 @@ class _Outage:
         self.cause = cause
         self.since = asyncio.get_running_loop().time()
         self.task: asyncio.Task[None] | None = None
-        self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting = 0
+        self._is_over = False
+        self._waiting: dict[asyncio.Future[None], None] = {}
 
-    async def over(self) -> bool:
-        """Wait until another attempt is worth it, which is True."""
-        self._waiting += 1
+    async def over(self) -> None:
+        """Wait until another attempt is worth it."""
+        if self._is_over:
+            return
+        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting[waiting] = None
         try:
-            await asyncio.wait((self._over,))
+            await waiting
         finally:
-            self._waiting -= 1
-        return True
+            self._waiting.pop(waiting, None)
 
     def told(self) -> dict[str, object]:
         """For the log: how long, and how many producers, consumers and watches wait for it."""
         seconds = round(asyncio.get_running_loop().time() - self.since, 1)
-        return {"broker": self.address, "seconds": seconds, "waiting": self._waiting, "reason": str(self.cause)}
+        return {"broker": self.address, "seconds": seconds, "waiting": len(self._waiting), "reason": str(self.cause)}
 
-    def end(self) -> None:
-        """All who wait try again."""
-        if not self._over.done():
-            self._over.set_result(None)
+    async def end(self) -> None:
+        """All who wait try again, in the order in which they came; thousands of them do not hold the event loop."""
+        self._is_over = True
+        while self._waiting:
+            for waiting in list(islice(self._waiting, _WOKEN_AT_ONCE)):
+                del self._waiting[waiting]
+                if not waiting.done():
+                    waiting.set_result(None)
+            await asyncio.sleep(0)

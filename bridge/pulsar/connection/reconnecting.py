@@ -11,7 +11,7 @@ import asyncio
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from logging import DEBUG, WARNING
+from logging import DEBUG, INFO, WARNING
 from typing import Final
 
 from bridge.pulsar.connection.broker_connection import BrokerConnection
@@ -139,16 +139,21 @@ class ReconnectingHandler(ABC):
                     self._fail(refused)
                     return
                 error = refused
-            # a busy name is asked for twenty times a second: once is news
-            is_news = self.last_error is None or self.last_error.code != error.code
-            is_news = is_news and not isinstance(error, BrokerAway)  # which is told once for all
-            self.last_error = error
-            (self._log.info if is_news else self._log.debug)("! pulsar not attached", extra={"reason": str(error)})
+            self._tell(error)
             delay = _jittered(_FIRST_DELAY_SECONDS) if _is_held(error) else self._backoff.next()
             if await self._pool.pause(delay, error):
                 self._backoff = Backoff()
         self._attempt = None
         self._set_attached(connection)
+
+    def _tell(self, error: PulsarError) -> None:
+        # a busy name is asked for twenty times a second: once is news
+        is_news = self.last_error is None or self.last_error.code != error.code
+        self.last_error = error
+        # that a broker is away is told once for all, and what happens to thousands at once by a few of them
+        fields = self._pool.next_line(error) if is_news and not isinstance(error, BrokerAway) else None
+        level = DEBUG if fields is None else INFO
+        self._log.log(level, "! pulsar not attached", extra={"reason": str(error), **(fields or {})})
 
     def _attempt_done(self, task: "asyncio.Task[None]") -> None:
         if self._attempt is task:

@@ -172,8 +172,10 @@ class Subscription(ReconnectingHandler, Generic[_E]):
     # --- on the connection ----------------------------------------------------------------------------------------
 
     async def _attach(self) -> BrokerConnection:
-        connection = await self._context.pool.get(await self._context.lookup.find(self.topic))
-        await self._subscribe(connection)
+        address = await self._context.lookup.find(self.topic)
+        async with await self._pool.place(address):
+            connection = await self._pool.get(address)
+            await self._subscribe(connection)
         return connection
 
     async def _subscribe(self, connection: BrokerConnection) -> None:

@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Any, Final
 
 from bridge.pulsar import commands
-from bridge.pulsar.connection.broker_connection import BrokerConnection
+from bridge.pulsar.connection.broker_connection import Address, BrokerConnection
 from bridge.pulsar.connection.context import ClientContext
 from bridge.pulsar.connection.lookup import whole_topic
 from bridge.pulsar.connection.reconnecting import ReconnectingHandler
@@ -223,7 +223,12 @@ class Producer(ReconnectingHandler):
             await self._close_session(self._unclosed_connection)
             self._unclosed_connection = None
         await self._opening.wait(again=self._was_attached)
-        connection = await self._pool.get(await self._context.lookup.find(self.topic), whole_topic(self.topic))
+        address = await self._context.lookup.find(self.topic)
+        async with await self._pool.place(address):
+            return await self._open(address)
+
+    async def _open(self, address: Address) -> BrokerConnection:
+        connection = await self._pool.get(address, whole_topic(self.topic))
         await self._opening.check_topic()  # last of all: the less time until the open, the less can happen in it
         connection.producers[self._id] = self
         self._epoch += 1

@@ -19,8 +19,7 @@ from bridge.groups.store.records import StoredOffset
 from bridge.http.server import HttpServer
 from bridge.http.status import groups
 from bridge.pulsar.admin.rest import RestClient
-from bridge.pulsar.connection.broker_connection import BrokerConnection
-from bridge.pulsar.connection.delay import Delay
+from bridge.pulsar.connection.broker_connection import BrokerConnection, Delay
 from bridge.telemetry.metrics import Lag
 from tests.support.bridges import BridgeThread, settings_for, started_nodes
 from tests.support.foreign import until
