@@ -11,7 +11,7 @@ from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Float64, Int16, Int32, message
 from bridge.requests.api import Api, Broker, RequestLimit, Session
-from bridge.requests.rights import whole
+from bridge.requests.rights import cluster
 from bridge.runtime.futures import in_turns
 from bridge.security import acls
 from bridge.security.quotas import entities
@@ -190,7 +190,7 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
-    rights=whole(acls.Operation.ALTER_CONFIGS),
+    rights=cluster(acls.Operation.ALTER_CONFIGS),
     error_response=error_response,
     limits=(
         RequestLimit("quotas", MAX_CHANGES, ErrorCode.POLICY_VIOLATION),

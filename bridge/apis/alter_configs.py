@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message
-from bridge.requests.api import Api, Broker, Change, ServedBy, Session
+from bridge.requests.api import Api, AuditedChange, Broker, ServedBy, Session
 from bridge.requests.audit import word
 from bridge.requests.rights import each_config
 from bridge.runtime.futures import gathered
@@ -167,7 +167,7 @@ def _invalid(text: str) -> KafkaError:
     return KafkaError(ErrorCode.INVALID_REQUEST, text)
 
 
-def audit(request: Any, response: Response) -> Iterator[Change]:
+def audit(request: Any, response: Response) -> Iterator[AuditedChange]:
     """The resources and the names of their configs alone: a value may be anything."""
     if request.validate_only:
         return
@@ -175,7 +175,7 @@ def audit(request: Any, response: Response) -> Iterator[Change]:
     for one in response.responses:
         names = ",".join(config.name for config in asked.get((one.resource_type, one.resource_name), ()))
         kind = word(ResourceType, one.resource_type)
-        yield Change(one.error_code, kind, one.resource_name, "configs changed", names)
+        yield AuditedChange(one.error_code, kind, one.resource_name, "configs changed", names)
 
 
 API = Api(

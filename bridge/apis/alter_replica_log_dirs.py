@@ -9,7 +9,7 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message
 from bridge.requests import leadership
 from bridge.requests.api import Api, Broker, ServedBy, Session
-from bridge.requests.rights import whole
+from bridge.requests.rights import cluster
 from bridge.runtime.futures import gathered
 from bridge.security.acls import Operation
 
@@ -106,7 +106,7 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
-    rights=whole(Operation.ALTER),
+    rights=cluster(Operation.ALTER, of_a_namespace=True),
     error_response=error_response,
     served_by=ServedBy.ITSELF,
 )

@@ -9,7 +9,7 @@ from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message
 from bridge.requests.api import Api, Broker, Session
-from bridge.requests.rights import whole
+from bridge.requests.rights import cluster
 from bridge.security.acls import Operation
 from bridge.security.names import prepared_name
 from bridge.security.records import Kept, user_key, user_record
@@ -215,6 +215,6 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
-    rights=whole(Operation.ALTER),
+    rights=cluster(Operation.ALTER),
     error_response=error_response,
 )

@@ -11,10 +11,10 @@ from bridge.apis.describe_acls import LITERAL
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message
-from bridge.requests.api import Api, Broker, Change, Session
-from bridge.requests.audit import entry, word
-from bridge.requests.rights import whole
-from bridge.security.acls import AccessControlEntry, InvalidAcl, Operation, ResourceType, valid_entry
+from bridge.requests.api import Api, AuditedChange, Broker, Session
+from bridge.requests.audit import entry_change
+from bridge.requests.rights import cluster
+from bridge.security.acls import AccessControlEntry, InvalidAcl, Operation, valid_entry
 from bridge.security.authorizer import MAX_ENTRIES
 
 MAX_CREATIONS = 1000
@@ -103,12 +103,10 @@ def _result(one: AccessControlEntry | KafkaError) -> Result:
     return Result(error_code=ErrorCode.NONE, error_message=None)
 
 
-def audit(request: Request, response: Response) -> Iterator[Change]:
+def audit(request: Request, response: Response) -> Iterator[AuditedChange]:
     """The new entries."""
     for one, result in zip(request.creations, response.results, strict=False):
-        detail = entry(one, one.resource_pattern_type)
-        kind = word(ResourceType, one.resource_type)
-        yield Change(result.error_code, kind, one.resource_name, "acl created", detail)
+        yield entry_change(one, one.resource_pattern_type, result.error_code, "acl created")
 
 
 API = Api(
@@ -120,6 +118,6 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
-    rights=whole(Operation.ALTER),
+    rights=cluster(Operation.ALTER),
     audit=audit,
 )

@@ -10,7 +10,7 @@ from bridge.apis.create_topics import MAX_PARTITIONS
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message
-from bridge.requests.api import Api, Broker, Change, RequestLimit, Session
+from bridge.requests.api import Api, AuditedChange, Broker, RequestLimit, Session
 from bridge.requests.rights import each
 from bridge.runtime.futures import gathered, within
 from bridge.security.acls import Operation
@@ -122,11 +122,11 @@ def error_response(request: Request, error: int, text: str, version: int) -> Res
     return Response(results=results)
 
 
-def audit(request: Request, response: Response) -> Iterator[Change]:
+def audit(request: Request, response: Response) -> Iterator[AuditedChange]:
     """The topics that have grown, and how many partitions they have now."""
     counts = {one.name: str(one.count) for one in request.topics}
     for one in response.results if not request.validate_only else ():
-        yield Change(one.error_code, "topic", one.name, "partitions added", counts.get(one.name, ""))
+        yield AuditedChange(one.error_code, "topic", one.name, "partitions added", counts.get(one.name, ""))
 
 
 API = Api(

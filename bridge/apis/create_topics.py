@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int8, Int16, Int32, Uuid, message, since, tag
-from bridge.requests.api import Api, Broker, Change, RequestLimit, Rest, Right, Rights, Session
+from bridge.requests.api import Api, AuditedChange, Broker, RequestLimit, Rest, Right, Rights, Session
 from bridge.requests.authorization import Checks
 from bridge.requests.rights import CLUSTER, TOPIC
 from bridge.runtime.futures import gathered, within
@@ -198,10 +198,10 @@ def _assigned(wanted: RequestTopic, broker: Broker) -> int:
     return len(seen)
 
 
-def audit(request: Request, response: Response) -> Iterator[Change]:
+def audit(request: Request, response: Response) -> Iterator[AuditedChange]:
     """The new topics."""
     for one in response.topics if not request.validate_only else ():
-        yield Change(one.error_code, "topic", one.name, "created")
+        yield AuditedChange(one.error_code, "topic", one.name, "created")
 
 
 async def _check_rights(request: Request, checks: Checks, rest: Rest) -> Any:

@@ -10,10 +10,10 @@ from bridge.apis.describe_acls import LITERAL
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message
-from bridge.requests import audit as told
-from bridge.requests.api import Api, Broker, Change, Session
-from bridge.requests.rights import whole
-from bridge.security.acls import AccessControlEntry, AclFilter, InvalidAcl, Operation, ResourceType, valid_filter
+from bridge.requests.api import Api, AuditedChange, Broker, Session
+from bridge.requests.audit import entry_change
+from bridge.requests.rights import cluster
+from bridge.security.acls import AccessControlEntry, AclFilter, InvalidAcl, Operation, valid_filter
 
 MAX_FILTERS = 1000
 """In one request: each looks at all entries."""
@@ -125,12 +125,11 @@ def _result(found: KafkaError | list[AccessControlEntry]) -> Result:
     return Result(error_code=ErrorCode.NONE, error_message=None, matching_acls=matches)
 
 
-def audit(request: Request, response: Response) -> Iterator[Change]:
+def audit(request: Request, response: Response) -> Iterator[AuditedChange]:
     """The entries that are no more."""
     for result in response.filter_results:
         for one in result.matching_acls:
-            kind = told.word(ResourceType, one.resource_type)
-            yield Change(one.error_code, kind, one.resource_name, "acl deleted", told.entry(one, one.pattern_type))
+            yield entry_change(one, one.pattern_type, one.error_code, "acl deleted")
 
 
 API = Api(
@@ -142,6 +141,6 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
-    rights=whole(Operation.ALTER),
+    rights=cluster(Operation.ALTER),
     audit=audit,
 )

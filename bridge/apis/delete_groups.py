@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message
-from bridge.requests.api import Api, Broker, Change, ServedBy, Session
+from bridge.requests.api import Api, AuditedChange, Broker, ServedBy, Session
 from bridge.requests.rights import GROUP, each
 from bridge.requests.routes import OfGroups
 from bridge.runtime.futures import gathered_for
@@ -53,9 +53,9 @@ async def _delete(group_id: str, broker: Broker) -> Result:
     return Result(group_id=group_id, error_code=error)
 
 
-def audit(request: Request, response: Response) -> Iterator[Change]:
+def audit(request: Request, response: Response) -> Iterator[AuditedChange]:
     """The groups that are no more."""
-    yield from (Change(one.error_code, "group", one.group_id, "deleted") for one in response.results)
+    yield from (AuditedChange(one.error_code, "group", one.group_id, "deleted") for one in response.results)
 
 
 API = Api(

@@ -12,7 +12,7 @@ from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message
 from bridge.requests import leadership
-from bridge.requests.api import Api, Broker, Change, ServedBy, Session
+from bridge.requests.api import Api, AuditedChange, Broker, ServedBy, Session
 from bridge.requests.rights import each
 from bridge.requests.routes import Owners, Route
 from bridge.runtime.futures import gathered
@@ -98,12 +98,12 @@ async def _partition(name: str, wanted: RequestPartition, seconds: float, broker
     return ResponsePartition(partition_index=index, low_watermark=start, error_code=ErrorCode.NONE)
 
 
-def audit(request: Request, response: Response) -> Iterator[Change]:
+def audit(request: Request, response: Response) -> Iterator[AuditedChange]:
     """The partitions that begin later now."""
     for topic in response.topics:
         for one in topic.partitions:
             name = f"{topic.name}-{one.partition_index}"
-            yield Change(one.error_code, "partition", name, "records deleted", f"before {one.low_watermark}")
+            yield AuditedChange(one.error_code, "partition", name, "records deleted", f"before {one.low_watermark}")
 
 
 class ToLeaders(Route):

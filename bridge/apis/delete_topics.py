@@ -12,7 +12,7 @@ from uuid import UUID
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int16, Int32, Uuid, message, nullable_since, since, until
-from bridge.requests.api import Api, Broker, Change, Rest, Right, Rights, Session
+from bridge.requests.api import Api, AuditedChange, Broker, Rest, Right, Rights, Session
 from bridge.requests.authorization import Checks
 from bridge.requests.rights import TOPIC, exists
 from bridge.runtime.futures import gathered, gathered_for, in_turns, within
@@ -134,10 +134,10 @@ def _refused(name: str | None, topic_id: UUID, code: int, text: str) -> Response
     return ResponseTopic(name=name, topic_id=topic_id, error_code=code, error_message=text or None)
 
 
-def audit(request: Request, response: Response) -> Iterator[Change]:
+def audit(request: Request, response: Response) -> Iterator[AuditedChange]:
     """The topics that are no more."""
     for one in response.responses:
-        yield Change(one.error_code, "topic", one.name or str(one.topic_id), "deleted")
+        yield AuditedChange(one.error_code, "topic", one.name or str(one.topic_id), "deleted")
 
 
 async def _check_rights(request: Request, checks: Checks, rest: Rest) -> Any:

@@ -9,7 +9,7 @@ from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Float64, Int8, Int16, Int32, message
 from bridge.requests.api import Api, Broker, Session
-from bridge.requests.rights import whole
+from bridge.requests.rights import cluster
 from bridge.runtime.futures import in_turns
 from bridge.security.acls import Operation
 from bridge.security.quotas import entities
@@ -138,6 +138,6 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
-    rights=whole(Operation.DESCRIBE_CONFIGS),
+    rights=cluster(Operation.DESCRIBE_CONFIGS),
     read_only=True,
 )

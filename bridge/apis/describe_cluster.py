@@ -94,6 +94,7 @@ API = Api(
         (Right(Operation.DESCRIBE, CLUSTER, "to be told what one may do with it"),),
         _check_rights,
         lambda request: bool(request.include_cluster_authorized_operations),
+        of_a_namespace=True,
     ),
     read_only=True,
 )

@@ -12,7 +12,7 @@ from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message, since
 from bridge.requests.api import Api, Broker, ServedBy, Session
-from bridge.requests.rights import whole
+from bridge.requests.rights import cluster
 from bridge.runtime.futures import gathered
 from bridge.security.acls import Operation
 
@@ -138,7 +138,7 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
-    rights=whole(Operation.DESCRIBE),
+    rights=cluster(Operation.DESCRIBE, of_a_namespace=True),
     error_response=error_response,
     served_by=ServedBy.ITSELF,
     read_only=True,

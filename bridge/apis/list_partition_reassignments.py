@@ -8,7 +8,7 @@ from dataclasses import field
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message
 from bridge.requests.api import Api, Broker, Session
-from bridge.requests.rights import whole
+from bridge.requests.rights import cluster
 from bridge.security.acls import Operation
 
 
@@ -84,7 +84,7 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
-    rights=whole(Operation.DESCRIBE),
+    rights=cluster(Operation.DESCRIBE, of_a_namespace=True),
     error_response=error_response,
     read_only=True,
 )

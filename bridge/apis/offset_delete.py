@@ -8,7 +8,7 @@ from bridge.apis.offset_commit import ResponseTopic, topic_responses
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message
-from bridge.requests.api import Api, Broker, Change, Rest, Right, Rights, ServedBy, Session
+from bridge.requests.api import Api, AuditedChange, Broker, Rest, Right, Rights, ServedBy, Session
 from bridge.requests.authorization import Checks
 from bridge.requests.rights import GROUP, TOPIC, joined, take_out
 from bridge.requests.routes import OF_GROUP
@@ -63,12 +63,12 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     return Response(error_code=ErrorCode.NONE, topics=await broker.cpu_thread.run(topic_responses, asked, errors))
 
 
-def audit(request: Request, response: Response) -> Iterator[Change]:
+def audit(request: Request, response: Response) -> Iterator[AuditedChange]:
     """The partitions that the group has forgotten."""
     for topic in response.topics if not response.error_code else ():
         for one in topic.partitions:
             detail = f"{topic.name}-{one.partition_index}"
-            yield Change(one.error_code, "group", request.group_id, "offsets deleted", detail)
+            yield AuditedChange(one.error_code, "group", request.group_id, "offsets deleted", detail)
 
 
 async def _check_rights(request: Request, checks: Checks, rest: Rest) -> Any:

@@ -9,7 +9,7 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message
 from bridge.requests import leadership
 from bridge.requests.api import Api, Broker, Right, ServedBy, Session
-from bridge.requests.rights import CLUSTER, whole
+from bridge.requests.rights import CLUSTER, cluster
 from bridge.runtime.futures import gathered
 from bridge.security.acls import Operation
 
@@ -104,6 +104,6 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
-    rights=whole(Operation.CLUSTER_ACTION, instead=Right(Operation.ALTER, CLUSTER, "instead")),
+    rights=cluster(Operation.CLUSTER_ACTION, instead=Right(Operation.ALTER, CLUSTER, "instead"), of_a_namespace=True),
     served_by=ServedBy.LEADER,
 )

@@ -1,4 +1,4 @@
-"""What an API file defines (`Api`, `Rights`, `Change`) and what its handler gets (`Broker`, `Session`)."""
+"""What an API file defines (`Api`, `Rights`, `AuditedChange`) and what its handler gets (`Broker`, `Session`)."""
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -295,9 +295,19 @@ class Rights:
     itself looks, or nothing is needed."""
     tells_operations: Callable[[Any], bool] | None = None
     """Whether a request asks for authorizedOperations (KIP-430): the check runs without an authorizer, too."""
+    of_a_namespace: bool = False
+    """Although it needs only rights to the cluster, it shows and changes nothing but a namespace's own, or which nodes
+    there are."""
+
+    @property
+    def of_the_cluster(self) -> bool:
+        """Whether the API is about what belongs to the whole cluster, as users and permissions do: clients of tenants
+        may not use it."""
+        needs_cluster_alone = bool(self.needed) and all(one.type is ResourceType.CLUSTER for one in self.needed)
+        return needs_cluster_alone and not self.of_a_namespace
 
 
-class Change(NamedTuple):
+class AuditedChange(NamedTuple):
     """A line for the audit log: what was done by administration, or may have been."""
 
     code: int
@@ -325,7 +335,7 @@ class Api:
     error_response: Callable[[Any, int, str, int], Any | None] | None = field(default=None, repr=False)
     """`def error_response(request, error, text, version) -> Response | None`: the answer to an error of the whole
     request, where it does not follow from the messages as `requests/error_response.py` says."""
-    audit: Callable[[Any, Any], Iterable[Change]] | None = field(default=None, repr=False)
+    audit: Callable[[Any, Any], Iterable[AuditedChange]] | None = field(default=None, repr=False)
     """`def audit(request, response)`, which tells what an answered request has changed."""
     route: Route | None = field(default=None, repr=False)
     """Which nodes a request is for, where all have one address; None: it is served where it arrives."""

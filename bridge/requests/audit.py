@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from bridge.config import INTERNAL
 from bridge.kafka.error_codes import ErrorCode
-from bridge.requests.api import Change, Session
-from bridge.security.acls import Operation, PatternType, Permission
+from bridge.requests.api import AuditedChange, Session
+from bridge.security.acls import Operation, PatternType, Permission, ResourceType
 from bridge.telemetry import log
 
 MAX_LINES: Final = 100
@@ -22,7 +22,7 @@ _OUTCOMES: Final[Mapping[int, str]] = {ErrorCode.NONE: "done", ErrorCode.REQUEST
 _audit = log.get("bridge.audit")
 
 
-def tell(changes: Iterable[Change], session: Session) -> None:
+def tell(changes: Iterable[AuditedChange], session: Session) -> None:
     """A client's request was answered, and has changed this. What another node has passed on is told there."""
     if session.listener == INTERNAL:
         return
@@ -49,7 +49,8 @@ def word(kind: type[IntEnum], number: int) -> str:
     return kind(number).name.lower() if number in kind._value2member_map_ else str(number)
 
 
-def entry(one: Any, pattern: int) -> str:
-    """An access control entry in a line."""
+def entry_change(one: Any, pattern: int, code: int, change: str) -> AuditedChange:
+    """What was done with an access control entry; `one`: its fields as CreateAcls and DeleteAcls name them."""
     permission, operation = word(Permission, one.permission_type), word(Operation, one.operation)
-    return f"{permission} {operation} to {one.principal} from {one.host}, {word(PatternType, pattern)}"
+    detail = f"{permission} {operation} to {one.principal} from {one.host}, {word(PatternType, pattern)}"
+    return AuditedChange(code, word(ResourceType, one.resource_type), one.resource_name, change, detail)

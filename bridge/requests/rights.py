@@ -48,20 +48,25 @@ async def checked(api: Api, request: Any, broker: Broker, session: Session, rest
     return await rights.check(copy(request), Checks(authorization, broker, session, api), rest)
 
 
-def whole(
-    operation: Operation, kind: ResourceType = CLUSTER, field: str = "", *, instead: Right | None = None
-) -> Rights:
-    """One resource for the whole request: the cluster, or that which a field names.
+def whole(operation: Operation, kind: ResourceType, field: str) -> Rights:
+    """One resource for the whole request, that which a field names."""
 
-    `instead`: a right on the cluster that is enough, too.
-    """
+    async def check(request: Any, checks: Checks, rest: Rest) -> Any:
+        await checks.require(operation, Resource(kind, getattr(request, field)))
+        return await rest(request)
+
+    return Rights((Right(operation, kind),), check)
+
+
+def cluster(operation: Operation, *, instead: Right | None = None, of_a_namespace: bool = False) -> Rights:
+    """The cluster. `instead`: another right on it that is enough, too. `of_a_namespace`: see `Rights`."""
 
     async def check(request: Any, checks: Checks, rest: Rest) -> Any:
         if instead is None or not await checks.allows(instead.operation, quietly=True):
-            await checks.require(operation, Resource(kind, getattr(request, field)) if field else THE_CLUSTER)
+            await checks.require(operation)
         return await rest(request)
 
-    return Rights(_or(Right(operation, kind), instead), check)
+    return Rights(_or(Right(operation, CLUSTER), instead), check, of_a_namespace=of_a_namespace)
 
 
 def each(
