@@ -11,7 +11,9 @@ from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Float64, Int16, Int32, message
 from bridge.requests.api import Api, Broker, RequestLimit, Session
+from bridge.requests.rights import cluster
 from bridge.runtime.futures import in_turns
+from bridge.security import acls
 from bridge.security.quotas import entities
 from bridge.security.quotas.entities import InvalidQuota, QuotaKey, checked_entity, checked_key
 from bridge.security.records import Kept, quota_key, quota_record
@@ -172,6 +174,13 @@ def _result(named: _Named, error: KafkaError | None) -> ResponseEntry:
     return ResponseEntry(error_code=code, error_message=text, entity=entity)
 
 
+def error_response(request: Request, error: int, text: str, version: int) -> Response:
+    """The error of every entity."""
+    text = text or ErrorCode(error).text
+    entries = [ResponseEntry(error_code=error, error_message=text, entity=one.entity) for one in request.entries]
+    return Response(entries=entries)
+
+
 API = Api(
     key=49,
     name="AlterClientQuotas",
@@ -181,6 +190,8 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    rights=cluster(acls.Operation.ALTER_CONFIGS),
+    error_response=error_response,
     limits=(
         RequestLimit("quotas", MAX_CHANGES, ErrorCode.POLICY_VIOLATION),
         RequestLimit("quotas there are", MAX_QUOTAS, ErrorCode.POLICY_VIOLATION),

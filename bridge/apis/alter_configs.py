@@ -5,14 +5,17 @@ be changed: those of brokers and groups are the bridge's settings.
 """
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message
-from bridge.requests.api import Api, Broker, ServedBy, Session
+from bridge.requests.api import Api, AuditedChange, Broker, ServedBy, Session
+from bridge.requests.audit import word
+from bridge.requests.rights import each_config
 from bridge.runtime.futures import gathered
+from bridge.security import acls
 from bridge.storage import names
 from bridge.storage.topics.administration import ConfigChange
 from bridge.storage.topics.configs import Operation
@@ -164,6 +167,17 @@ def _invalid(text: str) -> KafkaError:
     return KafkaError(ErrorCode.INVALID_REQUEST, text)
 
 
+def audit(request: Any, response: Response) -> Iterator[AuditedChange]:
+    """The resources and the names of their configs alone: a value may be anything."""
+    if request.validate_only:
+        return
+    asked = {(one.resource_type, one.resource_name): one.configs for one in request.resources}
+    for one in response.responses:
+        names = ",".join(config.name for config in asked.get((one.resource_type, one.resource_name), ()))
+        kind = word(ResourceType, one.resource_type)
+        yield AuditedChange(one.error_code, kind, one.resource_name, "configs changed", names)
+
+
 API = Api(
     key=33,
     name="AlterConfigs",
@@ -173,5 +187,7 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    rights=each_config(acls.Operation.ALTER_CONFIGS),
+    audit=audit,
     served_by=ServedBy.ITSELF,
 )

@@ -9,7 +9,9 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message
 from bridge.requests import leadership
 from bridge.requests.api import Api, Broker, ServedBy, Session
+from bridge.requests.rights import cluster
 from bridge.runtime.futures import gathered
+from bridge.security.acls import Operation
 
 
 @message
@@ -85,6 +87,16 @@ async def _partition(name: str, index: int, known: bool, broker: Broker) -> Resp
     return ResponsePartition(partition_index=index, error_code=error)
 
 
+def error_response(request: Request, error: int, text: str, version: int) -> Response:
+    """The error in every partition."""
+
+    def topic(wanted: RequestTopic) -> ResponseTopic:
+        partitions = [ResponsePartition(partition_index=index, error_code=error) for index in wanted.partitions]
+        return ResponseTopic(topic_name=wanted.name, partitions=partitions)
+
+    return Response(results=[topic(one) for place in request.dirs for one in place.topics])
+
+
 API = Api(
     key=34,
     name="AlterReplicaLogDirs",
@@ -94,5 +106,7 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    rights=cluster(Operation.ALTER, of_a_namespace=True),
+    error_response=error_response,
     served_by=ServedBy.ITSELF,
 )

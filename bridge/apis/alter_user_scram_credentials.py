@@ -9,6 +9,8 @@ from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message
 from bridge.requests.api import Api, Broker, Session
+from bridge.requests.rights import cluster
+from bridge.security.acls import Operation
 from bridge.security.names import prepared_name
 from bridge.security.records import Kept, user_key, user_record
 from bridge.security.sasl.credentials import (
@@ -85,7 +87,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     """
     store = broker.security
     if len(request.deletions) + len(request.upsertions) > MAX_CHANGES:
-        return _all(request, KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, f"A request changes at most {MAX_CHANGES}"))
+        raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, f"A request changes at most {MAX_CHANGES}")
     if store is None or not store.keeps_users:
         alteration = _Alteration(request, {})
         refused = KafkaError(ErrorCode.UNSUPPORTED_SASL_MECHANISM, _NO_STORE)
@@ -94,7 +96,7 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     try:
         await store.catch_up()
     except SecurityUnavailable as error:
-        return _all(request, KafkaError(ErrorCode.REQUEST_TIMED_OUT, str(error)))
+        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, str(error)) from None
     alteration = _Alteration(request, store.users())
     alteration.limit(MAX_USERS - len(store.users()))
     try:
@@ -125,11 +127,6 @@ def _response(alteration: "_Alteration") -> Response:
 
 
 _NO_STORE = "The users of this cluster are not kept in Pulsar: they are in security.password_file, or do not log in."
-
-
-def _all(request: Request, error: KafkaError) -> Response:
-    names = [one.name for one in request.deletions] + [one.name for one in request.upsertions]
-    return Response(results=[_result(name, error) for name in dict.fromkeys(names)])
 
 
 def _result(name: str, error: KafkaError | None) -> Result:
@@ -202,6 +199,13 @@ def _upsertion(upsertion: Upsertion) -> Kept:
     return user_record(name, credential_of(mechanism, upsertion.salted_password, upsertion.salt, upsertion.iterations))
 
 
+def error_response(request: Request, error: int, text: str, version: int) -> Response:
+    """The error of every user, once."""
+    users = dict.fromkeys([*(one.name for one in request.deletions), *(one.name for one in request.upsertions)])
+    refused = KafkaError(error, text or ErrorCode(error).text)
+    return Response(results=[_result(user, refused) for user in users])
+
+
 API = Api(
     key=51,
     name="AlterUserScramCredentials",
@@ -211,4 +215,6 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    rights=cluster(Operation.ALTER),
+    error_response=error_response,
 )

@@ -11,6 +11,7 @@ from typing import Annotated
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message, since
 from bridge.requests.api import Api, Broker, Session
+from bridge.requests.rights import NOTHING
 
 KEY = 18
 
@@ -70,6 +71,7 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    rights=NOTHING,
     read_only=True,
 )
 
@@ -82,6 +84,7 @@ REFUSAL = Api(
     handle=refuse_version,
     request=type(None),
     response=Response,
+    rights=NOTHING,
     read=lambda body, version: None,  # the body is of an unknown version
 )
 """Serves every version that `API` does not."""

@@ -5,7 +5,7 @@ flexible.
 """
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import UUID
 
 from bridge.apis.describe_groups import MAX_MEMBERS, descriptions_in_order
@@ -13,8 +13,12 @@ from bridge.errors import KafkaError
 from bridge.groups.consumer.model import NOTHING, Assignment, ConsumerMember, GroupSnapshot
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, Uuid, message, since
-from bridge.requests.api import Api, Broker, RequestLimit, ServedBy, Session
+from bridge.requests.api import Api, Broker, RequestLimit, Rest, Right, Rights, ServedBy, Session
+from bridge.requests.authorization import Checks
+from bridge.requests.rights import GROUP, TOPIC, joined, refused, tell_group_operations
+from bridge.requests.routes import OfGroups
 from bridge.runtime.futures import gathered_for
+from bridge.security.acls import Operation
 
 NO_OPERATIONS = -(2**31)
 CONSUMER_MEMBER = 1
@@ -92,13 +96,13 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
 
 async def _describe(group_id: str, broker: Broker) -> Group:
     if not group_id:
-        return Group(error_code=ErrorCode.INVALID_GROUP_ID, group_id=group_id, members=[])
+        return _refused(group_id, ErrorCode.INVALID_GROUP_ID)
     try:
         group = await broker.groups.consumer_snapshot(group_id)
         if group is None:
             raise await broker.groups.consumer_group_not_found(group_id)
     except KafkaError as error:
-        return Group(error_code=error.code, error_message=error.message or None, group_id=group_id, members=[])
+        return _refused(group_id, error.code, error.message)
     names = {topic.id: name for name, topic in group.view.topics.items()}
     return Group(
         error_code=ErrorCode.NONE,
@@ -138,6 +142,41 @@ def _assigned(assigned: Assignment, names: Mapping[UUID, str]) -> Assigned:
     )
 
 
+def error_response(request: Request, error: int, text: str, version: int) -> Response:
+    """The error of every group."""
+    return Response(groups=[_refused(group_id, error, text) for group_id in request.group_ids])
+
+
+async def _check_rights(request: Request, checks: Checks, rest: Rest) -> Any:
+    refusals = await refused(request, checks, Operation.DESCRIBE, GROUP, "group_ids", "")
+    response: Response = await rest(request)
+    if request.include_authorized_operations:
+        await tell_group_operations(response.groups, checks)
+    response.groups = [await _with_known_topics(group, checks) for group in response.groups]
+    return joined(response, refusals)
+
+
+async def _with_known_topics(group: Group, checks: Checks) -> Group:
+    """Nothing of a group whose members have topics that the client may not describe."""
+    names = {
+        name
+        for member in group.members
+        for name in (
+            *member.subscribed_topic_names,
+            *(one.topic_name for one in member.assignment.topic_partitions),
+            *(one.topic_name for one in member.target_assignment.topic_partitions),
+        )
+    }
+    if not await checks.denied(Operation.DESCRIBE, TOPIC, names):
+        return group
+    text = "The group has described topic(s) that the client is not authorized to describe."
+    return _refused(group.group_id, ErrorCode.TOPIC_AUTHORIZATION_FAILED, text)
+
+
+def _refused(group_id: str, error: int, text: str = "") -> Group:
+    return Group(error_code=error, error_message=text or None, group_id=group_id, members=[])
+
+
 API = Api(
     key=69,
     name="ConsumerGroupDescribe",
@@ -147,6 +186,13 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    rights=Rights(
+        (Right(Operation.DESCRIBE, GROUP), Right(Operation.DESCRIBE, TOPIC, "of its members")),
+        _check_rights,
+        lambda request: bool(request.include_authorized_operations),
+    ),
+    error_response=error_response,
+    route=OfGroups("group_ids", "groups"),
     served_by=ServedBy.COORDINATOR,
     read_only=True,
     limits=(RequestLimit("members of an answer", MAX_MEMBERS, ErrorCode.INVALID_REQUEST),),

@@ -5,7 +5,7 @@ v1 adds subscribed_topic_regex, and members choose their own ids (KIP-1082). Eve
 
 import asyncio
 import uuid
-from typing import Annotated
+from typing import Annotated, Any
 
 from bridge.errors import KafkaError
 from bridge.groups.consumer.assignors import ASSIGNORS
@@ -16,8 +16,11 @@ from bridge.groups.consumer.state import HeartbeatAnswer, MemberHeartbeat
 from bridge.groups.consumer.topics import ALL_CLIENTS, Viewer
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Uuid, message, since
-from bridge.requests.api import Api, Broker, DeferredResponse, RequestLimit, ServedBy, Session
-from bridge.requests.authorization import checks_of
+from bridge.requests.api import Api, Broker, DeferredResponse, RequestLimit, Rest, Right, Rights, ServedBy, Session
+from bridge.requests.authorization import Checks, checks_of
+from bridge.requests.rights import GROUP, TOPIC
+from bridge.requests.routes import OF_GROUP
+from bridge.security.acls import Operation, Resource
 
 
 @message
@@ -152,6 +155,13 @@ def _refused(error: KafkaError) -> Response:
     return Response(error_code=error.code, error_message=error.message or None, member_epoch=0, heartbeat_interval_ms=0)
 
 
+async def _check_rights(request: Request, checks: Checks, rest: Rest) -> Any:
+    await checks.require(Operation.READ, Resource(GROUP, request.group_id))
+    if await checks.denied(Operation.DESCRIBE, TOPIC, request.subscribed_topic_names or ()):
+        raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    return await rest(request)
+
+
 API = Api(
     key=68,
     name="ConsumerGroupHeartbeat",
@@ -161,6 +171,14 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    rights=Rights(
+        (
+            Right(Operation.READ, GROUP),
+            Right(Operation.DESCRIBE, TOPIC, "that it subscribes to; its pattern fits no others"),
+        ),
+        _check_rights,
+    ),
+    route=OF_GROUP,
     served_by=ServedBy.COORDINATOR,
     waits=True,
     limits=(

@@ -3,14 +3,18 @@
 v1 has the pattern type (KIP-290); v2 is flexible; v3 knows user resources (KIP-373).
 """
 
+from collections.abc import Iterator
+
 from bridge.access.security_store.security_log import SecurityUnavailable
 from bridge.access.security_store.store import SecurityStore
 from bridge.apis.describe_acls import LITERAL
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message
-from bridge.requests.api import Api, Broker, Session
-from bridge.security.acls import AccessControlEntry, InvalidAcl, valid_entry
+from bridge.requests.api import Api, AuditedChange, Broker, Session
+from bridge.requests.audit import entry_change
+from bridge.requests.rights import cluster
+from bridge.security.acls import AccessControlEntry, InvalidAcl, Operation, valid_entry
 from bridge.security.authorizer import MAX_ENTRIES
 
 MAX_CREATIONS = 1000
@@ -99,6 +103,12 @@ def _result(one: AccessControlEntry | KafkaError) -> Result:
     return Result(error_code=ErrorCode.NONE, error_message=None)
 
 
+def audit(request: Request, response: Response) -> Iterator[AuditedChange]:
+    """The new entries."""
+    for one, result in zip(request.creations, response.results, strict=False):
+        yield entry_change(one, one.resource_pattern_type, result.error_code, "acl created")
+
+
 API = Api(
     key=30,
     name="CreateAcls",
@@ -108,4 +118,6 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    rights=cluster(Operation.ALTER),
+    audit=audit,
 )

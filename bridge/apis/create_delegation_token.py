@@ -9,6 +9,7 @@ from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message, nullable_since, since
 from bridge.requests.api import Api, Broker, Session
+from bridge.requests.rights import NOTHING
 from bridge.security.principal import ANONYMOUS
 
 
@@ -69,4 +70,5 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    rights=NOTHING,
 )

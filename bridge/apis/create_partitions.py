@@ -4,13 +4,16 @@ v2 is flexible; v3 may answer THROTTLING_QUOTA_EXCEEDED (KIP-599).
 """
 
 from collections import Counter
+from collections.abc import Iterator
 
 from bridge.apis.create_topics import MAX_PARTITIONS
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message
-from bridge.requests.api import Api, Broker, RequestLimit, Session
+from bridge.requests.api import Api, AuditedChange, Broker, RequestLimit, Session
+from bridge.requests.rights import each
 from bridge.runtime.futures import gathered, within
+from bridge.security.acls import Operation
 from bridge.storage.topics.topic import Topic
 
 
@@ -113,6 +116,19 @@ def _check(topic: Topic, wanted: RequestTopic, broker: Broker) -> None:
         broker.cluster.check_replicas(one.broker_ids)
 
 
+def error_response(request: Request, error: int, text: str, version: int) -> Response:
+    """The error of every topic."""
+    results = [ResponseTopic(name=one.name, error_code=error, error_message=text or None) for one in request.topics]
+    return Response(results=results)
+
+
+def audit(request: Request, response: Response) -> Iterator[AuditedChange]:
+    """The topics that have grown, and how many partitions they have now."""
+    counts = {one.name: str(one.count) for one in request.topics}
+    for one in response.results if not request.validate_only else ():
+        yield AuditedChange(one.error_code, "topic", one.name, "partitions added", counts.get(one.name, ""))
+
+
 API = Api(
     key=37,
     name="CreatePartitions",
@@ -122,6 +138,9 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    rights=each(Operation.ALTER),
+    error_response=error_response,
+    audit=audit,
     limits=(
         RequestLimit("partitions of a topic", "kafka.max_partitions_per_topic", ErrorCode.INVALID_PARTITIONS),
         RequestLimit("partitions that a topic gets", MAX_PARTITIONS, ErrorCode.POLICY_VIOLATION),

@@ -5,14 +5,18 @@ configuration (KIP-525); v6 may answer THROTTLING_QUOTA_EXCEEDED (KIP-599); v7 a
 """
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import field
-from typing import Annotated
+from typing import Annotated, Any
 
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int8, Int16, Int32, Uuid, message, since, tag
-from bridge.requests.api import Api, Broker, RequestLimit, Session
+from bridge.requests.api import Api, AuditedChange, Broker, RequestLimit, Rest, Right, Rights, Session
+from bridge.requests.authorization import Checks
+from bridge.requests.rights import CLUSTER, TOPIC
 from bridge.runtime.futures import gathered, within
+from bridge.security.acls import Operation
 from bridge.storage.topics.configs import ConfigEntry, describe, to_policies
 from bridge.storage.topics.creation import check_new_topic
 
@@ -194,6 +198,30 @@ def _assigned(wanted: RequestTopic, broker: Broker) -> int:
     return len(seen)
 
 
+def audit(request: Request, response: Response) -> Iterator[AuditedChange]:
+    """The new topics."""
+    for one in response.topics if not request.validate_only else ():
+        yield AuditedChange(one.error_code, "topic", one.name, "created")
+
+
+async def _check_rights(request: Request, checks: Checks, rest: Rest) -> Any:
+    denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    refusals: list[ResponseTopic] = []
+    if not await checks.allows(Operation.CREATE, quietly=True):
+        times = Counter(topic.name for topic in request.topics)
+        names = await checks.denied(Operation.CREATE, TOPIC, [name for name in times if times[name] == 1])
+        refusals = [_refused(one, denied, "Authorization failed.") for one in request.topics if one.name in names]
+        request.topics = [topic for topic in request.topics if topic.name not in names]
+    response: Response = await rest(request)
+    hidden = await checks.denied(Operation.DESCRIBE_CONFIGS, TOPIC, [one.name for one in response.topics], lists=True)
+    for topic in response.topics:
+        if topic.name in hidden and topic.error_code == ErrorCode.NONE:
+            topic.topic_config_error_code = denied
+            topic.num_partitions, topic.replication_factor, topic.configs = -1, -1, []
+    response.topics = [*response.topics, *refusals]
+    return response
+
+
 API = Api(
     key=19,
     name="CreateTopics",
@@ -203,6 +231,14 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    rights=Rights(
+        (
+            Right(Operation.CREATE, CLUSTER, "or on the topic"),
+            Right(Operation.DESCRIBE_CONFIGS, TOPIC, "to be told its configs"),
+        ),
+        _check_rights,
+    ),
+    audit=audit,
     limits=(
         RequestLimit("partitions of a topic", "kafka.max_partitions_per_topic", ErrorCode.INVALID_PARTITIONS),
         RequestLimit("partitions of all topics in the request", MAX_PARTITIONS, ErrorCode.POLICY_VIOLATION),

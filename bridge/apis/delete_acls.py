@@ -3,13 +3,17 @@
 v1 has the pattern type (KIP-290); v2 is flexible; v3 knows user resources (KIP-373).
 """
 
+from collections.abc import Iterator
+
 from bridge.access.security_store.security_log import SecurityUnavailable
 from bridge.apis.describe_acls import LITERAL
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message
-from bridge.requests.api import Api, Broker, Session
-from bridge.security.acls import AccessControlEntry, AclFilter, InvalidAcl, valid_filter
+from bridge.requests.api import Api, AuditedChange, Broker, Session
+from bridge.requests.audit import entry_change
+from bridge.requests.rights import cluster
+from bridge.security.acls import AccessControlEntry, AclFilter, InvalidAcl, Operation, valid_filter
 
 MAX_FILTERS = 1000
 """In one request: each looks at all entries."""
@@ -121,6 +125,13 @@ def _result(found: KafkaError | list[AccessControlEntry]) -> Result:
     return Result(error_code=ErrorCode.NONE, error_message=None, matching_acls=matches)
 
 
+def audit(request: Request, response: Response) -> Iterator[AuditedChange]:
+    """The entries that are no more."""
+    for result in response.filter_results:
+        for one in result.matching_acls:
+            yield entry_change(one, one.pattern_type, one.error_code, "acl deleted")
+
+
 API = Api(
     key=31,
     name="DeleteAcls",
@@ -130,4 +141,6 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    rights=cluster(Operation.ALTER),
+    audit=audit,
 )

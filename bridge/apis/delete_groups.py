@@ -3,11 +3,16 @@
 v2 is flexible.
 """
 
+from collections.abc import Iterator
+
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message
-from bridge.requests.api import Api, Broker, ServedBy, Session
+from bridge.requests.api import Api, AuditedChange, Broker, ServedBy, Session
+from bridge.requests.rights import GROUP, each
+from bridge.requests.routes import OfGroups
 from bridge.runtime.futures import gathered_for
+from bridge.security.acls import Operation
 
 
 @message
@@ -48,6 +53,11 @@ async def _delete(group_id: str, broker: Broker) -> Result:
     return Result(group_id=group_id, error_code=error)
 
 
+def audit(request: Request, response: Response) -> Iterator[AuditedChange]:
+    """The groups that are no more."""
+    yield from (AuditedChange(one.error_code, "group", one.group_id, "deleted") for one in response.results)
+
+
 API = Api(
     key=42,
     name="DeleteGroups",
@@ -57,5 +67,8 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    rights=each(Operation.DELETE, kind=GROUP, asked="groups_names", name=""),
+    audit=audit,
+    route=OfGroups("groups_names", "results"),
     served_by=ServedBy.COORDINATOR,
 )

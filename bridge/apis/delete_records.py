@@ -5,13 +5,18 @@ applies on every bridge from the moment of the answer.
 """
 
 import asyncio
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message
 from bridge.requests import leadership
-from bridge.requests.api import Api, Broker, ServedBy, Session
+from bridge.requests.api import Api, AuditedChange, Broker, ServedBy, Session
+from bridge.requests.rights import each
+from bridge.requests.routes import Owners, Route
 from bridge.runtime.futures import gathered
+from bridge.security.acls import Operation
 
 
 @message
@@ -93,6 +98,50 @@ async def _partition(name: str, wanted: RequestPartition, seconds: float, broker
     return ResponsePartition(partition_index=index, low_watermark=start, error_code=ErrorCode.NONE)
 
 
+def audit(request: Request, response: Response) -> Iterator[AuditedChange]:
+    """The partitions that begin later now."""
+    for topic in response.topics:
+        for one in topic.partitions:
+            name = f"{topic.name}-{one.partition_index}"
+            yield AuditedChange(one.error_code, "partition", name, "records deleted", f"before {one.low_watermark}")
+
+
+class ToLeaders(Route):
+    """The way to the leaders of partitions: they alone raise a log's start, though all nodes serve it."""
+
+    unreachable = ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    def divided(self, request: Request, owners: Owners) -> Mapping[int, Request]:
+        """Each leader gets its partitions."""
+        wanted: defaultdict[int, list[RequestTopic]] = defaultdict(list)
+        for topic in request.topics:
+            of_topic: defaultdict[int, list[RequestPartition]] = defaultdict(list)
+            for one in topic.partitions:
+                of_topic[owners.of_partition(topic.name, one.partition_index)].append(one)
+            for owner, partitions in of_topic.items():
+                wanted[owner].append(RequestTopic(name=topic.name, partitions=partitions))
+        if len(wanted) <= 1:
+            return dict.fromkeys(wanted or owners.all()[:1], request)
+        return {owner: Request(topics=topics, timeout_ms=request.timeout_ms) for owner, topics in wanted.items()}
+
+    def put_together(self, request: Request, answers: Sequence[Response]) -> Response:
+        """All partitions, in the order of the request."""
+        if len(answers) == 1:
+            return answers[0]
+        found = {
+            (topic.name, one.partition_index): one
+            for answer in answers
+            for topic in answer.topics
+            for one in topic.partitions
+        }
+
+        def topic(wanted: RequestTopic) -> ResponseTopic:
+            keys = [(wanted.name, one.partition_index) for one in wanted.partitions]
+            return ResponseTopic(name=wanted.name, partitions=[found[key] for key in keys if key in found])
+
+        return Response(topics=[topic(one) for one in request.topics])
+
+
 API = Api(
     key=21,
     name="DeleteRecords",
@@ -102,5 +151,8 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    rights=each(Operation.DELETE),
+    audit=audit,
+    route=ToLeaders(),
     served_by=ServedBy.LEADER,
 )

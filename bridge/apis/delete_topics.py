@@ -4,16 +4,19 @@ v4 is flexible; v5 adds error texts; v6 names topics by name or by id (KIP-516).
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import field
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import UUID
 
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int16, Int32, Uuid, message, nullable_since, since, until
-from bridge.requests.api import Api, Broker, Session
-from bridge.runtime.futures import gathered, in_turns, within
+from bridge.requests.api import Api, AuditedChange, Broker, Rest, Right, Rights, Session
+from bridge.requests.authorization import Checks
+from bridge.requests.rights import TOPIC, exists
+from bridge.runtime.futures import gathered, gathered_for, in_turns, within
+from bridge.security.acls import Operation
 from bridge.storage.topics.topic import Topic
 
 
@@ -131,6 +134,41 @@ def _refused(name: str | None, topic_id: UUID, code: int, text: str) -> Response
     return ResponseTopic(name=name, topic_id=topic_id, error_code=code, error_message=text or None)
 
 
+def audit(request: Request, response: Response) -> Iterator[AuditedChange]:
+    """The topics that are no more."""
+    for one in response.responses:
+        yield AuditedChange(one.error_code, "topic", one.name or str(one.topic_id), "deleted")
+
+
+async def _check_rights(request: Request, checks: Checks, rest: Rest) -> Any:
+    """Who may not describe a topic that it names by its id is not told its name (`ControllerApis.deleteTopics`)."""
+    if await checks.allows(Operation.DELETE, quietly=True):
+        return await rest(request)
+    request.topics = request.topics or [RequestTopic(name=name) for name in request.topic_names]
+    request.topic_names = []
+    ids = {one.topic_id for one in request.topics if one.name is None and one.topic_id != ZERO_UUID}
+    known = {one.id: one.name for one in (await gathered_for(ids, checks.broker.topics.by_id)).values() if one}
+    names = {one.name for one in request.topics if one.name is not None}.union(known.values())
+    hidden = set(await checks.denied(Operation.DESCRIBE, TOPIC, names))
+    denied = hidden.union(await checks.denied(Operation.DELETE, TOPIC, names - hidden))
+    missing = {name for name in denied - hidden if not await exists(name, checks)}
+    times = Counter((one.name, one.topic_id) for one in request.topics)
+    kept, refusals = [], []
+    async for one in in_turns(request.topics):
+        name = one.name if one.name is not None else known.get(one.topic_id)
+        is_wrong = times[one.name, one.topic_id] > 1 or (one.name is not None and one.topic_id != ZERO_UUID)
+        if name not in denied or is_wrong:  # the handler refuses what is wrong
+            kept.append(one)
+            continue
+        code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if name in missing else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        shown = None if one.name is None and name in hidden else name
+        refusals.append(_refused(shown, one.topic_id, code, code.text))
+    request.topics = kept
+    response: Response = await rest(request)
+    response.responses = [*response.responses, *refusals]
+    return response
+
+
 API = Api(
     key=20,
     name="DeleteTopics",
@@ -140,4 +178,6 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    rights=Rights((Right(Operation.DELETE, TOPIC, "or ALL CLUSTER"),), _check_rights),
+    audit=audit,
 )

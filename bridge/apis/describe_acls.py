@@ -10,7 +10,8 @@ from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message, since
 from bridge.requests.api import Api, Broker, Session
-from bridge.security.acls import AccessControlEntry, InvalidAcl, valid_filter
+from bridge.requests.rights import cluster
+from bridge.security.acls import AccessControlEntry, InvalidAcl, Operation, valid_filter
 
 LITERAL = 3
 
@@ -107,5 +108,6 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    rights=cluster(Operation.DESCRIBE),
     read_only=True,
 )

@@ -9,7 +9,9 @@ from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Float64, Int8, Int16, Int32, message
 from bridge.requests.api import Api, Broker, Session
+from bridge.requests.rights import cluster
 from bridge.runtime.futures import in_turns
+from bridge.security.acls import Operation
 from bridge.security.quotas import entities
 from bridge.security.quotas.entities import IP, TYPES
 
@@ -136,5 +138,6 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    rights=cluster(Operation.DESCRIBE_CONFIGS),
     read_only=True,
 )

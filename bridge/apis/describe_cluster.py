@@ -4,12 +4,15 @@ v1 adds the type of the endpoints, brokers or controllers (KIP-919); v2 may list
 brokers (KIP-1073), of which there are none.
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message, since
-from bridge.requests.api import Api, Broker, Session
+from bridge.requests.api import Api, Broker, Rest, Right, Rights, Session
+from bridge.requests.authorization import Checks
+from bridge.requests.rights import CLUSTER
+from bridge.security.acls import Operation
 
 BROKERS, CONTROLLERS = 1, 2
 """Types of endpoints; there are no controllers here."""
@@ -71,6 +74,13 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     )
 
 
+async def _check_rights(request: Request, checks: Checks, rest: Rest) -> Any:
+    response: Response = await rest(request)
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = await checks.cluster_operations()
+    return response
+
+
 API = Api(
     key=60,
     name="DescribeCluster",
@@ -80,5 +90,11 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    rights=Rights(
+        (Right(Operation.DESCRIBE, CLUSTER, "to be told what one may do with it"),),
+        _check_rights,
+        lambda request: bool(request.include_cluster_authorized_operations),
+        of_a_namespace=True,
+    ),
     read_only=True,
 )

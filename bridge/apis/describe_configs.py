@@ -12,7 +12,9 @@ from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message, since
 from bridge.requests.api import Api, Broker, ServedBy, Session
+from bridge.requests.rights import each_config
 from bridge.runtime.futures import gathered
+from bridge.security.acls import Operation
 from bridge.storage import names
 from bridge.storage.topics.broker_configs import broker_configs
 from bridge.storage.topics.config_table import ConfigType
@@ -191,6 +193,7 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    rights=each_config(Operation.DESCRIBE_CONFIGS),
     served_by=ServedBy.ITSELF,
     read_only=True,
 )

@@ -8,6 +8,7 @@ from typing import Annotated
 from bridge.apis.create_delegation_token import refusal
 from bridge.kafka.message import Int16, Int32, Int64, message, since
 from bridge.requests.api import Api, Broker, Session
+from bridge.requests.rights import NOTHING
 
 
 @message
@@ -64,5 +65,6 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    rights=NOTHING,
     read_only=True,
 )

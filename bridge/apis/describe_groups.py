@@ -12,8 +12,12 @@ from bridge.groups.classic.events import ClassicGroupState
 from bridge.groups.classic.state import ClassicGroup
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message, since
-from bridge.requests.api import Api, Broker, RequestLimit, ServedBy, Session
+from bridge.requests.api import Api, Broker, RequestLimit, Rest, Right, Rights, ServedBy, Session
+from bridge.requests.authorization import Checks
+from bridge.requests.rights import GROUP, joined, refused, tell_group_operations
+from bridge.requests.routes import OfGroups
 from bridge.runtime.futures import gathered_for, in_turns
+from bridge.security.acls import Operation
 
 NO_OPERATIONS = -(2**31)
 MAX_MEMBERS = 200_000
@@ -99,7 +103,7 @@ async def _describe(group_id: str, tells: bool, broker: Broker) -> Group:
         group = await broker.groups.classic_group(group_id)
         consumer = await broker.groups.consumer_group(group_id) if group is None and tells else None
     except KafkaError as error:
-        return _bare(group_id, "", ErrorCode(error.code))
+        return _bare(group_id, "", error.code)
     if group is None:
         described = _bare(group_id, ClassicGroupState.DEAD.value)
         if tells:
@@ -116,7 +120,7 @@ async def _describe(group_id: str, tells: bool, broker: Broker) -> Group:
     return described
 
 
-def _bare(group_id: str, state: str, error: ErrorCode = ErrorCode.NONE) -> Group:
+def _bare(group_id: str, state: str, error: int = ErrorCode.NONE) -> Group:
     return Group(error_code=error, group_id=group_id, group_state=state, protocol_type="", protocol_data="", members=[])
 
 
@@ -135,6 +139,19 @@ def _members(group: ClassicGroup) -> list[Member]:
     ]
 
 
+def error_response(request: Request, error: int, text: str, version: int) -> Response:
+    """The error of every group."""
+    return Response(groups=[_bare(group_id, "", error) for group_id in request.groups])
+
+
+async def _check_rights(request: Request, checks: Checks, rest: Rest) -> Any:
+    refusals = await refused(request, checks, Operation.DESCRIBE, GROUP, "groups", "")
+    response: Response = await rest(request)
+    if request.include_authorized_operations:
+        await tell_group_operations(response.groups, checks)
+    return joined(response, refusals)
+
+
 API = Api(
     key=15,
     name="DescribeGroups",
@@ -144,6 +161,11 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    rights=Rights(
+        (Right(Operation.DESCRIBE, GROUP),), _check_rights, lambda request: bool(request.include_authorized_operations)
+    ),
+    error_response=error_response,
+    route=OfGroups("groups", "groups"),
     served_by=ServedBy.COORDINATOR,
     read_only=True,
     limits=(RequestLimit("members of an answer", MAX_MEMBERS, ErrorCode.INVALID_REQUEST),),

@@ -12,8 +12,11 @@ from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message, since
 from bridge.requests.api import Api, Broker, ServedBy, Session
+from bridge.requests.rights import cluster
 from bridge.runtime.futures import gathered
+from bridge.security.acls import Operation
 
+TOP_LEVEL_ERROR = 3
 _AT_ONCE = 8
 
 
@@ -66,7 +69,7 @@ class Response:
     """All directories."""
 
     throttle_time_ms: Int32 = 0
-    error_code: Annotated[Int16, since(3)] = 0
+    error_code: Annotated[Int16, since(TOP_LEVEL_ERROR)] = 0
     results: list[Directory]
 
 
@@ -120,6 +123,12 @@ async def _topic(name: str, which: set[int] | None, limit: asyncio.Semaphore, br
     return Topic(name=name, partitions=partitions) if partitions else None
 
 
+def error_response(request: Request, error: int, text: str, version: int) -> Response | None:
+    """The error of the answer; before v3, where it has no place, those who may not know of any see no directories."""
+    is_told = version >= TOP_LEVEL_ERROR or error == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    return Response(error_code=error, results=[]) if is_told else None
+
+
 API = Api(
     key=35,
     name="DescribeLogDirs",
@@ -129,6 +138,8 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    rights=cluster(Operation.DESCRIBE, of_a_namespace=True),
+    error_response=error_response,
     served_by=ServedBy.ITSELF,
     read_only=True,
 )

@@ -8,7 +8,9 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message
 from bridge.requests import leadership
 from bridge.requests.api import Api, Broker, ServedBy, Session
+from bridge.requests.rights import each
 from bridge.runtime.futures import gathered
+from bridge.security.acls import Operation
 from bridge.storage.names import check
 
 
@@ -103,6 +105,7 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    rights=each(Operation.READ),
     served_by=ServedBy.LEADER,
     read_only=True,
 )

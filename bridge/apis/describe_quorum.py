@@ -10,6 +10,8 @@ from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int16, Int32, Int64, Uint16, Uuid, message, since, with_defaults
 from bridge.requests.api import Api, Broker, Session
+from bridge.requests.rights import cluster
+from bridge.security.acls import Operation
 
 CLUSTER_METADATA = "__cluster_metadata"
 
@@ -125,6 +127,7 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    rights=cluster(Operation.DESCRIBE, of_a_namespace=True),
     read_only=True,
     pure=True,
 )

@@ -1,14 +1,18 @@
 """DescribeTopicPartitions: topics and their partitions, page by page (KIP-966)."""
 
 from collections.abc import AsyncIterator, Collection
+from typing import Any
 
 from bridge.cluster import ClusterSnapshot
 from bridge.cluster.membership.view import NO_NODE
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int16, Int32, Uuid, message
-from bridge.requests.api import Api, Broker, RequestLimit, Session
+from bridge.requests.api import Api, Broker, RequestLimit, Rest, Right, Rights, Session
+from bridge.requests.authorization import Checks
+from bridge.requests.rights import TOPIC, joined, refused, tell_topic_operations
 from bridge.runtime.futures import gathered, in_chunks
+from bridge.security.acls import Operation
 from bridge.storage.names import check
 from bridge.storage.topics.topic import Topic
 
@@ -160,6 +164,32 @@ def _describe(topic: Topic, indexes: range, cluster: ClusterSnapshot, reachable:
     return ResponseTopic(error_code=ErrorCode.NONE, name=topic.name, topic_id=topic.id, partitions=partitions)
 
 
+def error_response(request: Request, error: int, text: str, version: int) -> Response | None:
+    """The error of every topic; None where all are asked for: no topics would be an answer."""
+    return Response(topics=[_refused(topic.name, error) for topic in request.topics]) if request.topics else None
+
+
+async def _check_rights(request: Request, checks: Checks, rest: Rest) -> Any:
+    refusals = None
+    if request.topics:
+        refusals = await refused(request, checks, Operation.DESCRIBE, TOPIC, "topics", "name")
+    else:
+        await _name_all(request, checks)
+    response = await rest(request) if request.topics else Response(topics=[])
+    await tell_topic_operations(response.topics, checks)
+    return joined(response, refusals)
+
+
+async def _name_all(request: Request, checks: Checks) -> None:
+    """All that the client may know of, as if it had asked for them."""
+    names = set(await checks.broker.topics.names())
+    names.difference_update(await checks.denied(Operation.DESCRIBE, TOPIC, names, lists=True))
+    if request.cursor is not None and request.cursor.topic_name not in names:  # it was deleted since
+        names = {name for name in names if name > request.cursor.topic_name}
+        request.cursor = None
+    request.topics = [RequestTopic(name=name) for name in names]
+
+
 API = Api(
     key=75,
     name="DescribeTopicPartitions",
@@ -169,6 +199,8 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    rights=Rights((Right(Operation.DESCRIBE, TOPIC),), _check_rights, lambda request: True),
+    error_response=error_response,
     read_only=True,
     limits=(RequestLimit("partitions of an answer", MAX_PARTITIONS, "a cursor to go on from"),),
 )

@@ -3,6 +3,8 @@
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message, with_defaults
 from bridge.requests.api import Api, Broker, Session
+from bridge.requests.rights import TRANSACTIONAL_ID, each
+from bridge.security.acls import Operation
 
 
 @message
@@ -61,6 +63,7 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    rights=each(Operation.DESCRIBE, kind=TRANSACTIONAL_ID, asked="transactional_ids", name=""),
     read_only=True,
     pure=True,
 )

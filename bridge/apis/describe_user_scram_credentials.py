@@ -5,6 +5,8 @@ from collections import Counter
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message
 from bridge.requests.api import Api, Broker, Session
+from bridge.requests.rights import cluster
+from bridge.security.acls import Operation
 from bridge.security.names import prepared_name
 from bridge.security.sasl.credentials import ScramCredential
 
@@ -84,5 +86,6 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    rights=cluster(Operation.DESCRIBE),
     read_only=True,
 )

@@ -10,7 +10,10 @@ from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message, since
 from bridge.requests.api import Api, Broker, Session
+from bridge.requests.error_response import everywhere
+from bridge.requests.rights import cluster
 from bridge.runtime.futures import gathered
+from bridge.security.acls import Operation
 
 PREFERRED, UNCLEAN = 0, 1
 
@@ -95,4 +98,6 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    rights=cluster(Operation.ALTER, of_a_namespace=True),
+    error_response=everywhere(Response),
 )

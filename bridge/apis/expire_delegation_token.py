@@ -6,6 +6,7 @@ v2 is flexible.
 from bridge.apis.create_delegation_token import refusal
 from bridge.kafka.message import Int16, Int32, Int64, message
 from bridge.requests.api import Api, Broker, Session
+from bridge.requests.rights import NOTHING
 
 
 @message
@@ -39,4 +40,5 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    rights=NOTHING,
 )

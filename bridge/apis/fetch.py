@@ -18,9 +18,21 @@ from bridge.fetch.waiting import answered, answered_in_turns
 from bridge.kafka import fetch_wire
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.fetch_wire import Request, Response
-from bridge.requests.api import MAX_WAITING_PARTITIONS, Api, Broker, LongPoll, RequestLimit, ServedBy, Session
+from bridge.requests.api import (
+    MAX_WAITING_PARTITIONS,
+    Api,
+    Broker,
+    LongPoll,
+    RequestLimit,
+    Right,
+    Rights,
+    ServedBy,
+    Session,
+)
 from bridge.requests.encoded import EncodedBody
+from bridge.requests.rights import CLUSTER, TOPIC
 from bridge.runtime.futures import loop_time
+from bridge.security.acls import Operation
 
 _NO_SESSION_EPOCHS = (0, -1)  # a full fetch: it asks for a new session, or ends one (KIP-227)
 
@@ -69,6 +81,7 @@ API = Api(
     begin=begin,
     request=Request,
     response=Response,
+    rights=Rights((Right(Operation.READ, TOPIC), Right(Operation.CLUSTER_ACTION, CLUSTER, "instead, of a follower"))),
     served_by=ServedBy.LEADER,
     read=fetch_wire.read,
     write=fetch_wire.write,

@@ -6,12 +6,16 @@ librdkafka takes a server without this API for one without lz4, and silently sto
 """
 
 from dataclasses import field
-from typing import Annotated
+from typing import Annotated, Any
 
 from bridge.cluster import ClusterSnapshot
+from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message, since, until
-from bridge.requests.api import Api, Broker, Session
+from bridge.requests.api import Api, Broker, Rest, Right, Rights, Session
+from bridge.requests.authorization import ERRORS, Checks
+from bridge.requests.rights import joined, refused
+from bridge.security.acls import Operation, Resource, ResourceType
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 """Types of keys."""
@@ -31,9 +35,9 @@ class Coordinator:
     """One key's coordinator, or why there is none."""
 
     key: str
-    node_id: Int32
-    host: str
-    port: Int32
+    node_id: Int32 = -1
+    host: str = ""
+    port: Int32 = -1
     error_code: Int16
     error_message: str | None = None
 
@@ -73,14 +77,29 @@ def _find(key: str, key_type: int, broker: Broker, cluster: ClusterSnapshot, lis
         # share groups are not supported: the answer is that of a Kafka without them
         error = ErrorCode.INVALID_REQUEST
         text = None if key_type == SHARE else error.text
-        return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error, error_message=text)
+        return Coordinator(key=key, error_code=error, error_message=text)
     here = cluster.node(broker.cluster.node_id)
     node = here if key_type == TRANSACTION else cluster.coordinator(broker.groups.slot_of(key))
     node = None if node is None else cluster.node_at(node.id, listener)
     if node is None:  # or it lacks the listener that the client came in by, as in Kafka
         error = ErrorCode.COORDINATOR_NOT_AVAILABLE
-        return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error, error_message=error.text)
+        return Coordinator(key=key, error_code=error, error_message=error.text)
     return Coordinator(key=key, node_id=node.id, host=node.host, port=node.port, error_code=ErrorCode.NONE)
+
+
+_RESOURCES = {GROUP: ResourceType.GROUP, TRANSACTION: ResourceType.TRANSACTIONAL_ID}
+
+
+async def _check_rights(request: Request, checks: Checks, rest: Rest) -> Any:
+    kind = _RESOURCES.get(request.key_type)
+    if kind is None:  # the handler refuses it
+        return await rest(request)
+    if not request.coordinator_keys:
+        if not await checks.allows(Operation.DESCRIBE, Resource(kind, request.key)):
+            raise KafkaError(ERRORS[kind], ERRORS[kind].text)
+        return await rest(request)
+    refusals = await refused(request, checks, Operation.DESCRIBE, kind, "coordinator_keys", "")
+    return joined(await rest(request) if request.coordinator_keys else Response(), refusals)
 
 
 API = Api(
@@ -92,6 +111,10 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    rights=Rights(
+        tuple(Right(Operation.DESCRIBE, kind) for kind in _RESOURCES.values()),
+        _check_rights,
+    ),
     read_only=True,
     pure=True,
 )

@@ -9,6 +9,9 @@ from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message, since
 from bridge.requests.api import Api, Broker, ServedBy, Session
+from bridge.requests.rights import GROUP, whole
+from bridge.requests.routes import OF_GROUP
+from bridge.security.acls import Operation
 
 
 @message
@@ -52,5 +55,7 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    rights=whole(Operation.READ, GROUP, "group_id"),
+    route=OF_GROUP,
     served_by=ServedBy.COORDINATOR,
 )

@@ -5,10 +5,12 @@ v1 is flexible. All changes of a resource are made, or none.
 
 from collections import Counter
 
-from bridge.apis.alter_configs import Changes, Response, Result, change_configs
+from bridge.apis.alter_configs import Changes, Response, Result, audit, change_configs
 from bridge.kafka.message import Int8, message
 from bridge.requests.api import Api, Broker, ServedBy, Session
+from bridge.requests.rights import each_config
 from bridge.runtime.futures import gathered
+from bridge.security import acls
 from bridge.storage.topics.configs import apply_operations
 
 
@@ -65,5 +67,7 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    rights=each_config(acls.Operation.ALTER_CONFIGS),
+    audit=audit,
     served_by=ServedBy.ITSELF,
 )

@@ -5,12 +5,15 @@ PRODUCER_FENCED, v5 TRANSACTION_ABORTABLE (KIP-890).
 """
 
 import asyncio
-from typing import Annotated
+from typing import Annotated, Any
 
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message, since
-from bridge.requests.api import Api, Broker, Session
+from bridge.requests.api import Api, Broker, Rest, Right, Rights, Session
+from bridge.requests.authorization import Checks
+from bridge.requests.rights import CLUSTER, TOPIC, TRANSACTIONAL_ID
+from bridge.security.acls import Operation, Resource
 from bridge.telemetry import log
 
 _log = log.get(__name__)
@@ -36,7 +39,7 @@ class Response:
     throttle_time_ms: Int32 = 0
     error_code: Int16
     producer_id: Int64 = -1
-    producer_epoch: Int16
+    producer_epoch: Int16 = -1
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
@@ -46,16 +49,33 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     broker that has forgotten it.
     """
     if request.transactional_id == "" or (request.producer_id < 0) != (request.producer_epoch < 0):
-        return Response(error_code=ErrorCode.INVALID_REQUEST, producer_epoch=-1)
+        return Response(error_code=ErrorCode.INVALID_REQUEST)
     if request.transactional_id is not None:
-        return Response(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, producer_epoch=-1)
+        return Response(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     try:
         async with asyncio.timeout(_TIMEOUT_SECONDS):
             producer_id = await broker.topics.producer_ids.next()
     except (KafkaError, TimeoutError) as error:
         _log.warning("! no producer id", extra={"error": str(error) or "Pulsar does not answer"})
-        return Response(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, producer_epoch=-1)
+        return Response(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     return Response(error_code=ErrorCode.NONE, producer_id=producer_id, producer_epoch=0)
+
+
+async def _check_rights(request: Request, checks: Checks, rest: Rest) -> Any:
+    if request.transactional_id is not None:
+        await checks.require(Operation.WRITE, Resource(TRANSACTIONAL_ID, request.transactional_id))
+    elif not await _may_be_idempotent(checks):
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    return await rest(request)
+
+
+async def _may_be_idempotent(checks: Checks) -> bool:
+    """Who may write to any topic may do so with a producer id (KIP-679)."""
+    return (
+        await checks.allows(Operation.IDEMPOTENT_WRITE, quietly=True)
+        or await checks.allows_any(Operation.WRITE, TOPIC)
+        or await checks.allows(Operation.IDEMPOTENT_WRITE)  # tells of the denial
+    )
 
 
 API = Api(
@@ -67,4 +87,11 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    rights=Rights(
+        (
+            Right(Operation.IDEMPOTENT_WRITE, CLUSTER, "or WRITE on any topic"),
+            Right(Operation.WRITE, TRANSACTIONAL_ID, "if there is one"),
+        ),
+        _check_rights,
+    ),
 )

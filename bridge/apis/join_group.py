@@ -13,6 +13,9 @@ from bridge.groups.classic.events import Join, Joined
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message, nullable_since, since
 from bridge.requests.api import Api, Broker, DeferredResponse, RequestLimit, ServedBy, Session
+from bridge.requests.rights import GROUP, whole
+from bridge.requests.routes import OF_GROUP
+from bridge.security.acls import Operation
 
 
 @message
@@ -117,6 +120,8 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    rights=whole(Operation.READ, GROUP, "group_id"),
+    route=OF_GROUP,
     served_by=ServedBy.COORDINATOR,
     waits=True,
     limits=(

@@ -12,6 +12,9 @@ from bridge.groups.classic.events import Leave
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message, since, until
 from bridge.requests.api import Api, Broker, RequestLimit, ServedBy, Session
+from bridge.requests.rights import GROUP, whole
+from bridge.requests.routes import OF_GROUP
+from bridge.security.acls import Operation
 
 FIRST_BATCHED = 3
 
@@ -78,6 +81,8 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    rights=whole(Operation.READ, GROUP, "group_id"),
+    route=OF_GROUP,
     served_by=ServedBy.COORDINATOR,
     limits=(RequestLimit("members", "groups.max_size", ErrorCode.INVALID_REQUEST),),
 )

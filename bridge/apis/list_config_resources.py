@@ -10,6 +10,8 @@ from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message, since
 from bridge.requests.api import Api, Broker, Session
+from bridge.requests.rights import cluster
+from bridge.security.acls import Operation
 from bridge.storage.topics.resources import ResourceType
 
 
@@ -61,5 +63,6 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    rights=cluster(Operation.DESCRIBE_CONFIGS, of_a_namespace=True),
     read_only=True,
 )

@@ -4,14 +4,19 @@ v1 adds throttle_time_ms; v3 is flexible; v4 shows states and chooses by them (K
 (KIP-848).
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import Annotated
+from typing import Annotated, Any
 
 from bridge.groups.classic.subscription import CONSUMER
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message, since
-from bridge.requests.api import Api, Broker, ServedBy, Session
+from bridge.requests.api import Api, Broker, Rest, Right, Rights, ServedBy, Session
+from bridge.requests.authorization import Checks
+from bridge.requests.rights import GROUP
+from bridge.requests.routes import Owners, Route
 from bridge.runtime.futures import in_turns
+from bridge.security.acls import Operation
 
 CLASSIC_TYPE, CONSUMER_TYPE = "classic", "consumer"
 
@@ -61,6 +66,29 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     )
 
 
+async def _check_rights(request: Request, checks: Checks, rest: Rest) -> Any:
+    response: Response = await rest(request)
+    if response.error_code == ErrorCode.NONE and not await checks.allows(Operation.DESCRIBE, quietly=True):
+        names = [group.group_id for group in response.groups]
+        denied = await checks.denied(Operation.DESCRIBE, GROUP, names, lists=True)
+        response.groups = [group for group in response.groups if group.group_id not in denied]
+    return response
+
+
+class OfAllNodes(Route):
+    """The way to every node: each lists its own groups."""
+
+    def divided(self, request: Request, owners: Owners) -> Mapping[int, Request]:
+        """All are asked the same."""
+        return dict.fromkeys(owners.all(), request)
+
+    def put_together(self, request: Request, answers: Sequence[Response]) -> Response:
+        """The lists of all; an error if one is missing."""
+        errors = [answer.error_code for answer in answers if answer.error_code]
+        groups = [group for answer in answers for group in answer.groups]
+        return Response(error_code=errors[0] if errors else ErrorCode.NONE, groups=groups)
+
+
 API = Api(
     key=16,
     name="ListGroups",
@@ -70,6 +98,8 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    rights=Rights((Right(Operation.DESCRIBE, GROUP, "or on the cluster, for all"),), _check_rights),
+    route=OfAllNodes(),
     served_by=ServedBy.ITSELF,
     read_only=True,
 )

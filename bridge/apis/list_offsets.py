@@ -17,7 +17,9 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, Int64, message, since, until
 from bridge.requests import leadership
 from bridge.requests.api import Api, Broker, ServedBy, Session
+from bridge.requests.rights import each
 from bridge.runtime.futures import gathered, in_turns
+from bridge.security.acls import Operation
 from bridge.storage.partition import PartitionLog
 from bridge.storage.read.time_lookup import TimeOffset
 
@@ -188,6 +190,7 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    rights=each(Operation.DESCRIBE),
     served_by=ServedBy.LEADER,
     read_only=True,
 )

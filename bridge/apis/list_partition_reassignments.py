@@ -8,6 +8,8 @@ from dataclasses import field
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message
 from bridge.requests.api import Api, Broker, Session
+from bridge.requests.rights import cluster
+from bridge.security.acls import Operation
 
 
 @message
@@ -59,6 +61,20 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     return Response(error_code=ErrorCode.NONE)
 
 
+def error_response(request: Request, error: int, text: str, version: int) -> Response:
+    """The error of the answer, with the partitions that were asked about, as Kafka answers."""
+
+    def topic(wanted: RequestTopic) -> ResponseTopic:
+        partitions = [
+            ResponsePartition(partition_index=index, replicas=[], adding_replicas=[], removing_replicas=[])
+            for index in wanted.partition_indexes
+        ]
+        return ResponseTopic(name=wanted.name, partitions=partitions)
+
+    topics = [topic(one) for one in request.topics or ()]
+    return Response(error_code=error, error_message=text or ErrorCode(error).text, topics=topics)
+
+
 API = Api(
     key=46,
     name="ListPartitionReassignments",
@@ -68,5 +84,7 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    rights=cluster(Operation.DESCRIBE, of_a_namespace=True),
+    error_response=error_response,
     read_only=True,
 )

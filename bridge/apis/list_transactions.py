@@ -9,7 +9,9 @@ from typing import Annotated
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message, since
-from bridge.requests.api import Api, Broker, Session
+from bridge.requests.api import Api, Broker, Right, Rights, Session
+from bridge.requests.rights import TRANSACTIONAL_ID
+from bridge.security.acls import Operation
 
 STATES = frozenset(
     (
@@ -75,6 +77,7 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    rights=Rights((Right(Operation.DESCRIBE, TRANSACTIONAL_ID, "to be listed"),)),
     read_only=True,
     pure=True,
 )

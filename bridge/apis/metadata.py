@@ -7,9 +7,9 @@ be asked for by id; v13 adds an error for the whole request (KIP-1102).
 """
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import field
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from bridge.cluster import ClusterSnapshot, Leader
 from bridge.cluster.membership.view import NO_NODE
@@ -17,9 +17,12 @@ from bridge.errors import KafkaError
 from bridge.kafka import message as messages
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int16, Int32, Uuid, message, nullable_since, since, until
-from bridge.requests.api import Api, Broker, RequestLimit, Session
+from bridge.requests.api import Api, Broker, RequestLimit, Rest, Right, Rights, Session
+from bridge.requests.authorization import Checks
+from bridge.requests.rights import CLUSTER, TOPIC, exists, tell_topic_operations
 from bridge.requests.topic_creation import create_for
-from bridge.runtime.futures import gathered, in_turns
+from bridge.runtime.futures import gathered, gathered_for, in_turns
+from bridge.security.acls import Operation
 from bridge.storage import names
 from bridge.storage.topics.topic import Topic
 
@@ -204,6 +207,66 @@ def _unreachable(leader: Leader, version: int) -> ErrorCode:
     return ErrorCode.LEADER_NOT_AVAILABLE
 
 
+async def _check_rights(request: Request, checks: Checks, rest: Rest) -> Any:
+    """Topics that one may not describe do not show; those that are missing need CREATE to be made."""
+    refused = [] if request.topics is None else await _undescribable(request, checks)
+    if request.topics and request.allow_auto_topic_creation:
+        refused += await _not_to_be_made(request, checks)
+    response: Response = await rest(request)
+    if request.topics is None:
+        hidden = await checks.denied(Operation.DESCRIBE, TOPIC, _names(response.topics), lists=True)
+        response.topics = [one for one in response.topics if one.name not in hidden]
+    if request.include_cluster_authorized_operations:
+        response.cluster_authorized_operations = await checks.cluster_operations()
+    if request.include_topic_authorized_operations:
+        await tell_topic_operations(response.topics, checks)
+    response.topics = [*response.topics, *refused]
+    return response
+
+
+def _names(topics: Iterable[ResponseTopic]) -> list[str]:
+    return [one.name for one in topics if one.name is not None]
+
+
+def _denied(name: str | None, topic_id: uuid.UUID = ZERO_UUID) -> ResponseTopic:
+    return ResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name, topic_id=topic_id, partitions=[])
+
+
+async def _undescribable(request: Request, checks: Checks) -> list[ResponseTopic]:
+    broker, wanted = checks.broker, request.topics or ()
+    ids = {one.topic_id async for one in in_turns(wanted) if one.topic_id != ZERO_UUID and one.name is None}
+    named = {
+        topic_id: topic.name for topic_id, topic in (await gathered_for(ids, broker.topics.by_id)).items() if topic
+    }
+    names = {one.name if one.name is not None else named.get(one.topic_id) for one in wanted}
+    denied = await checks.denied(Operation.DESCRIBE, TOPIC, [name for name in names if name is not None])
+    if not denied:
+        return []
+    kept, refused = [], []
+    for one in wanted:
+        if (one.name if one.name is not None else named.get(one.topic_id)) in denied:
+            refused.append(_denied(one.name, one.topic_id if one.name is None else ZERO_UUID))
+        else:
+            kept.append(one)
+    request.topics = kept
+    return refused
+
+
+async def _not_to_be_made(request: Request, checks: Checks) -> list[ResponseTopic]:
+    broker = checks.broker
+    if not broker.settings.kafka.auto_create_topics or await checks.allows(Operation.CREATE, quietly=True):
+        return []
+    missing = [
+        one.name for one in request.topics or () if one.name is not None and broker.topics.cached(one.name) is None
+    ]
+    denied = await checks.denied(Operation.CREATE, TOPIC, missing, lists=True)
+    found = await gathered_for(list(denied), lambda name: exists(name, checks))
+    gone = {name for name, there in found.items() if not there}
+    request.topics = [one for one in request.topics or () if one.name not in gone]
+    await checks.denied(Operation.CREATE, TOPIC, gone)
+    return [_denied(name) for name in gone]
+
+
 API = Api(
     key=3,
     name="Metadata",
@@ -213,6 +276,13 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    rights=Rights(
+        (Right(Operation.DESCRIBE, TOPIC), Right(Operation.CREATE, CLUSTER, "or on the topic, to make it")),
+        _check_rights,
+        lambda request: bool(
+            request.include_topic_authorized_operations or request.include_cluster_authorized_operations
+        ),
+    ),
     read=read,
     closes_on_error=True,  # the only error there is REBOOTSTRAP_REQUIRED (KIP-1102); the Java client looks for no other
     read_only=True,

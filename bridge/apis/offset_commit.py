@@ -9,7 +9,7 @@ their ids, so that no client commits to a topic that took the place of another.
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import field
-from typing import Annotated, Protocol
+from typing import Annotated, Any, Protocol
 from uuid import UUID
 
 from bridge.errors import KafkaError
@@ -17,8 +17,12 @@ from bridge.groups.offsets import Committer, TopicPartition
 from bridge.groups.store.records import StoredOffset
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int16, Int32, Int64, Uuid, message, since, until
-from bridge.requests.api import Api, Broker, DeferredResponse, RequestLimit, ServedBy, Session
+from bridge.requests.api import Api, Broker, DeferredResponse, RequestLimit, Rest, Right, Rights, ServedBy, Session
+from bridge.requests.authorization import Checks
+from bridge.requests.rights import GROUP, TOPIC, joined, refusal, take_out
+from bridge.requests.routes import OF_GROUP
 from bridge.runtime.futures import gathered_for, in_turns
+from bridge.security.acls import Operation, Resource
 
 BY_ID = 10
 """The version from which on topics are named by their ids alone."""
@@ -120,7 +124,7 @@ async def name_topics(topics: Iterable[Identified], broker: Broker) -> None:
 
 
 def _answer(
-    request: Request, by_id: bool, errors: Mapping[TopicPartition, ErrorCode], otherwise: ErrorCode = ErrorCode.NONE
+    request: Request, by_id: bool, errors: Mapping[TopicPartition, ErrorCode], otherwise: int = ErrorCode.NONE
 ) -> Response:
     asked = [(topic.name, [one.partition_index for one in topic.partitions]) for topic in request.topics]
     topics = topic_responses(asked, errors, otherwise)
@@ -151,7 +155,7 @@ async def _wanted(request: Request, by_id: bool) -> dict[TopicPartition, StoredO
 def topic_responses(
     asked: Iterable[tuple[str, list[int]]],
     errors: Mapping[TopicPartition, ErrorCode],
-    otherwise: ErrorCode = ErrorCode.NONE,
+    otherwise: int = ErrorCode.NONE,
 ) -> list[ResponseTopic]:
     """The errors of topics and their partitions, in the order asked for."""
     return [
@@ -166,6 +170,16 @@ def topic_responses(
     ]
 
 
+async def _check_rights(request: Request, checks: Checks, rest: Rest) -> Any:
+    await checks.require(Operation.READ, Resource(GROUP, request.group_id))
+    by_id = checks.session.api_version >= BY_ID
+    if by_id:
+        await name_topics(request.topics, checks.broker)
+    taken = await take_out(request, checks, Operation.READ, TOPIC, "topics", "name", may_lack_name=by_id)
+    refusals = await refusal(request, checks, TOPIC, "topics", taken)
+    return refusals if taken and not request.topics else joined(await rest(request), refusals)
+
+
 API = Api(
     key=8,
     name="OffsetCommit",
@@ -175,6 +189,8 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    rights=Rights((Right(Operation.READ, GROUP), Right(Operation.READ, TOPIC)), _check_rights),
+    route=OF_GROUP,
     served_by=ServedBy.COORDINATOR,
     limits=(
         RequestLimit(

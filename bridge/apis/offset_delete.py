@@ -1,13 +1,19 @@
 """OffsetDelete: forget committed offsets of a group (KIP-496)."""
 
+from collections.abc import Iterator
 from dataclasses import field
+from typing import Any
 
 from bridge.apis.offset_commit import ResponseTopic, topic_responses
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message
-from bridge.requests.api import Api, Broker, ServedBy, Session
+from bridge.requests.api import Api, AuditedChange, Broker, Rest, Right, Rights, ServedBy, Session
+from bridge.requests.authorization import Checks
+from bridge.requests.rights import GROUP, TOPIC, joined, take_out
+from bridge.requests.routes import OF_GROUP
 from bridge.runtime.futures import in_turns
+from bridge.security.acls import Operation, Resource
 
 
 @message
@@ -57,6 +63,22 @@ async def handle(request: Request, broker: Broker, session: Session) -> Response
     return Response(error_code=ErrorCode.NONE, topics=await broker.cpu_thread.run(topic_responses, asked, errors))
 
 
+def audit(request: Request, response: Response) -> Iterator[AuditedChange]:
+    """The partitions that the group has forgotten."""
+    for topic in response.topics if not response.error_code else ():
+        for one in topic.partitions:
+            detail = f"{topic.name}-{one.partition_index}"
+            yield AuditedChange(one.error_code, "group", request.group_id, "offsets deleted", detail)
+
+
+async def _check_rights(request: Request, checks: Checks, rest: Rest) -> Any:
+    await checks.require(Operation.DELETE, Resource(GROUP, request.group_id))
+    refused = await take_out(request, checks, Operation.READ, TOPIC, "topics", "name")
+    asked = [(one.name, [partition.partition_index for partition in one.partitions]) for one in refused]
+    topics = topic_responses(asked, {}, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    return joined(await rest(request), Response(error_code=ErrorCode.NONE, topics=topics))
+
+
 API = Api(
     key=47,
     name="OffsetDelete",
@@ -66,5 +88,11 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    rights=Rights(
+        (Right(Operation.DELETE, GROUP), Right(Operation.READ, TOPIC)),
+        _check_rights,
+    ),
+    audit=audit,
+    route=OF_GROUP,
     served_by=ServedBy.COORDINATOR,
 )

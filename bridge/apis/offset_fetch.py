@@ -10,8 +10,9 @@ a member and reads nothing (confluentinc/librdkafka#5586). When its connection b
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import field
-from typing import Annotated
+from typing import Annotated, Any
 
 from bridge.apis.offset_commit import BY_ID, name_topics
 from bridge.errors import KafkaError, Unanswered
@@ -19,8 +20,12 @@ from bridge.groups.offsets import TopicPartition
 from bridge.groups.store.records import StoredOffset
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int16, Int32, Int64, Uuid, message, nullable_since, since, until
-from bridge.requests.api import Api, Broker, ServedBy, Session
+from bridge.requests.api import Api, Broker, Rest, Right, Rights, ServedBy, Session
+from bridge.requests.authorization import Checks
+from bridge.requests.rights import GROUP, TOPIC, joined, refused, take_out
+from bridge.requests.routes import OF_GROUP, OfGroups, Owners, Route
 from bridge.runtime.futures import gathered, in_turns
+from bridge.security.acls import Operation, Resource
 
 TOP_LEVEL_ERROR = 2
 _ELSEWHERE = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -61,7 +66,7 @@ class ResponsePartition:
     """A committed offset, -1 where there is none."""
 
     partition_index: Int32
-    committed_offset: Int64
+    committed_offset: Int64 = -1
     committed_leader_epoch: Annotated[Int32, since(5)] = -1
     metadata: str | None = ""
     error_code: Int16
@@ -169,7 +174,7 @@ async def _all(offsets: Mapping[TopicPartition, StoredOffset]) -> list[ResponseT
     return list(topics.values())
 
 
-def _partition(index: int, stored: StoredOffset, error: ErrorCode) -> ResponsePartition:
+def _partition(index: int, stored: StoredOffset, error: int) -> ResponsePartition:
     return ResponsePartition(
         partition_index=index,
         committed_offset=stored.offset,
@@ -177,6 +182,64 @@ def _partition(index: int, stored: StoredOffset, error: ErrorCode) -> ResponsePa
         metadata=stored.metadata,
         error_code=error,
     )
+
+
+def _refused(topic: Topic, error: int) -> ResponseTopic:
+    partitions = [_partition(index, _NONE, error) for index in topic.partition_indexes]
+    return ResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
+
+
+async def _check_rights(request: Request, checks: Checks, rest: Rest) -> Any:
+    if not request.groups:
+        return await _check_one(request, checks, rest)
+    refusals = await refused(request, checks, Operation.DESCRIBE, GROUP, "groups", "group_id")
+    request.groups = [copy(group) for group in request.groups]
+    hidden = {group.group_id: await _hide(group, checks) for group in request.groups}
+    response = await rest(request) if request.groups else Response(groups=[])
+    for group in response.groups:
+        if group.error_code == ErrorCode.NONE:
+            group.topics = await _shown(group.topics, hidden[group.group_id], checks)
+    return joined(response, refusals)
+
+
+async def _check_one(request: Request, checks: Checks, rest: Rest) -> Any:
+    await checks.require(Operation.DESCRIBE, Resource(GROUP, request.group_id))
+    hidden = await _hide(request, checks)
+    response: Response = await rest(request)
+    if response.error_code == ErrorCode.NONE:
+        response.topics = await _shown(response.topics, hidden, checks)
+    return response
+
+
+async def _hide(group: Request | RequestGroup, checks: Checks) -> list[Topic] | None:
+    """Take out the topics that the client may not describe; None: it asks for all there are."""
+    if group.topics is None:
+        return None
+    by_id = checks.session.api_version >= BY_ID
+    if by_id:
+        await name_topics(group.topics, checks.broker)
+    return await take_out(group, checks, Operation.DESCRIBE, TOPIC, "topics", "name", may_lack_name=by_id)
+
+
+async def _shown(topics: list[ResponseTopic], hidden: list[Topic] | None, checks: Checks) -> list[ResponseTopic]:
+    if hidden is None:
+        denied = await checks.denied(Operation.DESCRIBE, TOPIC, [topic.name for topic in topics], lists=True)
+        return [topic for topic in topics if topic.name not in denied]
+    return [*topics, *(_refused(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for topic in hidden)]
+
+
+class OfOneOrMore(Route):
+    """The way of a request about one group before v8, and about several since."""
+
+    _several = OfGroups("groups", "groups")
+
+    def divided(self, request: Request, owners: Owners) -> Mapping[int, Request]:
+        """As its groups."""
+        return (self._several if request.groups else OF_GROUP).divided(request, owners)
+
+    def put_together(self, request: Request, answers: Sequence[Response]) -> Response:
+        """As its groups."""
+        return self._several.put_together(request, answers) if request.groups else answers[0]
 
 
 API = Api(
@@ -188,6 +251,8 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    rights=Rights((Right(Operation.DESCRIBE, GROUP), Right(Operation.DESCRIBE, TOPIC)), _check_rights),
+    route=OfOneOrMore(),
     served_by=ServedBy.COORDINATOR,
     read_only=True,
 )

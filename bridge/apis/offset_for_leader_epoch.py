@@ -12,8 +12,10 @@ from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message, since
 from bridge.requests import leadership
-from bridge.requests.api import Api, Broker, ServedBy, Session
+from bridge.requests.api import Api, Broker, Right, ServedBy, Session
+from bridge.requests.rights import CLUSTER, each
 from bridge.runtime.futures import gathered
+from bridge.security.acls import Operation
 
 CONSUMER = -2
 """The replica id that clients of an old version are taken to have: a debugging consumer."""
@@ -104,6 +106,11 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    rights=each(
+        Operation.DESCRIBE,
+        name="topic",
+        instead=Right(Operation.CLUSTER_ACTION, CLUSTER, "instead, for all topics"),
+    ),
     served_by=ServedBy.LEADER,
     read_only=True,
 )

@@ -22,8 +22,9 @@ from bridge.kafka.primitives import Buffer
 from bridge.kafka.produce_wire import Request, Response, ResponsePartition, ResponseTopic
 from bridge.produce.partition_append import PartitionAppend, RequestPreparation, for_each
 from bridge.requests import leadership
-from bridge.requests.api import Api, Brief, Broker, DeferredResponse, RequestLimit, ServedBy, Session
+from bridge.requests.api import Api, Brief, Broker, DeferredResponse, RequestLimit, Right, Rights, ServedBy, Session
 from bridge.requests.authorization import Checks, checks_of
+from bridge.requests.rights import TOPIC
 from bridge.runtime.deadlines import deadlines
 from bridge.runtime.futures import TURN, Outcome, call_when_done, in_turns, loop_time, yield_turn
 from bridge.security.acls import Operation, ResourceType
@@ -369,10 +370,12 @@ API = Api(
     begin=begin,
     request=Request,
     response=Response,
+    rights=Rights((Right(Operation.WRITE, TOPIC),)),
     served_by=ServedBy.LEADER,
     read=produce_wire.read,
     write=produce_wire.write,
     max_request_bytes=MAX_REQUEST_BYTES,
+    closes_on_error=True,  # with acks=0 no answer is read
     limits=(
         RequestLimit("topics and partitions", produce_wire.MAX_ELEMENTS, "the connection is closed"),
         RequestLimit("batches of a partition, from v3 on", 1, ErrorCode.INVALID_RECORD),

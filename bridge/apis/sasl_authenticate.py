@@ -14,6 +14,7 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int64, message, since
 from bridge.requests.api import Api, Broker, Session
 from bridge.requests.login_audit import tell
+from bridge.requests.rights import NOTHING
 from bridge.security.sasl.failures import network_of
 from bridge.security.sasl.login import Login
 from bridge.security.sasl.mechanism import FAILURE_TEXT, Done, Failed, Step
@@ -90,5 +91,6 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    rights=NOTHING,
     read_only=True,
 )

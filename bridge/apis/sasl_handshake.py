@@ -10,6 +10,7 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, message
 from bridge.requests.api import Api, Broker, Session
 from bridge.requests.login_audit import tell
+from bridge.requests.rights import NOTHING
 
 
 @message
@@ -47,5 +48,6 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    rights=NOTHING,
     read_only=True,
 )

@@ -11,6 +11,9 @@ from bridge.groups.classic.events import Sync, Synced
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message, since
 from bridge.requests.api import Api, Broker, DeferredResponse, RequestLimit, ServedBy, Session
+from bridge.requests.rights import GROUP, whole
+from bridge.requests.routes import OF_GROUP
+from bridge.security.acls import Operation
 
 NAMES_PROTOCOL = 5
 """The version from which on the protocol must be named (KIP-559)."""
@@ -83,6 +86,8 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    rights=whole(Operation.READ, GROUP, "group_id"),
+    route=OF_GROUP,
     served_by=ServedBy.COORDINATOR,
     waits=True,
     limits=(

@@ -9,6 +9,7 @@ from typing import Annotated
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message, since
 from bridge.requests.api import Api, Broker, Session
+from bridge.requests.rights import OF_A_TRANSACTION
 
 
 @message
@@ -92,5 +93,6 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    rights=OF_A_TRANSACTION,
     pure=True,
 )

@@ -4,6 +4,8 @@ from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message
 from bridge.requests.api import Api, Broker, Session
+from bridge.requests.rights import cluster
+from bridge.security.acls import Operation
 
 
 @message
@@ -41,4 +43,5 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    rights=cluster(Operation.ALTER, of_a_namespace=True),
 )

@@ -8,8 +8,10 @@ from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message
 from bridge.requests import leadership
-from bridge.requests.api import Api, Broker, ServedBy, Session
+from bridge.requests.api import Api, Broker, Right, ServedBy, Session
+from bridge.requests.rights import CLUSTER, cluster
 from bridge.runtime.futures import gathered
+from bridge.security.acls import Operation
 
 
 @message
@@ -102,5 +104,6 @@ API = Api(
     handle=handle,
     request=Request,
     response=Response,
+    rights=cluster(Operation.CLUSTER_ACTION, instead=Right(Operation.ALTER, CLUSTER, "instead"), of_a_namespace=True),
     served_by=ServedBy.LEADER,
 )

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from copy import copy
 from logging import DEBUG
 from types import CoroutineType
 from typing import Any, Final, cast
@@ -11,13 +10,13 @@ from typing import Any, Final, cast
 from bridge.apis import api_versions
 from bridge.connection.parts import Refused
 from bridge.connection.responses import InFlightRequest
-from bridge.errors import KafkaError
-from bridge.guards import audited_changes
-from bridge.guards.table import guarded, has_guard
+from bridge.errors import KafkaError, Unanswered
 from bridge.kafka import frames
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import DecodeError, TooManyElements
+from bridge.requests import audit
 from bridge.requests.api import MAX_CONTROL_BYTES, Api, Broker, Session
+from bridge.requests.rights import are_checked, checked
 from bridge.runtime.fairness import FairSemaphore
 from bridge.telemetry import log
 
@@ -118,7 +117,7 @@ def perform_nowait(request: InFlightRequest, broker: Broker, session: Session) -
     """The result of the API's handler where it has nothing to wait for, else NOT_YET; raises what `perform` raises."""
     api = request.api
     is_large = request.size > LARGE_BYTES and api.max_request_bytes <= MAX_CONTROL_BYTES
-    if api.begin is None or is_large or has_guard(api, broker):
+    if api.begin is None or is_large or are_checked(api, broker):
         return NOT_YET
     result = api.begin(_decode(request), broker, session)
     if isinstance(result, CoroutineType):
@@ -134,7 +133,10 @@ async def perform(
     large_requests: LargeRequestThreads,
     release: Callable[[int], None],
 ) -> Any:
-    """The result of the API's handler; raises what it raises, and Refused if the body cannot be decoded.
+    """The result of the API's handler, or its answer to a KafkaError of the whole request.
+
+    Raises Refused if the body cannot be decoded, the KafkaError if the API has no answer, and what else the handler
+    raises.
 
     `release` returns the bytes of a request that waits for others: other requests need them.
     """
@@ -148,7 +150,7 @@ async def perform(
         body = _decode(request)
     else:
         async with large_requests.place(api, request.size):
-            if api.pure and not has_guard(api, broker):
+            if api.pure and not are_checked(api, broker):
                 return await broker.cpu_thread.run(_perform, request, broker, session)
             body = await broker.cpu_thread.run(_decode, request)
             if not api.waits:
@@ -165,29 +167,43 @@ def release_memory(request: InFlightRequest, release: Callable[[int], None]) -> 
 
 
 async def _handle(api: Api, body: Any, broker: Broker, session: Session, *, is_large: bool = False) -> Any:
-    """By way of its guard; what is large and pure in a thread."""
-    is_change = api.key in audited_changes.CHANGES
-    if not is_change and not has_guard(api, broker):
-        return await api.handle(body, broker, session)
-    asked = copy(body) if is_change else None  # a guard leaves the rest of the request
-    response = await _guarded(api, body, broker, session, is_large=is_large)
-    if is_change:
-        audited_changes.tell(api.key, asked, response, session)
-    return response
-
-
-async def _guarded(api: Api, body: Any, broker: Broker, session: Session, *, is_large: bool) -> Any:
+    """By way of what checks its rights, and of the audit log; what is large and pure in a thread."""
 
     async def rest(body: Any) -> Any:
         if is_large and api.pure:
             return await broker.cpu_thread.run(_run, api, body, broker, session)
         return await api.handle(body, broker, session)
 
-    return await guarded(api, body, broker, session, rest)
+    version = session.api_version
+    try:
+        if are_checked(api, broker):
+            result = await checked(api, body, broker, session, rest)
+        else:
+            result = await api.handle(body, broker, session)
+    except KafkaError as error:
+        if is_large:
+            result = await broker.cpu_thread.run(_answer_to, error, api, body, version)
+        else:
+            result = _answer_to(error, api, body, version)
+    if api.audit is not None:
+        audit.tell(api.audit(body, result), session)
+    return result
+
+
+def _answer_to(error: KafkaError, api: Api, body: Any, version: int) -> Any:
+    """The API's answer to an error of the whole request; raises it where there is none."""
+    answer = None if isinstance(error, Unanswered) else api.failure(body, error.code, error.message, version)
+    if answer is None:
+        raise error
+    return answer
 
 
 def _perform(request: InFlightRequest, broker: Broker, session: Session) -> Any:
-    return _run(request.api, _decode(request), broker, session)
+    body = _decode(request)
+    try:
+        return _run(request.api, body, broker, session)
+    except KafkaError as error:
+        return _answer_to(error, request.api, body, request.version)
 
 
 def _run(api: Api, body: Any, broker: Broker, session: Session) -> Any:

@@ -356,7 +356,7 @@ class RequestRunner:
     def _fail(self, request: InFlightRequest, error: BaseException) -> None:
         """Answer with the error if the API has a place for it, else close."""
         if isinstance(error, KafkaError) and not isinstance(error, Unanswered):
-            response = request.api.failure(error.code, error.message, request.version)
+            response = request.api.failure(None, error.code, error.message, request.version)
             if response is not None:
                 return self._finish(request, response)
         fields = self._connection.log_fields(

@@ -1,6 +1,8 @@
 """Every error code of the Kafka protocol, named as Kafka names it (`org.apache.kafka.common.protocol.Errors`, 4.1)."""
 
+from collections.abc import Mapping
 from enum import IntEnum
+from typing import Final
 
 
 class ErrorCode(IntEnum):
@@ -149,11 +151,16 @@ class ErrorCode(IntEnum):
 
     @property
     def text(self) -> str:
-        """What a broker says for it where it has nothing more to say, as far as one does."""
-        return _TEXTS[self]
+        """What a broker says for it where it has nothing more to say; "" where it says nothing."""
+        return text_of(self)
 
 
-_TEXTS = {
+def text_of(code: int) -> str:
+    """`ErrorCode.text` of a code that may be unknown."""
+    return _TEXTS.get(code, "")
+
+
+_TEXTS: Final[Mapping[int, str]] = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Topic authorization failed.",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",

@@ -23,8 +23,8 @@ from bridge.kafka import envelope
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import DecodeError
 from bridge.relay.node_login import NodeSecret
-from bridge.relay.routes import ROUTES
 from bridge.requests.api import MAX_CONTROL_BYTES, Api, Broker, DeferredResponse, Session
+from bridge.requests.rights import NOTHING
 from bridge.runtime.scheduler import Metered
 from bridge.security.principal import ANONYMOUS, Principal
 from bridge.security.sasl.login import Stage
@@ -54,6 +54,7 @@ ENVELOPE: Final = Api(
     handle=_handled_by_runner,
     request=envelope.Request,
     response=envelope.Response,
+    rights=NOTHING,
     max_request_bytes=MAX_CONTROL_BYTES + _HEADERS,
 )
 
@@ -129,7 +130,7 @@ class EnvelopeRunner(RequestRunner):
                 answer = await result.future
                 result = answer if result.make is None else result.make(answer)
         except KafkaError as error:
-            result = inner.api.failure(error.code, error.message, inner.version)
+            result = inner.api.failure(None, error.code, error.message, inner.version)
             if result is None:
                 raise
         if is_long(result):
@@ -186,7 +187,7 @@ class InternalListener(Listener):
 
 def _with_owners_alone(broker: Broker) -> Broker:
     """The APIs that have an owner, and no others."""
-    return replace(broker, apis={key: api for key, api in broker.apis.items() if key in ROUTES})
+    return replace(broker, apis={key: api for key, api in broker.apis.items() if api.route is not None})
 
 
 def _principal(encoded: bytes | None) -> Principal:

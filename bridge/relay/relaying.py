@@ -14,8 +14,8 @@ from bridge.kafka import envelope, frames, message
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import DecodeError
 from bridge.relay.peers import Peers, Unreachable
-from bridge.relay.routes import ROUTES, Route
 from bridge.requests.api import Api, Broker, DeferredResponse, Handle, Session
+from bridge.requests.routes import Route
 from bridge.runtime.futures import gathered
 from bridge.telemetry import log
 
@@ -39,7 +39,7 @@ class Relaying:
     def apis(self, table: Mapping[int, Api]) -> dict[int, Api]:
         """The same APIs, those with owners behind their owners."""
         return {
-            key: replace(api, handle=self._handler(api, ROUTES[key]), begin=None) if key in ROUTES else api
+            key: api if api.route is None else replace(api, handle=self._handler(api, api.route), begin=None)
             for key, api in table.items()
         }
 
@@ -78,13 +78,13 @@ class Relaying:
             return await self._ask_here(api, request, session)
         try:
             if owner == NO_NODE:
-                return route.refusal(request, version, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+                return _unreachable(api, request, route.unreachable, version)
             answer = await self._ask_elsewhere(api, owner, request, version, session)
         except (Unreachable, TimeoutError, DecodeError) as error:
             _log.warning("! not relayed", extra={"api": api.name, "node": owner, "error": str(error) or "no answer"})
-            return route.refusal(request, version, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return _unreachable(api, request, route.unreachable, version)
         if answer is None:  # that node does not serve this version, or this namespace
-            return route.refusal(request, version, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return _unreachable(api, request, route.unreachable, version)
         return answer
 
     async def _ask_here(self, api: Api, request: Any, session: Session) -> Any:
@@ -122,6 +122,14 @@ class Relaying:
         if len(data) > LARGE_BYTES:
             return await threads.run(_decode, api, data, version)
         return _decode(api, data, version)
+
+
+def _unreachable(api: Api, request: Any, error: ErrorCode, version: int) -> Any:
+    """The answer to a part of a request whose owner cannot be asked."""
+    answer = api.failure(request, error, "", version)
+    if answer is None:
+        raise KafkaError(error)
+    return answer
 
 
 def _decode(api: Api, data: memoryview, version: int) -> Any:

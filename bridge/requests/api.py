@@ -1,6 +1,6 @@
-"""What an API file defines (`Api`) and what its handler gets (`Broker`, `Session`)."""
+"""What an API file defines (`Api`, `Rights`, `AuditedChange`) and what its handler gets (`Broker`, `Session`)."""
 
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
@@ -12,6 +12,8 @@ from bridge.kafka import message
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import Buffer
 from bridge.requests.encoded import EncodedBody, SharedResponses
+from bridge.requests.error_response import error_response
+from bridge.requests.routes import Route
 from bridge.runtime.fairness import Quota
 from bridge.runtime.threads import WorkerThreads
 from bridge.security.acls import Operation, Resource, ResourceType
@@ -242,9 +244,9 @@ Handle: TypeAlias = Callable[[Any, Broker, Session], Awaitable[Any]]
 """`async def handle(request, broker, session) -> Response | DeferredResponse[Response] | None`.
 
 None: no response is sent. A `long_poll` may return a `LongPoll`. A handler may raise `KafkaError`, which is about the
-request as a whole: the client gets `Api.failure`, or its connection is closed if the version has no field for the
-error. Errors of single topics, partitions or groups are fields of the response. Any other exception is a fault of the
-bridge: it is logged, and the connection is closed.
+request as a whole: the client gets `Api.failure`, or its connection is closed if there is none. Errors of single
+topics, partitions or groups are fields of the response. Any other exception is a fault of the bridge: it is logged, and
+the connection is closed.
 """
 
 
@@ -269,9 +271,56 @@ class ServedBy(StrEnum):
     """Each for what it has itself: clients ask all, or one by its id."""
 
 
+class Right(NamedTuple):
+    """An operation that a client has to be allowed, and on what type of resource."""
+
+    operation: Operation
+    type: ResourceType
+    note: str = ""
+    """When, or instead of what."""
+
+
+Rest: TypeAlias = Callable[[Any], Awaitable[Any]]
+"""The API's handler, for what is left of a request."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """What a client has to be allowed, and how that is checked; `requests/rights.py` has the usual forms."""
+
+    needed: tuple[Right, ...] = ()
+    check: Callable[[Any, Any, Rest], Awaitable[Any]] | None = None
+    """`async def check(request, checks: Checks, rest) -> Response`, which takes what the client may not do out of the
+    request, has the handler do the rest, and adds the refusals; KafkaError refuses the whole request. None: the handler
+    itself looks, or nothing is needed."""
+    tells_operations: Callable[[Any], bool] | None = None
+    """Whether a request asks for authorizedOperations (KIP-430): the check runs without an authorizer, too."""
+    of_a_namespace: bool = False
+    """Although it needs only rights to the cluster, it shows and changes nothing but a namespace's own, or which nodes
+    there are."""
+
+    @property
+    def of_the_cluster(self) -> bool:
+        """Whether the API is about what belongs to the whole cluster, as users and permissions do: clients of tenants
+        may not use it."""
+        needs_cluster_alone = bool(self.needed) and all(one.type is ResourceType.CLUSTER for one in self.needed)
+        return needs_cluster_alone and not self.of_a_namespace
+
+
+class AuditedChange(NamedTuple):
+    """A line for the audit log: what was done by administration, or may have been."""
+
+    code: int
+    """The error that was answered: what has failed is no change."""
+    resource: str
+    name: str
+    change: str
+    detail: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Api:
-    """One Kafka API: its key, its versions, its messages and its behaviour."""
+    """One Kafka API: its key, its versions, its messages, its behaviour, and who may use it."""
 
     key: int
     name: str
@@ -282,6 +331,14 @@ class Api:
     handle: Handle = field(repr=False)
     request: type[Any]
     response: type[Any]
+    rights: Rights = field(repr=False)
+    error_response: Callable[[Any, int, str, int], Any | None] | None = field(default=None, repr=False)
+    """`def error_response(request, error, text, version) -> Response | None`: the answer to an error of the whole
+    request, where it does not follow from the messages as `requests/error_response.py` says."""
+    audit: Callable[[Any, Any], Iterable[AuditedChange]] | None = field(default=None, repr=False)
+    """`def audit(request, response)`, which tells what an answered request has changed."""
+    route: Route | None = field(default=None, repr=False)
+    """Which nodes a request is for, where all have one address; None: it is served where it arrives."""
     served_by: ServedBy = ServedBy.ANY
     begin: Begin | None = field(default=None, repr=False)
     """Called instead of the handler, unless a guard stands before that."""
@@ -301,8 +358,8 @@ class Api:
     """Its response follows from the request and from what is never changed, such as a `ClusterSnapshot`: the handler
     awaits nothing and runs in any thread."""
     closes_on_error: bool = False
-    """A request that fails as a whole closes the connection, although its response has a field for the error: clients
-    do not read it, and take the response for a complete one."""
+    """A request that fails as a whole closes the connection, although its response has a place for the error: clients
+    do not read it, or take the response for a complete one."""
 
     limits: tuple[RequestLimit, ...] = ()
     """Limits beside those of the bytes and elements of a request."""
@@ -333,19 +390,16 @@ class Api:
             return self.write(response, version)
         return (message.encode(response, version, self.is_flexible(version)),)
 
-    def failure(self, code: int, text: str, version: int) -> Any | None:
-        """A response with only this error, or None when the version has no field for it.
+    def failure(self, request: Any | None, code: int, text: str, version: int) -> Any | None:
+        """The response that tells this error of the whole request, or None when the version has no place for it.
 
-        Every other field has the default that its message gives it, or else 0, "", False or []. So the default of an
-        array decides whether clients see null or [] with an error: `= None` is null.
+        `request`: None where it could not be decoded, or is answered later. Every field but the error has the default
+        that its message gives it, or else 0, "", False or []. So the default of an array decides whether clients see
+        null or [] with an error: `= None` is null.
         """
-        fields = {field.name: field for field in message.fields_of(self.response)}
-        if self.closes_on_error or "error_code" not in fields or not fields["error_code"].exists(version):
-            return None
-        values: dict[str, Any] = {"error_code": int(code)}
-        if "error_message" in fields:
-            values["error_message"] = text or None
-        return message.with_defaults(self.response, **values)
+        if request is not None and self.error_response is not None:
+            return self.error_response(request, code, text, version)
+        return None if self.closes_on_error else error_response(request, self.response, code, text, version)
 
 
 def error_codes(response: Any) -> Iterator[int]:

@@ -7,7 +7,7 @@ from typing import Final
 from bridge.access.security_store.store import SecurityStore
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
-from bridge.requests.api import Authorization, Broker, Session
+from bridge.requests.api import Api, Authorization, Broker, Session
 from bridge.runtime.futures import in_turns, loop_time
 from bridge.security.acls import CLUSTER, SUPPORTED, Operation, Resource, ResourceType
 from bridge.telemetry import log
@@ -151,10 +151,12 @@ EVERYTHING: Final = _Everything()
 class Checks:
     """What the client of one request may do."""
 
-    __slots__ = ("_authorization", "broker", "session")
+    __slots__ = ("_authorization", "api", "broker", "session")
 
-    def __init__(self, authorization: Authorization, broker: Broker, session: Session) -> None:
+    def __init__(self, authorization: Authorization, broker: Broker, session: Session, api: Api | None = None) -> None:
+        """`api`: that of the request, if its `Rights` have the check."""
         self._authorization = authorization
+        self.api = api
         self.broker = broker
         self.session = session
 

@@ -21,6 +21,7 @@ from bridge.errors import KafkaError
 from bridge.kafka.message import Int16, Int32, message
 from bridge.net.listening import listen
 from bridge.requests.api import Api, Begin, Broker, DeferredResponse, Handle, LongPoll, Session
+from bridge.requests.rights import NOTHING
 from bridge.runtime.futures import Outcome
 from bridge.runtime.scheduler import REQUESTER, LoopShare
 from bridge.security.principal import Principal
@@ -149,6 +150,7 @@ class Bench:
                 begin=self._begin_of(key, handle) if AT_ONCE else None,
                 request=Request,
                 response=Response,
+                rights=NOTHING,
                 max_request_bytes=2**31 - 1,
                 read_only=key == POLL,
                 long_poll=key == POLL,

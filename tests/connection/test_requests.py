@@ -3,11 +3,13 @@
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from bridge.apis import delete_groups
 from bridge.connection.requests import (
     LARGE_BYTES,
     MAX_CONCURRENT,
@@ -17,11 +19,12 @@ from bridge.connection.requests import (
     perform_nowait,
 )
 from bridge.connection.responses import InFlightRequest
-from bridge.errors import KafkaError
+from bridge.errors import KafkaError, Unanswered
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int32, message
 from bridge.kafka.primitives import MAX_ELEMENTS
 from bridge.requests.api import Api, Broker, Session
+from bridge.requests.rights import NOTHING
 from bridge.runtime.threads import WorkerThreads
 from tests.connection.harness import Response
 
@@ -47,7 +50,7 @@ class Site:
         values: dict[str, Any] = {"request": Numbers, "read": self._read} | changes
         self.api = Api(
             key=key, name="Test", min_version=0, max_version=0, flexible=None, handle=self._run, response=Response,
-            **values,
+            rights=NOTHING, **values,
         )  # fmt: skip
 
     def _read(self, body: memoryview, version: int) -> memoryview:
@@ -79,6 +82,29 @@ async def running(site: Site, count: int) -> None:
     async with asyncio.timeout(10):
         while site.running < count:  # noqa: ASYNC110 - turns of the loop are what is waited for
             await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("size", [1, len(LARGE)])
+async def test_an_error_of_the_whole_request_is_told_in_each_part_where_that_is_the_only_place(size: int) -> None:
+    """Also of a large request, in a thread."""
+
+    async def fail(request: Any, broker: Broker, session: Session) -> Any:
+        raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE)
+
+    started = InFlightRequest(memoryview(b""), 0.0)
+    started.api, started.size = replace(delete_groups.API, handle=fail), size
+    groups = delete_groups.Request(groups_names=["a", "b"])
+    started.body = memoryview(b"".join(delete_groups.API.encode(groups, 0)))
+    answer = await perform(started, BROKER, SESSION, LargeRequestThreads(), lambda count: None)
+    assert [(one.group_id, one.error_code) for one in answer.results] == [("a", 5), ("b", 5)]
+
+
+async def test_an_error_that_clients_take_for_final_is_not_told() -> None:
+    async def fail() -> None:
+        raise Unanswered(ErrorCode.NOT_COORDINATOR)
+
+    with pytest.raises(Unanswered):
+        await Site(fail).ask(SMALL)
 
 
 CPU_THREAD = WorkerThreads(1)

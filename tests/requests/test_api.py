@@ -17,20 +17,20 @@ def test_versions() -> None:
 
 
 def test_a_failure_is_told_where_the_version_has_a_place_for_it() -> None:
-    answer = APIS["InitProducerId"].failure(ErrorCode.NOT_COORDINATOR, "", 0)
+    answer = APIS["InitProducerId"].failure(None, ErrorCode.NOT_COORDINATOR, "", 0)
     assert (answer.error_code, answer.producer_id) == (16, -1)
-    assert APIS["DescribeCluster"].failure(ErrorCode.REQUEST_TIMED_OUT, "late", 1).error_message == "late"
+    assert APIS["DescribeCluster"].failure(None, ErrorCode.REQUEST_TIMED_OUT, "late", 1).error_message == "late"
     # from v13 on Metadata has a place for it, where clients do not look: they would see no topics
-    assert APIS["Metadata"].failure(ErrorCode.REQUEST_TIMED_OUT, "", 12) is None
-    assert APIS["Metadata"].failure(ErrorCode.REQUEST_TIMED_OUT, "", 13) is None
-    assert APIS["Fetch"].failure(ErrorCode.REQUEST_TIMED_OUT, "", 6) is None
-    assert APIS["Fetch"].failure(ErrorCode.REQUEST_TIMED_OUT, "", 7).error_code == 7
+    assert APIS["Metadata"].failure(None, ErrorCode.REQUEST_TIMED_OUT, "", 12) is None
+    assert APIS["Metadata"].failure(None, ErrorCode.REQUEST_TIMED_OUT, "", 13) is None
+    assert APIS["Fetch"].failure(None, ErrorCode.REQUEST_TIMED_OUT, "", 6) is None
+    assert APIS["Fetch"].failure(None, ErrorCode.REQUEST_TIMED_OUT, "", 7).error_code == 7
 
 
 def test_a_failure_can_be_written() -> None:
     for api in APIS.values():
         for version in range(api.min_version, api.max_version + 1):
-            answer = api.failure(ErrorCode.REQUEST_TIMED_OUT, "late", version)
+            answer = api.failure(None, ErrorCode.REQUEST_TIMED_OUT, "late", version)
             if answer is not None:
                 assert b"".join(api.encode(answer, version))
 

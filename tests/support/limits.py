@@ -47,7 +47,7 @@ def _without_a_place() -> Iterator[str]:
 
 
 def _tells(api: Api) -> bool:
-    return api.failure(ErrorCode.INVALID_REQUEST, "", api.max_version) is not None
+    return api.failure(None, ErrorCode.INVALID_REQUEST, "", api.max_version) is not None
 
 
 def main() -> None:

@@ -5,21 +5,23 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bridge import apis
-from bridge.tenants.administration import OF_A_NAMESPACE, REFUSALS, for_tenants
+from bridge.requests.rights import cluster
+from bridge.security.acls import Operation
+from bridge.tenants.administration import for_tenants
+
+ABOUT_ALL = {
+    "AlterClientQuotas", "AlterUserScramCredentials", "CreateAcls", "DeleteAcls", "DescribeAcls",
+    "DescribeClientQuotas", "DescribeUserScramCredentials",
+}  # fmt: skip
 
 
-def test_every_api_is_of_a_namespace_or_refused() -> None:
-    """A new one goes into one of the two lists: does it show or change anything that is not the namespace's own?"""
+def test_what_belongs_to_the_whole_cluster_is_refused() -> None:
     table = apis.load()
-    refused = {table[key].name for key in REFUSALS}
-    assert not refused & OF_A_NAMESPACE
-    assert {api.name for api in table.values()} == refused | OF_A_NAMESPACE
-
-
-def test_one_that_is_in_neither_list_is_not_served() -> None:
-    table = apis.load()
-    new = replace(table[3], key=1000, name="New")
-    served = for_tenants({**table, 1000: new})
+    served = for_tenants(table)
     assert served.keys() == table.keys()
-    changed = {key for key, api in served.items() if api is not table[key]}
-    assert changed == set(REFUSALS)
+    assert {api.name for key, api in served.items() if api is not table[key]} == ABOUT_ALL
+
+
+def test_a_new_one_that_needs_a_right_to_the_cluster_is_refused() -> None:
+    new = replace(apis.load()[3], key=1000, name="New", rights=cluster(Operation.DESCRIBE))
+    assert for_tenants({1000: new})[1000].handle is not new.handle

@@ -12,6 +12,7 @@ from bridge.apis import api_versions
 from bridge.config import Settings
 from bridge.connection.listeners.client_listeners import ClientListeners
 from bridge.requests.api import Api, Broker, Session
+from bridge.requests.rights import NOTHING
 from bridge.telemetry.metrics import Metrics
 from tests.connection.harness import ECHO, Client, Request, Response, request
 
@@ -34,6 +35,7 @@ async def serving(settings: Settings) -> AsyncIterator[ClientListeners]:
         handle=_echo,
         request=Request,
         response=Response,
+        rights=NOTHING,
     )
     broker = Broker(settings, none, none, metrics, {ECHO: echo, api_versions.KEY: api_versions.API}, none, none)
     listeners = ClientListeners(settings, metrics, {}, {})

@@ -1,4 +1,4 @@
-"""What permissions add to a Produce and a Fetch, in microseconds: `python -m bench.guards`."""
+"""What permissions add to a Produce and a Fetch, in microseconds: `python -m bench.rights`."""
 
 import asyncio
 import time
@@ -9,11 +9,11 @@ from typing import Any, cast
 from bridge.access.security_store.store import SecurityStore
 from bridge.apis import fetch, produce
 from bridge.fetch.partitions import denied_topics
-from bridge.guards.table import has_guard
 from bridge.kafka import fetch_wire
 from bridge.kafka.message import with_defaults
 from bridge.requests.api import Broker, Session
 from bridge.requests.authorization import AclAuthorization, checks_of
+from bridge.requests.rights import are_checked
 from bridge.security.acls import Operation, PatternType, Permission, ResourceType, valid_entry
 from bridge.security.authorizer import Authorizer
 from bridge.security.principal import user
@@ -40,7 +40,7 @@ def _of_produce(topics: int, broker: Broker, session: Session) -> Callable[[], A
     names = [f"topic-{number}" for number in range(topics)]
 
     async def look() -> None:
-        has_guard(produce.API, broker)
+        are_checked(produce.API, broker)
         checks = checks_of(broker, session)
         if checks is not None:
             await produce.denied_topics(checks, names)
@@ -53,7 +53,7 @@ def _of_fetch(topics: int, broker: Broker, session: Session) -> Callable[[], Awa
     request = with_defaults(fetch_wire.Request, replica_id=-1, topics=wanted)
 
     async def look() -> None:
-        has_guard(fetch.API, broker)
+        are_checked(fetch.API, broker)
         await denied_topics(request, broker, session, by_id=False)
 
     return look
