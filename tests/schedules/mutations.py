@@ -57,6 +57,8 @@ _GAP = (
     "            if writer.opened_at < came and writer.sequences.is_gap(epoch, sequence):\n", "            if False:\n",
 )  # fmt: skip
 
+_PROPERTIES = "storage/topic_properties.py"
+
 RULES_OF_NODES = (
     Mutation(
         "a reader at the end begins wherever its cursor is", "pulsar/consumer/reader.py",
@@ -99,9 +101,16 @@ RULES_OF_NODES = (
         "test_group_slot", "test_what_is_stored_behind_another_holder_s_marker_is_not_acknowledged",
     ),
     Mutation(
-        "the node that writes last says where a log starts", "storage/topic_properties.py",
-        '    return {f"{_LOG_START}{partition}.{offset}": "", ', "    return {",
+        "the node that writes last says where a log starts", _PROPERTIES,
+        '    return {f"{_LOG_START}{partition}.{offset}": ""}', '    return {f"{_LOG_START}{partition}": str(offset)}',
         "test_topics_of_nodes", "test_nodes_that_raise_the_start_of_a_log_at_once_leave_the_higher_one",
+        (
+            (_PROPERTIES, "    for name in properties:\n", "    for name, value in properties.items():\n"),
+            (
+                _PROPERTIES,
+                '_, offset = name[len(_LOG_START) :].partition(".")', "offset = name[len(_LOG_START) :], value",
+            ),
+        ),
     ),
 )  # fmt: skip
 """What keeps several nodes right beside each other, whichever of them leads."""
