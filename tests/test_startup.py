@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from importlib.metadata import packages_distributions
 
@@ -78,3 +81,14 @@ def test_the_first_clients_wait_for_no_import(timed: BridgeChild) -> None:
     consumer.close()
     _, after = imports(timed)
     assert not after  # an import holds the event loop for as long as it takes
+
+
+@pytest.mark.parametrize("command", ["ready", "--version"])
+def test_a_command_that_health_checks_and_people_wait_for_loads_no_server_and_no_event_loop(command: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "bridge", command],
+        env={**os.environ, "BRIDGE_HTTP_LISTEN": "127.0.0.1:1"}, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    loaded = set(_LINE.findall(done.stderr))
+    assert "bridge.cli.command" in loaded
+    assert not loaded & {"asyncio", "bridge.http.server", "bridge.telemetry.metrics", "h11", "shtab", "tqdm"}

@@ -6,22 +6,22 @@ What a command needs is imported when it runs: `bridge run` must not need the de
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from getpass import getpass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from bridge.cli.parser import make_parser
 from bridge.config import Settings, load
 from bridge.config.secret_files import open_files
 from bridge.config.urls import without_secrets
 from bridge.errors import BridgeError, SettingsError
-from bridge.runtime.loop import process_count, run_async
 from bridge.telemetry import log
 
 FAILED: Final = 1
 WRONG_SETTINGS: Final = 2
 INTERRUPTED: Final = 130
+_T = TypeVar("_T")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -38,6 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from bridge.runtime.loop import process_count
+
     settings = load(options.config)
     if process_count(settings.kafka.workers) > 1:
         log.configure(settings.log, fields={"worker": "supervisor"})
@@ -55,8 +57,14 @@ def _run(options: argparse.Namespace) -> int:
     sockets = open_listeners(settings)
     from bridge.node.server import run
 
-    run_async(run(settings, sockets))
+    _run_async(run(settings, sockets))
     return 0
+
+
+def _run_async(work: Coroutine[Any, Any, _T]) -> _T:
+    from bridge.runtime.loop import run_async
+
+    return run_async(work)
 
 
 def _warn_of_open_files(settings: Settings, file: Path | None) -> None:
@@ -70,7 +78,7 @@ def _check(options: argparse.Namespace) -> int:
     log.configure(settings.log)
     from bridge.check.table import report
 
-    return run_async(report(settings, sys.stdout, options.config, as_json=options.json))
+    return _run_async(report(settings, sys.stdout, options.config, as_json=options.json))
 
 
 def _ready(options: argparse.Namespace) -> int:
@@ -88,8 +96,8 @@ def _nodes(options: argparse.Namespace) -> int:
     for what in Order:
         name = getattr(options, what)
         if name is not None:
-            return run_async(order(settings, what, name, sys.stdout, as_json=options.json))
-    return run_async(show(settings, sys.stdout, as_json=options.json))
+            return _run_async(order(settings, what, name, sys.stdout, as_json=options.json))
+    return _run_async(show(settings, sys.stdout, as_json=options.json))
 
 
 def _user(options: argparse.Namespace) -> int:
@@ -98,11 +106,11 @@ def _user(options: argparse.Namespace) -> int:
     from bridge.cli import users
 
     if options.action == "list":
-        return run_async(users.show(settings, sys.stdout, as_json=options.json))
+        return _run_async(users.show(settings, sys.stdout, as_json=options.json))
     if options.action == "remove":
-        return run_async(users.remove(settings, options.name, options.mechanism))
+        return _run_async(users.remove(settings, options.name, options.mechanism))
     password = getpass("Password: ") if sys.stdin.isatty() else sys.stdin.readline().rstrip("\r\n")
-    return run_async(users.add(settings, options.name, password, options.mechanism, options.iterations))
+    return _run_async(users.add(settings, options.name, password, options.mechanism, options.iterations))
 
 
 def _move_state(options: argparse.Namespace) -> int:
@@ -110,7 +118,7 @@ def _move_state(options: argparse.Namespace) -> int:
     log.configure(settings.log)
     from bridge.cli.state_move import move
 
-    return run_async(move(settings, sys.stdout, undo=options.undo))
+    return _run_async(move(settings, sys.stdout, undo=options.undo))
 
 
 def _standalone(options: argparse.Namespace) -> int:

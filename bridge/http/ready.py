@@ -1,14 +1,13 @@
 """`bridge ready`: asks the node on this machine whether clients are served, as a container's health check does."""
 
-import http.client
 import json
 import ssl
 from typing import Final, TextIO
 
 from bridge.config import Address, HttpSettings
+from bridge.net.blocking_http import get
 
 ASK_SECONDS: Final = 5.0
-_MOST_BYTES: Final = 65_536
 _HERE: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - where to connect for it
 
 
@@ -28,21 +27,14 @@ def ask(settings: HttpSettings, seconds: float = ASK_SECONDS) -> str | None:
     No secret is sent, as to a probe of Kubernetes, so the certificate need not name this machine.
     """
     host, port = Address.parse(settings.listen)
-    host = _HERE.get(host, host)
-    connection = http.client.HTTPConnection(host, port, timeout=seconds)
-    if settings.has_tls:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        connection = http.client.HTTPSConnection(host, port, timeout=seconds, context=context)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if settings.has_tls else None
+    if tls is not None:
+        tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
     try:
-        connection.request("GET", "/readyz")
-        response = connection.getresponse()
-        body = response.read(_MOST_BYTES).decode("utf-8", "replace")
-    except (OSError, http.client.HTTPException) as error:
+        status, body = get(_HERE.get(host, host), port, "/readyz", seconds, tls)
+    except OSError as error:
         return f"{settings.url}: {error}"
-    finally:
-        connection.close()
-    return None if response.status == 200 else _problem(body)
+    return None if status == 200 else _problem(body)
 
 
 def _problem(body: str) -> str:

@@ -27,7 +27,7 @@ from bridge.config import Address, Settings
 from bridge.config.urls import url_without_secrets
 from bridge.connection.listeners.client_listeners import ClientListeners
 from bridge.errors import BridgeError, StartupError
-from bridge.http import HttpServer
+from bridge.http.server import HttpServer
 from bridge.http.status import pages
 from bridge.http.status.node import NodeStatus
 from bridge.net.listening import Sockets

@@ -1,10 +1,10 @@
 """Ask a local HTTP server something and wait until it answers as it should."""
 
-import http.client
 import time
 from collections.abc import Callable
 
 from bridge.errors import StartupError
+from bridge.net import blocking_http
 from bridge.standalone.child import Child
 
 _EVERY_SECONDS = 0.2
@@ -12,15 +12,10 @@ _EVERY_SECONDS = 0.2
 
 def get(port: int, path: str, seconds: float = 5.0) -> tuple[int, str]:
     """Status and body of a GET on 127.0.0.1; status 0 when there is no answer."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=seconds)
     try:
-        connection.request("GET", path)
-        response = connection.getresponse()
-        return response.status, response.read(65536).decode("utf-8", "replace")
-    except (OSError, http.client.HTTPException) as error:
+        return blocking_http.get("127.0.0.1", port, path, seconds)
+    except OSError as error:
         return 0, str(error)
-    finally:
-        connection.close()
 
 
 def wait_until_ready(

@@ -15,8 +15,9 @@ from multidict import CIMultiDictProxy
 
 from bridge.config import HttpSettings
 from bridge.errors import SettingsError, StartupError
-from bridge.http import Check, HttpServer, access
+from bridge.http import access
 from bridge.http.access import HttpAccess, parse
+from bridge.http.server import Check, HttpServer
 from bridge.telemetry.instruments import Counter
 from bridge.telemetry.metrics import Metrics
 from tests.support.waiting import until

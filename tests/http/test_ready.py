@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from bridge.config import HttpSettings
-from bridge.http import HttpServer, ready
+from bridge.http import ready
+from bridge.http.server import HttpServer
 from bridge.telemetry.metrics import Metrics
 from tests.support.certificates import Authority
 

@@ -11,8 +11,8 @@ import pytest
 
 from bridge.config import HttpSettings
 from bridge.errors import BridgeError, StartupError
-from bridge.http import Check, HttpServer
 from bridge.http.places import MAX_PROBES
+from bridge.http.server import Check, HttpServer
 from bridge.telemetry.families import Family
 from bridge.telemetry.metrics import Lag, Metrics
 from tests.support.waiting import until

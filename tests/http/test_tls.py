@@ -21,7 +21,8 @@ from bridge.connection.listeners import handshakes
 from bridge.connection.listeners.acceptor import MAX_ACCEPTS
 from bridge.connection.listeners.certificates import REFRESH_SECONDS
 from bridge.errors import StartupError
-from bridge.http import HttpServer, tls
+from bridge.http import tls
+from bridge.http.server import HttpServer
 from bridge.telemetry.metrics import Lag, Metrics
 from tests.support.certificates import COMMON_NAME, Authority, CertificateFiles
 from tests.support.waiting import until

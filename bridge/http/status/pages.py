@@ -8,7 +8,7 @@ from typing import Final
 
 import h11
 
-from bridge.http import Response, Serve
+from bridge.http.response import Response, Serve
 from bridge.http.status.query import BadQuery, Query, parse
 
 Answer = Callable[[Query], Awaitable[object]]

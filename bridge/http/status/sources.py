@@ -8,7 +8,7 @@ from bridge.config import Settings
 from bridge.groups.coordinator import GroupCoordinator
 from bridge.groups.lag import LagTable
 from bridge.groups.store.store import GroupStore
-from bridge.http import HttpServer
+from bridge.http.server import HttpServer
 from bridge.pulsar import PulsarClient
 from bridge.storage.topics.topics import Topics
 from bridge.telemetry.metrics import Metrics

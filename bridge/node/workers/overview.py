@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from bridge.errors import BridgeError
-from bridge.http import Check
+from bridge.http.server import Check
 from bridge.http.status import BadQuery, Query
-from bridge.node.workers.http_get import Answer, get
+from bridge.net.http_client import Response
+from bridge.node.workers.http_get import get
 from bridge.node.workers.merged_exposition import merge
 from bridge.node.workers.worker_process import WorkerProcess
 from bridge.telemetry.families import Families, Family, by_label, shown
@@ -122,14 +123,14 @@ class Overview:
         checks = json.loads(answer.body).get("checks", {})
         return "; ".join(f"{name}: {reason}" for name, reason in checks.items() if reason != "ok")
 
-    async def _scrape(self, worker: WorkerProcess, accept: str) -> Answer | None:
+    async def _scrape(self, worker: WorkerProcess, accept: str) -> Response | None:
         answer = await self._ask(worker, "/metrics", SCRAPE_SECONDS, accept)
         if answer is None or answer.status != 200:
             self._own.left_out[str(worker.index)].inc()
             return None
         return answer
 
-    async def _ask(self, worker: WorkerProcess, path: str, seconds: float, accept: str = "*/*") -> Answer | None:
+    async def _ask(self, worker: WorkerProcess, path: str, seconds: float, accept: str = "*/*") -> Response | None:
         if worker.ready is None:
             return None
         try:

@@ -14,7 +14,7 @@ from itertools import chain
 
 from bridge.config import Address, Settings
 from bridge.errors import StartupError
-from bridge.http import HttpServer
+from bridge.http.server import HttpServer
 from bridge.http.status import pages
 from bridge.net.listening import Sockets, open_listeners
 from bridge.node.orphans import Guard

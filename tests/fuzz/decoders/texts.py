@@ -15,8 +15,8 @@ from bridge.config.tenants import TenantSettings, is_namespace, parse_allowed
 from bridge.errors import KafkaError, SettingsError
 from bridge.groups.classic import subscription
 from bridge.groups.consumer import regex
-from bridge.http import HttpServer
 from bridge.http.access import HttpAccess
+from bridge.http.server import HttpServer
 from bridge.net.http1 import HttpError
 from bridge.net.http_client import HttpClient
 from bridge.pulsar.admin import AdminError, Retention

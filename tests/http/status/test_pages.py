@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from bridge.config import HttpSettings
-from bridge.http import HttpServer
+from bridge.http.server import HttpServer
 from bridge.http.status import BadQuery, Query, pages
 from bridge.telemetry.metrics import Metrics
 from tests.support.sources import ROOT

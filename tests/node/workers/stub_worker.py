@@ -10,7 +10,7 @@ import sys
 from functools import partial
 
 from bridge.config import load_text
-from bridge.http import HttpServer
+from bridge.http.server import HttpServer
 from bridge.http.status import BadQuery, Query, pages
 from bridge.net.listening import open_listeners
 from bridge.node.workers.control import Ready, WorkerOrder, encode, receive_order
