@@ -85,11 +85,9 @@ def test_the_first_clients_wait_for_no_import(timed: BridgeChild) -> None:
 
 @pytest.mark.parametrize("command", ["ready", "--version"])
 def test_a_command_that_health_checks_and_people_wait_for_loads_no_server_and_no_event_loop(command: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "bridge", command],
-        env={**os.environ, "BRIDGE_HTTP_LISTEN": "127.0.0.1:1"},
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+    environment = {**os.environ, "BRIDGE_HTTP_LISTEN": "127.0.0.1:1"}
+    words = [sys.executable, "-X", "importtime", "-m", "bridge", command]
+    done = subprocess.run(words, env=environment, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
     loaded = set(_LINE.findall(done.stderr))
     assert "bridge.cli.command" in loaded
     assert not loaded & {"asyncio", "bridge.http.server", "bridge.telemetry.metrics", "h11", "shtab", "tqdm"}
