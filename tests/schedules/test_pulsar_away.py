@@ -1,12 +1,15 @@
-"""Pulsar is away for longer than clients keep what has no leader: no client loses a producer by it.
+"""Pulsar is away for long: no client loses a producer by it, and who waits for it comes back with it.
 
 aiokafka gives up a batch that is older than its request time-out while Metadata names no leader of its partition, and
 the batch's sequences with it. What it sends next is then out of order for good, with any broker.
 """
 
 import asyncio
+from typing import Any
 
 from bridge.apis import metadata
+from bridge.pulsar import EARLIEST
+from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
 from tests.schedules.clients import PASSES, Leaders, NodeClient
 from tests.schedules.explorer import schedules
 from tests.schedules.kafka import NOW_MS, batch, error_name, log_of
@@ -14,6 +17,7 @@ from tests.schedules.nodes import ServingNode, ServingNodes
 from tests.schedules.world import World, full
 
 _GIVEN_UP_AFTER = 30.0
+_MANY = 12
 
 
 class GivingUpProducer:
@@ -85,3 +89,55 @@ async def test_no_idempotent_producer_is_lost_while_pulsar_is_away(world: World)
     for producer in producers:
         assert [value for value in stored if value in set(producer.acked)] == producer.acked
     await nodes.end()
+
+
+def dialled(world: World) -> list[float]:
+    """When connections are tried to be made, from now on."""
+    connect, at = world.loop.create_connection, list[float]()
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        at.append(world.now)
+        return connect(*arguments, **options)
+
+    world.loop.create_connection = counted  # type: ignore[method-assign]
+    return at
+
+
+@schedules(20)
+async def test_all_who_wait_for_a_broker_come_back_with_it(world: World) -> None:
+    """Killed, or stopped for so long that no connection stays: one dials it for all, and some do not wait so long."""
+    await (await world.started()).topics.create("t", _MANY)
+    client, chance = await world.native(), world.chance
+    producers = [client.producer(full("t", number)) for number in range(_MANY)]
+    readers = [await client.reader(full("t", number), EARLIEST) for number in range(_MANY)]
+    await asyncio.gather(*(one.opened() for one in producers))
+    await world.sleep(0, 6)
+    attempts, since = dialled(world), world.now
+    if chance.often(0.5):
+        world.broker.crash(chance.choice((2.0, 20.0, 90.0)))
+    else:
+        world.broker.freeze()
+        world.loop.after(chance.choice((2.0, 20.0, 90.0)), world.broker.thaw)
+    sends = {one: [one.send(MessageMetadata(), b"%d" % number, 1) for number in range(3)] for one in producers}
+    await world.sleep(0, 2)
+    for one in chance.sample(producers, 4):
+        chance.choice(sends[one]).cancel()
+    leaves = chance.choice(producers[1:])
+    leaving = asyncio.gather(leaves.close(flush=False), readers[producers.index(leaves)].close())
+    while not world.broker.up or world.broker.frozen:
+        await world.sleep(0.1)
+    away, back = [at for at in attempts if at < world.now - 0.1], world.now
+    # two a second at most, of each client: of this one and of the bridge's
+    assert all(sum(at <= other < at + 1 for other in away) <= 4 for at in away), [at - since for at in away]
+    await world.within(5, asyncio.gather(*(one.opened() for one in producers if one is not leaves)), "attached again")
+    for one, reader in zip(producers, readers, strict=True):
+        if one is leaves:
+            continue
+        kept = [b"%d" % number for number, outcome in enumerate(sends[one]) if not outcome.cancelled()]
+        await world.within(30, asyncio.wait(sends[one]), "an outcome for what was sent")
+        received = list[bytes]()
+        while kept[-1] not in received:
+            received.append(bytes((await world.within(30, reader.receive(), f"entries since {back}")).payload))
+        assert [value for value in dict.fromkeys(received) if value in kept] == kept
+    await world.within(60, leaving, "closing what waits")
+    await asyncio.gather(*sends[leaves], return_exceptions=True)

@@ -292,6 +292,7 @@ class ConnectionPool:
             if await self._moved(outage.address):
                 _log.info("= pulsar broker given up", extra=outage.told())
                 self._leave(outage.address)
+                self._places.pop(outage.address, None)
                 break
             if asyncio.get_running_loop().time() - told_at >= _TOLD_SECONDS:
                 told_at += _TOLD_SECONDS

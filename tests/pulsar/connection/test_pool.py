@@ -10,9 +10,11 @@ from bridge.config import PulsarSettings
 from bridge.pulsar import PulsarClient
 from bridge.pulsar.connection.pool import BrokerAway
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
+from bridge.pulsar.protocol import simple_frame
 from bridge.telemetry.metrics import PulsarMetrics
-from tests.pulsar.fake_broker import FakeBroker, Peer, Type, store
+from tests.pulsar.fake_broker import FakeBroker, Peer, Type, lookup_answer, store
 from tests.pulsar.producer.script import NO_ANSWER, send
+from tests.pulsar.real import eventually
 
 Make = Callable[..., PulsarClient]
 
@@ -168,6 +170,86 @@ async def test_one_task_tries_to_reach_a_broker_for_all_who_want_it(
             assert back.__dict__["fields"]["waiting"] == 2000
             for producer in producers:
                 await producer.close(flush=False)
+
+
+async def test_what_is_lost_at_once_is_told_in_few_lines(broker: FakeBroker, caplog: pytest.LogCaptureFixture) -> None:
+    """Each of those whose look-up was under way had a line of its own."""
+    caplog.set_level("INFO", "bridge")
+    broker.on(Type.LOOKUP, NO_ANSWER)
+    async with client_of(broker.url) as client:
+        producers = [client.producer(named(number)) for number in range(100)]
+        await broker.until(lambda: len(broker.all(Type.LOOKUP)) == 100)
+        broker.peers[0].close()
+        await broker.until(lambda: len(broker.all(Type.LOOKUP)) == 200)
+        told = [record for record in caplog.records if record.getMessage() == "! pulsar not attached"]
+        assert len(told) == 2
+        assert all(producer.last_error is not None for producer in producers)
+
+
+async def test_a_topic_dials_no_broker_that_cannot_be_reached(broker: FakeBroker, client: PulsarClient) -> None:
+    """Look-ups go on at another broker, and lead to this one: each topic dialled it by itself."""
+    hole = Hole()
+    server = await asyncio.start_server(hole.accept, "127.0.0.1", 0)
+    there = f"pulsar://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+    def look_up(peer: Peer, command: pb.BaseCommand, _: memoryview) -> None:
+        answer = lookup_answer(command.lookup_topic.request_id, there)
+        peer.send_raw(simple_frame(answer.SerializeToString()))
+
+    broker.on(Type.LOOKUP, look_up)
+    producers = [client.producer(named(number)) for number in range(50)]
+    await hole.until(3)
+    assert hole.most == 1
+    assert all(isinstance(producer.last_error, BrokerAway) for producer in producers)
+    there = broker.url
+    await asyncio.gather(*(producer.opened() for producer in producers))
+    server.close()
+    await server.wait_closed()
+
+
+async def test_a_silent_broker_is_away_until_it_is_heard(
+    broker: FakeBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is stopped: connections to it stay, and nothing is answered. Nobody dials it in vain."""
+    monkeypatch.setattr("bridge.pulsar.connection.broker_connection._CHECK_SECONDS", 0.05)
+    monkeypatch.setattr("bridge.pulsar.connection.pool._FIRST_PROBE_SECONDS", 0.02)
+    caplog.set_level("INFO", "bridge")
+
+    def told() -> list[str]:
+        return [record.getMessage() for record in caplog.records if "pulsar broker" in record.getMessage()]
+
+    async def is_away() -> bool:
+        return bool(told())
+
+    pong = broker._handlers[Type.PING]
+    broker.on(Type.PING, NO_ANSWER)
+    async with client_of(broker.url) as client:
+        await send(client.producer(named(0)))
+        await eventually(is_away)
+        with pytest.raises(BrokerAway):
+            await client._pool.get(client._pool.service_address, named(1))
+        assert len(broker.peers) == 2
+        broker.on(Type.PING, pong)
+        for peer in broker.peers:
+            peer.send(type=Type.PING, ping=pb.CommandPing())
+        await send(client.producer(named(1)))
+        assert told() == ["! pulsar broker away", "= pulsar broker back"]
+
+
+async def test_topics_that_a_broker_is_slow_to_load_hold_up_no_others(
+    broker: FakeBroker, client: PulsarClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bridge.pulsar.connection.pool._OPENED_AT_ONCE", 2)
+    opened = broker._handlers[Type.PRODUCER]
+
+    def load(peer: Peer, command: pb.BaseCommand, body: memoryview) -> object:
+        slow = command.producer.topic in map(named, range(4))
+        return None if slow else opened(peer, command, body)
+
+    broker.on(Type.PRODUCER, load)  # type: ignore[arg-type]
+    producers = [client.producer(named(number)) for number in range(20)]
+    await asyncio.gather(*(producer.opened() for producer in producers[4:]))
+    assert not any(producer.attached for producer in producers[:4])
 
 
 async def test_a_topic_that_gets_no_connection_is_no_outage(broker: FakeBroker, client: PulsarClient) -> None:
