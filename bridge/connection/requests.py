@@ -180,11 +180,10 @@ async def _handle(api: Api, body: Any, broker: Broker, session: Session, *, is_l
             result = await checked(api, body, broker, session, rest)
         else:
             result = await api.handle(body, broker, session)
-    except KafkaError as error:
+    except KafkaError as error:  # nothing was changed, so there is nothing to audit
         if is_large:
-            result = await broker.cpu_thread.run(_answer_to, error, api, body, version)
-        else:
-            result = _answer_to(error, api, body, version)
+            return await broker.cpu_thread.run(_answer_to, error, api, body, version)
+        return _answer_to(error, api, body, version)
     if api.audit is not None:
         audit.tell(api.audit(body, result), session)
     return result
