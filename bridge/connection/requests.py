@@ -168,23 +168,22 @@ def release_memory(request: InFlightRequest, release: Callable[[int], None]) -> 
 
 async def _handle(api: Api, body: Any, broker: Broker, session: Session, *, is_large: bool = False) -> Any:
     """By way of what checks its rights, and of the audit log; what is large and pure in a thread."""
-
-    async def rest(body: Any) -> Any:
-        if is_large and api.pure:
-            return await broker.cpu_thread.run(_run, api, body, broker, session)
-        return await api.handle(body, broker, session)
-
     version = session.api_version
     try:
         if are_checked(api, broker):
+
+            async def rest(body: Any) -> Any:
+                if is_large and api.pure:
+                    return await broker.cpu_thread.run(_run, api, body, broker, session)
+                return await api.handle(body, broker, session)
+
             result = await checked(api, body, broker, session, rest)
         else:
             result = await api.handle(body, broker, session)
-    except KafkaError as error:
+    except KafkaError as error:  # nothing was changed, so there is nothing to audit
         if is_large:
-            result = await broker.cpu_thread.run(_answer_to, error, api, body, version)
-        else:
-            result = _answer_to(error, api, body, version)
+            return await broker.cpu_thread.run(_answer_to, error, api, body, version)
+        return _answer_to(error, api, body, version)
     if api.audit is not None:
         audit.tell(api.audit(body, result), session)
     return result

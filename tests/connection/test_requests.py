@@ -99,6 +99,21 @@ async def test_an_error_of_the_whole_request_is_told_in_each_part_where_that_is_
     assert [(one.group_id, one.error_code) for one in answer.results] == [("a", 5), ("b", 5)]
 
 
+async def test_a_request_that_failed_as_a_whole_has_changed_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """Also where who decides about rights has not answered in time."""
+
+    async def fail(request: Any, broker: Broker, session: Session) -> Any:
+        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
+
+    caplog.set_level("INFO", "bridge.audit")
+    started = InFlightRequest(memoryview(b""), 0.0)
+    started.api = replace(delete_groups.API, handle=fail)
+    started.body = memoryview(b"".join(delete_groups.API.encode(delete_groups.Request(groups_names=["a"]), 0)))
+    answer = await perform(started, BROKER, SESSION, LargeRequestThreads(), lambda count: None)
+    assert [one.error_code for one in answer.results] == [ErrorCode.REQUEST_TIMED_OUT]
+    assert not caplog.records
+
+
 async def test_an_error_that_clients_take_for_final_is_not_told() -> None:
     async def fail() -> None:
         raise Unanswered(ErrorCode.NOT_COORDINATOR)
