@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from tests.support.programs import require
 from tests.support.sources import ROOT
 
-AXE = ROOT / "tests" / "status" / "vendor" / "axe.min.js"
+AXE = ROOT / "tests" / "http" / "status" / "vendor" / "axe.min.js"
 SERIOUS = ("serious", "critical")
 
 
