@@ -87,7 +87,8 @@ def test_the_first_clients_wait_for_no_import(timed: BridgeChild) -> None:
 def test_a_command_that_health_checks_and_people_wait_for_loads_no_server_and_no_event_loop(command: str) -> None:
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "bridge", command],
-        env={**os.environ, "BRIDGE_HTTP_LISTEN": "127.0.0.1:1"}, capture_output=True, text=True, timeout=60, check=False,
+        env={**os.environ, "BRIDGE_HTTP_LISTEN": "127.0.0.1:1"},
+        capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     loaded = set(_LINE.findall(done.stderr))
     assert "bridge.cli.command" in loaded
