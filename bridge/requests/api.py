@@ -341,7 +341,7 @@ class Api:
     """Which nodes a request is for, where all have one address; None: it is served where it arrives."""
     served_by: ServedBy = ServedBy.ANY
     begin: Begin | None = field(default=None, repr=False)
-    """Called instead of the handler, unless a guard stands before that."""
+    """Called instead of the handler, unless its rights are checked before that."""
     read: Callable[[memoryview, int], Any] | None = None
     """A reader of its own instead of the compiled one: (body, version) -> request."""
     write: Callable[[Any, int], Sequence[Buffer]] | None = None

@@ -6,7 +6,7 @@ What must outlive the process is `snapshot`, replaced as a whole by each change;
 |-------------|---------------------------------------------------|----------------------------------------------------|
 | Empty       | no members; perhaps committed offsets             | a member joins                                     |
 | Assigning   | the group epoch is ahead of the target assignment | the next heartbeat of any member computes a target |
-| Reconciling | some member has not reached the target            | the last one has (`consumer_reconcile`)            |
+| Reconciling | some member has not reached the target            | the last one has (`reconcile`)                     |
 | Stable      | every member has its target                       | a member comes, goes or changes; topics change     |
 
 Rules (Kafka's GroupMetadataManager and ConsumerGroup, KIP-848, KIP-1082):
