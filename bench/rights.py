@@ -11,9 +11,10 @@ from bridge.apis import fetch, produce
 from bridge.fetch.partitions import denied_topics
 from bridge.kafka import fetch_wire
 from bridge.kafka.message import with_defaults
-from bridge.requests.api import Broker, Session
+from bridge.requests.api import Broker
 from bridge.requests.authorization import AclAuthorization, checks_of
 from bridge.requests.rights import are_checked
+from bridge.requests.session import Session
 from bridge.security.acls import Operation, PatternType, Permission, ResourceType, valid_entry
 from bridge.security.authorizer import Authorizer
 from bridge.security.principal import user

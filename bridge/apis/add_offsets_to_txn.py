@@ -5,8 +5,9 @@ v3 is flexible; v4 may answer TRANSACTION_ABORTABLE (KIP-890).
 
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message
-from bridge.requests.api import Api, Broker, Session
+from bridge.requests.api import Api, Broker
 from bridge.requests.rights import OF_A_TRANSACTION
+from bridge.requests.session import Session
 
 
 @message

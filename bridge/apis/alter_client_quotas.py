@@ -10,8 +10,9 @@ from bridge.apis.describe_client_quotas import Entity
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Float64, Int16, Int32, message
-from bridge.requests.api import Api, Broker, RequestLimit, Session
+from bridge.requests.api import Api, Broker, RequestLimit
 from bridge.requests.rights import cluster
+from bridge.requests.session import Session
 from bridge.runtime.futures import in_turns
 from bridge.security import acls
 from bridge.security.quotas import entities

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message
-from bridge.requests.api import Api, AuditedChange, Broker, ServedBy, Session
-from bridge.requests.audit import word
+from bridge.requests.api import Api, Broker, ServedBy
+from bridge.requests.audit import AuditedChange, word
 from bridge.requests.rights import each_config
+from bridge.requests.session import Session
 from bridge.runtime.futures import gathered
 from bridge.security import acls
 from bridge.storage import names

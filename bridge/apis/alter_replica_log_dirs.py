@@ -8,8 +8,9 @@ from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message
 from bridge.requests import leadership
-from bridge.requests.api import Api, Broker, ServedBy, Session
+from bridge.requests.api import Api, Broker, ServedBy
 from bridge.requests.rights import cluster
+from bridge.requests.session import Session
 from bridge.runtime.futures import gathered
 from bridge.security.acls import Operation
 

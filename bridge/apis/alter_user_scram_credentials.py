@@ -8,8 +8,9 @@ from bridge.apis.describe_user_scram_credentials import NUMBERS
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message
-from bridge.requests.api import Api, Broker, Session
+from bridge.requests.api import Api, Broker
 from bridge.requests.rights import cluster
+from bridge.requests.session import Session
 from bridge.security.acls import Operation
 from bridge.security.names import prepared_name
 from bridge.security.records import Kept, user_key, user_record

@@ -13,10 +13,11 @@ from bridge.errors import KafkaError
 from bridge.groups.consumer.model import NOTHING, Assignment, ConsumerMember, GroupSnapshot
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, Uuid, message, since
-from bridge.requests.api import Api, Broker, RequestLimit, Rest, Right, Rights, ServedBy, Session
+from bridge.requests.api import Api, Broker, RequestLimit, Rest, Right, Rights, ServedBy
 from bridge.requests.authorization import Checks
 from bridge.requests.rights import GROUP, TOPIC, joined, refused, tell_group_operations
 from bridge.requests.routes import OfGroups
+from bridge.requests.session import Session
 from bridge.runtime.futures import gathered_for
 from bridge.security.acls import Operation
 

@@ -16,10 +16,12 @@ from bridge.groups.consumer.state import HeartbeatAnswer, MemberHeartbeat
 from bridge.groups.consumer.topics import ALL_CLIENTS, Viewer
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Uuid, message, since
-from bridge.requests.api import Api, Broker, DeferredResponse, RequestLimit, Rest, Right, Rights, ServedBy, Session
+from bridge.requests.api import Api, Broker, RequestLimit, Rest, Right, Rights, ServedBy
 from bridge.requests.authorization import Checks, checks_of
+from bridge.requests.responses import DeferredResponse
 from bridge.requests.rights import GROUP, TOPIC
 from bridge.requests.routes import OF_GROUP
+from bridge.requests.session import Session
 from bridge.security.acls import Operation, Resource
 
 

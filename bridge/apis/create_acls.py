@@ -11,9 +11,10 @@ from bridge.apis.describe_acls import LITERAL
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message
-from bridge.requests.api import Api, AuditedChange, Broker, Session
-from bridge.requests.audit import entry_change
+from bridge.requests.api import Api, Broker
+from bridge.requests.audit import AuditedChange, entry_change
 from bridge.requests.rights import cluster
+from bridge.requests.session import Session
 from bridge.security.acls import AccessControlEntry, InvalidAcl, Operation, valid_entry
 from bridge.security.authorizer import MAX_ENTRIES
 

@@ -8,8 +8,9 @@ from typing import Annotated
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message, nullable_since, since
-from bridge.requests.api import Api, Broker, Session
+from bridge.requests.api import Api, Broker
 from bridge.requests.rights import NOTHING
+from bridge.requests.session import Session
 from bridge.security.principal import ANONYMOUS
 
 

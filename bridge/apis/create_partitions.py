@@ -10,8 +10,10 @@ from bridge.apis.create_topics import MAX_PARTITIONS
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message
-from bridge.requests.api import Api, AuditedChange, Broker, RequestLimit, Session
+from bridge.requests.api import Api, Broker, RequestLimit
+from bridge.requests.audit import AuditedChange
 from bridge.requests.rights import each
+from bridge.requests.session import Session
 from bridge.runtime.futures import gathered, within
 from bridge.security.acls import Operation
 from bridge.storage.topics.topic import Topic

@@ -12,9 +12,11 @@ from typing import Annotated, Any
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int8, Int16, Int32, Uuid, message, since, tag
-from bridge.requests.api import Api, AuditedChange, Broker, RequestLimit, Rest, Right, Rights, Session
+from bridge.requests.api import Api, Broker, RequestLimit, Rest, Right, Rights
+from bridge.requests.audit import AuditedChange
 from bridge.requests.authorization import Checks
 from bridge.requests.rights import CLUSTER, TOPIC
+from bridge.requests.session import Session
 from bridge.runtime.futures import gathered, within
 from bridge.security.acls import Operation
 from bridge.storage.topics.configs import ConfigEntry, describe, to_policies

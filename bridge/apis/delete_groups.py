@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message
-from bridge.requests.api import Api, AuditedChange, Broker, ServedBy, Session
+from bridge.requests.api import Api, Broker, ServedBy
+from bridge.requests.audit import AuditedChange
 from bridge.requests.rights import GROUP, each
 from bridge.requests.routes import OfGroups
+from bridge.requests.session import Session
 from bridge.runtime.futures import gathered_for
 from bridge.security.acls import Operation
 

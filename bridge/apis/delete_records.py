@@ -12,9 +12,11 @@ from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message
 from bridge.requests import leadership
-from bridge.requests.api import Api, AuditedChange, Broker, ServedBy, Session
+from bridge.requests.api import Api, Broker, ServedBy
+from bridge.requests.audit import AuditedChange
 from bridge.requests.rights import each
 from bridge.requests.routes import Owners, Route
+from bridge.requests.session import Session
 from bridge.runtime.futures import gathered
 from bridge.security.acls import Operation
 

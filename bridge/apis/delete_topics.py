@@ -12,9 +12,11 @@ from uuid import UUID
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int16, Int32, Uuid, message, nullable_since, since, until
-from bridge.requests.api import Api, AuditedChange, Broker, Rest, Right, Rights, Session
+from bridge.requests.api import Api, Broker, Rest, Right, Rights
+from bridge.requests.audit import AuditedChange
 from bridge.requests.authorization import Checks
 from bridge.requests.rights import TOPIC, exists
+from bridge.requests.session import Session
 from bridge.runtime.futures import gathered, gathered_for, in_turns, within
 from bridge.security.acls import Operation
 from bridge.storage.topics.topic import Topic

@@ -8,8 +8,9 @@ from collections import Counter
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Float64, Int8, Int16, Int32, message
-from bridge.requests.api import Api, Broker, Session
+from bridge.requests.api import Api, Broker
 from bridge.requests.rights import cluster
+from bridge.requests.session import Session
 from bridge.runtime.futures import in_turns
 from bridge.security.acls import Operation
 from bridge.security.quotas import entities

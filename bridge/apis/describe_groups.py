@@ -12,10 +12,11 @@ from bridge.groups.classic.events import ClassicGroupState
 from bridge.groups.classic.state import ClassicGroup
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message, since
-from bridge.requests.api import Api, Broker, RequestLimit, Rest, Right, Rights, ServedBy, Session
+from bridge.requests.api import Api, Broker, RequestLimit, Rest, Right, Rights, ServedBy
 from bridge.requests.authorization import Checks
 from bridge.requests.rights import GROUP, joined, refused, tell_group_operations
 from bridge.requests.routes import OfGroups
+from bridge.requests.session import Session
 from bridge.runtime.futures import gathered_for, in_turns
 from bridge.security.acls import Operation
 

@@ -8,9 +8,10 @@ from bridge.cluster.membership.view import NO_NODE
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int16, Int32, Uuid, message
-from bridge.requests.api import Api, Broker, RequestLimit, Rest, Right, Rights, Session
+from bridge.requests.api import Api, Broker, RequestLimit, Rest, Right, Rights
 from bridge.requests.authorization import Checks
 from bridge.requests.rights import TOPIC, joined, refused, tell_topic_operations
+from bridge.requests.session import Session
 from bridge.runtime.futures import gathered, in_chunks
 from bridge.security.acls import Operation
 from bridge.storage.names import check

@@ -2,8 +2,9 @@
 
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message, with_defaults
-from bridge.requests.api import Api, Broker, Session
+from bridge.requests.api import Api, Broker
 from bridge.requests.rights import TRANSACTIONAL_ID, each
+from bridge.requests.session import Session
 from bridge.security.acls import Operation
 
 

@@ -4,8 +4,9 @@ from collections import Counter
 
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message
-from bridge.requests.api import Api, Broker, Session
+from bridge.requests.api import Api, Broker
 from bridge.requests.rights import cluster
+from bridge.requests.session import Session
 from bridge.security.acls import Operation
 from bridge.security.names import prepared_name
 from bridge.security.sasl.credentials import ScramCredential

@@ -9,9 +9,10 @@ from typing import Annotated
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message, since
-from bridge.requests.api import Api, Broker, Session
+from bridge.requests.api import Api, Broker
 from bridge.requests.error_response import everywhere
 from bridge.requests.rights import cluster
+from bridge.requests.session import Session
 from bridge.runtime.futures import gathered
 from bridge.security.acls import Operation
 

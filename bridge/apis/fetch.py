@@ -18,19 +18,11 @@ from bridge.fetch.waiting import answered, answered_in_turns
 from bridge.kafka import fetch_wire
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.fetch_wire import Request, Response
-from bridge.requests.api import (
-    MAX_WAITING_PARTITIONS,
-    Api,
-    Broker,
-    LongPoll,
-    RequestLimit,
-    Right,
-    Rights,
-    ServedBy,
-    Session,
-)
+from bridge.requests.api import MAX_WAITING_PARTITIONS, Api, Broker, RequestLimit, Right, Rights, ServedBy
 from bridge.requests.encoded import EncodedBody
+from bridge.requests.responses import LongPoll
 from bridge.requests.rights import CLUSTER, TOPIC
+from bridge.requests.session import Session
 from bridge.runtime.futures import loop_time
 from bridge.security.acls import Operation
 

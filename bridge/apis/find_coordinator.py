@@ -12,9 +12,10 @@ from bridge.cluster import ClusterSnapshot
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message, since, until
-from bridge.requests.api import Api, Broker, Rest, Right, Rights, Session
+from bridge.requests.api import Api, Broker, Rest, Right, Rights
 from bridge.requests.authorization import ERRORS, Checks
 from bridge.requests.rights import joined, refused
+from bridge.requests.session import Session
 from bridge.security.acls import Operation, Resource, ResourceType
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2

@@ -8,9 +8,10 @@ from typing import Annotated
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message, since
-from bridge.requests.api import Api, Broker, ServedBy, Session
+from bridge.requests.api import Api, Broker, ServedBy
 from bridge.requests.rights import GROUP, whole
 from bridge.requests.routes import OF_GROUP
+from bridge.requests.session import Session
 from bridge.security.acls import Operation
 
 

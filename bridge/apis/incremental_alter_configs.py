@@ -7,8 +7,9 @@ from collections import Counter
 
 from bridge.apis.alter_configs import Changes, Response, Result, audit, change_configs
 from bridge.kafka.message import Int8, message
-from bridge.requests.api import Api, Broker, ServedBy, Session
+from bridge.requests.api import Api, Broker, ServedBy
 from bridge.requests.rights import each_config
+from bridge.requests.session import Session
 from bridge.runtime.futures import gathered
 from bridge.security import acls
 from bridge.storage.topics.configs import apply_operations

@@ -10,9 +10,10 @@ from typing import Annotated, Any
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message, since
-from bridge.requests.api import Api, Broker, Rest, Right, Rights, Session
+from bridge.requests.api import Api, Broker, Rest, Right, Rights
 from bridge.requests.authorization import Checks
 from bridge.requests.rights import CLUSTER, TOPIC, TRANSACTIONAL_ID
+from bridge.requests.session import Session
 from bridge.security.acls import Operation, Resource
 from bridge.telemetry import log
 

@@ -12,9 +12,11 @@ from bridge.groups.budget import MAX_PROTOCOLS
 from bridge.groups.classic.events import Join, Joined
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message, nullable_since, since
-from bridge.requests.api import Api, Broker, DeferredResponse, RequestLimit, ServedBy, Session
+from bridge.requests.api import Api, Broker, RequestLimit, ServedBy
+from bridge.requests.responses import DeferredResponse
 from bridge.requests.rights import GROUP, whole
 from bridge.requests.routes import OF_GROUP
+from bridge.requests.session import Session
 from bridge.security.acls import Operation
 
 

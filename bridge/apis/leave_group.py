@@ -11,9 +11,10 @@ from bridge.groups.budget import check_size
 from bridge.groups.classic.events import Leave
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message, since, until
-from bridge.requests.api import Api, Broker, RequestLimit, ServedBy, Session
+from bridge.requests.api import Api, Broker, RequestLimit, ServedBy
 from bridge.requests.rights import GROUP, whole
 from bridge.requests.routes import OF_GROUP
+from bridge.requests.session import Session
 from bridge.security.acls import Operation
 
 FIRST_BATCHED = 3

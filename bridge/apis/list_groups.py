@@ -11,10 +11,11 @@ from typing import Annotated, Any
 from bridge.groups.classic.subscription import CONSUMER
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message, since
-from bridge.requests.api import Api, Broker, Rest, Right, Rights, ServedBy, Session
+from bridge.requests.api import Api, Broker, Rest, Right, Rights, ServedBy
 from bridge.requests.authorization import Checks
 from bridge.requests.rights import GROUP
 from bridge.requests.routes import Owners, Route
+from bridge.requests.session import Session
 from bridge.runtime.futures import in_turns
 from bridge.security.acls import Operation
 

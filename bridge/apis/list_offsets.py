@@ -16,8 +16,9 @@ from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, Int64, message, since, until
 from bridge.requests import leadership
-from bridge.requests.api import Api, Broker, ServedBy, Session
+from bridge.requests.api import Api, Broker, ServedBy
 from bridge.requests.rights import each
+from bridge.requests.session import Session
 from bridge.runtime.futures import gathered, in_turns
 from bridge.security.acls import Operation
 from bridge.storage.partition import PartitionLog

@@ -7,8 +7,9 @@ from dataclasses import field
 
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message
-from bridge.requests.api import Api, Broker, Session
+from bridge.requests.api import Api, Broker
 from bridge.requests.rights import cluster
+from bridge.requests.session import Session
 from bridge.security.acls import Operation
 
 

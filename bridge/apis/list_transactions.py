@@ -9,8 +9,9 @@ from typing import Annotated
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message, since
-from bridge.requests.api import Api, Broker, Right, Rights, Session
+from bridge.requests.api import Api, Broker, Right, Rights
 from bridge.requests.rights import TRANSACTIONAL_ID
+from bridge.requests.session import Session
 from bridge.security.acls import Operation
 
 STATES = frozenset(

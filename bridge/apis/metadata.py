@@ -17,9 +17,10 @@ from bridge.errors import KafkaError
 from bridge.kafka import message as messages
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int16, Int32, Uuid, message, nullable_since, since, until
-from bridge.requests.api import Api, Broker, RequestLimit, Rest, Right, Rights, Session
+from bridge.requests.api import Api, Broker, RequestLimit, Rest, Right, Rights
 from bridge.requests.authorization import Checks
 from bridge.requests.rights import CLUSTER, TOPIC, exists, tell_topic_operations
+from bridge.requests.session import Session
 from bridge.requests.topic_creation import create_for
 from bridge.runtime.futures import gathered, gathered_for, in_turns
 from bridge.security.acls import Operation

@@ -17,10 +17,12 @@ from bridge.groups.offsets import Committer, TopicPartition
 from bridge.groups.store.records import StoredOffset
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int16, Int32, Int64, Uuid, message, since, until
-from bridge.requests.api import Api, Broker, DeferredResponse, RequestLimit, Rest, Right, Rights, ServedBy, Session
+from bridge.requests.api import Api, Broker, RequestLimit, Rest, Right, Rights, ServedBy
 from bridge.requests.authorization import Checks
+from bridge.requests.responses import DeferredResponse
 from bridge.requests.rights import GROUP, TOPIC, joined, refusal, take_out
 from bridge.requests.routes import OF_GROUP
+from bridge.requests.session import Session
 from bridge.runtime.futures import gathered_for, in_turns
 from bridge.security.acls import Operation, Resource
 

@@ -8,10 +8,12 @@ from bridge.apis.offset_commit import ResponseTopic, topic_responses
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message
-from bridge.requests.api import Api, AuditedChange, Broker, Rest, Right, Rights, ServedBy, Session
+from bridge.requests.api import Api, Broker, Rest, Right, Rights, ServedBy
+from bridge.requests.audit import AuditedChange
 from bridge.requests.authorization import Checks
 from bridge.requests.rights import GROUP, TOPIC, joined, take_out
 from bridge.requests.routes import OF_GROUP
+from bridge.requests.session import Session
 from bridge.runtime.futures import in_turns
 from bridge.security.acls import Operation, Resource
 

@@ -20,10 +20,11 @@ from bridge.groups.offsets import TopicPartition
 from bridge.groups.store.records import StoredOffset
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID, Int16, Int32, Int64, Uuid, message, nullable_since, since, until
-from bridge.requests.api import Api, Broker, Rest, Right, Rights, ServedBy, Session
+from bridge.requests.api import Api, Broker, Rest, Right, Rights, ServedBy
 from bridge.requests.authorization import Checks
 from bridge.requests.rights import GROUP, TOPIC, joined, refused, take_out
 from bridge.requests.routes import OF_GROUP, OfGroups, Owners, Route
+from bridge.requests.session import Session
 from bridge.runtime.futures import gathered, in_turns
 from bridge.security.acls import Operation, Resource
 

@@ -22,9 +22,11 @@ from bridge.kafka.primitives import Buffer
 from bridge.kafka.produce_wire import Request, Response, ResponsePartition, ResponseTopic
 from bridge.produce.partition_append import PartitionAppend, RequestPreparation, for_each
 from bridge.requests import leadership
-from bridge.requests.api import Api, Brief, Broker, DeferredResponse, RequestLimit, Right, Rights, ServedBy, Session
+from bridge.requests.api import Api, Broker, RequestLimit, Right, Rights, ServedBy
 from bridge.requests.authorization import Checks, checks_of
+from bridge.requests.responses import Brief, DeferredResponse
 from bridge.requests.rights import TOPIC
+from bridge.requests.session import Session
 from bridge.runtime.deadlines import deadlines
 from bridge.runtime.futures import TURN, Outcome, call_when_done, in_turns, loop_time, yield_turn
 from bridge.security.acls import Operation, ResourceType

@@ -5,8 +5,9 @@ v2 is flexible.
 
 from bridge.apis.create_delegation_token import refusal
 from bridge.kafka.message import Int16, Int32, Int64, message
-from bridge.requests.api import Api, Broker, Session
+from bridge.requests.api import Api, Broker
 from bridge.requests.rights import NOTHING
+from bridge.requests.session import Session
 
 
 @message

@@ -12,9 +12,10 @@ from bridge.access.password_thread import AddressBlocked, attempt_of
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int64, message, since
-from bridge.requests.api import Api, Broker, Session
+from bridge.requests.api import Api, Broker
 from bridge.requests.login_audit import tell
 from bridge.requests.rights import NOTHING
+from bridge.requests.session import Session
 from bridge.security.sasl.failures import network_of
 from bridge.security.sasl.login import Login
 from bridge.security.sasl.mechanism import FAILURE_TEXT, Done, Failed, Step

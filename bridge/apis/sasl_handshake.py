@@ -8,9 +8,10 @@ import asyncio
 
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, message
-from bridge.requests.api import Api, Broker, Session
+from bridge.requests.api import Api, Broker
 from bridge.requests.login_audit import tell
 from bridge.requests.rights import NOTHING
+from bridge.requests.session import Session
 
 
 @message

@@ -10,9 +10,11 @@ from bridge.groups.budget import check_size
 from bridge.groups.classic.events import Sync, Synced
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, message, since
-from bridge.requests.api import Api, Broker, DeferredResponse, RequestLimit, ServedBy, Session
+from bridge.requests.api import Api, Broker, RequestLimit, ServedBy
+from bridge.requests.responses import DeferredResponse
 from bridge.requests.rights import GROUP, whole
 from bridge.requests.routes import OF_GROUP
+from bridge.requests.session import Session
 from bridge.security.acls import Operation
 
 NAMES_PROTOCOL = 5

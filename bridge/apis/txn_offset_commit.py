@@ -8,8 +8,9 @@ from typing import Annotated
 
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int16, Int32, Int64, message, since
-from bridge.requests.api import Api, Broker, Session
+from bridge.requests.api import Api, Broker
 from bridge.requests.rights import OF_A_TRANSACTION
+from bridge.requests.session import Session
 
 
 @message

@@ -9,8 +9,9 @@ from typing import Annotated
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int8, Int16, Int32, message, since, until
-from bridge.requests.api import Api, Broker, Session
+from bridge.requests.api import Api, Broker
 from bridge.requests.rights import cluster
+from bridge.requests.session import Session
 from bridge.security.acls import Operation
 
 UPGRADE_TYPES = (1, 2, 3)

@@ -17,7 +17,7 @@ from bridge.connection.runner import RequestRunner
 from bridge.connection.state import ConnectionState, Event, State
 from bridge.connection.strangers import StrangerPlace
 from bridge.kafka.frames import FrameError
-from bridge.requests.api import Session
+from bridge.requests.session import Session
 from bridge.security.mapping import NoMatchingRule
 from bridge.security.principal import ANONYMOUS, Principal
 from bridge.security.sasl.login import GRACE_SECONDS, MAX_BYTES, Login

@@ -15,8 +15,9 @@ from bridge.kafka import frames
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import DecodeError, TooManyElements
 from bridge.requests import audit
-from bridge.requests.api import MAX_CONTROL_BYTES, Api, Broker, Session
+from bridge.requests.api import MAX_CONTROL_BYTES, Api, Broker
 from bridge.requests.rights import are_checked, checked
+from bridge.requests.session import Session
 from bridge.runtime.fairness import FairSemaphore
 from bridge.telemetry import log
 

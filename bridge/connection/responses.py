@@ -10,7 +10,8 @@ from bridge.connection.budget import Gauge
 from bridge.connection.draining import THROTTLE_MS
 from bridge.kafka import frames, message
 from bridge.kafka.primitives import Buffer
-from bridge.requests.api import Api, Brief, error_codes
+from bridge.requests.api import Api
+from bridge.requests.responses import Brief, error_codes
 
 HIGH_WATER = 1024 * 1024
 """Bytes the transport may hold before the client counts as not reading."""

@@ -26,7 +26,8 @@ from bridge.connection.state import ConnectionState, State
 from bridge.connection.throttling import Throttle
 from bridge.errors import KafkaError, Unanswered
 from bridge.kafka import message
-from bridge.requests.api import DeferredResponse, LongPoll, Session
+from bridge.requests.responses import DeferredResponse, LongPoll
+from bridge.requests.session import Session
 from bridge.runtime.futures import call_when_done
 from bridge.runtime.scheduler import REQUESTER, LoopShare, Metered
 from bridge.security.sasl.login import Stage

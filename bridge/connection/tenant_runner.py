@@ -17,7 +17,8 @@ from bridge.connection.state import ConnectionState
 from bridge.errors import BridgeError
 from bridge.kafka import frames
 from bridge.kafka.primitives import DecodeError
-from bridge.requests.api import Broker, Session
+from bridge.requests.api import Broker
+from bridge.requests.session import Session
 from bridge.security.principal import ANONYMOUS
 from bridge.security.sasl.login import API_VERSIONS, SASL_AUTHENTICATE, SASL_HANDSHAKE
 from bridge.security.tenants import Tenants

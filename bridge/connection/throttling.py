@@ -16,8 +16,8 @@ from bridge.connection.responses import InFlightRequest
 from bridge.errors import KafkaError
 from bridge.kafka import message
 from bridge.kafka.error_codes import ErrorCode
-from bridge.requests.api import Session
 from bridge.requests.encoded import EncodedBody
+from bridge.requests.session import Session
 from bridge.runtime.scheduler import LoopShare
 from bridge.security.quotas.entities import QuotaKey
 from bridge.security.quotas.usage import REQUEST_DELAY_SECONDS, ClientQuotas

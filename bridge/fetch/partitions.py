@@ -10,8 +10,9 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.fetch_messages import BY_ID, RACKS, Request, RequestPartition, RequestTopic
 from bridge.kafka.message import ZERO_UUID
 from bridge.requests import leadership
-from bridge.requests.api import Broker, Session
+from bridge.requests.api import Broker
 from bridge.requests.authorization import checks_of
+from bridge.requests.session import Session
 from bridge.runtime.futures import gathered, gathered_for, in_chunks, in_turns
 from bridge.security.acls import Operation, ResourceType
 from bridge.storage.partition import PartitionLog

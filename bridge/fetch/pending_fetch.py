@@ -15,8 +15,10 @@ from bridge.kafka import fetch_wire
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.fetch_wire import Request, Response, ResponsePartition, ResponseTopic
 from bridge.requests import leadership
-from bridge.requests.api import Brief, Broker, Session
+from bridge.requests.api import Broker
 from bridge.requests.encoded import EncodedBody
+from bridge.requests.responses import Brief
+from bridge.requests.session import Session
 from bridge.runtime.futures import TURN, gathered, in_chunks, in_turns, loop_time
 from bridge.runtime.threads import WorkerThreads
 from bridge.storage import entries

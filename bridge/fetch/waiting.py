@@ -5,8 +5,10 @@ from typing import Any, Final
 
 from bridge.fetch.pending_fetch import PendingFetch
 from bridge.kafka.fetch_wire import Response
-from bridge.requests.api import Broker, LongPoll, Session
+from bridge.requests.api import Broker
 from bridge.requests.encoded import EncodedBody
+from bridge.requests.responses import LongPoll
+from bridge.requests.session import Session
 from bridge.runtime.futures import FutureWaiter, Outcome, loop_time
 from bridge.runtime.scheduler import REQUESTER, Measured, loop_scheduler
 from bridge.storage.read.log_end import LogEnd

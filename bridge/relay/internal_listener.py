@@ -23,8 +23,10 @@ from bridge.kafka import envelope
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import DecodeError
 from bridge.relay.node_login import NodeSecret
-from bridge.requests.api import MAX_CONTROL_BYTES, Api, Broker, DeferredResponse, Session
+from bridge.requests.api import MAX_CONTROL_BYTES, Api, Broker
+from bridge.requests.responses import DeferredResponse
 from bridge.requests.rights import NOTHING
+from bridge.requests.session import Session
 from bridge.runtime.scheduler import Metered
 from bridge.security.principal import ANONYMOUS, Principal
 from bridge.security.sasl.login import Stage

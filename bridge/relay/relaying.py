@@ -14,8 +14,10 @@ from bridge.kafka import envelope, frames, message
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import DecodeError
 from bridge.relay.peers import Peers, Unreachable
-from bridge.requests.api import Api, Broker, DeferredResponse, Handle, Session
+from bridge.requests.api import Api, Broker, Handle
+from bridge.requests.responses import DeferredResponse
 from bridge.requests.routes import Route
+from bridge.requests.session import Session
 from bridge.runtime.futures import gathered
 from bridge.telemetry import log
 

@@ -1,30 +1,26 @@
-"""What an API file defines (`Api`, `Rights`, `AuditedChange`) and what its handler gets (`Broker`, `Session`)."""
+"""What an API file defines (`Api`, `Rights`), and what all handlers may use (`Broker`)."""
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cache
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from bridge.config import Settings
 from bridge.errors import KafkaError
 from bridge.kafka import message
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.primitives import Buffer
+from bridge.requests.audit import AuditedChange
 from bridge.requests.encoded import EncodedBody, SharedResponses
 from bridge.requests.error_response import error_response
 from bridge.requests.routes import Route
+from bridge.requests.session import Session
 from bridge.runtime.fairness import Quota
 from bridge.runtime.threads import WorkerThreads
 from bridge.security.acls import Operation, Resource, ResourceType
-from bridge.security.principal import ANONYMOUS, Principal
 from bridge.security.quotas.creations import TopicCreations
 from bridge.security.sasl.failures import LoginFailures
-from bridge.security.sasl.login import Login
-from bridge.storage.append.pace import Pace
-from bridge.storage.read.pending_reads import PendingReads
 from bridge.telemetry.metrics import Metrics
-from bridge.telemetry.traffic import Traffic, TrafficTable, software_label
 
 if TYPE_CHECKING:
     from bridge.access.security_store.store import SecurityStore
@@ -33,145 +29,12 @@ if TYPE_CHECKING:
     from bridge.groups.offsets import Offsets
     from bridge.storage.topics.topics import Topics
 
-_R = TypeVar("_R")
-
-
-class MutationQuota(Protocol):
-    """What a connection's client may change of topics (KIP-599)."""
-
-    def count(self, partitions: int, *, strict: bool, waits: bool = True) -> None:
-        """So many are to be created or deleted; THROTTLING_QUOTA_EXCEEDED where that is refused."""
-
-
 NO_AUTHORIZER = "No Authorizer is configured."
 """Tools look for it."""
 MAX_WAITING_PARTITIONS = 500_000
 """Of the Fetches of all clients: some hundred bytes each."""
 MAX_CONTROL_BYTES = 10 * 1024 * 1024
 """The longest request of an API that carries no records: far above any real one, and bounded in decoding time."""
-_MAX_CLOSE_ACTIONS = 10_000
-
-
-@dataclass(slots=True)
-class Session:
-    """One client connection as an API sees it."""
-
-    id: int
-    peer: str
-    listener: str
-    client_id: str = ""
-    client_software: tuple[str, str] = ("", "")
-    """Name and version as ApiVersions v3 tells them (KIP-511); never trusted."""
-    api_version: int = 0
-    """The version of the request that is handled now. A `DeferredResponse` must not read it: the next may run."""
-    received_at: float | None = None
-    """Loop time at which that request was received: it may have waited behind others of its connection."""
-
-    remaining_response_bytes: Callable[[], int] = lambda: 2**31 - 1
-    """Bytes that a response may have now, if it can have fewer: what clients have not read yet stays in memory."""
-
-    reserve_response_bytes: Callable[[int], None] = lambda count: None
-    """Take so many of those bytes, for a response that takes time to make; negative, return them."""
-
-    traffic: Traffic = field(default_factory=Traffic, repr=False)
-    """Where its requests are counted, by its client's software."""
-    clients: TrafficTable[tuple[str, str]] | None = field(default=None, repr=False)
-    """The counts of all clients; None: they are not told apart."""
-
-    principal: Principal = ANONYMOUS
-    """Whom the connection acts for."""
-    login: Login | None = field(default=None, repr=False)
-    """Its log-in; None where the listener asks for none."""
-
-    fetch_bytes: int | None = None
-    """What the client's quota allows the Fetch that begins now; None: any number."""
-    mutations: MutationQuota | None = field(default=None, repr=False)
-    """None: changes of topics are not limited."""
-
-    pace: Pace = field(default_factory=Pace, repr=False)
-    """Of its Produces."""
-
-    _reads: PendingReads | None = None
-
-    @property
-    def pending_reads(self) -> PendingReads:
-        """Reads that go on for its next Fetch."""
-        if self._reads is None:
-            self._reads = PendingReads(self.reserve_response_bytes)
-            self.on_close(PendingReads, self._reads.close)
-        return self._reads
-
-    close_actions: dict[object, Callable[[], None]] | None = field(default_factory=dict)
-
-    def told_software(self, name: str, version: str) -> None:
-        """The client has said what it is. What it says first is what it is counted as."""
-        is_first, self.client_software = not any(self.client_software), (name, version)
-        if self.clients is not None and is_first and self.close_actions is not None:
-            self.clients.leave(self.traffic)
-            self.traffic = self.clients.enter((software_label(name), software_label(version)))
-
-    def on_close(self, key: object, action: Callable[[], None]) -> bool:
-        """Call `action` when the connection is lost, once for each key; False if it is lost, or has too many
-        actions."""
-        if self.close_actions is None or len(self.close_actions) >= _MAX_CLOSE_ACTIONS:
-            return False
-        self.close_actions[key] = action
-        return True
-
-    def closed(self) -> None:
-        """The connection is lost."""
-        actions, self.close_actions = self.close_actions or {}, None
-        if self.clients is not None:
-            self.clients.leave(self.traffic)
-        for action in actions.values():
-            action()
-
-    @property
-    def is_librdkafka(self) -> bool:
-        """Whether the client is built on librdkafka, as far as it tells."""
-        return any("rdkafka" in one or "confluent-kafka" in one for one in self.client_software)
-
-    def count_mutations(self, partitions: int, *, strict_from: int) -> None:
-        """So many partitions are created or deleted by the request; THROTTLING_QUOTA_EXCEEDED where a quota refuses it.
-
-        `strict_from`: the version from which on clients know that error.
-        """
-        if self.mutations is not None:
-            self.mutations.count(partitions, strict=self.api_version >= strict_from)
-
-    @property
-    def host(self) -> str:
-        """The client's address as Kafka shows it: `/10.0.0.1`."""
-        return "/" + self.peer.rpartition(":")[0].strip("[]")
-
-
-class DeferredResponse(Generic[_R]):
-    """A response that is ready when `future` is done: the request has its place in the order, the next may start.
-
-    Responses are still written in request order. A result of None means no response; with `make`, the response is what
-    that returns for the future's result.
-    """
-
-    __slots__ = ("future", "make")
-
-    def __init__(self, future: Awaitable[Any], make: Callable[[Any], _R] | None = None) -> None:
-        self.future = future
-        self.make = make
-
-
-class LongPoll(DeferredResponse[_R]):
-    """One for which the connection's next request waits, as for a handler that has not returned.
-
-    `future` is cancelled when the client is gone, or has to be answered now without a result.
-    """
-
-    __slots__ = ()
-
-
-class Brief:
-    """A response without errors and with few elements, by its class: nothing has to be looked for in it."""
-
-    __slots__ = ()
 
 
 class Authorization(Protocol):
@@ -307,17 +170,6 @@ class Rights:
         return needs_cluster_alone and not self.of_a_namespace
 
 
-class AuditedChange(NamedTuple):
-    """A line for the audit log: what was done by administration, or may have been."""
-
-    code: int
-    """The error that was answered: what has failed is no change."""
-    resource: str
-    name: str
-    change: str
-    detail: str = ""
-
-
 @dataclass(frozen=True, slots=True)
 class Api:
     """One Kafka API: its key, its versions, its messages, its behaviour, and who may use it."""
@@ -400,30 +252,3 @@ class Api:
         if request is not None and self.error_response is not None:
             return self.error_response(request, code, text, version)
         return None if self.closes_on_error else error_response(request, self.response, code, text, version)
-
-
-def error_codes(response: Any) -> Iterator[int]:
-    """Every error code in a response, of the whole request and of its topics and partitions."""
-    if isinstance(response, EncodedBody):
-        return
-    cls: type = type(response)
-    tells, arrays = _errors_of(cls)
-    if tells and response.error_code:
-        yield response.error_code
-    for name in arrays:
-        for element in getattr(response, name) or ():
-            yield from error_codes(element)
-
-
-@cache
-def _errors_of(cls: type) -> tuple[bool, tuple[str, ...]]:
-    """Whether a message class has an error code, and which of its arrays have elements that have."""
-    fields = message.fields_of(cls)
-    arrays = []
-    for one in fields:
-        element = one.type.element
-        if one.type.name == "array" and element is not None and element.message is not None:
-            tells, below = _errors_of(element.message)
-            if tells or below:
-                arrays.append(one.name)
-    return any(one.name == "error_code" for one in fields), tuple(arrays)

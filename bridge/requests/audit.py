@@ -6,11 +6,11 @@ has not answered in time, it may be one.
 
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from bridge.config import INTERNAL
 from bridge.kafka.error_codes import ErrorCode
-from bridge.requests.api import AuditedChange, Session
+from bridge.requests.session import Session
 from bridge.security.acls import Operation, PatternType, Permission, ResourceType
 from bridge.telemetry import log
 
@@ -20,6 +20,17 @@ _MAX_CHARACTERS: Final = 500
 _OUTCOMES: Final[Mapping[int, str]] = {ErrorCode.NONE: "done", ErrorCode.REQUEST_TIMED_OUT: "unconfirmed"}
 
 _audit = log.get("bridge.audit")
+
+
+class AuditedChange(NamedTuple):
+    """A line for the audit log: what was done by administration, or may have been."""
+
+    code: int
+    """The error that was answered: what has failed is no change."""
+    resource: str
+    name: str
+    change: str
+    detail: str = ""
 
 
 def tell(changes: Iterable[AuditedChange], session: Session) -> None:

@@ -7,7 +7,8 @@ from typing import Final
 from bridge.access.security_store.store import SecurityStore
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
-from bridge.requests.api import Api, Authorization, Broker, Session
+from bridge.requests.api import Api, Authorization, Broker
+from bridge.requests.session import Session
 from bridge.runtime.futures import in_turns, loop_time
 from bridge.security.acls import CLUSTER, SUPPORTED, Operation, Resource, ResourceType
 from bridge.telemetry import log

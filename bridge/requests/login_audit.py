@@ -2,7 +2,8 @@
 
 import asyncio
 
-from bridge.requests.api import Broker, Session
+from bridge.requests.api import Broker
+from bridge.requests.session import Session
 from bridge.telemetry import log
 
 _audit = log.get("bridge.audit")

@@ -13,8 +13,8 @@ from bridge.config import Settings
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar import Access, Admin
-from bridge.requests.api import Session
 from bridge.requests.authorization import Denials
+from bridge.requests.session import Session
 from bridge.runtime.futures import gathered, in_chunks
 from bridge.security.acls import CLUSTER_NAME, SUPPORTED, Operation, Resource, ResourceType
 from bridge.security.principal import USER

@@ -13,8 +13,10 @@ from typing import Any, Final, cast
 from bridge.errors import KafkaError
 from bridge.kafka import message
 from bridge.kafka.error_codes import ErrorCode
-from bridge.requests.api import Api, Broker, DeferredResponse, Rest, Right, Rights, Session
+from bridge.requests.api import Api, Broker, Rest, Right, Rights
 from bridge.requests.authorization import ERRORS, EVERYTHING, Checks
+from bridge.requests.responses import DeferredResponse
+from bridge.requests.session import Session
 from bridge.runtime.futures import in_chunks, in_turns
 from bridge.security.acls import CLUSTER as THE_CLUSTER
 from bridge.security.acls import Operation, Resource, ResourceType

@@ -5,7 +5,8 @@ from typing import Final
 
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
-from bridge.requests.api import Broker, Session
+from bridge.requests.api import Broker
+from bridge.requests.session import Session
 from bridge.security.principal import ANONYMOUS
 from bridge.security.sasl.failures import network_of
 from bridge.storage.topics.topic import Topic

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
-from bridge.requests.api import Api, Broker, Session
+from bridge.requests.api import Api, Broker
+from bridge.requests.session import Session
 
 TEXT: Final = "This belongs to the whole cluster: clients of a tenant can neither see nor change it."
 

@@ -12,7 +12,9 @@ from bridge.apis import (
 from bridge.config import Settings
 from bridge.groups.coordinator import GroupCoordinator
 from bridge.kafka.error_codes import ErrorCode
-from bridge.requests.api import Broker, DeferredResponse, Session
+from bridge.requests.api import Broker
+from bridge.requests.responses import DeferredResponse
+from bridge.requests.session import Session
 from bridge.telemetry.metrics import Metrics
 from tests.apis.wire import answer_of
 from tests.groups.clock import FakeClock

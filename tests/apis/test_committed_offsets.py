@@ -12,7 +12,9 @@ from bridge.errors import KafkaError, Unanswered
 from bridge.groups.offsets import Committer, TopicPartition
 from bridge.groups.store.records import StoredOffset
 from bridge.kafka.error_codes import ErrorCode
-from bridge.requests.api import Broker, DeferredResponse, Session
+from bridge.requests.api import Broker
+from bridge.requests.responses import DeferredResponse
+from bridge.requests.session import Session
 from bridge.runtime.threads import WorkerThreads
 from tests.apis.wire import answer_of
 

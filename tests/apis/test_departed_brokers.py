@@ -14,7 +14,7 @@ from bridge.cluster.membership.effects import Serving
 from bridge.cluster.membership.view import ClusterView, Endpoint, NodeRegistration
 from bridge.cluster.one_broker import OneBroker
 from bridge.kafka.message import ZERO_UUID
-from bridge.requests.api import Session
+from bridge.requests.session import Session
 from bridge.storage.topics.topic import Topic
 
 A, B = "A", "B"

@@ -18,8 +18,10 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.fetch_messages import BY_ID
 from bridge.kafka.fetch_wire import Request, RequestPartition, RequestTopic, Response
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
-from bridge.requests.api import Broker, LongPoll, Session
+from bridge.requests.api import Broker
 from bridge.requests.encoded import EncodedBody
+from bridge.requests.responses import LongPoll
+from bridge.requests.session import Session
 from bridge.storage.partition import PartitionLog
 from bridge.storage.topics.topic import digest_in, name_digest, new_id
 from bridge.telemetry.instruments import Gauge

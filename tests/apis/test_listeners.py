@@ -12,8 +12,8 @@ from bridge.cluster.membership.effects import Serving
 from bridge.cluster.membership.view import ClusterView, Endpoint, NodeRegistration
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID
-from bridge.requests.api import Session
 from bridge.requests.leadership import LeaderHints
+from bridge.requests.session import Session
 from bridge.storage.topics.topic import Topic
 
 HERE, OTHER = 1, 2

@@ -17,7 +17,8 @@ from bridge.codec.packing import pack
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.produce_wire import Request, RequestPartition, RequestTopic, Response
 from bridge.produce import partition_append
-from bridge.requests.api import DeferredResponse, Session
+from bridge.requests.responses import DeferredResponse
+from bridge.requests.session import Session
 from bridge.runtime.threads import WorkerThreads
 from bridge.storage.append import preparation
 from bridge.storage.append.conversion_memory import ConversionMemory

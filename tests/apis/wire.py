@@ -8,7 +8,8 @@ from typing import Any, Self
 
 from bridge.apis import api_versions
 from bridge.kafka import message
-from bridge.requests.api import Api, DeferredResponse
+from bridge.requests.api import Api
+from bridge.requests.responses import DeferredResponse
 from tests.support.bridges import BridgeThread
 from tests.support.versions import newest
 

@@ -20,8 +20,10 @@ from bridge.connection.tenant_runner import TenantNamespaces
 from bridge.errors import KafkaError
 from bridge.kafka.message import Int16, Int32, message
 from bridge.net.listening import listen
-from bridge.requests.api import Api, Begin, Broker, DeferredResponse, Handle, LongPoll, Session
+from bridge.requests.api import Api, Begin, Broker, Handle
+from bridge.requests.responses import DeferredResponse, LongPoll
 from bridge.requests.rights import NOTHING
+from bridge.requests.session import Session
 from bridge.runtime.futures import Outcome
 from bridge.runtime.scheduler import REQUESTER, LoopShare
 from bridge.security.principal import Principal

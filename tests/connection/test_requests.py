@@ -23,8 +23,9 @@ from bridge.errors import KafkaError, Unanswered
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import Int32, message
 from bridge.kafka.primitives import MAX_ELEMENTS
-from bridge.requests.api import Api, Broker, Session
+from bridge.requests.api import Api, Broker
 from bridge.requests.rights import NOTHING
+from bridge.requests.session import Session
 from bridge.runtime.threads import WorkerThreads
 from tests.connection.harness import Response
 

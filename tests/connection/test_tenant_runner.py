@@ -13,7 +13,8 @@ from bridge.apis import api_versions
 from bridge.config import TenantSettings
 from bridge.connection.tenant_runner import NamespaceUnavailable
 from bridge.kafka.error_codes import ErrorCode
-from bridge.requests.api import Broker, Session
+from bridge.requests.api import Broker
+from bridge.requests.session import Session
 from bridge.security.tenants import Tenants
 from tests.connection.harness import ECHO, POLL, MakeNamespaces, Response, connected, serving
 from tests.connection.logging_in import asked, log_in, logins, refused

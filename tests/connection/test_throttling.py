@@ -16,8 +16,8 @@ from bridge.connection.throttling import Throttle
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.fetch_wire import Response, ResponsePartition, ResponseTopic
-from bridge.requests.api import Session
 from bridge.requests.encoded import EncodedBody
+from bridge.requests.session import Session
 from bridge.runtime.scheduler import LoopShare
 from bridge.security.principal import user
 from bridge.security.quotas.entities import CLIENT_ID, USER, QuotaKey, checked_entity

@@ -16,8 +16,10 @@ from bridge.kafka import message
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.fetch_wire import Request, RequestPartition, RequestTopic, Response
 from bridge.kafka.message import ZERO_UUID
-from bridge.requests.api import Broker, LongPoll, Session
+from bridge.requests.api import Broker
 from bridge.requests.encoded import EncodedBody, SharedResponses
+from bridge.requests.responses import LongPoll
+from bridge.requests.session import Session
 from bridge.runtime.fairness import Quota
 from bridge.runtime.futures import Waiter
 from bridge.storage.read.log_end import LogEnd

@@ -5,7 +5,7 @@ from typing import Any
 from bridge.apis import load
 from bridge.kafka import fetch_wire
 from bridge.kafka.error_codes import ErrorCode
-from bridge.requests.api import error_codes
+from bridge.requests.responses import error_codes
 
 APIS: dict[str, Any] = {api.name: api for api in load().values()}
 

@@ -22,8 +22,8 @@ from bridge.config import INTERNAL
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import ZERO_UUID
 from bridge.requests import audit
-from bridge.requests.api import Session
 from bridge.requests.audit import MAX_LINES
+from bridge.requests.session import Session
 from bridge.security.principal import user
 
 DONE, LATE, REFUSED = ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.TOPIC_AUTHORIZATION_FAILED

@@ -12,8 +12,9 @@ import pytest
 
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
-from bridge.requests.api import Broker, Session
+from bridge.requests.api import Broker
 from bridge.requests.authorization import Checks, Denials, checks_of
+from bridge.requests.session import Session
 from bridge.security.acls import CLUSTER, Operation, Resource, ResourceType
 from bridge.security.principal import user
 from bridge.telemetry.metrics import SecurityMetrics

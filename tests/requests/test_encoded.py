@@ -1,8 +1,8 @@
 """Answers that are the same for several clients."""
 
 from bridge.apis import fetch
-from bridge.requests.api import error_codes
 from bridge.requests.encoded import EncodedBody, SharedResponses
+from bridge.requests.responses import error_codes
 
 
 def test_who_asks_the_same_gets_the_same_bytes() -> None:

@@ -20,7 +20,8 @@ from bridge.apis import (
 from bridge.kafka import fetch_wire
 from bridge.kafka.error_codes import ErrorCode
 from bridge.kafka.message import with_defaults
-from bridge.requests.api import Api, error_codes
+from bridge.requests.api import Api
+from bridge.requests.responses import error_codes
 
 APIS: dict[str, Api] = {api.name: api for api in apis.load().values()}
 LATE, DENIED = ErrorCode.REQUEST_TIMED_OUT, ErrorCode.CLUSTER_AUTHORIZATION_FAILED

@@ -13,8 +13,8 @@ from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar import Access, Admin
 from bridge.pulsar.admin import Conflict
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
-from bridge.requests.api import Session
 from bridge.requests.pulsar_authorization import PulsarAuthorization
+from bridge.requests.session import Session
 from bridge.security.acls import CLUSTER_NAME, Operation, Resource, ResourceType
 from bridge.security.principal import ANONYMOUS, Principal, user
 from bridge.security.sasl.credentials import CredentialsUnavailable

@@ -18,7 +18,8 @@ from bridge.apis import (
     offset_fetch,
 )
 from bridge.kafka.error_codes import ErrorCode
-from bridge.requests.api import Api, ServedBy, error_codes
+from bridge.requests.api import Api, ServedBy
+from bridge.requests.responses import error_codes
 from bridge.requests.routes import Route
 
 APIS = apis.load()

@@ -9,7 +9,8 @@ from bridge.cluster.membership.slots import slot_of
 from bridge.cluster.membership.view import ClusterView
 from bridge.kafka import produce_wire
 from bridge.kafka.error_codes import ErrorCode
-from bridge.requests.api import Api, Session
+from bridge.requests.api import Api
+from bridge.requests.session import Session
 from tests.schedules.kafka import NO_ANSWER, Client, error_name
 from tests.schedules.nodes import ServingNode, ServingNodes
 from tests.schedules.producers import RetryingProducer

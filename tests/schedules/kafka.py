@@ -19,8 +19,10 @@ from bridge.kafka import fetch_wire, message, produce_wire
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.protocol import parse_body
 from bridge.pulsar.types import Entry
-from bridge.requests.api import Api, DeferredResponse, Session
+from bridge.requests.api import Api
 from bridge.requests.encoded import EncodedBody
+from bridge.requests.responses import DeferredResponse
+from bridge.requests.session import Session
 from bridge.storage import entries
 from tests.schedules.chance import WALL
 from tests.schedules.world import Bridge, World

@@ -11,8 +11,9 @@ import pytest
 from bridge.apis import api_versions
 from bridge.config import Settings
 from bridge.connection.listeners.client_listeners import ClientListeners
-from bridge.requests.api import Api, Broker, Session
+from bridge.requests.api import Api, Broker
 from bridge.requests.rights import NOTHING
+from bridge.requests.session import Session
 from bridge.telemetry.metrics import Metrics
 from tests.connection.harness import ECHO, Client, Request, Response, request
 

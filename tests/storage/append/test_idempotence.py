@@ -12,7 +12,7 @@ from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.admin.rest import topic_path
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
-from bridge.requests.api import Session
+from bridge.requests.session import Session
 from bridge.storage.entries import PROPERTY
 from bridge.storage.partition import PartitionLog
 from tests.storage.conftest import Bench, prepared

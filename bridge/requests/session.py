@@ -1,0 +1,113 @@
+"""One client connection as an API sees it (`Session`)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from bridge.security.principal import ANONYMOUS, Principal
+from bridge.security.sasl.login import Login
+from bridge.storage.append.pace import Pace
+from bridge.storage.read.pending_reads import PendingReads
+from bridge.telemetry.traffic import Traffic, TrafficTable, software_label
+
+_MAX_CLOSE_ACTIONS = 10_000
+
+
+class MutationQuota(Protocol):
+    """What a connection's client may change of topics (KIP-599)."""
+
+    def count(self, partitions: int, *, strict: bool, waits: bool = True) -> None:
+        """So many are to be created or deleted; THROTTLING_QUOTA_EXCEEDED where that is refused."""
+
+
+@dataclass(slots=True)
+class Session:
+    """One client connection as an API sees it."""
+
+    id: int
+    peer: str
+    listener: str
+    client_id: str = ""
+    client_software: tuple[str, str] = ("", "")
+    """Name and version as ApiVersions v3 tells them (KIP-511); never trusted."""
+    api_version: int = 0
+    """The version of the request that is handled now. A `DeferredResponse` must not read it: the next may run."""
+    received_at: float | None = None
+    """Loop time at which that request was received: it may have waited behind others of its connection."""
+
+    remaining_response_bytes: Callable[[], int] = lambda: 2**31 - 1
+    """Bytes that a response may have now, if it can have fewer: what clients have not read yet stays in memory."""
+
+    reserve_response_bytes: Callable[[int], None] = lambda count: None
+    """Take so many of those bytes, for a response that takes time to make; negative, return them."""
+
+    traffic: Traffic = field(default_factory=Traffic, repr=False)
+    """Where its requests are counted, by its client's software."""
+    clients: TrafficTable[tuple[str, str]] | None = field(default=None, repr=False)
+    """The counts of all clients; None: they are not told apart."""
+
+    principal: Principal = ANONYMOUS
+    """Whom the connection acts for."""
+    login: Login | None = field(default=None, repr=False)
+    """Its log-in; None where the listener asks for none."""
+
+    fetch_bytes: int | None = None
+    """What the client's quota allows the Fetch that begins now; None: any number."""
+    mutations: MutationQuota | None = field(default=None, repr=False)
+    """None: changes of topics are not limited."""
+
+    pace: Pace = field(default_factory=Pace, repr=False)
+    """Of its Produces."""
+
+    _reads: PendingReads | None = None
+
+    @property
+    def pending_reads(self) -> PendingReads:
+        """Reads that go on for its next Fetch."""
+        if self._reads is None:
+            self._reads = PendingReads(self.reserve_response_bytes)
+            self.on_close(PendingReads, self._reads.close)
+        return self._reads
+
+    close_actions: dict[object, Callable[[], None]] | None = field(default_factory=dict)
+
+    def told_software(self, name: str, version: str) -> None:
+        """The client has said what it is. What it says first is what it is counted as."""
+        is_first, self.client_software = not any(self.client_software), (name, version)
+        if self.clients is not None and is_first and self.close_actions is not None:
+            self.clients.leave(self.traffic)
+            self.traffic = self.clients.enter((software_label(name), software_label(version)))
+
+    def on_close(self, key: object, action: Callable[[], None]) -> bool:
+        """Call `action` when the connection is lost, once for each key; False if it is lost, or has too many
+        actions."""
+        if self.close_actions is None or len(self.close_actions) >= _MAX_CLOSE_ACTIONS:
+            return False
+        self.close_actions[key] = action
+        return True
+
+    def closed(self) -> None:
+        """The connection is lost."""
+        actions, self.close_actions = self.close_actions or {}, None
+        if self.clients is not None:
+            self.clients.leave(self.traffic)
+        for action in actions.values():
+            action()
+
+    @property
+    def is_librdkafka(self) -> bool:
+        """Whether the client is built on librdkafka, as far as it tells."""
+        return any("rdkafka" in one or "confluent-kafka" in one for one in self.client_software)
+
+    def count_mutations(self, partitions: int, *, strict_from: int) -> None:
+        """So many partitions are created or deleted by the request; THROTTLING_QUOTA_EXCEEDED where a quota refuses it.
+
+        `strict_from`: the version from which on clients know that error.
+        """
+        if self.mutations is not None:
+            self.mutations.count(partitions, strict=self.api_version >= strict_from)
+
+    @property
+    def host(self) -> str:
+        """The client's address as Kafka shows it: `/10.0.0.1`."""
+        return "/" + self.peer.rpartition(":")[0].strip("[]")
