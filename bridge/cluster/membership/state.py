@@ -33,7 +33,6 @@ from typing import Final
 
 from bridge.cluster.membership.contact import Contact
 from bridge.cluster.membership.controller import Controller
-from bridge.cluster.membership.departure import Departure
 from bridge.cluster.membership.effects import (
     Append,
     Effect,
@@ -49,6 +48,7 @@ from bridge.cluster.membership.effects import (
     ViewChanged,
     WatchHeartbeats,
 )
+from bridge.cluster.membership.leaving import Leaving
 from bridge.cluster.membership.liveness import Liveness
 from bridge.cluster.membership.records import (
     Challenge,
@@ -85,7 +85,7 @@ class Membership:
         self._name_refused_at: float | None = None
         self._pending: float | None = None
         """When the proposal was made that is under way."""
-        self._departure = Departure(config.timing)
+        self._leaving = Leaving(config.timing)
         self._told = Serving.REFUSE
         self._read_from: Position | None = None
 
@@ -157,7 +157,7 @@ class Membership:
         if self.contact.heartbeat_stored(sent_at, now):
             for watch in self._watches():
                 watch.stalled(now)
-        if sent_at >= self._departure.stopped_at and self.state is not MembershipState.CONTROLLER:
+        if sent_at >= self._leaving.stopped_at and self.state is not MembershipState.CONTROLLER:
             self._end(Left())
         self._tell_serving()
 
@@ -239,20 +239,20 @@ class Membership:
             self._control(self.controller, now)
         elif self._stands_by:
             self._stand_by(now)
-        self._check_departure(now)
+        self._check_leaving(now)
         self._tell_serving()
 
     def leave(self, now: float) -> None:
         """Give away what this node leads; `HandedOver` comes when that is done."""
         self._begin(now)
-        if self._departure.begin(now):
+        if self._leaving.begin(now):
             self._change_state(NodeState.LEAVING, now)
-            self._check_departure(now)
+            self._check_leaving(now)
 
     def stopped(self, now: float) -> None:
         """Nothing is served any more: tell the others, `Left` comes when that is done."""
         self._begin(now)
-        self._departure.stopped_at = now
+        self._leaving.stopped_at = now
         self._change_state(NodeState.GONE, now)
 
     # ---- within ------------------------------------------------------------------------------------------------------
@@ -318,7 +318,7 @@ class Membership:
             self._other_life(mine)
         elif self.state is not MembershipState.ENDED:
             self._take_role(before, mine, now)
-            self._check_departure(now)
+            self._check_leaving(now)
 
     def _other_life(self, mine: NodeRegistration | None) -> None:
         """A view before this life is known, or of a later one."""
@@ -386,10 +386,10 @@ class Membership:
         self._pending = now
         self._effects.append(Append(record))
 
-    def _check_departure(self, now: float) -> None:
+    def _check_leaving(self, now: float) -> None:
         if self.state is MembershipState.ENDED:
             return
-        reached = self._departure.due(self.view, self._mine, now)
+        reached = self._leaving.due(self.view, self._mine, now)
         if isinstance(reached, Left):
             self._end(reached)
         elif reached:

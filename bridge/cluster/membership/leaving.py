@@ -12,7 +12,7 @@ from bridge.cluster.membership.timing import Timing
 from bridge.cluster.membership.view import ClusterView, NodeRegistration
 
 
-class Departure:
+class Leaving:
     """How far a node is with leaving."""
 
     def __init__(self, timing: Timing) -> None:
