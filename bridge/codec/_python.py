@@ -99,7 +99,7 @@ def encode_payload(  # noqa: C901, PLR0915 — see the module
             moved, pos = read_varlong(records, pos + 1)
             delta, pos = read_varint(records, pos)
             if delta != expected:
-                raise InvalidRecord(f"record {expected} says offset delta {delta}")
+                raise InvalidRecord("its offset delta is not its place")
             byte = records[pos]
             key: bytes | None
             if byte & 0x81:  # null, or 64 bytes and more
@@ -116,12 +116,12 @@ def encode_payload(  # noqa: C901, PLR0915 — see the module
             else:
                 pos += 1
             if pos != end:
-                raise InvalidRecord(f"a record's fields end {end - pos} bytes before it does")
+                raise InvalidRecord("its fields end before it does")
             timestamp = wrapped(base_timestamp + moved)
             append_message(out, properties, timestamp, key, value)
             if len(out) > limit and expected > first:
                 if pos > len(records):
-                    raise InvalidRecord("a record ends in the middle")
+                    raise InvalidRecord("it ends in the middle")
                 pos, size, escaped = begun
                 return Payload(bytes(memoryview(out)[:size]), newest, oldest, escaped, expected - first, pos)
             if timestamp > newest:
@@ -129,9 +129,11 @@ def encode_payload(  # noqa: C901, PLR0915 — see the module
             if timestamp < oldest and timestamp != NO_TIMESTAMP:
                 oldest = timestamp
     except IndexError as error:
-        raise InvalidRecord("a record ends in the middle") from error
+        raise InvalidRecord(f"record {expected - first}: it ends in the middle") from error
+    except InvalidRecord as error:
+        raise InvalidRecord(f"record {expected - first}: {error}") from None
     if pos != len(records):
-        raise InvalidRecord(f"{len(records) - pos} bytes follow the last record")
+        raise InvalidRecord("bytes follow the last record")
     return Payload(bytes(out), newest, oldest, escaped, count, pos)
 
 
@@ -170,15 +172,17 @@ def check_records(records: bytes | memoryview, count: int, base_timestamp: int) 
         for expected in range(count):
             pos, delta, moved, key, _, _ = read_record(records, pos)
             if delta != expected:
-                raise InvalidRecord(f"record {expected} says offset delta {delta}")
+                raise InvalidRecord("its offset delta is not its place")
             timestamp = wrapped(base_timestamp + moved)
             newest = max(newest, timestamp)
             oldest = min(oldest, timestamp) if timestamp != NO_TIMESTAMP else oldest
             keyed = keyed and key is not None
     except IndexError as error:
-        raise InvalidRecord("a record ends in the middle") from error
+        raise InvalidRecord(f"record {expected}: it ends in the middle") from error
+    except InvalidRecord as error:
+        raise InvalidRecord(f"record {expected}: {error}") from None
     if pos != len(records):
-        raise InvalidRecord(f"{len(records) - pos} bytes follow the last record")
+        raise InvalidRecord("bytes follow the last record")
     return Checked(newest, oldest, keyed)
 
 

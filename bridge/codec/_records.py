@@ -43,7 +43,7 @@ def read_record(data: bytes, pos: int) -> tuple[int, int, int, bytes | None, byt
         name, text, pos = read_header(data, pos, end)
         headers.append((name, text))
     if pos != end:
-        raise InvalidRecord(f"a record's fields end {end - pos} bytes before it does")
+        raise InvalidRecord("its fields end before it does")
     return pos, delta, timestamp, key, value, headers
 
 
@@ -98,12 +98,12 @@ def _read_long(data: bytes, pos: int, bits: int) -> tuple[int, int]:
         byte = data[pos]
         pos += 1
         raw |= (byte & 0x7F) << shift
+        if raw >> bits:
+            raise InvalidRecord("a varint has more bits than it may")
         if byte < 0x80:
-            if raw >> bits:
-                raise InvalidRecord(f"a varint has more than {bits} bits")
             return (raw >> 1) ^ -(raw & 1), pos
         shift += 7
-    raise InvalidRecord(f"a varint is longer than {bits} bits need")
+    raise InvalidRecord("a varint is longer than its bits need")
 
 
 def wrapped(value: int) -> int:

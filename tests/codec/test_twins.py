@@ -132,3 +132,21 @@ def test_the_package_has_both_twins_functions(codec: Twin) -> None:
     for name in ("read_header", "encode_payload", "check_records", "decode_payload", "build_batch", "read_records",
                  "crc32c"):  # fmt: skip
         assert callable(getattr(codec, name)) and callable(getattr(ours, name))
+
+
+RECORD = b"\x0c\0\0\0\x01\x01\0"
+
+
+@pytest.mark.parametrize(
+    ("records", "text"),
+    [
+        (RECORD * 2, "bytes follow the last record"),
+        (b"\x0c\0\0\x06\x01\x01\0", "record 0: its offset delta is not its place"),
+        (b"\xff" * 20, "record 0: a varint has more bits than it may"),
+        (b"\x0e\0\0\0\x01\x01\0\0", "record 0: its fields end before it does"),
+    ],
+)
+def test_both_say_the_same_of_what_clients_send(codec: Twin, records: bytes, text: str) -> None:
+    for read in (codec.check_records, codec.encode_payload):
+        with pytest.raises(InvalidRecord, match=f"^{text}$"):
+            read(records, 1, NOW)
