@@ -15,7 +15,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A finding is one thing that was looked at, and what mends it."""
+    """A finding is one thing that was looked at, and what repairs it."""
 
     name: str
     severity: Severity

@@ -298,11 +298,10 @@ class RequestRunner:
     def _take(self, request: InFlightRequest, result: Any) -> None:
         """What a handler has returned."""
         if isinstance(result, DeferredResponse):
-            future = asyncio.ensure_future(result.future)
             polls = isinstance(result, LongPoll)
             if polls:
                 release_memory(request, self._intake.release)
-            self._follow(request, future, result.make)
+            future = self._follow(request, result.future, result.make)
             if polls and not future.done():
                 self._move(RequestStage.POLLING, request)
         elif is_long(result):
@@ -320,9 +319,13 @@ class RequestRunner:
             return self._connection.close()
         self._finish(request, EncodedResponse([len(step.data).to_bytes(4, "big") + step.data], ()))
 
-    def _follow(self, request: InFlightRequest, future: Awaitable[Any], make: Callable[[Any], Any] | None) -> None:
-        request.future, request.make = asyncio.ensure_future(future), make
-        call_when_done(request.future, partial(self._deferred_done, request))
+    def _follow(
+        self, request: InFlightRequest, work: Awaitable[Any], make: Callable[[Any], Any] | None
+    ) -> "asyncio.Future[Any]":
+        future = asyncio.ensure_future(work)
+        request.future, request.make = future, make
+        call_when_done(future, partial(self._deferred_done, request))
+        return future
 
     def _deferred_done(self, request: InFlightRequest, future: asyncio.Future[Any]) -> None:
         request.future = None
@@ -335,7 +338,8 @@ class RequestRunner:
             if is_long(response):
                 context = copy_context()  # what has called may run for another connection
                 context.run(REQUESTER.set, self._turns)
-                return context.run(self._follow, request, self._encode_in_thread(request, response), None)
+                context.run(self._follow, request, self._encode_in_thread(request, response), None)
+                return
             self._finish(request, response)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - answered and logged by _fail
             self._fail(request, error)

@@ -744,7 +744,3 @@ class Metrics(Families, prefix="bridge_"):
     def all_apis(self) -> list[ApiMetrics]:
         """The series of every API, the unknown ones' last."""
         return [*self._apis.values(), self._unknown]
-
-    def rejections(self) -> dict[str, int]:
-        """Refused frames and connections by reason."""
-        return {reason: counter.value for reason, counter in self.refusals.items()}

@@ -57,4 +57,4 @@ async def echoes(client: Client) -> bool:
 
 async def refused(bench: Bench, client: Client, reason: str) -> None:
     assert await client.closed() == b""
-    assert bench.metrics.rejections()[reason] == 1
+    assert bench.metrics.refusals[reason].value == 1

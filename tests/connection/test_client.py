@@ -96,8 +96,8 @@ async def test_what_breaks_the_protocol_closes_the_connection(
         assert (await client.receive()).number == 7
         client.send(sent)
         assert await client.closed() == b""
-        assert bench.metrics.rejections()[reason] == 1
-        assert sum(bench.metrics.rejections().values()) == 1
+        assert bench.metrics.refusals[reason].value == 1
+        assert sum(one.value for one in bench.metrics.refusals.values()) == 1
         assert bench.budget.held == 0
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == ["! refused"]
 
@@ -144,7 +144,7 @@ async def test_a_request_without_records_has_a_limit_of_its_own() -> None:
     async with serving() as bench, connected(bench) as client:
         client.send(request(18, 1, bytes(MAX_CONTROL_BYTES)))
         assert await client.closed() == b""
-        assert bench.metrics.rejections()["too_large"] == 1
+        assert bench.metrics.refusals["too_large"].value == 1
 
 
 async def test_a_later_answer_that_fails_is_told_or_closes_the_connection() -> None:
@@ -162,7 +162,7 @@ async def test_too_many_connections_are_refused() -> None:
         assert await second.closed() == b""
         first.send(request(ECHO, 1))
         assert (await first.receive()).number == 1
-        assert bench.metrics.rejections()["too_many_connections"] == 1
+        assert bench.metrics.refusals["too_many_connections"].value == 1
 
 
 async def test_connections_of_one_address_are_bounded_for_themselves() -> None:
@@ -176,7 +176,7 @@ async def test_connections_of_one_address_are_bounded_for_themselves() -> None:
         async with connected(bench) as again:
             again.send(request(ECHO, 2))
             assert (await again.receive()).number == 2
-        assert bench.metrics.rejections()["too_many_connections"] == 1
+        assert bench.metrics.refusals["too_many_connections"].value == 1
 
 
 # ---- limits ----------------------------------------------------------------------------------------------------------
@@ -318,7 +318,7 @@ async def test_silence_closes_the_connection() -> None:
         midway.send(request(ECHO, 1)[:7])
         assert await idle.closed() == b""
         assert await midway.closed() == b""
-        assert bench.metrics.rejections()["idle"] == 2
+        assert bench.metrics.refusals["idle"].value == 2
 
 
 async def test_a_request_that_comes_byte_by_byte_is_given_up() -> None:
@@ -326,7 +326,7 @@ async def test_a_request_that_comes_byte_by_byte_is_given_up() -> None:
         sending = asyncio.ensure_future(drip(client, request(ECHO, 1, bytes(200))))
         assert await client.closed() == b""
         sending.cancel()
-        assert bench.metrics.rejections()["idle"] == 1
+        assert bench.metrics.refusals["idle"].value == 1
 
 
 async def drip(client: Client, data: bytes) -> None:
@@ -389,7 +389,7 @@ async def test_what_is_refused_leaves_nothing_and_is_counted_no_more(sent: bytes
 async def test_however_many_are_idle_each_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listener, "SLICE_SECONDS", 0.0)
     async with serving(idle_seconds=1) as bench, connected(bench), connected(bench), connected(bench):
-        await until(lambda: bench.metrics.rejections()["idle"] == 3)
+        await until(lambda: bench.metrics.refusals["idle"].value == 3)
 
 
 async def test_a_flood_of_refusals_is_told_in_part(caplog: pytest.LogCaptureFixture) -> None:
@@ -399,5 +399,5 @@ async def test_a_flood_of_refusals_is_told_in_part(caplog: pytest.LogCaptureFixt
             async with connected(bench) as client:
                 client.send(b"SSH-2.0-OpenSSH_9.2\r\n")
                 assert await client.closed() == b""
-        assert bench.metrics.rejections()["too_large"] == 10
+        assert bench.metrics.refusals["too_large"].value == 10
     assert len([record for record in caplog.records if record.message == "! refused"]) == 3

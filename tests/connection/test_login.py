@@ -164,7 +164,7 @@ async def test_who_does_not_log_in_is_closed_in_time() -> None:
         sending = asyncio.ensure_future(_ask_on(client))
         await client.closed()
         sending.cancel()
-        assert bench.metrics.rejections()["login_timeout"] == 1
+        assert bench.metrics.refusals["login_timeout"].value == 1
 
 
 async def _ask_on(client: Client) -> None:
@@ -296,9 +296,9 @@ async def test_it_stays_who_it_is(mechanism: str, sent: bytes) -> None:
 async def test_at_the_end_of_its_session_a_request_closes_the_connection() -> None:
     async with serving(logins=logins(1)) as bench, connected(bench) as client:
         assert (await log_in(client)).session_lifetime_ms == 1
-        while bench.metrics.rejections()["session_expired"] == 0 and await _answered(client):
+        while bench.metrics.refusals["session_expired"].value == 0 and await _answered(client):
             pass
-        assert bench.metrics.rejections()["session_expired"] == 1
+        assert bench.metrics.refusals["session_expired"].value == 1
 
 
 async def _answered(client: Client) -> bool:
@@ -328,7 +328,7 @@ async def test_a_client_that_is_owed_answers_may_log_in_again_when_it_has_them()
         connection._session_ended()  # it had no time yet
         assert (await log_in(client)).error_code == ErrorCode.NONE
         assert await echoes(client)
-        assert bench.metrics.rejections()["session_expired"] == 0
+        assert bench.metrics.refusals["session_expired"].value == 0
 
 
 async def test_without_log_in_there_is_none() -> None:

@@ -307,14 +307,14 @@ def judge(scene: Scene, verdict: Verdict, wrong: list[str]) -> None:
         records=verdict, certificates=certificates.taken, refused=dict(certificates.refused),
         again=dict(audit.again), connections=dict(audit.first),
         pulsar_challenges=metrics.pulsar.auth_challenges.value, wrong=wrong,
-        rejections={name: count for name, count in metrics.rejections().items() if count},
+        rejections={name: one.value for name, one in metrics.refusals.items() if one.value},
         handshakes={name: one.value for name, one in metrics.tls.handshakes.items() if one.value},
     )  # fmt: skip
     verdict.check()
     assert not wrong
     assert not audit.refused
     if scene.lengths.strict:  # the sessions that ended are aiokafka's, each followed by a new connection
-        assert metrics.rejections()["session_expired"] <= sum(audit.first[name] for name in AIOKAFKA)
+        assert metrics.refusals["session_expired"].value <= sum(audit.first[name] for name in AIOKAFKA)
     assert metrics.pulsar.auth_challenges.value > 0
     assert metrics.pulsar.connections_lost.value == 0
     told = {code for api in metrics.all_apis() for code in api.errors}

@@ -135,7 +135,7 @@ def test_a_client_id_leads_where_no_one_has_to_prove_anything(world: World) -> N
     assert f"persistent://{world.lab}/{TOPIC}-partition-0" in world.topics(world.lab)
     with pytest.raises(KafkaException):
         AdminClient({**words, "client.id": "other"}).list_topics(timeout=3)
-    assert world.nodes[0].server.metrics.rejections()["no_namespace"] >= 1
+    assert world.nodes[0].server.metrics.refusals["no_namespace"].value >= 1
 
 
 @pytest.mark.parametrize("user", ["stranger", "public/..", "own"])
@@ -154,7 +154,7 @@ def test_a_user_without_a_namespace_cannot_log_in(world: World, user: str) -> No
 def test_a_namespace_that_pulsar_does_not_have_is_not_created(world: World) -> None:
     with world.connect("public/t-none") as connection, pytest.raises(Exception, match="unpack requires"):
         connection.ask(metadata.API, metadata.Request(topics=None))
-    assert world.nodes[0].server.metrics.rejections()["namespace_unavailable"] >= 1
+    assert world.nodes[0].server.metrics.refusals["namespace_unavailable"].value >= 1
     found = world.pulsar.admin("GET", "namespaces/public")
     assert isinstance(found, list) and "public/t-none" not in found
 

@@ -98,7 +98,7 @@ async def test_one_too_many_is_closed_as_it_comes_counted_and_told(
             async with client(listeners, "B") as refused:
                 assert await refused.closed() == b""
         metrics = listeners._metrics
-        assert (metrics.rejections()["too_many_connections"], metrics.connections_accepted.value) == (3, 1)
+        assert (metrics.refusals["too_many_connections"].value, metrics.connections_accepted.value) == (3, 1)
         await asked(first)
     told = [record.__dict__["fields"] for record in caplog.records if record.message == "! refused"]
     assert told == [{"listener": "B", "peer": "127.0.0.1", "reason": "too_many_connections"}] * 3
