@@ -1,9 +1,12 @@
 """Markers, which no reader gets, have offsets and end no wait; on a real Pulsar."""
 
+import asyncio
+
 import pytest
 
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
+from bridge.pulsar.admin.admin import Admin, InternalStats
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.storage import entries
 from bridge.storage.partition import PartitionLog
@@ -73,3 +76,22 @@ async def test_a_log_of_markers_alone_is_empty(bench: Bench) -> None:
     assert await log.latest() == 0
     assert await bench.append(log, prepared(1)) == [2]
     assert await offsets(log, await log.earliest()) == [2]
+
+
+async def test_reads_beyond_the_end_share_what_is_asked_of_pulsar(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = bench.log(await bench.topic())
+    assert await log.latest() == 0
+    asked: list[str] = []
+    ask = Admin.internal_stats
+
+    async def counted(admin: Admin, topic: str) -> InternalStats:
+        asked.append(topic)
+        return await ask(admin, topic)
+
+    monkeypatch.setattr(Admin, "internal_stats", counted)
+    refused = await asyncio.gather(*(log.read(1 << 40, 100, 10) for _ in range(100)), return_exceptions=True)
+    assert {error.code for error in refused if isinstance(error, KafkaError)} == {ErrorCode.OFFSET_OUT_OF_RANGE}
+    assert len(refused) == 100
+    assert 1 <= len(asked) <= 3
