@@ -7,12 +7,10 @@ v12 is flexible, and names leaders to clients that ask the wrong node (KIP-951);
 (KIP-516); v14 brings an error of tiered storage; v15 and v17 are about followers; v16 adds the leaders' addresses.
 """
 
-from collections.abc import Coroutine
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from bridge.cluster import ClusterSnapshot
 from bridge.fetch import preferred_replicas
-from bridge.fetch.partitions import FetchPartition, opened_nowait, opened_partitions
+from bridge.fetch.partitions import opened_partitions
 from bridge.fetch.pending_fetch import PendingFetch
 from bridge.fetch.waiting import answered, answered_in_turns
 from bridge.kafka import fetch_wire
@@ -23,44 +21,31 @@ from bridge.requests.encoded import EncodedBody
 from bridge.requests.responses import LongPoll
 from bridge.requests.rights import CLUSTER, TOPIC
 from bridge.requests.session import Session
-from bridge.runtime.futures import loop_time
+from bridge.runtime.futures import loop_time, own_task
 from bridge.security.acls import Operation
 
-_NO_SESSION_EPOCHS = (0, -1)  # a full fetch: it asks for a new session, or ends one (KIP-227)
+NO_SESSION_EPOCHS = (0, -1)  # a full fetch: it asks for a new session, or ends one (KIP-227)
 
 _Answer: TypeAlias = Response | EncodedBody | LongPoll[Response | EncodedBody]
 
 
 async def handle(request: Request, broker: Broker, session: Session) -> _Answer:
     """Answer when there are `min_bytes`, an error, or `max_wait_ms` are over."""
-    if request.session_epoch not in _NO_SESSION_EPOCHS:  # no session was ever created
+    if request.session_epoch not in NO_SESSION_EPOCHS:  # no session was ever created
         return Response(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=[])
     view = broker.cluster.snapshot
     parts = await opened_partitions(request, session.api_version, broker, session)
     if request.rack_id and view.has_racks:
+        await own_task()
         await preferred_replicas.prefer(request.rack_id, parts, broker)
-    result = _begun(request, broker, session, parts, view)
-    return await result if isinstance(result, Coroutine) else result
-
-
-def begin(request: Request, broker: Broker, session: Session) -> _Answer | Coroutine[Any, Any, _Answer]:
-    """The same at once, if topics and logs are at hand; else the coroutine that goes on."""
-    view = broker.cluster.snapshot
-    may_begin = request.session_epoch in _NO_SESSION_EPOCHS and not (request.rack_id and view.has_racks)
-    parts = opened_nowait(request, session.api_version, broker, session) if may_begin else None
-    return handle(request, broker, session) if parts is None else _begun(request, broker, session, parts, view)
-
-
-def _begun(
-    request: Request, broker: Broker, session: Session, parts: list[FetchPartition], view: ClusterSnapshot
-) -> _Answer | Coroutine[Any, Any, Response | EncodedBody]:
     reads, now = session.pending_reads, loop_time()
     if reads:
         reads.keep_only({part.position for part in parts})
     fetch = PendingFetch(request, broker, session, parts, now + max(request.max_wait_ms, 0) / 1000, view)
     if fetch.is_short:
         return answered(fetch, broker, session, now)
-    return answered_in_turns(fetch, broker, session)
+    await own_task()
+    return await answered_in_turns(fetch, broker, session)
 
 
 API = Api(
@@ -70,7 +55,7 @@ API = Api(
     max_version=17,
     flexible=12,
     handle=handle,
-    begin=begin,
+    at_once=True,
     request=Request,
     response=Response,
     rights=Rights((Right(Operation.READ, TOPIC), Right(Operation.CLUSTER_ACTION, CLUSTER, "instead, of a follower"))),

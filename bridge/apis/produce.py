@@ -8,9 +8,9 @@ v2 carry message sets of magic 0 and 1, which become record batches; without the
 """
 
 import asyncio
-from collections.abc import Collection, Coroutine
+from collections.abc import Collection
 from time import perf_counter as clock
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from bridge.cluster import Cluster
 from bridge.cluster.membership.effects import Serving
@@ -28,7 +28,7 @@ from bridge.requests.responses import Brief, DeferredResponse
 from bridge.requests.rights import TOPIC
 from bridge.requests.session import Session
 from bridge.runtime.deadlines import deadlines
-from bridge.runtime.futures import TURN, Outcome, call_when_done, in_turns, loop_time, yield_turn
+from bridge.runtime.futures import TURN, Outcome, call_when_done, in_turns, loop_time, own_task, yield_turn
 from bridge.security.acls import Operation, ResourceType
 from bridge.storage import names
 from bridge.storage.append.conversion_memory import MAX_EXCESS_BYTES
@@ -59,34 +59,25 @@ _FEW = 32
 _LENGTH_END = 12  # the bytes of a batch up to the end of its length, which counts those after
 
 
-_Begun: TypeAlias = DeferredResponse[Response | None]
+_Sent: TypeAlias = DeferredResponse[Response | None]
 
 
-async def handle(request: Request, broker: Broker, session: Session) -> DeferredResponse[Response | None]:
+async def handle(request: Request, broker: Broker, session: Session) -> _Sent:
     """Give every batch its place in its partition; answer when Pulsar has stored them all (acks 1 as well as all)."""
-    result = begin(request, broker, session)
-    return result if isinstance(result, DeferredResponse) else await result
-
-
-def begin(request: Request, broker: Broker, session: Session) -> _Begun | Coroutine[Any, Any, _Begun]:
-    """The same at once, if topics, logs and producers are at hand; else the coroutine that goes on."""
     refusal, checks = _refusal(request), checks_of(broker, session)
     work = _Work(request, broker, session)
-    if refusal is None and checks is not None:
-        return _handle_allowed(work, checks)
     if refusal is not None:
         for append in work.appends:
             append.error = refusal
-    return work.begin()
-
-
-async def _handle_allowed(work: "_Work", checks: Checks) -> _Begun:
-    denied = await denied_topics(checks, [name for name, _ in work.topics])
-    for append in work.appends:
-        if append.topic in denied:
-            append.error = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    result = work.begin()
-    return result if isinstance(result, DeferredResponse) else await result
+    elif checks is not None:
+        await own_task()
+        denied = await denied_topics(checks, [name for name, _ in work.topics])
+        for append in work.appends:
+            if append.topic in denied:
+                append.error = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    await work.prepare()
+    await work.send()
+    return work.sent()
 
 
 async def denied_topics(checks: Checks, topics: list[str]) -> Collection[str]:
@@ -114,41 +105,29 @@ class _Work:
         self._broker, self._session, self._version = broker, session, session.api_version
         cluster, topics = broker.cluster, broker.topics
         self._view = cluster.snapshot if cluster.serving is Serving.SERVE else None
-        self._deadline = deadline = (session.received_at or loop_time()) + _timeout(request, broker)
+        self._deadline = deadline = (session.received_at or loop_time()) + timeout_of(request, broker)
         self._preparation = RequestPreparation(
             self.appends, topics.threads, topics.conversion_memory, deadline, allow_zstd=self._version >= _ZSTD
         )
 
-    def begin(self) -> _Begun | Coroutine[Any, Any, _Begun]:
-        """Do it at once, or as far as a turn of the loop goes."""
-        until = clock() + TURN
-        for number, append in enumerate(self.appends):
-            if append.error is None and not self._prepare_nowait(append, decompress=True):
-                return self._go_on(number + 1, [append])
-            if clock() > until:
-                return self._go_on(number + 1, [])
-        if len(self.appends) > _FEW or self._broker.cluster.snapshot is not self._view:
-            return self._go_on(len(self.appends), [])
-        pace = self._session.pace
-        pace.begin()
+    async def prepare(self) -> None:
+        """Do all that may fail before the batches take their places; without a wait where all is at hand."""
+        slow: list[PartitionAppend] = []
+        until, decompress = clock() + TURN, True
         for append in self.appends:
-            _send(append, self._broker, pace)
-        pace.end()
-        return self._sent()
-
-    async def _go_on(self, at: int, slow: list[PartitionAppend]) -> _Begun:
-        """`at`: the first one that was not tried."""
-        until, decompress = clock() + TURN, bool(slow)  # without a slow one it was the time that ended
-        for append in self.appends[at:]:
             if append.error is None and not self._prepare_nowait(append, decompress=decompress):
                 slow.append(append)
             if clock() > until:
                 await yield_turn()
                 until, decompress = clock() + TURN, False
         if slow:
+            await own_task()
             await for_each(self._find_log, slow)
             await self._preparation.prepare(slow)
             await for_each(self._make_log_ready, slow)
+
+    async def send(self) -> None:
+        """Give the batches their places, in turns if they are many."""
         cluster, hold_until = self._broker.cluster, min(self._deadline, loop_time() + _HOLD_SECONDS)
         pace = self._session.pace
         pace.begin()
@@ -159,7 +138,6 @@ class _Work:
                 _send(append, self._broker, pace)
         finally:
             pace.end()
-        return self._sent()
 
     def _prepare_nowait(self, append: PartitionAppend, *, decompress: bool) -> bool:
         """All that may fail before the batches take their places; False where something has to be waited for."""
@@ -190,7 +168,8 @@ class _Work:
         assert append.log is not None  # noqa: S101 — without a log there is an error
         await append.log.make_ready(append.first_sequences(), self._session, self._deadline)
 
-    def _sent(self) -> _Begun:
+    def sent(self) -> _Sent:
+        """What is answered when all have their outcome."""
         cluster, listener = self._broker.cluster, self._session.listener
         pace = self._session.pace
         pending = _PendingResponse(self._acks, self.topics, self._deadline, cluster, listener, pace)
@@ -206,7 +185,7 @@ def _refusal(request: Request) -> KafkaError | None:
     return None
 
 
-def _timeout(request: Request, broker: Broker) -> float:
+def timeout_of(request: Request, broker: Broker) -> float:
     """The seconds that the request may take; with 0 Kafka does not wait for followers, of which there are none here."""
     if request.timeout_ms > 0:
         return request.timeout_ms / 1000
@@ -219,6 +198,7 @@ async def _check_again(append: PartitionAppend, cluster: Cluster, hold_until: fl
         return
     try:
         if cluster.serving is Serving.HOLD:
+            await own_task()
             await cluster.may_append(hold_until - asyncio.get_running_loop().time())
         cluster.check_leader(append.topic, append.index)
     except KafkaError as error:
@@ -343,23 +323,38 @@ def _response(
 
 def _partition_response(append: PartitionAppend, hints: leadership.LeaderHints) -> ResponsePartition:
     error = append.failure()
-    if error is not None:
-        return ResponsePartition(
-            index=append.index,
-            error_code=error.code,
-            base_offset=-1,
-            error_message=error.message or None,
-            current_leader=hints.leader(append.topic, append.index, error.code),
-        )
-    return _stored_at(append)
+    return _stored_at(append) if error is None else _failed(append.topic, append.index, error, hints)
+
+
+def _failed(topic: str, index: int, error: KafkaError, hints: leadership.LeaderHints) -> ResponsePartition:
+    return ResponsePartition(
+        index=index,
+        error_code=error.code,
+        base_offset=-1,
+        error_message=error.message or None,
+        current_leader=hints.leader(topic, index, error.code),
+    )
 
 
 def _stored_at(append: PartitionAppend) -> ResponsePartition:
     append.count()
-    start = -1 if append.log is None else append.log.known_start
-    return ResponsePartition(
-        index=append.index, error_code=ErrorCode.NONE, base_offset=append.offsets[0].result(), log_start_offset=start
-    )
+    return _stored(append.index, append.offsets[0].result(), -1 if append.log is None else append.log.known_start)
+
+
+def _stored(index: int, base: int, start: int) -> ResponsePartition:
+    return ResponsePartition(index=index, error_code=ErrorCode.NONE, base_offset=base, log_start_offset=start)
+
+
+def stored_alone(topic: str, index: int, base: int, start: int) -> Response:
+    """The answer to a request of one batch that is stored."""
+    return _Stored(responses=[ResponseTopic(name=topic, partition_responses=[_stored(index, base, start)])])
+
+
+def failed_alone(topic: str, index: int, error: KafkaError, broker: Broker, session: Session) -> Response:
+    """The answer to a request of one batch that is not."""
+    hints = leadership.LeaderHints(broker.cluster, session.listener)
+    responses = [ResponseTopic(name=topic, partition_responses=[_failed(topic, index, error, hints)])]
+    return Response(responses=responses, node_endpoints=hints.endpoints)
 
 
 API = Api(
@@ -369,7 +364,7 @@ API = Api(
     max_version=12,
     flexible=9,
     handle=handle,
-    begin=begin,
+    at_once=True,
     request=Request,
     response=Response,
     rights=Rights((Right(Operation.WRITE, TOPIC),)),

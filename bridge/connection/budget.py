@@ -23,8 +23,7 @@ SMALL = 64 * 1024
 class Gauge(Protocol):
     """Shows how many bytes are held."""
 
-    def set(self, value: int) -> None:
-        """Show this."""
+    value: int
 
 
 class Lease:
@@ -66,7 +65,8 @@ class Budget:
             return False
         if self._held < self._limit:  # `request` without its queues
             lease.wanted = lease.frame = 0
-            self.withdraw(lease)
+            if self._small or self._big or self._sated:
+                self.withdraw(lease)
             return True
         return self.request(lease, 0, 0)
 
@@ -85,16 +85,19 @@ class Budget:
         """Count bytes that are already received."""
         lease.held += count
         self._held += count
-        self._gauge.set(self._held)
+        self._gauge.value = self._held
 
     def release(self, lease: Lease, count: int) -> None:
         """Return bytes, the extra ones first, so that no client stays favoured by keeping requests in flight."""
         lease.held -= count
-        lease.extra = max(0, lease.extra - count)
+        if lease.extra:
+            lease.extra = max(0, lease.extra - count)
         self._held -= count
         if self._favoured is lease and not lease.extra:
             self._favoured = None
-        self._gauge.set(self._held)
+        self._gauge.value = self._held
+        if not (self._small or self._big or self._sated):
+            return
         for queue in (self._small, self._big):
             self._serve(queue)
         if lease in self._sated and lease.held <= SMALL:

@@ -10,6 +10,11 @@ READ_AHEAD_BYTES = 1024 * 1024
 _SLOWEST_BYTES_A_SECOND = 16 * 1024
 
 
+def is_produce(frame: memoryview) -> bool:
+    """Whether this request appends records."""
+    return len(frame) > 1 and not (frame[0] or frame[1])  # its API key, 0
+
+
 def _nothing() -> None:
     pass
 
@@ -92,20 +97,16 @@ class Intake:
         """So many bytes are in the buffer; raises FrameError."""
         self.reads += 1
         self.received_at = now
-        held, midway = self._receiver.capacity, self.midway
-        complete = self._receiver.received(count, self._scratch)
-        self.frames.extend((frame, now) for frame in complete)
+        receiver = self._receiver
+        held, midway, size = receiver.capacity, receiver.midway, 0
+        complete = receiver.received(count, self._scratch)
+        for frame in complete:
+            self.frames.append((frame, now))
+            size += len(frame)
         if complete or not midway:
             self.begun_at = now
-        size = sum(map(len, complete))
         self.waiting += size
-        self._budget.take(self._lease, size + self._receiver.capacity - held)
-
-    @property
-    def is_produce_next(self) -> bool:
-        """Whether the first of the frames is a Produce."""
-        first = self.frames[0][0]
-        return len(first) > 1 and not (first[0] or first[1])  # its API key, 0
+        self._budget.take(self._lease, size + receiver.capacity - held)
 
     def next(self) -> tuple[memoryview, float]:
         """Remove and return the first of the frames."""
@@ -115,9 +116,11 @@ class Intake:
 
     def has_memory(self) -> bool:
         """Whether more may be received; if not, `granted` is called when it may."""
+        if not self._receiver.capacity:  # no frame is begun
+            return self._budget.may_read(self._lease)
         more = self._receiver.wanted()
         if not more:
-            return self._receiver.capacity > 0 or self._budget.may_read(self._lease)
+            return True
         if not self._budget.request(self._lease, more, self._receiver.capacity + more):
             return False
         self._receiver.grow(more)

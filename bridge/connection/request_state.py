@@ -34,6 +34,8 @@ class RequestStage(Enum):
     RUNNING = auto()
     POLLING = auto()
 
+    __hash__ = object.__hash__  # Enum's own is a function of Python: several for each request
+
 
 FOLLOWS: Mapping[RequestStage, frozenset[RequestStage]] = {
     RequestStage.IDLE: frozenset({RequestStage.QUEUED, RequestStage.IN_PLACE}),

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from logging import DEBUG
-from types import CoroutineType
 from typing import Any, Final, cast
 
 from bridge.apis import api_versions
@@ -19,6 +18,7 @@ from bridge.requests.api import MAX_CONTROL_BYTES, Api, Broker
 from bridge.requests.rights import are_checked, checked
 from bridge.requests.session import Session
 from bridge.runtime.fairness import FairSemaphore
+from bridge.runtime.futures import Rest, started
 from bridge.telemetry import log
 
 _log = log.get("bridge.connection.client")
@@ -118,10 +118,11 @@ def perform_nowait(request: InFlightRequest, broker: Broker, session: Session) -
     """The result of the API's handler where it has nothing to wait for, else NOT_YET; raises what `perform` raises."""
     api = request.api
     is_large = request.size > LARGE_BYTES and api.max_request_bytes <= MAX_CONTROL_BYTES
-    if api.begin is None or is_large or are_checked(api, broker):
+    if not api.at_once or is_large or are_checked(api, broker):
         return NOT_YET
-    result = api.begin(_decode(request), broker, session)
-    if isinstance(result, CoroutineType):
+    work = cast(Coroutine[Any, Any, Any], api.handle(_decode(request), broker, session))
+    result = started(work)
+    if isinstance(result, Rest):
         request.rest = result
         return NOT_YET
     return result

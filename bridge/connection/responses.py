@@ -2,8 +2,8 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol, cast
 
 from bridge.apis import api_versions
 from bridge.connection.budget import Gauge
@@ -12,6 +12,7 @@ from bridge.kafka import frames, message
 from bridge.kafka.primitives import Buffer
 from bridge.requests.api import Api
 from bridge.requests.responses import Brief, error_codes
+from bridge.runtime.futures import Rest
 
 HIGH_WATER = 1024 * 1024
 """Bytes the transport may hold before the client counts as not reading."""
@@ -48,15 +49,36 @@ class InFlightRequest:
         self.begun = False  # its header is read, and its quotas are counted
         self.cut_short = False  # a long poll that is to be answered now
         self.body: memoryview | None = frame  # with the header, then without it, None once it is decoded
-        self.rest: Coroutine[Any, Any, Any] | None = None  # of its handler, that goes on after `Api.begin`
+        self.rest: Rest[Any] | None = None  # of its handler, which has begun at once and waits
         self.size = len(frame)  # what the budget counts for it
         self.received = received
         self.response: Sequence[Buffer] | None = None  # once it is answered; empty: it gets no response
         self.future: asyncio.Future[Any] | None = None
         self.make: Callable[[Any], Any] | None = None  # makes the response of the result of `future`
 
+    def cancel(self) -> None:
+        """What is waited for is not wanted any more."""
+        if self.future is not None:
+            self.future.cancel()
 
-def encode(request: InFlightRequest, response: Any, *, pausing: bool) -> EncodedResponse:
+
+class Answered(Protocol):
+    """A request, as far as its answer depends on it."""
+
+    @property
+    def api(self) -> Api:
+        """Its API."""
+
+    @property
+    def version(self) -> int:
+        """Of the API."""
+
+    @property
+    def correlation_id(self) -> int:
+        """Of the request."""
+
+
+def encode(request: Answered, response: Any, *, pausing: bool) -> EncodedResponse:
     """Encode a response, which asks for a pause if its connection is draining; EncodeError."""
     if pausing and hasattr(response, "throttle_time_ms"):
         response.throttle_time_ms = THROTTLE_MS
@@ -104,7 +126,7 @@ class PendingResponseBytes:
     def add(self, count: int) -> None:
         """Count so many more; negative, fewer."""
         self._held += count
-        self._gauge.set(self._held)
+        self._gauge.value = self._held
 
 
 class ResponseWriter:
@@ -166,6 +188,9 @@ class ResponseWriter:
     def write(self) -> None:
         """Hand over as much as the transport takes; it may call `pause` meanwhile."""
         buffers = self._buffers
+        if len(buffers) == 1 and len(buffers[0]) <= SLICE and self.writable and not (self._scheduled or self._size):
+            self._transport.write(buffers.popleft())  # as below, for nearly all
+            return
         left = 0 if self._scheduled else MAX_WRITE_BYTES
         while buffers and self.writable:
             if left <= 0:

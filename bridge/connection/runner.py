@@ -1,9 +1,9 @@
 """Runs the requests of one connection, one after another, and hands their responses over in the order of the requests.
 
 A request goes from `intake` to its turn on the event loop (`scheduler`), to its handler, to its place among
-`in_flight`, and to the writer. What has nothing to wait for is done at once (`Api.begin`). All else has a task, one at
-a time for a connection. A handler that returns a `DeferredResponse` lets the next request start. A handler that fails
-unforeseen closes the connection: a client must never wait for a response that will not come.
+`in_flight`, and to the writer. What has nothing to wait for is done at once (`straight`, `Api.at_once`). All else has a
+task, one at a time for a connection. A handler that returns a `DeferredResponse` lets the next request start. A handler
+that fails unforeseen closes the connection: a client must never wait for a response that will not come.
 """
 
 import asyncio
@@ -14,22 +14,23 @@ from functools import partial
 from logging import DEBUG
 from typing import Any, cast
 
-from bridge.apis import sasl_authenticate
+from bridge.apis import produce, sasl_authenticate
 from bridge.connection.draining import Drain
 from bridge.connection.environment import Connection, Environment
-from bridge.connection.intake import Intake
+from bridge.connection.intake import Intake, is_produce
 from bridge.connection.parts import Refused, cancelled_from_outside
 from bridge.connection.request_state import FOLLOWS, RequestStage, UnexpectedStage
 from bridge.connection.requests import NOT_YET, identify, perform, perform_nowait, release_memory
-from bridge.connection.responses import EncodedResponse, InFlightRequest, ResponseWriter, encode, is_long
+from bridge.connection.responses import Answered, EncodedResponse, InFlightRequest, ResponseWriter, encode, is_long
 from bridge.connection.state import ConnectionState, State
+from bridge.connection.straight import StraightRequest, StraightWay
 from bridge.connection.throttling import Throttle
 from bridge.errors import KafkaError, Unanswered
 from bridge.kafka import message
 from bridge.requests.responses import DeferredResponse, LongPoll
 from bridge.requests.session import Session
 from bridge.runtime.futures import call_when_done
-from bridge.runtime.scheduler import REQUESTER, LoopShare, Metered
+from bridge.runtime.scheduler import REQUESTER, LoopShare, Metered, begin
 from bridge.security.sasl.login import Stage
 from bridge.security.sasl.mechanism import Failed
 from bridge.telemetry import log
@@ -42,7 +43,8 @@ class RequestRunner:
 
     __slots__ = (
         "_broker", "_connection", "_current", "_environment", "_intake", "_limit", "_loop", "_metrics", "_quotas",
-        "_session", "_share", "_stage", "_state", "_turns", "_writer", "drain", "in_flight", "throttle", "worker",
+        "_session", "_share", "_stage", "_state", "_straight", "_turns", "_writer", "drain", "in_flight",
+        "throttle", "worker",
     )  # fmt: skip
 
     def __init__(
@@ -54,7 +56,7 @@ class RequestRunner:
         intake: Intake,
         writer: ResponseWriter,
     ) -> None:
-        self.in_flight: deque[InFlightRequest] = deque()
+        self.in_flight: deque[InFlightRequest | StraightRequest] = deque()
         """In the order of the requests, from their start until their responses are with the writer."""
         self.worker: asyncio.Task[None] | None = None
         self.drain: Drain | None = None
@@ -75,8 +77,9 @@ class RequestRunner:
             environment.quotas, environment.throttled, session, self._share, connection.throttled_no_more
         )
         session.mutations = self.throttle
+        self._straight = StraightWay.of(self._broker, session)
         self._stage = RequestStage.IDLE
-        self._current: InFlightRequest | None = None  # of that stage; none is while idle and queued
+        self._current: InFlightRequest | StraightRequest | None = None  # of that stage; none is while idle and queued
 
     @property
     def unanswered(self) -> int:
@@ -127,7 +130,7 @@ class RequestRunner:
         for request in list(self.in_flight):
             if request is current and self._stage is RequestStage.POLLING:
                 self._cancel_soon(request)
-            elif request.future is not None and request.api.read_only:
+            elif request.api.read_only and request.future is not None:
                 request.future.cancel()
         if (
             self._stage is RequestStage.RUNNING
@@ -141,7 +144,7 @@ class RequestRunner:
         """Hand over the responses that are due, in the order of the requests."""
         if self._state.holds:
             return
-        now = self._loop.time()
+        now, is_debugged = self._loop.time(), _log.isEnabledFor(DEBUG)
         self._writer.written_at = now
         while self.in_flight and self.in_flight[0].response is not None:
             request = self.in_flight.popleft()
@@ -151,22 +154,23 @@ class RequestRunner:
                 if self.drain is not None:
                     self.drain.asked()
                 size = sum(map(len, request.response))
-                metrics.bytes_out.inc(size)
+                metrics.bytes_out.value += size
                 self._session.traffic.bytes_out += size
                 self._writer.put(request.response)
-                if _log.isEnabledFor(DEBUG):
+                if is_debugged:
                     _log.debug("> response", extra={"conn": self._session.id, "correlation_id": request.correlation_id})
             self._intake.release(request.size)
         self._writer.write()
 
-    def _cancel_soon(self, poll: InFlightRequest) -> None:
+    def _cancel_soon(self, poll: InFlightRequest | StraightRequest) -> None:
         """Not now: what follows may be the end of the connection, in the midst of its work."""
-        if poll.future is not None:
-            self._loop.call_soon(poll.future.cancel)
+        self._loop.call_soon(poll.cancel)
 
     def _queue(self) -> None:
         self._move(RequestStage.QUEUED)
-        self._environment.scheduler.call_in_turn(self._turns, self._in_turn, appends=self._intake.is_produce_next)
+        self._environment.scheduler.call_in_turn(
+            self._turns, self._in_turn, appends=is_produce(self._intake.frames[0][0])
+        )
 
     def _in_turn(self) -> None:
         self._move(RequestStage.IDLE)
@@ -175,7 +179,7 @@ class RequestRunner:
             self._serve_on()
         self._connection.progressed()
 
-    def _move(self, stage: RequestStage, current: InFlightRequest | None = None) -> None:
+    def _move(self, stage: RequestStage, current: InFlightRequest | StraightRequest | None = None) -> None:
         if stage not in FOLLOWS[self._stage]:
             raise UnexpectedStage(f"from {self._stage.name} to {stage.name}")
         self._stage, self._current = stage, current
@@ -183,23 +187,60 @@ class RequestRunner:
     # ---- one request after another -----------------------------------------------------------------------------------
 
     def _may_start(self) -> bool:
-        return bool(self._intake.frames) and self._state.may_start(self._writer.writable, self.unanswered, self._limit)
+        if not self._intake.frames:
+            return False
+        state = self._state
+        unanswered = self.unanswered if state.holds else len(self.in_flight)
+        return state.may_start(self._writer.writable, unanswered, self._limit)
 
     def _serve_on(self) -> None:
         """Run the received requests one after another, up to the first that has to wait for something."""
         while True:
             share = self._turns
             REQUESTER.set(share)
-            with self._environment.scheduler.measured(share, appends=self._intake.is_produce_next):
-                request = InFlightRequest(*self._intake.next())
-                served = self._serve_in_place(request)
-            if not served:
-                self._move(RequestStage.SCHEDULED, request)
-                self.worker = self._loop.create_task(self._work(request))
+            begin(share)
+            frame, received = self._intake.next()
+            try:
+                request = self._serve(frame, received)
+            finally:
+                self._environment.scheduler.count(share, appends=is_produce(frame))
+            if request is not None:
+                self._schedule(request)
             if self._stage is not RequestStage.IDLE or not self._may_start():
                 return
             if not self._environment.scheduler.may_run(self._turns):
                 return self._queue()
+
+    def _serve(self, frame: memoryview, received: float) -> InFlightRequest | None:
+        """Run one request, if it has nothing to wait for; else it is returned, and has its place."""
+        straight = self._straight_way(received)
+        if straight is None:
+            return self._serve_generally(InFlightRequest(frame, received))
+        try:
+            taken = straight.take(frame, received, self)
+        except Exception as error:  # noqa: BLE001 - as of a handler that fails unforeseen
+            _log.error("! request failed", extra=self._connection.log_fields(), exc_info=error)
+            request = InFlightRequest(frame, received)
+            self.in_flight.append(request)
+            self._finish(request, None)
+            self._connection.close()
+            return None
+        return None if taken else self._serve_generally(InFlightRequest(frame, received))
+
+    def _straight_way(self, received: float) -> StraightWay | None:
+        """What may be done with a request at once; None where more is to be done than that."""
+        login = self._session.login
+        is_free = self._state.state is State.OPEN and not self._quotas.active
+        if not is_free or (login is not None and login.refusal(produce.API.key, received) is not None):
+            return None
+        return self._straight
+
+    def _serve_generally(self, request: InFlightRequest) -> InFlightRequest | None:
+        return None if self._serve_in_place(request) else request
+
+    def _schedule(self, request: InFlightRequest) -> None:
+        self._move(RequestStage.SCHEDULED, request)
+        self.worker = self._loop.create_task(self._work(request))
 
     def _serve_in_place(self, request: InFlightRequest) -> bool:
         """Run one request, if it has nothing to wait for."""
@@ -221,7 +262,7 @@ class RequestRunner:
     async def _work(self, request: InFlightRequest) -> None:
         """Run a request that has something to wait for."""
         try:
-            await Metered(self._serve(request), self._turns)
+            await Metered(self._serve_waiting(request), self._turns)
         except asyncio.CancelledError:
             if not self._state.lost:  # not by cancel_reads: the event loop ends
                 self._connection.abort()
@@ -232,7 +273,7 @@ class RequestRunner:
                 self._move(RequestStage.IDLE)
             self._connection.progressed()
 
-    async def _serve(self, request: InFlightRequest) -> None:
+    async def _serve_waiting(self, request: InFlightRequest) -> None:
         """Run one request up to its response or its `DeferredResponse`."""
         self._move(RequestStage.RUNNING, request)
         try:
@@ -343,10 +384,62 @@ class RequestRunner:
             self._finish(request, response)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - answered and logged by _fail
             self._fail(request, error)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """A request is answered that had let others begin."""
         if self._intake.frames:  # not now: this may be called in the midst of what the next request needs
             self._loop.call_soon(self._connection.progressed)
         else:
             self._connection.progressed()
+
+    # ---- the straight way --------------------------------------------------------------------------------------------
+
+    def poll(self, request: StraightRequest) -> None:
+        """It waits: the connection's next request begins when it is answered."""
+        self._move(RequestStage.IN_PLACE, request)
+        self._move(RequestStage.POLLING, request)
+        size, request.size = request.size, 0
+        self._intake.release(size)
+
+    def go_general(self, request: StraightRequest, frame: memoryview) -> None:
+        """Serve this request in the place of one that waits, the general way."""
+        if request.cut_short:
+            return self.answer(request, partial(self.nothing_yet, request))
+        self._move(RequestStage.IDLE)
+        self.in_flight.pop()  # it is the last: the next one waits for it
+        general = InFlightRequest(frame, request.received)
+        general.size = 0  # the budget does not count it any more
+        if not self._serve_in_place(general):
+            self._schedule(general)
+        self._go_on()
+
+    def nothing_yet(self, request: StraightRequest) -> Any:
+        """What it is answered when it is cut short, or its client is gone."""
+        return _nothing_yet(request) if request.cut_short else None
+
+    def _poll_ends(self, request: StraightRequest) -> None:
+        if self._stage is RequestStage.POLLING and request is self._current:
+            self._move(RequestStage.IDLE)
+
+    def answer_bytes(self, request: StraightRequest, answer: bytes) -> bool:
+        """Answer with these bytes; False, and nothing done, where more is to be told."""
+        if self._state.state is not State.OPEN or self._quotas.active:
+            return False
+        self._poll_ends(request)
+        request.response = (answer,)
+        self.flush()
+        self._go_on()
+        return True
+
+    def answer(self, request: StraightRequest, make: Callable[[], Any]) -> None:
+        """Answer with the response that is made; what that raises closes the connection."""
+        self._poll_ends(request)
+        try:
+            self._finish(request, make())
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - answered and logged by _fail
+            self._fail(request, error)
+        self._go_on()
 
     # ---- responses ---------------------------------------------------------------------------------------------------
 
@@ -358,7 +451,7 @@ class RequestRunner:
         self._finish(request, None)
         self._connection.refuse(refused)
 
-    def _fail(self, request: InFlightRequest, error: BaseException) -> None:
+    def _fail(self, request: InFlightRequest | StraightRequest, error: BaseException) -> None:
         """Answer with the error if the API has a place for it, else close."""
         if isinstance(error, KafkaError) and not isinstance(error, Unanswered):
             response = request.api.failure(None, error.code, error.message, request.version)
@@ -376,7 +469,7 @@ class RequestRunner:
         self._finish(request, None)
         self._connection.close()
 
-    def _finish(self, request: InFlightRequest, response: Any | None) -> None:
+    def _finish(self, request: InFlightRequest | StraightRequest, response: Any | None) -> None:
         """Answer a request, with nothing where the response is None, and hand over what is now due."""
         if response is not None and not isinstance(response, EncodedResponse):
             response = encode(request, self._throttled(request, response), pausing=self._state.draining)
@@ -390,7 +483,7 @@ class RequestRunner:
                 self._session.traffic.errors += 1
         self.flush()
 
-    def _throttled(self, request: InFlightRequest, response: Any) -> Any:
+    def _throttled(self, request: InFlightRequest | StraightRequest, response: Any) -> Any:
         """The response that is sent instead, where the client's quotas ask for that."""
         return self.throttle.answered(request, response) if self._quotas.active else response
 
@@ -399,6 +492,6 @@ class RequestRunner:
         return self._broker.cpu_thread.run(encode, request, response, pausing=self._state.draining)
 
 
-def _nothing_yet(request: InFlightRequest) -> Any:
+def _nothing_yet(request: Answered) -> Any:
     """No records, and a time to wait (KIP-219)."""
     return message.with_defaults(request.api.response)

@@ -14,6 +14,7 @@ from bridge.connection.requests import NOT_YET
 from bridge.connection.responses import InFlightRequest, ResponseWriter
 from bridge.connection.runner import RequestRunner
 from bridge.connection.state import ConnectionState
+from bridge.connection.straight import StraightWay
 from bridge.errors import BridgeError
 from bridge.kafka import frames
 from bridge.kafka.primitives import DecodeError
@@ -59,7 +60,7 @@ async def _refuse(request: Any, broker: Broker, session: Session) -> Any:
 def without_namespace(broker: Broker) -> Broker:
     """The same APIs, of which only those that need no namespace are handled."""
     apis = {
-        key: api if key in _WITHOUT else replace(api, handle=_refuse, begin=None) for key, api in broker.apis.items()
+        key: api if key in _WITHOUT else replace(api, handle=_refuse, at_once=False) for key, api in broker.apis.items()
     }
     return replace(broker, apis=apis)
 
@@ -80,6 +81,7 @@ class TenantRunner(RequestRunner):
     ) -> None:
         super().__init__(connection, environment, session, state, intake, writer)
         self._is_inside = False
+        self._straight = None  # until the client's namespace is known
 
     def _begin_nowait(self, request: InFlightRequest) -> Any:
         return super()._begin_nowait(request) if self._is_inside else NOT_YET
@@ -108,6 +110,7 @@ class TenantRunner(RequestRunner):
         # it may be cancelled, or answered emptily, while the namespace is opened
         request.api, request.version, request.correlation_id = api, version, correlation_id
         self._broker = await self._found(client_id)
+        self._straight = StraightWay.of(self._broker, session)
         self._is_inside = True
 
     async def _found(self, client_id: str) -> Broker:

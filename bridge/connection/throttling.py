@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import Any, Final
 
 from bridge.apis import fetch, produce
-from bridge.connection.responses import InFlightRequest
+from bridge.connection.responses import Answered, InFlightRequest
 from bridge.errors import KafkaError
 from bridge.kafka import message
 from bridge.kafka.error_codes import ErrorCode
@@ -94,7 +94,7 @@ class Throttle:
             self._session.fetch_bytes = self._quotas.fetch_bytes(user, client_id, now)
         return None
 
-    def answered(self, request: InFlightRequest, response: Any) -> Any:
+    def answered(self, request: Answered, response: Any) -> Any:
         """A request has this response; the one to send."""
         self._count_time()
         if request.api.key == fetch.API.key:
@@ -126,7 +126,7 @@ class Throttle:
         seconds, self._spent = spent - self._spent, spent
         self._wait(QuotaKey.REQUEST, self._quotas.take_time(*self._client, seconds, self._now))
 
-    def _fetched(self, request: InFlightRequest, response: Any) -> Any:
+    def _fetched(self, request: Answered, response: Any) -> Any:
         """Send nothing of what was read where others have used the quota up meanwhile: it is in memory next time."""
         size = _size(response)
         if not size:
@@ -209,7 +209,7 @@ def _size(response: Any) -> int:
     )
 
 
-def _told(request: InFlightRequest, response: Any, milliseconds: int) -> Any:
+def _told(request: Answered, response: Any, milliseconds: int) -> Any:
     if isinstance(response, EncodedBody):  # of a Fetch from v4 on, which begins with it; shared with others
         (body,) = response.body
         return EncodedBody((milliseconds.to_bytes(4, "big"), memoryview(body)[4:]))

@@ -3,7 +3,6 @@
 import uuid
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import Final
 
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
@@ -13,15 +12,12 @@ from bridge.requests import leadership
 from bridge.requests.api import Broker
 from bridge.requests.authorization import checks_of
 from bridge.requests.session import Session
-from bridge.runtime.futures import gathered, gathered_for, in_chunks, in_turns
+from bridge.runtime.futures import gathered, gathered_for, in_chunks, in_turns, own_task
 from bridge.security.acls import Operation, ResourceType
 from bridge.storage.partition import PartitionLog
 from bridge.storage.read.pending_reads import ReadRequest
 from bridge.storage.topics.topic import Topic
 from bridge.telemetry.record_counts import NOTHING, Sent
-
-_FEW: Final = 256
-"""Partitions that are opened in one turn of the event loop."""
 
 
 @dataclass(slots=True)
@@ -61,28 +57,6 @@ class PreferredReplica:
     high_watermark: int
 
 
-def opened_nowait(request: Request, version: int, broker: Broker, session: Session) -> list[FetchPartition] | None:
-    """As `opened_partitions`; None where something has to be waited for, or there is much to open."""
-    if checks_of(broker, session) is not None:
-        return None
-    by_id, or_follower = version >= BY_ID, version >= RACKS and request.replica_id < 0
-    parts: dict[tuple[str, uuid.UUID, int], FetchPartition] = {}
-    for topic in request.topics:
-        if len(parts) + len(topic.partitions) > _FEW:
-            return None
-        if by_id:
-            known = broker.topics.cached_by_id(topic.topic_id)
-            if known is None:
-                return None
-            topic.topic = known.name
-        for wanted in topic.partitions:
-            part = FetchPartition(topic.topic, topic.topic_id, wanted, or_follower)
-            if not _open_nowait(part, broker):
-                return None
-            parts[topic.topic, topic.topic_id, wanted.partition] = part
-    return list(parts.values())
-
-
 async def opened_partitions(request: Request, version: int, broker: Broker, session: Session) -> list[FetchPartition]:
     """The partitions asked for, opened or with an error; of duplicates the last, as in Kafka (`FullFetchContext`)."""
     by_id, or_follower = version >= BY_ID, version >= RACKS and request.replica_id < 0
@@ -102,6 +76,7 @@ async def opened_partitions(request: Request, version: int, broker: Broker, sess
             elif not _open_nowait(part, broker):
                 slow.append(part)
     if slow:
+        await own_task()
         await gathered(_open(part, broker) for part in slow)
     return parts
 
@@ -111,6 +86,7 @@ async def denied_topics(request: Request, broker: Broker, session: Session, *, b
     checks = checks_of(broker, session)
     if checks is None:
         return ()
+    await own_task()
     names = [topic.topic for topic in request.topics if topic.topic or not by_id]
     state = request.replica_state
     if (request.replica_id if state is None else state.replica_id) < 0:
@@ -132,6 +108,7 @@ async def _name_topics(topics: list[RequestTopic], broker: Broker) -> dict[uuid.
             topic.topic = known.name
     if not unknown:
         return {}
+    await own_task()
     found = await gathered_for(unknown, lambda topic_id: _by_id(topic_id, broker))
     async for topic in in_turns(topics):
         late = found.get(topic.topic_id)

@@ -23,6 +23,7 @@ from bridge.runtime.futures import TURN, gathered, in_chunks, in_turns, loop_tim
 from bridge.runtime.threads import WorkerThreads
 from bridge.storage import entries
 from bridge.storage.error_mapping import fetch_error, translated
+from bridge.storage.partition import PartitionLog
 from bridge.storage.read.pending_reads import PendingReads
 from bridge.telemetry.record_counts import sent
 
@@ -32,7 +33,7 @@ _WHOLE_MESSAGE_VERSION, _BATCHES_VERSION, _ZSTD_VERSION = 3, 4, 10
 """The first versions in which the first message is never cut, records are in batches, and may be compressed by zstd."""
 _FEW: Final = 128
 """Partitions at which a Fetch may look in one turn of the event loop: each takes some microseconds."""
-_MAX_SHARED_BYTES: Final = 32 * 1024
+MAX_SHARED_BYTES: Final = 32 * 1024
 """The records in an answer that is kept for other clients that waited for the same records."""
 _PAUSE_FACTOR: Final = 4
 _COLD_SECONDS: Final = 2.0  # beyond `max_wait_ms`, for the first records that are not in memory
@@ -184,7 +185,7 @@ class PendingFetch:
         if key is None or self.parts[0].error is not None:
             return response
         found = _found(self.parts)
-        if not 0 < found <= _MAX_SHARED_BYTES:
+        if not 0 < found <= MAX_SHARED_BYTES:
             return response
         return self._shared.put(key, found, fetch_wire.write(response, self._version), self.parts[0].sent)
 
@@ -230,9 +231,18 @@ def _key(request: Request, parts: list[FetchPartition], max_bytes: int, version:
     topic, wanted, log = parts[0].topic, parts[0].wanted, parts[0].log
     if log is None or wanted.fetch_offset >= log.end.offset:
         return None
-    limit = min(wanted.partition_max_bytes, max_bytes)
-    place = topic, wanted.partition, wanted.fetch_offset
-    return log, log.end.offset, log.known_start, *place, limit, max_bytes, version, request.isolation_level
+    limits = min(wanted.partition_max_bytes, max_bytes), max_bytes
+    return shared_key(log, topic, wanted.partition, wanted.fetch_offset, limits, version, request.isolation_level)
+
+
+def shared_key(
+    log: PartitionLog, topic: str, index: int, offset: int, limits: tuple[int, int], version: int, isolation_level: int
+) -> Hashable:
+    """All that the records found at an offset, and the answer of one partition with them, depend on.
+
+    `limits`: the most bytes of the partition, and of the answer.
+    """
+    return log, log.end.offset, log.known_start, topic, index, offset, *limits, version, isolation_level
 
 
 def _found(parts: Iterable[FetchPartition]) -> int:
@@ -340,16 +350,20 @@ def _answer(
         code = ErrorCode.UNKNOWN_SERVER_ERROR if part.error is None else fetch_error(part.error.code)
         leader = hints.leader(part.topic, index, code)
         return ResponsePartition(partition_index=index, error_code=code, high_watermark=-1, current_leader=leader)
-    high_watermark = part.log.end.offset
     if records:
         part.sent = sent(records)
         part.sent.count(part.log.traffic)
+    return stored(index, part.log, records, isolation_level)
+
+
+def stored(index: int, log: PartitionLog, records: list[bytes], isolation_level: int) -> ResponsePartition:
+    """What a partition without an error is answered with."""
     return ResponsePartition(
         partition_index=index,
         error_code=ErrorCode.NONE,
-        high_watermark=high_watermark,
-        last_stable_offset=high_watermark,
-        log_start_offset=part.log.known_start,
+        high_watermark=log.end.offset,
+        last_stable_offset=log.end.offset,
+        log_start_offset=log.known_start,
         aborted_transactions=[] if isolation_level == _READ_COMMITTED else None,
         records=records,
     )

@@ -81,21 +81,75 @@ async def _in_turns(fetch: PendingFetch, broker: Broker, session: Session) -> An
             await asyncio.sleep(fetch.pause_seconds)
 
 
-class _Waiting:
+class WokenInTurn:
+    """A waiter that looks soon after it was woken, in its requester's turn; once, however often it was woken."""
+
+    __slots__ = ("__weakref__", "_looks", "_loop", "_share")
+
+    def __init__(self) -> None:
+        """It waits for who runs now."""
+        self._loop = asyncio.get_running_loop()
+        self._share = REQUESTER.get()
+        self._looks = False  # soon
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it waits for nothing any more."""
+        raise NotImplementedError
+
+    @property
+    def pause_seconds(self) -> float:
+        """How long it waits before it looks; less than some milliseconds counts as none."""
+        return 0.0
+
+    def look(self) -> None:
+        """Look whether what has happened is enough; it may be woken again from now on."""
+        raise NotImplementedError
+
+    def woken(self, by: object) -> None:
+        """Look soon."""
+        if self._looks:
+            return
+        self._looks = True
+        pause = self.pause_seconds
+        if pause > _LONG_PAUSE_SECONDS:
+            self._loop.call_later(pause, self._take_turn)
+        else:
+            self._loop.call_soon(self._take_turn)
+
+    def _take_turn(self) -> None:
+        if self.is_over:
+            return
+        scheduler = loop_scheduler()
+        if scheduler.may_run(self._share):
+            self._look()
+        else:
+            scheduler.call_in_turn(self._share, self._in_turn)
+
+    def _in_turn(self) -> None:
+        if not self.is_over:
+            loop_scheduler().serve(self._share)
+            self._look()
+
+    def _look(self) -> None:
+        REQUESTER.set(self._share)
+        self._looks = False
+        with Measured(self._share):  # the answer's way out, too: what is called then begins no request
+            self.look()
+
+
+class _Waiting(WokenInTurn):
     """Looks again when something has happened that it waits for, until there is the answer or it is given up."""
 
     __slots__ = (
-        "__weakref__", "_at_all", "_broker", "_counted", "_ends", "_fetch", "_grown", "_looks", "_loop", "_session",
-        "_share", "_timer", "_until", "future",
+        "_at_all", "_broker", "_counted", "_ends", "_fetch", "_grown", "_session", "_timer", "_until", "future",
     )  # fmt: skip
 
     def __init__(self, fetch: PendingFetch, broker: Broker, session: Session, *, counted: bool) -> None:
         """`counted`: among the Fetches that wait. Nothing has happened since the first look: it was just now."""
+        super().__init__()
         self.future: Outcome[Any] = Outcome()
         self._fetch, self._broker, self._session, self._counted = fetch, broker, session, counted
-        self._loop = asyncio.get_running_loop()
-        self._share = REQUESTER.get()
-        self._looks = False  # soon
         self._grown: dict[LogEnd, None] = {}  # ends that have woken it, and will not again
         self._at_all = False  # it is to look at all partitions
         self._ends = [part.log.end for part in fetch.parts if part.log is not None]
@@ -112,40 +166,28 @@ class _Waiting:
             self._grown[by] = None
         else:
             self._at_all = True
-        if self._looks:
-            return
-        self._looks = True
-        pause = self._fetch.pause_seconds
-        if pause > _LONG_PAUSE_SECONDS:
-            self._loop.call_later(pause, self._take_turn)
-        else:
-            self._loop.call_soon(self._take_turn)
+        super().woken(by)
 
-    def _take_turn(self) -> None:
-        if self.future.done():
-            return
-        scheduler = loop_scheduler()
-        if scheduler.may_run(self._share):
-            self._look()
-        else:
-            scheduler.call_in_turn(self._share, self._in_turn)
+    @property
+    def is_over(self) -> bool:
+        """Whether it has its answer, or is given up."""
+        return self.future.done()
 
-    def _in_turn(self) -> None:
-        if not self.future.done():
-            loop_scheduler().serve(self._share)
-            self._look()
+    @property
+    def pause_seconds(self) -> float:
+        """As `PendingFetch.pause_seconds`."""
+        return self._fetch.pause_seconds
 
-    def _look(self) -> None:
-        REQUESTER.set(self._share)
+    def look(self) -> None:
+        """Look at the logs that have grown, or at all."""
         grown, self._grown = self._grown, {}
-        at_all, self._at_all, self._looks = self._at_all, False, False
-        with Measured(self._share):  # the answer's way out, too: what is called then begins no request
-            try:
-                answer = self._fetch.look(self._loop.time(), None if at_all else grown)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the connection must get it
-                return self.future.set_exception(error)
-            if answer is not None:
-                return self.future.set_result(answer if self._counted else _throttled(answer))
+        at_all, self._at_all = self._at_all, False
+        try:
+            answer = self._fetch.look(self._loop.time(), None if at_all else grown)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the connection must get it
+            return self.future.set_exception(error)
+        if answer is not None:
+            return self.future.set_result(answer if self._counted else _throttled(answer))
         for end in grown:
             end.add_waiter(self)
         if self._fetch.until != self._until:

@@ -50,18 +50,15 @@ class FrameReceiver:
     read brings more than some milliseconds of copying, however large the frame.
     """
 
-    __slots__ = ("_capacity", "_filled", "_frame", "_head", "_limit", "_minimum", "_size")
+    __slots__ = ("_filled", "_frame", "_head", "_limit", "_minimum", "_size", "capacity")
 
     def __init__(self, limit: int, minimum: int = MIN_FRAME) -> None:
         self.allow(limit, minimum)
         self._head = b""
         self._frame: bytearray | mmap.mmap | None = None
-        self._size = self._filled = self._capacity = 0
-
-    @property
-    def capacity(self) -> int:
+        self._size = self._filled = 0
+        self.capacity = 0
         """Bytes of memory that the begun frame takes; 0: none is begun."""
-        return self._capacity
 
     @property
     def midway(self) -> bool:
@@ -80,9 +77,11 @@ class FrameReceiver:
     def buffer(self, scratch: memoryview) -> memoryview:
         """Where the next bytes shall go."""
         if self._frame is None:
+            if not self._head:
+                return scratch
             scratch[: len(self._head)] = self._head
             return scratch[len(self._head) :]
-        return memoryview(self._frame)[self._filled : min(self._filled + _READ_BYTES, self._capacity)]
+        return memoryview(self._frame)[self._filled : min(self._filled + _READ_BYTES, self.capacity)]
 
     def received(self, count: int, scratch: memoryview) -> list[memoryview]:
         """The frames complete now that `count` bytes went where `buffer` said."""
@@ -97,50 +96,50 @@ class FrameReceiver:
 
     def wanted(self) -> int:
         """How many more bytes of memory the begun frame needs before it can take anything."""
-        if self._frame is None or self._filled < self._capacity:
+        if self._frame is None or self._filled < self.capacity:
             return 0
-        return min(self._size, _GROWTH * self._filled) - self._capacity
+        return min(self._size, _GROWTH * self._filled) - self.capacity
 
     def grow(self, count: int) -> None:
         """Let the frame take so many more bytes; MemoryError leaves it as it is."""
         if self._frame is None or not count:
             return
-        capacity = self._capacity + count
+        capacity = self.capacity + count
         if not isinstance(self._frame, mmap.mmap):
             # A new buffer, since the event loop may still hold a view of the old one, which pins its size.
             frame = bytearray(capacity) if capacity <= _MAPPED else mapped(self._size)
             frame[: self._filled] = memoryview(self._frame)[: self._filled]
             self._frame = frame
-        self._capacity = capacity
+        self.capacity = capacity
 
     def forget(self) -> None:
         """Drop the begun frame."""
         self._frame, self._head = None, b""
-        self._size = self._filled = self._capacity = 0
+        self._size = self._filled = self.capacity = 0
 
     def _cut(self, data: memoryview) -> list[memoryview]:
         frames: list[memoryview] = []
-        at = 0
+        at, end = 0, len(data)
         self._head = b""
-        while len(data) - at >= 4:
+        while end - at >= 4:
             (size,) = _int32.unpack_from(data, at)
             if size < self._minimum:
                 raise FrameError("negative_size" if size < 0 else "bad_header", size)
             if size > self._limit:
                 raise FrameError("too_large", size)
-            rest = data[at + 4 : at + 4 + size]
-            if len(rest) < size:
-                self._begin(size, rest)
+            begin, at = at + 4, at + 4 + size
+            if at > end:
+                self._begin(size, data[begin:])
                 return frames
-            frames.append(memoryview(bytes(rest)))
-            at += 4 + size
-        self._head = bytes(data[at:])
+            frames.append(memoryview(bytes(data[begin:at])))
+        if at < end:
+            self._head = bytes(data[at:])
         return frames
 
     def _begin(self, size: int, data: memoryview) -> None:
         self._size, self._filled = size, len(data)
-        self._capacity = min(size, max(_FIRST_CAPACITY, _GROWTH * len(data)))
-        self._frame = bytearray(self._capacity)
+        self.capacity = min(size, max(_FIRST_CAPACITY, _GROWTH * len(data)))
+        self._frame = bytearray(self.capacity)
         self._frame[: len(data)] = data
 
 

@@ -114,14 +114,10 @@ class PartitionAppend:
             return self.error
         for offset in self.offsets:
             if offset.cancelled() or not offset.done():
-                why = None if self.log is None else self.log.last_error
-                text = "Pulsar has not acknowledged the batch in time" + ("" if why is None else f": {why}")
-                return KafkaError(ErrorCode.REQUEST_TIMED_OUT, text)
+                return not_in_time(self.log)
             error = offset.exception()
-            if isinstance(error, KafkaError):
-                return error
             if error is not None:
-                return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
+                return as_kafka_error(error)
         return None
 
     def release(self) -> None:
@@ -129,6 +125,18 @@ class PartitionAppend:
         for entry in self.entries:
             entry.release()
         self.entries = []
+
+
+def not_in_time(log: AppendLog | None) -> KafkaError:
+    """What a client is told whose batch has no outcome yet."""
+    why = None if log is None else log.last_error
+    text = "Pulsar has not acknowledged the batch in time" + ("" if why is None else f": {why}")
+    return KafkaError(ErrorCode.REQUEST_TIMED_OUT, text)
+
+
+def as_kafka_error(error: BaseException) -> KafkaError:
+    """What a client is told of this failure of an append."""
+    return error if isinstance(error, KafkaError) else KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
 
 
 async def for_each(step: Callable[[PartitionAppend], Awaitable[None]], appends: Collection[PartitionAppend]) -> None:

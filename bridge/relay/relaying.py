@@ -41,7 +41,7 @@ class Relaying:
     def apis(self, table: Mapping[int, Api]) -> dict[int, Api]:
         """The same APIs, those with owners behind their owners."""
         return {
-            key: api if api.route is None else replace(api, handle=self._handler(api, api.route), begin=None)
+            key: api if api.route is None else replace(api, handle=self._handler(api, api.route), at_once=False)
             for key, api in table.items()
         }
 

@@ -45,6 +45,9 @@ class Authorization(Protocol):
     ) -> Collection[str]:
         """Those of some resources with which a client may do this."""
 
+    def allows_at_once(self, session: Session, operation: Operation, resource: Resource) -> bool | None:
+        """Whether it may do this with a resource; None where that has to be asked."""
+
     async def allowed_any(self, session: Session, operation: Operation, kind: ResourceType) -> bool:
         """Whether it may do this with any resource of the type (KIP-679)."""
 
@@ -110,14 +113,6 @@ None: no response is sent. A `long_poll` may return a `LongPoll`. A handler may 
 request as a whole: the client gets `Api.failure`, or its connection is closed if there is none. Errors of single
 topics, partitions or groups are fields of the response. Any other exception is a fault of the bridge: it is logged, and
 the connection is closed.
-"""
-
-
-Begin: TypeAlias = Callable[[Any, Broker, Session], Any]
-"""`def begin(request, broker, session) -> Response | DeferredResponse[Response] | LongPoll[Response] | Coroutine`.
-
-What the handler returns, where that has nothing to wait for: a task costs as much as half of a small request. Else the
-coroutine that goes on, and returns it.
 """
 
 
@@ -192,8 +187,9 @@ class Api:
     route: Route | None = field(default=None, repr=False)
     """Which nodes a request is for, where all have one address; None: it is served where it arrives."""
     served_by: ServedBy = ServedBy.ANY
-    begin: Begin | None = field(default=None, repr=False)
-    """Called instead of the handler, unless its rights are checked before that."""
+    at_once: bool = False
+    """Its handler often has nothing to wait for, and begins without a task, which costs as much as half of a small
+    request: unless its rights are checked before that (`futures.started`)."""
     read: Callable[[memoryview, int], Any] | None = None
     """A reader of its own instead of the compiled one: (body, version) -> request."""
     write: Callable[[Any, int], Sequence[Buffer]] | None = None

@@ -105,6 +105,10 @@ class AclAuthorization:
             return {name for name in names if allows(principal, host, operation, Resource(kind, name))}
         return {name async for name in in_turns(names) if allows(principal, host, operation, Resource(kind, name))}
 
+    def allows_at_once(self, session: Session, operation: Operation, resource: Resource) -> bool:
+        """Answered from memory."""
+        return self._store.authorizer.allows(str(session.principal), _host(session), operation, resource)
+
     async def allowed_any(self, session: Session, operation: Operation, kind: ResourceType) -> bool:
         """Answered from memory."""
         return self._store.authorizer.allows_any(str(session.principal), _host(session), operation, kind)
@@ -132,6 +136,9 @@ class _Everything:
         self, session: Session, operation: Operation, kind: ResourceType, names: Collection[str]
     ) -> Collection[str]:
         return names
+
+    def allows_at_once(self, session: Session, operation: Operation, resource: Resource) -> bool:
+        return True
 
     async def allowed_any(self, session: Session, operation: Operation, kind: ResourceType) -> bool:
         return True

@@ -86,6 +86,13 @@ class PulsarAuthorization:
             allowed.update(name for name, answer in zip(unknown, answers, strict=True) if answer)
         return allowed
 
+    def allows_at_once(self, session: Session, operation: Operation, resource: Resource) -> bool | None:
+        """As far as it is in memory."""
+        if str(session.principal) in self._super_users:
+            return True
+        role = _role(session)
+        return False if role is None else self._permissions.known(role, operation, resource, self._namespace)
+
     async def allowed_any(self, session: Session, operation: Operation, kind: ResourceType) -> bool:
         """To write is asked for when it is done (KIP-679); all else is a right to the cluster."""
         if kind is ResourceType.TOPIC and operation is Operation.WRITE:

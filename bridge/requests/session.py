@@ -69,6 +69,11 @@ class Session:
             self.on_close(PendingReads, self._reads.close)
         return self._reads
 
+    @property
+    def has_pending_reads(self) -> bool:
+        """Whether reads go on for its next Fetch."""
+        return self._reads is not None and len(self._reads) > 0
+
     close_actions: dict[object, Callable[[], None]] | None = field(default_factory=dict)
 
     def told_software(self, name: str, version: str) -> None:

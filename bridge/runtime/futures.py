@@ -1,10 +1,10 @@
 """Futures that follow others or call at once, work shared by all its callers, and many coroutines run in turns."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Hashable, Iterable, Sequence
 from itertools import chain, islice
 from types import TracebackType
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from bridge.runtime.scheduler import REQUESTER, Metered, loop_scheduler
 
@@ -175,6 +175,51 @@ async def side_by_side(*works: Coroutine[Any, Any, None]) -> None:
     async with Together() as tasks:
         for work in works:
             tasks.create_task(work)
+
+
+class Rest(Generic[_R]):
+    """What is left of a coroutine that `started` has begun; to be awaited once, or closed."""
+
+    def __init__(self, work: Coroutine[Any, Any, _R], waited_for: Any) -> None:
+        """`waited_for`: what it has yielded: the future that it waits for, or None."""
+        self._work, self._waited_for = work, waited_for
+        if waited_for is not None:
+            waited_for._asyncio_future_blocking = False  # no task has it yet, and others may await it
+
+    def close(self) -> None:
+        """It is not wanted any more."""
+        self._work.close()
+
+    def __await__(self) -> Generator[Any, Any, _R]:
+        work, waited_for = self._work, self._waited_for
+        if waited_for is not None:
+            waited_for._asyncio_future_blocking = True
+        try:
+            yield waited_for
+        except BaseException as error:  # noqa: BLE001 - the work decides what becomes of it
+            try:
+                waited_for = work.throw(error)
+            except StopIteration as end:
+                return cast(_R, end.value)
+            return (yield from Rest(work, waited_for).__await__())
+        return (yield from work.__await__())
+
+
+def started(work: Coroutine[Any, Any, _R]) -> "_R | Rest[_R]":
+    """The result of a coroutine that has nothing to wait for, or its rest; raises what it raises before it waits.
+
+    It has no task until it waits: `asyncio.timeout` and task groups need one (`own_task`).
+    """
+    try:
+        waited_for = work.send(None)
+    except StopIteration as end:
+        return cast(_R, end.value)
+    return Rest(work, waited_for)
+
+
+async def own_task() -> None:
+    """From here on a coroutine that was `started` has a task."""
+    await asyncio.sleep(0)
 
 
 class SharedQuery(Generic[_R]):

@@ -33,7 +33,7 @@ _ITERATIONS = 3
 _USUAL_OF = 16
 """How many requests the running mean of a connection remembers."""
 _AT_ONCE = 16
-"""How many are woken for one slice; one that is too late for it keeps its place."""
+"""How many tasks are woken for one slice; one that is too late for it keeps its place."""
 
 _R = TypeVar("_R")
 _clock = time.perf_counter
@@ -68,16 +68,17 @@ class LoopScheduler:
         self._until = 0.0
         self._slicing = False
         self._is_first = False  # what is called now, of its slice
+        self._woken = 0  # in this slice
         self._waiting: list[tuple[float, int, bool, Callable[[], object]]] = []
         self._came = 0
         self._appends = 0  # of those that wait
 
     def may_run(self, share: LoopShare) -> bool:
         """Whether the connection may run now; if not, await `wait_turn`."""
-        if self.is_busy:
-            return False
         if not self._slicing:
             self._begin()
+        elif self._waiting or _clock() > self._until:
+            return False
         self.serve(share)
         return True
 
@@ -98,15 +99,21 @@ class LoopScheduler:
     def call_in_turn(self, share: LoopShare, call: Callable[[], object], *, appends: bool = False) -> None:
         """Call it when it is the connection's turn: that costs less than a task that waits for it. What it does without
         awaiting is done in the slice; it begins with `serve`. `appends`: it is a request that appends records."""
-        share.used = max(share.used, self._now)
+        if share.used < self._now:
+            share.used = self._now
         self._push(share, call, appends=appends)
 
-    def measured(self, share: LoopShare, *, appends: bool) -> "Measured":
-        """What counts the time of a request for its connection; `appends` as in `call_in_turn`."""
-        if not appends:
-            return Measured(share)
-        others = len(self._waiting) - self._appends
-        return Measured(share, (1 + self._appends) / max(1 + self._appends, others))
+    def count(self, share: LoopShare, *, appends: bool) -> None:
+        """Count the time since `share.began` as that of a request of the connection; `appends` as in `call_in_turn`."""
+        elapsed = _clock() - share.began
+        used = share.usual = share.usual + (elapsed - share.usual) / _USUAL_OF
+        if appends:
+            others, alike = len(self._waiting) - self._appends, 1 + self._appends
+            if others > alike:
+                used *= alike / others
+        share.used += used
+        share.spent += elapsed
+        share.began = 0.0
 
     async def yield_turn(self, share: LoopShare) -> None:
         """Wait only if others should run first."""
@@ -115,7 +122,10 @@ class LoopScheduler:
 
     def serve(self, share: LoopShare) -> None:
         """It is this connection's turn."""
-        self._now = share.used = max(share.used, self._now)
+        if share.used < self._now:
+            share.used = self._now
+        else:
+            self._now = share.used
 
     def _push(self, share: LoopShare, call: Callable[[], object], *, appends: bool = False) -> None:
         self._came += 1
@@ -135,14 +145,14 @@ class LoopScheduler:
             self._slicing = False
             return
         self._until = _clock() + SLICE_SECONDS
-        self._is_first = True
+        self._is_first, self._woken = True, 0
         try:
-            for _ in range(min(_AT_ONCE, len(self._waiting))):
+            for _ in range(len(self._waiting)):
                 _, _, appends, call = heappop(self._waiting)
                 self._appends -= appends
                 call()
                 self._is_first = False
-                if _clock() > self._until:
+                if self._woken == _AT_ONCE or _clock() > self._until:
                     break
         finally:  # whatever one of them raised
             self._rest(_ITERATIONS)  # tasks that are woken run in the next one
@@ -150,6 +160,7 @@ class LoopScheduler:
     def _wake(self, waiting: "asyncio.Future[bool]") -> None:
         """The first of a slice runs even if what is called in turn behind it takes all the time, or it never would."""
         if not waiting.done():  # cancelled, with its connection
+            self._woken += 1
             waiting.set_result(self._is_first)
 
     def _rest(self, iterations: int) -> None:
@@ -233,24 +244,23 @@ def loop_scheduler() -> LoopScheduler:
 
 
 class Measured:
-    """A request, or a part of one, that awaits nothing: what such a one usually takes counts for its connection, or a
-    part of that."""
+    """A part of a request that awaits nothing: what a request usually takes counts for its connection."""
 
-    __slots__ = ("_share", "_weight")
+    __slots__ = ("_share",)
 
-    def __init__(self, share: LoopShare, weight: float = 1.0) -> None:
-        self._share, self._weight = share, weight
+    def __init__(self, share: LoopShare) -> None:
+        self._share = share
 
     def __enter__(self) -> None:
-        self._share.began = _clock()
+        begin(self._share)
 
     def __exit__(self, *_: object) -> None:
-        share = self._share
-        elapsed = _clock() - share.began
-        share.usual += (elapsed - share.usual) / _USUAL_OF
-        share.used += share.usual * self._weight
-        share.spent += elapsed
-        share.began = 0.0
+        loop_scheduler().count(self._share, appends=False)
+
+
+def begin(share: LoopShare) -> None:
+    """Something runs for this requester from now on."""
+    share.began = _clock()
 
 
 class Metered(Generic[_R]):

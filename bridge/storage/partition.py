@@ -15,6 +15,7 @@ from bridge.runtime.futures import loop_time
 from bridge.storage import topic_properties
 from bridge.storage.append.appender import Appender
 from bridge.storage.append.duplicates import DuplicateFinder
+from bridge.storage.append.group_commit import OpenEntry
 from bridge.storage.append.pace import Pace
 from bridge.storage.append.preparation import Plan, PreparedEntry
 from bridge.storage.append.sequences import SequencePosition
@@ -177,6 +178,15 @@ class PartitionLog:
         self._check_open()
         self._appender.check(batches)
         return [self._appender.append(batch, pace) for batch in batches]
+
+    def open_entry(self, entry: PreparedEntry) -> OpenEntry | None:
+        """Where a small plain batch goes that has nothing to wait for; added at once, it has its place.
+
+        None where it has, or must not share an entry.
+        """
+        if self._closed or not self._tails.end_loaded:
+            return None
+        return self._appender.open_entry(entry)
 
     async def writable(self) -> None:
         """Wait until a Produce would succeed."""

@@ -57,6 +57,11 @@ class Connection:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def reset(self) -> None:
+        """Be gone: the server is not told that nothing more comes."""
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.close()
+
     def close(self) -> None:
         """Hang up."""
         self._answers.close()
@@ -66,11 +71,19 @@ class Connection:
         """Send a request that has no answer."""
         self._socket.sendall(frame(api, request, newest(api) if version is None else version))
 
+    def send_bytes(self, frames: bytes) -> None:
+        """Send whole requests, as `frame` makes them."""
+        self._socket.sendall(frames)
+
     def ask(self, api: Api, request: Any, version: int | None = None) -> Any:
         """Send a request in this version, the newest by default, and return the answer."""
         version = newest(api) if version is None else version
-        flexible = api.is_flexible(version)
         self.send(api, request, version)
+        return self.receive(api, version)
+
+    def receive(self, api: Api, version: int) -> Any:
+        """The next answer, to a request that was sent in this version."""
+        flexible = api.is_flexible(version)
         size = struct.unpack(">i", self._answers.read(4))[0]
         # the header of ApiVersions' answer never has tags (KIP-511)
         body = self._answers.read(size)[5 if flexible and api.key != api_versions.KEY else 4 :]

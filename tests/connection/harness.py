@@ -5,9 +5,8 @@ import gc
 import socket
 import ssl
 import struct
-from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from functools import partial
 from typing import Any, NamedTuple, cast
 
 from bridge.apis import api_versions, sasl_authenticate, sasl_handshake
@@ -20,7 +19,7 @@ from bridge.connection.tenant_runner import TenantNamespaces
 from bridge.errors import KafkaError
 from bridge.kafka.message import Int16, Int32, message
 from bridge.net.listening import listen
-from bridge.requests.api import Api, Begin, Broker, Handle
+from bridge.requests.api import Api, Broker, Handle
 from bridge.requests.responses import DeferredResponse, LongPoll
 from bridge.requests.rights import NOTHING
 from bridge.requests.session import Session
@@ -61,42 +60,11 @@ class Tls(NamedTuple):
 
 
 AT_ONCE = False
-"""Where it is set, benches' APIs have `begin`: what awaits nothing needs no task."""
+"""Where it is set, benches' APIs begin at once: what awaits nothing needs no task."""
 LONG_POLLS = False
 """Where it is set as well, polls wait without a task."""
 TLS: Tls | None = None
 """Where it is set, benches speak TLS, and so do their clients."""
-
-
-def _begun(handle: Handle, request: Request, broker: Broker, session: Session) -> Any:
-    """What the handler returns if it awaits nothing, else the coroutine that goes on."""
-    work = cast(Coroutine[Any, Any, Any], handle(request, broker, session))
-    try:
-        waited_for = work.send(None)
-    except StopIteration as end:
-        return end.value
-    return _go_on(work, waited_for)
-
-
-async def _go_on(work: Coroutine[Any, Any, Any], waited_for: Any) -> Any:
-    return await _Rest(work, waited_for)
-
-
-class _Rest:
-    """A coroutine that has begun."""
-
-    def __init__(self, work: Coroutine[Any, Any, Any], waited_for: Any) -> None:
-        self._work, self._waited_for = work, waited_for
-
-    def __await__(self) -> Generator[Any, Any, Any]:
-        try:
-            yield self._waited_for
-        except BaseException as error:  # noqa: BLE001 - handed on
-            try:
-                self._work.throw(error)
-            except StopIteration as end:
-                return end.value
-        return (yield from self._work.__await__())
 
 
 class Bench:
@@ -137,8 +105,9 @@ class Bench:
         self.port = 0
 
     def _apis(self) -> list[Api]:
+        poll: Handle = self._poll_at_once if AT_ONCE and LONG_POLLS else self._poll
         handles = {
-            ECHO: self._echo, LATER: self._later, POLL: self._poll, FAIL: self._fail, SILENT: self._silent,
+            ECHO: self._echo, LATER: self._later, POLL: poll, FAIL: self._fail, SILENT: self._silent,
             PRODUCE: self._echo,
         }  # fmt: skip
         return [
@@ -149,7 +118,7 @@ class Bench:
                 max_version=0,
                 flexible=None,
                 handle=handle,
-                begin=self._begin_of(key, handle) if AT_ONCE else None,
+                at_once=AT_ONCE,
                 request=Request,
                 response=Response,
                 rights=NOTHING,
@@ -159,9 +128,6 @@ class Bench:
             )
             for key, handle in handles.items()
         ]
-
-    def _begin_of(self, key: int, handle: Handle) -> Begin:
-        return self._poll_at_once if LONG_POLLS and key == POLL else partial(_begun, handle)
 
     def _start(self, request: Request) -> None:
         self.requests.append(request.number)
@@ -188,7 +154,7 @@ class Bench:
             raise
         return Response(number=request.number, data=b"")
 
-    def _poll_at_once(self, request: Request, broker: Broker, session: Session) -> LongPoll[Response]:
+    async def _poll_at_once(self, request: Request, broker: Broker, session: Session) -> LongPoll[Response]:
         """The same without a task."""
         self._start(request)
         poll: Outcome[Response] = Outcome()

@@ -210,31 +210,23 @@ async def test_too_many_elements_are_an_invalid_request() -> None:
     assert refused.value.code == ErrorCode.INVALID_REQUEST
 
 
-async def test_what_begins_at_once_is_answered_without_its_handler() -> None:
-    site = Site(begin=lambda request, broker, session: bytes(request))
-    assert perform_nowait(site.started(SMALL), BROKER, SESSION) == SMALL
-    assert site.handled_in == []
+async def test_what_begins_at_once_and_waits_for_nothing_is_answered() -> None:
+    site = Site(at_once=True)
+    assert perform_nowait(site.started(SMALL), BROKER, SESSION) == "done"
 
 
 async def test_what_begins_and_has_to_wait_goes_on_where_it_was() -> None:
-    async def rest() -> str:
-        await asyncio.sleep(0)
-        return "the rest"
-
-    site = Site(begin=lambda request, broker, session: rest())
+    site = Site(lambda: asyncio.sleep(0.001), at_once=True)
     started = site.started(SMALL)
     assert perform_nowait(started, BROKER, SESSION) is NOT_YET
-    assert await site.perform(started) == "the rest"
-    assert len(site.read_in) == 1
-    assert site.handled_in == []
+    assert await site.perform(started) == "done"
+    assert len(site.read_in) == len(site.handled_in) == 1
 
 
-@pytest.mark.parametrize("begin", [None, lambda *_: "not for large ones"])
-async def test_large_ones_and_those_that_cannot_begin_at_once_are_left_as_they_are(
-    begin: Callable[..., Any] | None,
-) -> None:
-    site = Site(begin=begin)
-    started = site.started(SMALL if begin is None else LARGE)
+@pytest.mark.parametrize("at_once", [False, True])
+async def test_large_ones_and_those_that_do_not_begin_at_once_are_left_as_they_are(at_once: bool) -> None:
+    site = Site(at_once=at_once)
+    started = site.started(LARGE if at_once else SMALL)
     assert perform_nowait(started, BROKER, SESSION) is NOT_YET
     assert site.read_in == []
     assert await site.perform(started) == "done"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from bridge.connection.runner import RequestRunner
-from bridge.runtime.scheduler import LoopScheduler, LoopShare, Measured
+from bridge.runtime.scheduler import LoopScheduler, LoopShare
 from tests.connection import harness, test_client, test_draining, test_login, test_throttling
 from tests.connection.harness import ECHO, LATER, POLL, PRODUCE, connected, request, serving
 
@@ -61,21 +61,21 @@ async def test_what_appends_waits_and_is_measured_as_an_append(monkeypatch: pyte
     """As it does where others wait: each request has its turn."""
     waited: list[bool] = []
     measured: list[bool] = []
-    call_in_turn, measure = LoopScheduler.call_in_turn, LoopScheduler.measured
+    call_in_turn, count = LoopScheduler.call_in_turn, LoopScheduler.count
 
     def note_turn(mine: LoopScheduler, share: LoopShare, call: Callable[[], object], *, appends: bool) -> None:
         waited.append(appends)
         call_in_turn(mine, share, call, appends=appends)
 
-    def note_time(mine: LoopScheduler, share: LoopShare, *, appends: bool) -> Measured:
+    def note_time(mine: LoopScheduler, share: LoopShare, *, appends: bool) -> None:
         measured.append(appends)
-        return measure(mine, share, appends=appends)
+        count(mine, share, appends=appends)
 
     async with serving() as bench, connected(bench) as client:
         with monkeypatch.context() as busy:
-            busy.setattr(LoopScheduler, "is_busy", True)
+            busy.setattr(LoopScheduler, "may_run", lambda *_: False)
             busy.setattr(LoopScheduler, "call_in_turn", note_turn)
-            busy.setattr(LoopScheduler, "measured", note_time)
+            busy.setattr(LoopScheduler, "count", note_time)
             client.send(request(PRODUCE, 1), request(ECHO, 2), request(PRODUCE, 3))
             assert [(await client.receive()).number for _ in range(3)] == [1, 2, 3]
     assert waited == measured == [True, False, True]

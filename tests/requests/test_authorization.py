@@ -39,6 +39,10 @@ class Allowing:
         """Those of the names."""
         return self.names & set(names)
 
+    def allows_at_once(self, session: Session, operation: Operation, resource: Resource) -> bool | None:
+        """One of the names; it has to be asked for "asked"."""
+        return None if resource.name == "asked" else resource.name in self.names
+
     async def allowed_any(self, session: Session, operation: Operation, kind: ResourceType) -> bool:
         """Whether there are any."""
         return bool(self.names)

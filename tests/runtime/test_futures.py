@@ -3,7 +3,18 @@ from contextlib import suppress
 
 import pytest
 
-from bridge.runtime.futures import Cached, SharedQuery, Together, following, gathered, side_by_side, within
+from bridge.runtime.futures import (
+    Cached,
+    Rest,
+    SharedQuery,
+    Together,
+    following,
+    gathered,
+    own_task,
+    side_by_side,
+    started,
+    within,
+)
 
 
 def doubled(answer: "asyncio.Future[int]", value: int) -> None:
@@ -289,3 +300,93 @@ async def test_side_by_side_has_all_results() -> None:
     async with Together() as tasks:
         first, second = tasks.create_task(double(1)), tasks.create_task(double(2))
     assert (first.result(), second.result()) == (2, 4)
+
+
+# ---- what begins without a task ------------------------------------------------------------------------------------
+
+
+async def added(*waited_for: "asyncio.Future[int]") -> int:
+    return sum([await one for one in waited_for])
+
+
+async def test_what_waits_for_nothing_has_its_result() -> None:
+    assert started(added()) == 0
+    with pytest.raises(ZeroDivisionError):
+        started(failing())
+
+
+async def failing() -> int:
+    raise ZeroDivisionError
+
+
+async def test_the_rest_goes_on_in_a_task_of_its_own() -> None:
+    loop = asyncio.get_running_loop()
+    first, second = loop.create_future(), loop.create_future()
+    rest = started(added(first, second))
+    assert isinstance(rest, Rest)
+    task = loop.create_task(awaited(rest))
+    others = [loop.create_task(added(first)) for _ in range(2)]  # await the same
+    await asyncio.sleep(0)
+    first.set_result(1)
+    second.set_result(2)
+    assert [await task, *[await other for other in others]] == [3, 1, 1]
+
+
+async def awaited(rest: Rest[int]) -> int:
+    return await rest
+
+
+async def test_a_cancelled_rest_is_told_and_cancels_what_it_waits_for() -> None:
+    told: list[str] = []
+    future = asyncio.get_running_loop().create_future()
+
+    async def work() -> int:
+        try:
+            return int(await future)
+        except asyncio.CancelledError:
+            told.append("cancelled")
+            await asyncio.sleep(0)  # it may wait on
+            told.append("and over")
+            raise
+
+    rest = started(work())
+    assert isinstance(rest, Rest)
+    task = asyncio.get_running_loop().create_task(awaited(rest))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert told == ["cancelled", "and over"]
+    assert future.cancelled()
+
+
+async def test_a_rest_that_is_not_wanted_is_closed() -> None:
+    told: list[str] = []
+
+    async def work() -> None:
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            told.append("closed")
+
+    rest = started(work())
+    assert isinstance(rest, Rest)
+    rest.close()
+    assert told == ["closed"]
+
+
+async def test_from_its_own_task_on_it_may_have_time_limits() -> None:
+    async def work() -> str:
+        await own_task()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0):
+                await asyncio.get_running_loop().create_future()
+        return "over"
+
+    rest = started(work())
+    assert isinstance(rest, Rest)
+    assert await asyncio.get_running_loop().create_task(said(rest)) == "over"
+
+
+async def said(rest: Rest[str]) -> str:
+    return await rest

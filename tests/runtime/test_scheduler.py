@@ -17,6 +17,7 @@ from bridge.runtime.scheduler import (
     Metered,
     ReadAllowance,
     SlicedCalls,
+    begin,
     loop_scheduler,
 )
 
@@ -168,8 +169,9 @@ async def order_of(
     def serve(index: int) -> None:
         nonlocal now
         mine.serve(shares[index])
-        with mine.measured(shares[index], appends=index < appending):
-            now += takes(len(order))
+        begin(shares[index])
+        now += takes(len(order))
+        mine.count(shares[index], appends=index < appending)
         order.append(index)
         if len(order) < 10_000:
             queue(index)

@@ -5,7 +5,7 @@ Batches of idempotent producers go through writers of their own; all others thro
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
@@ -18,10 +18,11 @@ from bridge.pulsar.producer import REFUSALS, Producer, Send
 from bridge.pulsar.types import EARLIEST, ClientClosed, Entry, MessageTooLarge, Position, PulsarError, SendCancelled
 from bridge.runtime.futures import Outcome, failed, following
 from bridge.storage.append.duplicates import DuplicateFinder
-from bridge.storage.append.group_commit import GroupCommit
+from bridge.storage.append.group_commit import GroupCommit, OpenEntry, together
 from bridge.storage.append.missing_batches import MissingBatches
 from bridge.storage.append.pace import Pace
 from bridge.storage.append.pending_append import (
+    Member,
     PendingAppend,
     cancel_if_cancelled,
     complete_in_order,
@@ -123,7 +124,7 @@ class Appender:
         self._repetitions = Repetitions(
             duplicates, self._send_again, partial(missing.note_stored, topic), limit, metrics
         )
-        self._groups = GroupCommit(self._send, settings.group_commit_bytes, settings.linger_ms / 1000)
+        self._groups = GroupCommit(self._send_together, settings.group_commit_bytes, settings.linger_ms / 1000)
         self._last = (EARLIEST, 0)  # the position of the last append, and the offset after it
         self._in_flight: set[asyncio.Future[int]] = set()
         self._read_back_at = float("-inf")
@@ -174,8 +175,7 @@ class Appender:
         pending = self._pending_append(prepared, writer.producer, batch, before, own_client_future=True)
         self._groups.add(pending, writer.producer, pace)
         writer.note_sent(batch, pending.offset)
-        # not at once: the batch of a new epoch that ends the older one is not noted yet
-        pending.offset.add_done_callback(partial(self._outcome_known, prepared.producer, writer))
+        pending.offset.call_at_once(partial(self._note_outcome, prepared.producer, writer))
         writer.last_answer = pending.client_future
         if before is not None and before.done():
             pending.client_future.cancel()
@@ -197,8 +197,23 @@ class Appender:
         position = Position(*self._end.anchor.position)
         return PendingAppend(prepared, producer.name, position, offset, client_future, before, batch)
 
+    def open_entry(self, entry: PreparedEntry) -> OpenEntry | None:
+        """As `GroupCommit.open_entry`, for a batch of no idempotent producer; None also where it has to wait."""
+        producer = self._producer
+        if producer is None or not producer.has_capacity:
+            return None
+        return self._groups.open_entry(entry, producer)
+
+    def _send_together(self, members: Sequence[Member], producer: Producer) -> None:
+        """Send batches as one entry."""
+        if len(members) == 1 and isinstance(members[0], PendingAppend):
+            return self._send(members[0], producer)
+        pending = together(members, producer.name, Position(*self._end.anchor.position))
+        self._in_flight.add(pending.offset)
+        pending.offset.call_at_once(self._in_flight.discard)
+        self._send(pending, producer)
+
     def _send(self, pending: PendingAppend, producer: Producer) -> None:
-        """Send what is prepared, one batch or a group of them."""
         prepared, batch = pending.entry, pending.batch
         metadata = prepared.metadata(self._end.time_marks.start_append(prepared.max_timestamp))
         if batch is not None:
@@ -208,15 +223,23 @@ class Appender:
             metadata, prepared.data, prepared.record_count, partial(self._on_outcome, pending, producer)
         )
         if batch is None:
+            give_up = partial(self._give_up, pending, producer)
             for one in pending.members or (pending,):
-                one.offset.call_at_once(partial(self._give_up_if_cancelled, pending, producer))
-        if pending.members:
+                one.sent(give_up)
+        if len(pending.members) > 1:
             self._metrics.grouped_batches.inc(len(pending.members))
 
-    def _refuse(self, unsent: list[PendingAppend], error: PulsarError) -> None:
-        for pending in unsent:
-            pending.entry.release()
-            self._fail(pending, error)
+    def _refuse(self, unsent: list[Member], error: PulsarError) -> None:
+        for append in unsent:
+            append.entry.release()
+            if append.entry.producer != NO_PRODUCER:
+                self._missing.note_missing(self._topic, *append.entry.producer)
+            append.fail(error)
+
+    def _note_outcome(self, whose: tuple[int, int, int], writer: Writer, offset: "asyncio.Future[int]") -> None:
+        """Not now, if anything follows from it: the batch of a new epoch that ends the older one is not noted yet."""
+        if writer.abandoned or failed(offset):
+            asyncio.get_running_loop().call_soon(self._outcome_known, whose, writer, offset)
 
     def _outcome_known(self, whose: tuple[int, int, int], writer: Writer, offset: "asyncio.Future[int]") -> None:
         """After a failed batch, those that follow cannot be judged, unless the producer has a new epoch since."""
@@ -226,8 +249,10 @@ class Appender:
         elif writer.abandoned:
             self._writers.drop_abandoned(producer_id, writer)
 
-    def _give_up_if_cancelled(self, pending: PendingAppend, producer: Producer, offset: "asyncio.Future[int]") -> None:
-        if offset.cancelled() and not pending.is_wanted and not pending.send.future.done():
+    @staticmethod
+    def _give_up(pending: PendingAppend, producer: Producer) -> None:
+        """A client waits no more for what is sent."""
+        if not pending.is_wanted and not pending.send.future.done():
             producer.cancel(pending.send)
 
     def check(self, batches: list[PreparedEntry]) -> None:
@@ -337,6 +362,7 @@ class Appender:
         pending.receipt = receipt = send.future.result()
         if receipt.duplicate:  # its position is not in the order of the others in flight
             pending.drop_data()
+            pending.send.payload = ()
             resolving = self._background(self._resolve_one(pending))
             resolving.add_done_callback(partial(self._duplicate_resolved, pending))
             if pending.entry.producer != NO_PRODUCER:

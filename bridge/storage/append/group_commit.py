@@ -15,47 +15,50 @@ batch has its own offset, counted from the entry's. Compressed batches stay alon
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.producer import Producer
-from bridge.pulsar.types import PulsarError, Refusal
+from bridge.pulsar.types import Position, PulsarError, Refusal
+from bridge.runtime.futures import Outcome, retrieve_exception
 from bridge.runtime.scheduler import loop_scheduler
 from bridge.storage.append.pace import Pace
-from bridge.storage.append.pending_append import PendingAppend
+from bridge.storage.append.pending_append import Member, PendingAppend
 from bridge.storage.append.preparation import METADATA_BYTES, PreparedEntry
+from bridge.storage.append.sequences import SequenceRange
 
 _MAX_RECORDS: Final = 5000  # of a group: readers convert so many on the event loop
 _LEAST_HELD_BYTES: Final = 8192  # of a batch: who fills batches has much to send, who does not wants it there soon
 
-Sender = Callable[[PendingAppend, Producer], None]
+Sender = Callable[[Sequence[Member], Producer], None]
 
 
 def _loop_is_busy() -> bool:
     return loop_scheduler().is_busy
 
 
-class _Group:
-    """The batches of one Pulsar producer that are not sent yet."""
+class OpenEntry:
+    """The batches of one Pulsar producer that are not sent yet, and become one entry."""
 
     __slots__ = ("members", "paces", "records", "size")
 
     def __init__(self) -> None:
-        self.members: list[PendingAppend] = []
+        self.members: list[Member] = []
         self.records = self.size = 0
         self.paces: list[Pace] = []  # of clients that let it go; none: the event loop's turns do
 
-    def add(self, pending: PendingAppend) -> None:
+    def add(self, pending: Member) -> None:
+        """Put it behind the others."""
         self.members.append(pending)
         self.records += pending.entry.record_count
         self.size += len(pending.entry.data)
 
-    def can_take(self, pending: PendingAppend, max_bytes: int) -> bool:
+    def can_take(self, entry: PreparedEntry, batch: SequenceRange | None, max_bytes: int) -> bool:
         """Whether it would still be one run of records, and not too large."""
-        entry, batch, last = pending.entry, pending.batch, self.members[-1].batch
+        last = self.members[-1].batch
         if self.size + len(entry.data) > max_bytes or self.records + entry.record_count > _MAX_RECORDS:
             return False
         if batch is None or last is None:
@@ -69,45 +72,65 @@ class GroupCommit:
     def __init__(
         self, send: Sender, max_bytes: int, linger_seconds: float, is_busy: Callable[[], bool] = _loop_is_busy
     ) -> None:
-        """`send`: sends one append, or several as one; `max_bytes`: of an entry, 0 for one batch an entry."""
+        """`send`: sends appends as one entry; `max_bytes`: of an entry, 0 for one batch an entry."""
         self._send = send
         self._is_busy = is_busy
         self._max_bytes = max_bytes
         self._linger_seconds = linger_seconds
-        self._groups: dict[Producer, _Group] = {}
+        self._groups: dict[Producer, OpenEntry] = {}
 
-    def add(self, pending: PendingAppend, producer: Producer, pace: Pace | None = None) -> None:
+    def add(self, pending: Member, producer: Producer, pace: Pace | None = None) -> None:
         """Send an append, now or with others; it takes its place among those of its producer before this returns.
 
         `pace`: its client's.
         """
         if not self._max_bytes:
-            return self._send(pending, producer)
+            return self._send([pending], producer)
         group = self._groups.get(producer)
         limit = self._limit(producer)
         may_join = 2 * len(pending.entry.data) <= limit and _is_plain(pending.entry)
-        if group is not None and not (may_join and group.can_take(pending, limit)):
+        if group is not None and not (may_join and group.can_take(pending.entry, pending.batch, limit)):
             self.flush(producer)
             group = None
         if not may_join:
-            return self._send(pending, producer)
+            return self._send([pending], producer)
         holding = pace if pace is not None and pace.holds and len(pending.entry.data) >= _LEAST_HELD_BYTES else None
         if group is None:
             if holding is None and not self._linger_seconds and not self._is_busy():
-                return self._send(pending, producer)
-            group = self._groups[producer] = _Group()
-            loop = asyncio.get_running_loop()
-            if self._linger_seconds:
-                loop.call_later(self._linger_seconds, self._flush_idle, producer)
-            elif holding is None or self._is_busy():
-                loop.call_soon(self._flush_idle, producer)
+                return self._send([pending], producer)
+            if holding is None or self._linger_seconds or self._is_busy():
+                group = self._opened(producer)
             else:
+                group = self._groups[producer] = OpenEntry()
                 self._hold(group, producer, holding)
         elif group.paces and holding is not None and holding not in group.paces:
             self._hold(group, producer, holding)
         group.add(pending)
         if group.paces and holding is None:  # of a client that waits for nothing
             self.flush(producer)
+
+    def open_entry(self, entry: PreparedEntry, producer: Producer) -> "OpenEntry | None":
+        """Where a small plain batch goes with those of its turn of the event loop: it must be added at once.
+
+        None where it may not share an entry, or may have to wait for more of its client's.
+        """
+        size, limit = len(entry.data), self._limit(producer)
+        if size >= _LEAST_HELD_BYTES or 2 * size > limit:
+            return None
+        group = self._groups.get(producer)
+        if group is not None and (group.paces or not group.can_take(entry, None, limit)):
+            self.flush(producer)
+            group = None
+        return self._opened(producer) if group is None else group
+
+    def _opened(self, producer: Producer) -> "OpenEntry":
+        group = self._groups[producer] = OpenEntry()
+        loop = asyncio.get_running_loop()
+        if self._linger_seconds:
+            loop.call_later(self._linger_seconds, self._flush_idle, producer)
+        else:
+            loop.call_soon(self._flush_idle, producer)
+        return group
 
     def outcome_known(self, producer: Producer) -> None:
         """An entry of this producer has its outcome, so a group that waits for one may go.
@@ -126,7 +149,7 @@ class GroupCommit:
         """
         if not isinstance(error, PulsarError) or error.refusal is not Refusal.SIZE or pending.entry.record_count == 1:
             return error
-        if not pending.members:
+        if len(pending.members) < 2:
             return KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE, f"{error}: send smaller batches (batch.size)")
         self._max_bytes = min(self._max_bytes, len(pending.entry.data) // 2)
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{error}: several batches were one entry")
@@ -138,19 +161,19 @@ class GroupCommit:
             return
         wanted = [one for one in group.members if one.is_wanted]
         if wanted:
-            self._send(merged(wanted), producer)
+            self._send(wanted, producer)
 
     def flush_all(self) -> None:
         """Send all."""
         for producer in list(self._groups):
             self.flush(producer)
 
-    def take(self, producer: Producer) -> list[PendingAppend]:
+    def take(self, producer: Producer) -> list[Member]:
         """What is not sent of this producer, and is not to be sent any more."""
         group = self._groups.pop(producer, None)
         return [] if group is None else group.members
 
-    def take_all(self) -> list[PendingAppend]:
+    def take_all(self) -> list[Member]:
         """All that is not sent, and is not to be sent any more."""
         return [one for producer in list(self._groups) for one in self.take(producer)]
 
@@ -159,11 +182,11 @@ class GroupCommit:
         largest = producer.max_message_size
         return 0 if largest is None else min(self._max_bytes, largest - METADATA_BYTES)
 
-    def _hold(self, group: _Group, producer: Producer, pace: Pace) -> None:
+    def _hold(self, group: OpenEntry, producer: Producer, pace: Pace) -> None:
         group.paces.append(pace)
         pace.hold(partial(self._release, group, producer))
 
-    def _release(self, group: _Group, producer: Producer) -> None:
+    def _release(self, group: OpenEntry, producer: Producer) -> None:
         if self._groups.get(producer) is group:
             self.flush(producer)
 
@@ -175,18 +198,25 @@ class GroupCommit:
             self.flush(producer)
 
 
-def merged(members: list[PendingAppend]) -> PendingAppend:
-    """Several appends as one entry; one alone stays as it is."""
-    first = members[0]
-    if len(members) == 1:
-        return first
+def together(members: Sequence[Member], producer_name: str, last_known: Position) -> PendingAppend:
+    """The append of the entry that holds them all; `last_known`: as `PendingAppend`'s."""
+    first, last = members[0].batch, members[-1].batch
+    offset: Outcome[int] = Outcome()
+    offset.call_at_once(retrieve_exception)  # no client waits for it
+    batch = None if first is None or last is None else first._replace(last=last.last)
+    return PendingAppend(_merged(members), producer_name, last_known, offset, offset, None, batch, members)
+
+
+def _merged(members: Sequence[Member]) -> PreparedEntry:
     entries = [one.entry for one in members]
-    size = sum(len(one.data) for one in entries)
-    entry = PreparedEntry(
-        b"".join([one.data for one in entries]), sum(one.record_count for one in entries), entries[0].producer,
-        max(one.max_timestamp for one in entries), any(one.escaped for one in entries), uncompressed_size=size,
+    first = entries[0]
+    if len(entries) == 1:
+        return first
+    data = b"".join([one.data for one in entries])
+    return PreparedEntry(
+        data, sum([one.record_count for one in entries]), first.producer, max([one.max_timestamp for one in entries]),
+        any([one.escaped for one in entries]), uncompressed_size=len(data),
     )  # fmt: skip
-    return first.together(entry, members)
 
 
 def _is_plain(entry: PreparedEntry) -> bool:

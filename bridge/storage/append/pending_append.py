@@ -1,15 +1,42 @@
 """One append on its way to its offset, and the order in which a producer's appends are answered."""
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
 
 from bridge.pulsar.producer import Send
 from bridge.pulsar.types import ClientClosed, Position, Receipt
-from bridge.runtime.futures import Outcome, failed, retrieve_exception
+from bridge.runtime.futures import Outcome, failed
 from bridge.storage.append.preparation import PreparedEntry
 from bridge.storage.append.sequences import SequenceRange
 from bridge.storage.error_mapping import translate
+
+
+class Member(Protocol):
+    """One of the appends that an entry of Pulsar holds."""
+
+    entry: PreparedEntry
+
+    @property
+    def batch(self) -> SequenceRange | None:
+        """Its place among those of an idempotent producer; None of any other."""
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether a client waits for its offset."""
+
+    def sent(self, give_up: Callable[[], None]) -> None:
+        """The entry is on its way; `give_up` is to be called when the client waits no more."""
+
+    def drop_data(self) -> None:
+        """Pulsar holds it."""
+
+    def succeed(self, base: int) -> None:
+        """It is stored, from this offset on."""
+
+    def fail(self, error: BaseException) -> None:
+        """It has no offset."""
 
 
 @dataclass(slots=True)
@@ -23,7 +50,7 @@ class PendingAppend:
     client_future: Outcome[int]  # what the client waits for: `offset`, or another that it alone may cancel
     previous_answer: asyncio.Future[int] | None  # the client's future of the batch before, unless that has its offset
     batch: SequenceRange | None = None  # of an idempotent producer
-    members: "Sequence[PendingAppend]" = ()  # the appends that this entry holds, if they are several
+    members: Sequence[Member] = ()  # the appends that this entry holds, unless it is one
     send: Send = field(init=False)
     receipt: Receipt | None = None
 
@@ -34,20 +61,15 @@ class PendingAppend:
             return True
         return any(one.is_wanted for one in self.members) if self.members else not self.offset.cancelled()
 
-    def together(self, entry: PreparedEntry, members: "Sequence[PendingAppend]") -> "PendingAppend":
-        """This one and those behind it as the entry that holds them all."""
-        offset: Outcome[int] = Outcome()
-        offset.call_at_once(retrieve_exception)  # no client waits for it
-        last = members[-1].batch
-        batch = None if self.batch is None or last is None else replace(self.batch, last=last.last)
-        return PendingAppend(entry, self.producer, self.last_known, offset, offset, None, batch, members)
+    def sent(self, give_up: Callable[[], None]) -> None:
+        """As `Member.sent`: cancelling its offset says that the client waits no more."""
+        self.offset.call_at_once(lambda offset: give_up() if offset.cancelled() else None)
 
     def drop_data(self) -> None:
-        """Pulsar holds it: only its offset is looked for, which may take long."""
+        """Only its offset is looked for, which may take long."""
         self.entry = self.entry._replace(data=b"", reservation=None)
-        self.send.payload = ()
         for one in self.members:
-            one.entry = one.entry._replace(data=b"")
+            one.drop_data()
 
     def succeed(self, base: int) -> None:
         """Tell who waits for the offset, each one for its own."""

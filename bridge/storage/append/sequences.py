@@ -15,7 +15,7 @@ Kafka's model is `ProducerAppendInfo` with `ProducerStateEntry`. Pulsar keeps th
 whose sequence ids grow with epoch and sequence, so that the last one the broker knows tells both after any restart.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
@@ -25,8 +25,7 @@ _WRAP_BITS, _SEQUENCE_BITS = 16, 31
 _WRAPS = 1 << _WRAP_BITS
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class SequencePosition:
+class SequencePosition(NamedTuple):
     """Where a record is among all of its producer: the epoch, how often the sequence has wrapped, the sequence."""
 
     epoch: int
@@ -51,8 +50,7 @@ class SequencePosition:
         return SequencePosition(self.epoch, self.wraps + sequence // _SEQUENCES, sequence % _SEQUENCES)
 
 
-@dataclass(frozen=True, slots=True)
-class SequenceRange:
+class SequenceRange(NamedTuple):
     """The positions of one batch, both ends included; `is_duplicate`: they have been appended before."""
 
     first: SequencePosition

@@ -1,6 +1,7 @@
 """Group commit: what shares an entry, when it is sent, and who has which offset."""
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
@@ -13,9 +14,9 @@ from bridge.pulsar.producer import Producer
 from bridge.pulsar.types import EARLIEST, ClientClosed, PulsarError
 from bridge.runtime.futures import Outcome
 from bridge.storage.append import group_commit
-from bridge.storage.append.group_commit import GroupCommit
+from bridge.storage.append.group_commit import GroupCommit, together
 from bridge.storage.append.pace import Pace
-from bridge.storage.append.pending_append import PendingAppend
+from bridge.storage.append.pending_append import Member, PendingAppend
 from bridge.storage.append.preparation import METADATA_BYTES, PreparedEntry
 from bridge.storage.append.sequences import SequencePosition, SequenceRange
 from bridge.storage.error_mapping import translate
@@ -50,9 +51,14 @@ class Scenario:
         self.sent: list[PendingAppend] = []
         self.producer = ScriptedProducer()
         self.busy = True
-        self.groups = GroupCommit(
-            lambda pending, _: self.sent.append(pending), max_bytes, linger_seconds, lambda: self.busy
-        )
+        self.groups = GroupCommit(self.send, max_bytes, linger_seconds, lambda: self.busy)
+
+    def send(self, members: Sequence[Member], _: Producer) -> None:
+        """As the appender does."""
+        if len(members) == 1 and isinstance(members[0], PendingAppend):
+            self.sent.append(members[0])
+        else:
+            self.sent.append(together(members, "scripted", EARLIEST))
 
     def add(self, entry: PreparedEntry, batch: SequenceRange | None = None, pace: Pace | None = None) -> PendingAppend:
         offset: Outcome[int] = Outcome()
