@@ -29,6 +29,16 @@ class Owners:
         """The owner of each partition."""
         return [self._cluster.owner(topic) for topic in self._topics]
 
+    def of_all(self) -> list[JvmProcess]:
+        """The owner of each partition, when each has one: one that was unloaded has none for a moment."""
+        until = time.monotonic() + _TIMEOUT_SECONDS
+        while True:
+            found = [owner for owner in self.now() if owner is not None]
+            if len(found) == len(self._topics):
+                return found
+            assert time.monotonic() < until, "partitions are nowhere"
+            let_pass(_EVERY_SECONDS)
+
     def busiest(self) -> JvmProcess:
         """The broker with most partitions."""
         found = Counter(owner for owner in self.now() if owner is not None)

