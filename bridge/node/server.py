@@ -164,9 +164,8 @@ class Server:
         # what does not depend on another is asked side by side: a start is a gap for clients
         async with Together() as tasks:
             found = tasks.create_task(self._pulsar_cluster())
-            tasks.create_task(check.ensure_fit(self.admin, self.client, settings))
+            tasks.create_task(self._ensure_namespaces_are_fit())
             tasks.create_task(self._ensure_pulsar_can_judge())
-            tasks.create_task(check.ensure_state(self.admin, self.client, self._access, settings))
         self._index_checked_at = asyncio.get_running_loop().time()
         self._own.coordinate()
         marks = settings.pulsar.state_topic(mark_signer.TOPIC)
@@ -212,6 +211,18 @@ class Server:
         from bridge.requests.pulsar_authorization import PulsarAuthorization  # what it imports takes time
 
         return PulsarAuthorization(self.settings, self._access, self.admin, self.metrics)
+
+    async def _ensure_namespaces_are_fit(self) -> None:
+        """Of two that are not, that of the records is told, whichever answer comes first."""
+        settings = self.settings
+        found = await asyncio.gather(
+            check.ensure_fit(self.admin, self.client, settings),
+            check.ensure_state(self.admin, self.client, self._access, settings),
+            return_exceptions=True,
+        )
+        for problem in found:
+            if problem is not None:
+                raise problem
 
     async def _ensure_pulsar_can_judge(self) -> None:
         if self._pulsar_authorization is not None:

@@ -4,6 +4,7 @@ Any client that may produce to a topic can write any property into an entry, und
 Pulsar where the bridge keeps its state, and the same for all nodes.
 """
 
+import asyncio
 import secrets
 from contextlib import suppress
 from hashlib import blake2b
@@ -19,6 +20,9 @@ _log = log.get(__name__)
 TOPIC: Final = "marks"
 """Nothing is written to it: its property is the secret, as of several nodes only one can create a topic."""
 _KEY: Final = "key"
+_TRIES: Final = 50
+_EVERY_SECONDS: Final = 0.1
+"""So often it is looked whether another node has made the topic."""
 _SIGNATURE: Final = "kafka.batch.signature"
 _HAS_PRODUCER: Final = '"p":'
 
@@ -35,16 +39,30 @@ class MarkSecret:
     async def load(self, admin: Admin, topic: str) -> None:
         """Take the secret that is kept with `topic`, or make it."""
         try:
-            try:
-                found = await admin.partitioned_metadata(topic)
-            except NotFound:
-                with suppress(Conflict):  # another node was faster
-                    await admin.create_partitioned(topic, 1, {_KEY: secrets.token_hex(32)})
-                found = await admin.partitioned_metadata(topic)
-            self.value = bytes.fromhex(found.properties[_KEY])
+            self.value = bytes.fromhex(await _kept(admin, topic) or await _made(admin, topic))
             self.is_shared = True
-        except (AdminError, KeyError, ValueError) as error:
+        except (AdminError, ValueError) as error:
             _log.warning("! marks of other nodes are not believed", extra={"topic": topic, "reason": repr(error)})
+
+
+async def _kept(admin: Admin, topic: str) -> str | None:
+    """The secret that is kept with the topic; None where there is none."""
+    try:
+        return (await admin.partitioned_metadata(topic)).properties.get(_KEY)
+    except NotFound:
+        return None
+
+
+async def _made(admin: Admin, topic: str) -> str:
+    """Make the topic with a secret, or wait for that of another node that is making it; AdminError, ValueError."""
+    with suppress(Conflict):  # another node was faster: its topic may not be there yet
+        await admin.create_partitioned(topic, 1, {_KEY: secrets.token_hex(32)})
+    for _ in range(_TRIES):
+        kept = await _kept(admin, topic)
+        if kept is not None:
+            return kept
+        await asyncio.sleep(_EVERY_SECONDS)
+    raise ValueError("the topic has no secret")
 
 
 class MarkSigner:
