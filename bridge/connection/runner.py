@@ -130,8 +130,8 @@ class RequestRunner:
         for request in list(self.in_flight):
             if request is current and self._stage is RequestStage.POLLING:
                 self._cancel_soon(request)
-            elif request.api.read_only and request.future is not None:
-                request.future.cancel()
+            elif request.api.read_only:
+                request.cancel()
         if (
             self._stage is RequestStage.RUNNING
             and self.worker is not None

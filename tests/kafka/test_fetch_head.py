@@ -17,7 +17,7 @@ from bridge.kafka.fetch_messages import (
     ResponseTopic,
 )
 from bridge.kafka.primitives import DecodeError
-from tests.kafka.mutation import mutate
+from tests.kafka.request_frames import frame_of, header_of, mutate
 
 VERSIONS = range(fetch_head.OLDEST, fetch.API.max_version + 1)
 MUTATIONS = 20_000
@@ -43,24 +43,14 @@ def request_of(version: int, chance: random.Random) -> Request:
     )  # fmt: skip
 
 
-def header_of(version: int, client_id: str) -> bytes:
-    return frames.request_header(1, version, 0, client_id, version >= fetch_wire.FLEXIBLE)
-
-
-def frame_of(request: Request, version: int, client_id: str, correlation_id: int = 4711) -> bytes:
-    flexible = version >= fetch_wire.FLEXIBLE
-    body = bytes(message.encode(request, version, flexible))
-    return b"".join(frames.request(1, version, correlation_id, client_id, flexible, body))[4:]
-
-
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_head_of_a_request_is_found_and_said_again(version: int) -> None:
     chance = random.Random(version)
     for _ in range(200):
         wanted, client_id = request_of(version, chance), chance.choice(["", "c", "a client", "ö" * 30])
-        found = fetch_head.split(memoryview(frame_of(wanted, version, client_id, chance.randrange(2**31))))
+        found = fetch_head.split(memoryview(frame_of(fetch.API, wanted, version, client_id, chance.randrange(2**31))))
         assert found == (
-            fetch_head.head(header_of(version, client_id), wanted, version),
+            fetch_head.head(header_of(fetch.API, version, client_id), wanted, version),
             wanted.topics[0].partitions[0].fetch_offset,
         )
 
@@ -71,10 +61,12 @@ def test_what_has_a_known_head_is_read_as_the_general_codec_reads_it(version: in
     chance = random.Random(100 + version)
     flexible = version >= fetch_wire.FLEXIBLE
     wanted = request_of(version, chance)
-    head = fetch_head.head(header_of(version, "client"), wanted, version)
+    head = fetch_head.head(header_of(fetch.API, version, "client"), wanted, version)
     met = 0
     for _ in range(MUTATIONS // len(VERSIONS)):
-        frame = bytearray(frame_of(request_of(version, chance) if chance.random() < 0.2 else wanted, version, "client"))
+        frame = bytearray(
+            frame_of(fetch.API, request_of(version, chance) if chance.random() < 0.2 else wanted, version, "client")
+        )
         for _ in range(chance.randrange(3)):
             mutate(frame, chance)
         found = fetch_head.split(memoryview(bytes(frame)))

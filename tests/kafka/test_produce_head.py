@@ -5,7 +5,7 @@ import random
 import pytest
 
 from bridge.apis import produce
-from bridge.kafka import frames, message, produce_head, produce_wire
+from bridge.kafka import frames, produce_head, produce_wire
 from bridge.kafka.produce_wire import (
     Request,
     RequestPartition,
@@ -14,7 +14,7 @@ from bridge.kafka.produce_wire import (
     ResponsePartition,
     ResponseTopic,
 )
-from tests.kafka.mutation import mutate
+from tests.kafka.request_frames import frame_of, header_of, mutate
 
 VERSIONS = range(produce_head.OLDEST, produce.API.max_version + 1)
 MUTATIONS = 20_000
@@ -31,16 +31,6 @@ def request_of(chance: random.Random) -> Request:
     )
 
 
-def header_of(version: int, client_id: str) -> bytes:
-    return frames.request_header(0, version, 0, client_id, version >= produce_wire.FLEXIBLE)
-
-
-def frame_of(request: Request, version: int, client_id: str, correlation_id: int = 4711) -> bytes:
-    flexible = version >= produce_wire.FLEXIBLE
-    body = bytes(message.encode(request, version, flexible))
-    return b"".join(frames.request(0, version, correlation_id, client_id, flexible, body))[4:]
-
-
 def plainly_read(frame: bytes) -> tuple[bytes, bytes] | None:
     """The head and the records, if the frame is one of a Produce of one partition."""
     found = produce_head.split(memoryview(frame))
@@ -52,9 +42,9 @@ def test_the_head_of_a_request_is_found_and_said_again(version: int) -> None:
     chance = random.Random(version)
     for _ in range(200):
         wanted, client_id = request_of(chance), chance.choice(["", "c", "a client", "ö" * 30])
-        read = plainly_read(frame_of(wanted, version, client_id, chance.randrange(2**31)))
+        read = plainly_read(frame_of(produce.API, wanted, version, client_id, chance.randrange(2**31)))
         assert read == (
-            produce_head.head(header_of(version, client_id), wanted, version),
+            produce_head.head(header_of(produce.API, version, client_id), wanted, version),
             wanted.topic_data[0].partition_data[0].records,
         )
 
@@ -65,10 +55,12 @@ def test_what_has_a_known_head_is_read_as_the_general_codec_reads_it(version: in
     chance = random.Random(100 + version)
     flexible = version >= produce_wire.FLEXIBLE
     wanted = request_of(chance)
-    head = produce_head.head(header_of(version, "client"), wanted, version)
+    head = produce_head.head(header_of(produce.API, version, "client"), wanted, version)
     met = 0
     for _ in range(MUTATIONS // len(VERSIONS)):
-        frame = bytearray(frame_of(request_of(chance) if chance.random() < 0.2 else wanted, version, "client"))
+        frame = bytearray(
+            frame_of(produce.API, request_of(chance) if chance.random() < 0.2 else wanted, version, "client")
+        )
         for _ in range(chance.randrange(3)):
             mutate(frame, chance)
         read = plainly_read(bytes(frame))
@@ -105,9 +97,9 @@ def test_an_answer_is_that_of_the_general_codec(version: int) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_client_may_have_no_id_at_all(version: int) -> None:
     wanted = request_of(random.Random(version))
-    frame = bytearray(frame_of(wanted, version, ""))
+    frame = bytearray(frame_of(produce.API, wanted, version, ""))
     frame[8:10] = b"\xff\xff"
-    start = bytearray(header_of(version, ""))
+    start = bytearray(header_of(produce.API, version, ""))
     start[8:10] = b"\xff\xff"
     found = plainly_read(bytes(frame))
     assert found == (produce_head.head(start, wanted, version), wanted.topic_data[0].partition_data[0].records)

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final
 
 from bridge.apis import fetch
-from bridge.connection.straight.found import Answers, FoundLog, StraightRequest, Targets
+from bridge.connection.straight.found import Answers, FoundLog, OneWay, StraightRequest, Target
 from bridge.errors import BridgeError
 from bridge.fetch.pending_fetch import MAX_SHARED_BYTES, shared_key, stored
 from bridge.fetch.waiting import WokenInTurn
@@ -31,14 +31,11 @@ _LEAST_BYTES: Final = 1
 
 
 @dataclass(slots=True)
-class Target:
-    """What the bytes of a Fetch stand for but for its offset, and what was found for them."""
+class FetchTarget(Target):
+    """What the bytes of a Fetch stand for but for its offset."""
 
-    version: int
-    client_id: str
     request: Request
     """With any offset."""
-    found: FoundLog
     answer: fetch_head.AnswerFrame
 
 
@@ -50,7 +47,13 @@ class StraightPoll(StraightRequest):
     api = fetch.API
 
     def __init__(
-        self, way: "StraightFetch", answers: Answers, target: Target, offset: int, frame: memoryview, received: float
+        self,
+        way: "StraightFetch",
+        answers: Answers,
+        target: FetchTarget,
+        offset: int,
+        frame: memoryview,
+        received: float,
     ) -> None:
         super().__init__(frame, received)
         self._way, self._answers, self._target, self._offset, self._frame = way, answers, target, offset, frame
@@ -179,15 +182,13 @@ def _raise(error: Exception) -> None:
     raise error
 
 
-class StraightFetch:
+class StraightFetch(OneWay[FetchTarget]):
     """The straight way of one connection's Fetches."""
 
-    __slots__ = ("_metrics", "_session", "_targets", "broker")
+    __slots__ = ()
 
     def __init__(self, broker: Broker, session: Session) -> None:
-        self.broker, self._session = broker, session
-        self._metrics = broker.metrics.api(fetch.API.key)
-        self._targets = Targets[Target]()
+        super().__init__(broker, session, fetch.API, Operation.READ)
 
     def take(self, frame: memoryview, received: float, answers: Answers) -> bool:
         """Answer a request, or let it wait; False: nothing has been done."""
@@ -195,18 +196,10 @@ class StraightFetch:
         if found is None:
             return False
         head, offset = found
-        target, now = self._targets.get(head), loop_time()
-        if target is None and self._targets.may_learn(head, now):
-            target = self._learned(frame, head)
-        if target is None:
-            return False
-        if not target.found.holds(self.broker, now):
-            self._targets.clear()
-            return False
-        if not target.found.allows(self.broker, self._session, Operation.READ):
-            return False
-        records = self._read(target, offset, now)
-        if records is None or not (records or self.broker.waiting_fetches.acquire(1)):
+        now = loop_time()
+        target = self.target(frame, head, now)
+        records = None if target is None else self._read(target, offset, now)
+        if target is None or records is None or not (records or self.broker.waiting_fetches.acquire(1)):
             return False
         poll = StraightPoll(self, answers, target, offset, frame, received)
         answers.in_flight.append(poll)
@@ -216,14 +209,14 @@ class StraightFetch:
             poll.wait(now)
         return True
 
-    def _read(self, target: Target, offset: int, now: float) -> list[bytes] | None:
+    def _read(self, target: FetchTarget, offset: int, now: float) -> list[bytes] | None:
         limits = self.limits(target)
         try:
             return None if limits is None else target.found.log.read_nowait(offset, limits[0], now + TURN)
         except BridgeError:  # what is stored there cannot be read: the general way meets it again, and answers
             return None
 
-    def limits(self, target: Target) -> tuple[int, int] | None:
+    def limits(self, target: FetchTarget) -> tuple[int, int] | None:
         """The most bytes of the partition, and of the answer; None where there is no room for an answer, or the client
         has reads under way that the general way takes up."""
         session, request = self._session, target.request
@@ -232,17 +225,7 @@ class StraightFetch:
             return None
         return max(min(request.topics[0].partitions[0].partition_max_bytes, most), 1), most
 
-    def count(self, target: Target, frame: memoryview) -> None:
-        """A request is answered."""
-        size = len(frame) + 4
-        self._metrics.requests.value += 1
-        self._metrics.bytes_in.value += size
-        session = self._session
-        session.client_id = target.client_id
-        session.traffic.requests += 1
-        session.traffic.bytes_in += size
-
-    def _learned(self, frame: memoryview, head: bytes) -> Target | None:
+    def _learned(self, frame: memoryview, head: bytes) -> FetchTarget | None:
         """What the general way reads in this request, if it is a plain one and all is at hand; None if not."""
         broker, version = self.broker, frame[3]
         if not fetch_head.OLDEST <= version <= fetch.API.max_version:
@@ -264,9 +247,7 @@ class StraightFetch:
             return None
         empty = stored(wanted.partition, found.log, [], request.isolation_level)
         response = Response(responses=[ResponseTopic(topic=topic.topic, topic_id=topic.topic_id, partitions=[empty])])
-        target = Target(version, header.client_id, request, found, fetch_head.answer_frame(response, version))
-        self._targets.learn(head, target)
-        return target
+        return FetchTarget(version, header.client_id, found, request, fetch_head.answer_frame(response, version))
 
 
 def _is_plain(request: Request) -> bool:

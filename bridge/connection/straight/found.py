@@ -24,7 +24,8 @@ _MAX_HEAD: Final = 512
 _MAX_TARGETS: Final = 64
 _STAY_SECONDS: Final = 10.0
 
-_T = TypeVar("_T")
+_K = TypeVar("_K")
+_T = TypeVar("_T", bound="Target")
 
 
 @dataclass(slots=True)
@@ -71,19 +72,28 @@ class FoundLog:
         return found if found.holds(broker, 0.0) else None
 
 
-class Targets(Generic[_T]):
+@dataclass(slots=True)
+class Target:
+    """What the head of a request stands for, and what was found for it."""
+
+    version: int
+    client_id: str
+    found: FoundLog
+
+
+class Targets(Generic[_K]):
     """What a connection's requests stand for, by their heads: few, and short ones, as a client may make up many.
 
-    Where there are more, the first ones stay for some time: who takes turns among more would learn each of them anew.
+    Where there are more, the first ones stay for some time: who takes turns among more would learn each again.
     """
 
     __slots__ = ("_known", "_stays_until")
 
     def __init__(self) -> None:
-        self._known: dict[bytes, _T] = {}
+        self._known: dict[bytes, _K] = {}
         self._stays_until = 0.0
 
-    def get(self, head: bytes) -> _T | None:
+    def get(self, head: bytes) -> _K | None:
         """What this head stands for, if that is known."""
         return self._known.get(head)
 
@@ -99,7 +109,7 @@ class Targets(Generic[_T]):
             self._stays_until = now + _STAY_SECONDS
         return True
 
-    def learn(self, head: bytes, target: _T) -> None:
+    def learn(self, head: bytes, target: _K) -> None:
         """Know it from now on."""
         self._known[head] = target
 
@@ -108,13 +118,55 @@ class Targets(Generic[_T]):
         self._known.clear()
 
 
+class OneWay(Generic[_T]):
+    """The straight way of one connection's requests of one API."""
+
+    __slots__ = ("_metrics", "_operation", "_session", "_targets", "broker")
+
+    def __init__(self, broker: Broker, session: Session, api: Api, operation: Operation) -> None:
+        """`operation`: on the topic, which a client has to be allowed."""
+        self.broker, self._session, self._operation = broker, session, operation
+        self._metrics = broker.metrics.api(api.key)
+        self._targets = Targets[_T]()
+
+    def target(self, frame: memoryview, head: bytes, now: float) -> _T | None:
+        """What the head stands for, if that still holds and the client may do it; None: it goes the general way.
+
+        `now`: loop time.
+        """
+        target = self._targets.get(head)
+        if target is None and self._targets.may_learn(head, now):
+            target = self._learned(frame, head)
+            if target is not None:
+                self._targets.learn(head, target)
+        if target is None:
+            return None
+        if not target.found.holds(self.broker, now):
+            self._targets.clear()
+            return None
+        return target if target.found.allows(self.broker, self._session, self._operation) else None
+
+    def _learned(self, frame: memoryview, head: bytes) -> _T | None:
+        """What the general way reads in this request, if it is a plain one and all is at hand; None if not."""
+        raise NotImplementedError
+
+    def count(self, target: _T, frame: memoryview) -> None:
+        """A request goes straight to its end."""
+        size = len(frame) + 4
+        self._metrics.requests.value += 1
+        self._metrics.bytes_in.value += size
+        session = self._session
+        session.client_id = target.client_id
+        session.traffic.requests += 1
+        session.traffic.bytes_in += size
+
+
 class StraightRequest:
     """A request that goes straight, in its place in the order of responses."""
 
     __slots__ = ("correlation_id", "cut_short", "received", "response", "size")
 
     api: Api
-    future: Final = None
 
     def __init__(self, frame: memoryview, received: float) -> None:
         self.correlation_id = int.from_bytes(frame[4:8], "big", signed=True)

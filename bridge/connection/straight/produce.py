@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from bridge.apis import produce
 from bridge.codec import NO_PRODUCER
-from bridge.connection.straight.found import Answers, FoundLog, StraightRequest, Targets
+from bridge.connection.straight.found import Answers, FoundLog, OneWay, StraightRequest, Target
 from bridge.errors import KafkaError
 from bridge.kafka import frames, produce_head, produce_wire
 from bridge.kafka.primitives import DecodeError
@@ -22,7 +22,7 @@ from bridge.runtime.deadlines import deadlines
 from bridge.runtime.futures import call_when_done
 from bridge.security.acls import Operation
 from bridge.storage.append.plain import prepare_plain
-from bridge.storage.append.preparation import PreparedEntry
+from bridge.storage.append.preparation import PreparedEntry, excess_bytes
 from bridge.storage.error_mapping import translate
 from bridge.storage.partition import PartitionLog
 
@@ -30,14 +30,11 @@ _MAX_FRAME: Final = 16 * 1024
 
 
 @dataclass(slots=True)
-class Target:
-    """What the bytes before the records of a Produce stand for, and what was found for them."""
+class ProduceTarget(Target):
+    """What the bytes before the records of a Produce stand for."""
 
-    version: int
-    client_id: str
     seconds: float
     """That the request may take."""
-    found: FoundLog
     stored: produce_head.AnswerFrame
     """The answer of success."""
 
@@ -54,7 +51,7 @@ class StraightAppend(StraightRequest):
         self,
         way: "StraightProduce",
         answers: Answers,
-        target: Target,
+        target: ProduceTarget,
         frame: memoryview,
         received: float,
         entry: PreparedEntry,
@@ -130,40 +127,35 @@ class StraightAppend(StraightRequest):
             self.succeed(offset.result())
 
 
-class StraightProduce:
+class StraightProduce(OneWay[ProduceTarget]):
     """The straight way of one connection's Produces."""
 
-    __slots__ = ("_broker", "_metrics", "_session", "_targets", "deadlines")
+    __slots__ = ("deadlines",)
 
     def __init__(self, broker: Broker, session: Session) -> None:
+        super().__init__(broker, session, produce.API, Operation.WRITE)
         self.deadlines = deadlines()
-        self._broker, self._session = broker, session
-        self._metrics = broker.metrics.api(produce.API.key)
-        self._targets = Targets[Target]()
 
     def take(self, frame: memoryview, received: float, answers: Answers) -> bool:
         """Give a request's batch its place, and the request its own; False: nothing has been done."""
-        found = self._found(frame, received)
-        if found is None:
+        split = produce_head.split(frame) if len(frame) <= _MAX_FRAME else None
+        if split is None:
             return False
-        target, records = found
+        head, records = split
+        target = self.target(frame, head, received)
+        if target is None:
+            return False
         log = target.found.log
         entry = prepare_plain(records, log.plan, time.time_ns() // 1_000_000)
-        if entry is None or len(entry.data) > 2 * len(records):
+        if entry is None or excess_bytes([entry], len(records)):
             return False
-        session = self._session
         if entry.producer == NO_PRODUCER:
             place, offset = log.open_entry(entry), None
         else:
             place, offset = None, self._appended(log, entry)
         if place is None and offset is None:
             return False
-        size = len(frame) + 4
-        self._metrics.requests.value += 1
-        self._metrics.bytes_in.value += size
-        session.client_id = target.client_id
-        session.traffic.requests += 1
-        session.traffic.bytes_in += size
+        self.count(target, frame)
         append = StraightAppend(self, answers, target, frame, received, entry, len(records))
         answers.in_flight.append(append)
         if place is not None:
@@ -172,9 +164,9 @@ class StraightProduce:
             append.follow(offset)
         return True
 
-    def failed(self, target: Target, error: KafkaError) -> Any:
+    def failed(self, target: ProduceTarget, error: KafkaError) -> Any:
         """The answer to a batch that has no offset."""
-        return produce.failed_alone(target.found.topic.name, target.found.index, error, self._broker, self._session)
+        return produce.failed_alone(target.found.topic.name, target.found.index, error, self.broker, self._session)
 
     def _appended(self, log: PartitionLog, entry: PreparedEntry) -> Any:
         """The future offset of an idempotent producer's batch; None if it has to be waited for, or is refused: the
@@ -187,25 +179,9 @@ class StraightProduce:
             return None
         return offset
 
-    def _found(self, frame: memoryview, received: float) -> tuple[Target, memoryview] | None:
-        """What the bytes before its records stand for, and the records; None where it does not go straight."""
-        split = produce_head.split(frame) if len(frame) <= _MAX_FRAME else None
-        if split is None:
-            return None
-        head, records = split
-        target = self._targets.get(head)
-        if target is None and self._targets.may_learn(head, received):
-            target = self._learned(frame, head)
-        if target is None:
-            return None
-        if not target.found.holds(self._broker, received):
-            self._targets.clear()
-            return None
-        return (target, records) if target.found.allows(self._broker, self._session, Operation.WRITE) else None
-
-    def _learned(self, frame: memoryview, head: bytes) -> Target | None:
+    def _learned(self, frame: memoryview, head: bytes) -> ProduceTarget | None:
         """What the general way reads in this request, if it is a plain one and all is at hand; None if not."""
-        broker, version = self._broker, frame[3]
+        broker, version = self.broker, frame[3]
         if not max(produce_head.OLDEST, produce.API.min_version) <= version <= produce.API.max_version:
             return None
         try:
@@ -225,6 +201,4 @@ class StraightProduce:
             return None
         stored = produce_head.answer_frame(produce.stored_alone(name, index, 0, 0), version)
         seconds = produce.timeout_of(request, broker)
-        target = Target(version, header.client_id, seconds, found, stored)
-        self._targets.learn(head, target)
-        return target
+        return ProduceTarget(version, header.client_id, found, seconds, stored)

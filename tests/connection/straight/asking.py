@@ -49,7 +49,7 @@ class Taken:
         return list(self._keys)
 
     def forget(self) -> None:
-        """Begin anew."""
+        """Count from here on."""
         assert self.keys is not None
         self._keys.clear()
 
