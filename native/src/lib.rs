@@ -280,6 +280,7 @@ fn rebuild_of(rebuild: &Bound<'_, PyTuple>) -> PyResult<Rebuild> {
             own: rebuild.get_item(3)?.is_truthy()?,
             escaped: rebuild.get_item(4)?.is_truthy()?,
             producer: rebuild.get_item(5)?.extract()?,
+            attributes: rebuild.get_item(6)?.extract()?,
         })
     };
     read().map_err(|_| CorruptEntry::new_err("an entry's metadata does not fit a Kafka batch"))
