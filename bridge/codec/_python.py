@@ -45,6 +45,7 @@ from bridge.codec.types import (
     NO_LIMIT,
     NO_PRODUCER,
     NO_TIMESTAMP,
+    TRANSACTIONAL,
     BatchHeader,
     Checked,
     Header,
@@ -61,7 +62,7 @@ _U32 = struct.Struct(">I")
 _CRC_AT = 17
 _CRC_START = 21  # the checksum covers attributes to the end: offset and leader epoch can be patched freely
 _LENGTH_START = 12
-_NOT_PLAIN = 0x3F  # attributes of what is compressed, has the broker's times, or is of a transaction or a broker
+_NOT_PLAIN = 0x2F  # attributes of what is compressed, has the broker's times, or is of a broker
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 
 
@@ -158,7 +159,8 @@ def encode_plain(batch: bytes | memoryview, limit: int, oldest: int, newest: int
     fits = payload.records == count and len(payload.data) <= limit
     if not fits or payload.min_timestamp < max(oldest, 0) or payload.max_timestamp > newest:
         return None
-    return Plain(payload.data, count, producer, payload.max_timestamp, payload.escaped)
+    transactional = bool(header.attributes & TRANSACTIONAL)
+    return Plain(payload.data, count, producer, payload.max_timestamp, payload.escaped, transactional)
 
 
 def check_records(records: bytes | memoryview, count: int, base_timestamp: int) -> Checked:

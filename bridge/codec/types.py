@@ -49,7 +49,8 @@ class Payload(NamedTuple):
 class Plain(NamedTuple):
     """The payload that one whole batch becomes where there is nothing to decide about it.
 
-    `producer`: (id, epoch, base sequence); `max_timestamp` and `escaped` as in `Payload`.
+    `producer`: (id, epoch, base sequence); `max_timestamp` and `escaped` as in `Payload`; `transactional`: whether it
+    says that it is of a transaction.
     """
 
     data: bytes
@@ -57,6 +58,7 @@ class Plain(NamedTuple):
     producer: tuple[int, int, int]
     max_timestamp: int
     escaped: bool
+    transactional: bool
 
 
 class Checked(NamedTuple):
