@@ -1,0 +1,42 @@
+"""What the handlers of transactional requests share: whether there are transactions, who asks, and old errors."""
+
+from collections.abc import Awaitable
+from typing import Final
+
+from bridge.errors import KafkaError
+from bridge.kafka.error_codes import ErrorCode
+from bridge.requests.api import Broker
+from bridge.requests.session import Session
+from bridge.transactions.transactions import Change, Connection, Transactions
+
+FENCED_FROM: Final = 2
+"""The version of most requests from which on clients know PRODUCER_FENCED."""
+
+
+def transactions_of(broker: Broker, transactional_id: str) -> Transactions:
+    """What serves a transactional id; KafkaError where it cannot be one, or none is served."""
+    if not transactional_id:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
+    if broker.transactions is None:
+        raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "there are no transactions here")
+    return broker.transactions
+
+
+def connection_of(session: Session) -> Connection:
+    """The connection on which a client of protocol 1 speaks."""
+    return Connection(session.id, session.connected_at)
+
+
+async def done(work: Awaitable[Change], version: int, fenced_from: int = FENCED_FROM) -> Change:
+    """What a request has led to; KafkaError with what it was refused for, as this version knows it."""
+    change = await work
+    if change.error is not ErrorCode.NONE:
+        raise KafkaError(as_known(change.error, version, fenced_from))
+    return change
+
+
+def as_known(error: int, version: int, fenced_from: int = FENCED_FROM) -> ErrorCode:
+    """An error of the newest version, as this one knows it."""
+    if error == ErrorCode.PRODUCER_FENCED and version < fenced_from:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    return ErrorCode(error)
