@@ -98,7 +98,9 @@ async def handle(request: Request, broker: Broker, session: Session) -> Deferred
     return DeferredResponse(stored, lambda errors: _answer(request, errors, version))
 
 
-async def _stored(request: Request, broker: Broker, session: Session) -> "asyncio.Future[dict[TopicPartition, ErrorCode]]":
+async def _stored(
+    request: Request, broker: Broker, session: Session
+) -> "asyncio.Future[dict[TopicPartition, ErrorCode]]":
     transactional_id, group = request.transactional_id, request.group_id
     transactions = transactions_of(broker, transactional_id)
     producer, connection = (request.producer_id, request.producer_epoch), connection_of(session)

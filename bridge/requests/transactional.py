@@ -1,16 +1,22 @@
 """What the handlers of transactional requests share: whether there are transactions, who asks, and old errors."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from typing import Final
 
 from bridge.errors import KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.requests.api import Broker
 from bridge.requests.session import Session
-from bridge.transactions.transactions import Change, Connection, Transactions
+from bridge.transactions.transactions import Change, Connection, Status, TransactionRecord, Transactions
 
 FENCED_FROM: Final = 2
 """The version of most requests from which on clients know PRODUCER_FENCED."""
+ONGOING: Final = "Ongoing"
+_SHOWN: Final[Mapping[str, str]] = {
+    Status.OPEN: ONGOING,
+    Status.COMMITTED: "CompleteCommit",
+    Status.ABORTED: "CompleteAbort",
+}
 
 
 def transactions_of(broker: Broker, transactional_id: str) -> Transactions:
@@ -40,3 +46,11 @@ def as_known(error: int, version: int, fenced_from: int = FENCED_FROM) -> ErrorC
     if error == ErrorCode.PRODUCER_FENCED and version < fenced_from:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return ErrorCode(error)
+
+
+def shown_state(record: TransactionRecord) -> str:
+    """The state that tools show, of `org.apache.kafka.coordinator.transaction.TransactionState`."""
+    how: str = record.status
+    if record.status is Status.EMPTY and record.ended is not None:  # where each epoch is one transaction
+        how = record.ended.how
+    return _SHOWN.get(how, "Empty")
