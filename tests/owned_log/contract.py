@@ -166,7 +166,7 @@ async def what_is_stored_together_is_stored_whole(site: LogSite) -> None:
     assert stored.done.result() is None
     assert one.state.values[0].keys() == dict(records).keys()
     await write
-    assert one.metrics.entries_written.value == 2
+    assert one.metrics.entries_written.value == 1  # they share an entry with the write behind them
     await one.log.close()
     with pytest.raises(SlotNotOwned):
         one.log.store(0, records)
