@@ -154,6 +154,26 @@ async def writes_keep_their_order_and_share_entries(site: LogSite) -> None:
 
 
 @script
+async def what_is_stored_together_is_stored_whole(site: LogSite) -> None:
+    topic = site.name()
+    one = await owner(site, topic)
+    with pytest.raises(RecordTooLarge):
+        one.log.store(0, [Record(f"k{number}", b"v") for number in range(1001)])
+    records = [Record(f"k{number}", b"%d" % number) for number in range(50)]
+    stored = one.log.store(0, records)
+    write = one.log.write(0, [Record("k0", b"later")])
+    await stored.settled
+    assert stored.done.result() is None
+    assert one.state.values[0].keys() == dict(records).keys()
+    await write
+    assert one.metrics.entries_written.value == 1  # they share an entry with the write behind them
+    await one.log.close()
+    with pytest.raises(SlotNotOwned):
+        one.log.store(0, records)
+    assert (await owner(site, topic)).state.values[0] == dict(records) | {"k0": b"later"}
+
+
+@script
 async def a_record_that_is_too_large_fails_alone(site: LogSite) -> None:
     node = await owner(site, site.name())
     small = node.log.write(0, [Record("small", b"v")])
