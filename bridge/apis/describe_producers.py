@@ -1,6 +1,7 @@
 """DescribeProducers: the idempotent and transactional producers that write to partitions (KIP-664).
 
-Those that have an open transaction there are listed, and those that have written through this bridge in the last ten minutes are listed, as Pulsar has no list of them.
+Those that have an open transaction there are listed, and those that have written through this bridge in the last ten
+minutes, as Pulsar has no list of them.
 """
 
 from collections.abc import Sequence

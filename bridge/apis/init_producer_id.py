@@ -48,8 +48,8 @@ class Response:
 async def handle(request: Request, broker: Broker, session: Session) -> Response:
     """Assign an id, or begin another epoch of a transactional id, which aborts what is open there.
 
-    An idempotent producer that sends its id (KIP-360: after an error its records may be out of order) gets a new one, as from a
-    broker that has forgotten it.
+    An idempotent producer that sends its id (KIP-360: after an error its records may be out of order) gets a new one,
+    as from a broker that has forgotten it.
     """
     if request.transactional_id == "" or (request.producer_id < 0) != (request.producer_epoch < 0):
         return Response(error_code=ErrorCode.INVALID_REQUEST)

@@ -22,6 +22,7 @@ from bridge.requests.session import Session
 from bridge.requests.transactional import as_known, connection_of, transactions_of
 from bridge.runtime.futures import in_turns
 from bridge.security.acls import Operation, Resource
+from bridge.transactions.transactions import Connection
 
 ADDS = 5
 """The version from which on it adds the group to the transaction."""
@@ -103,9 +104,10 @@ async def _stored(
 ) -> "asyncio.Future[dict[TopicPartition, ErrorCode]]":
     transactional_id, group = request.transactional_id, request.group_id
     transactions = transactions_of(broker, transactional_id)
-    producer, connection = (request.producer_id, request.producer_epoch), connection_of(session)
+    producer = request.producer_id, request.producer_epoch
     if not group:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+    connection: Connection | None = connection_of(session)
     if session.api_version >= ADDS:
         connection = None
         if transactions.is_holder(transactional_id):

@@ -279,13 +279,13 @@ class Coordinator:
             raise KafkaError(ErrorCode.NOT_COORDINATOR, "the slot was lost meanwhile")
 
     def _entry(self, line: _Line, before: TransactionRecord | None, change: Change) -> list[Record]:
-        """What is stored of a change, together: what is aborted comes first, for readers go by what stands behind it."""
+        """What is stored of a change, together; what is aborted comes first: readers go by the record behind it."""
         assert change.record is not None  # noqa: S101 - the caller has looked
         entry = [Record(records.id_key(line.transactional_id), records.encode(change.record))]
         if change.aborted is None:
             return entry
         held = self._table.aborted_records(line.slot)
-        assert before is not None and held is not None  # noqa: S101, PT018 - nothing is open without, or not held here
+        assert before is not None and held is not None  # noqa: S101 - nothing is open without, or not held here
         value = records.encode_aborted(change.record.changed_ms, before)
         return [*map(Record._make, held.to_store(change.aborted, value)), *entry]
 

@@ -14,7 +14,7 @@ from bridge.config import Settings
 from bridge.errors import BridgeError, KafkaError
 from bridge.kafka.error_codes import ErrorCode
 from bridge.owned_log import Follower, OwnedLog, OwnedLogError, Record
-from bridge.pulsar.admin import Admin
+from bridge.pulsar.admin import Admin, NotFound
 from bridge.pulsar.client import PulsarClient
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import PulsarError
@@ -81,12 +81,17 @@ class Feeds:
         return bool(self.log.slots)
 
     async def open(self) -> None:
-        """Load what there is, unless that takes long; KafkaError where Pulsar cannot be asked."""
-        if await self.find():
-            await asyncio.wait(self._loaded.values(), timeout=_LOAD_SECONDS)
-            late = [slot for slot, loaded in self._loaded.items() if not loaded.done()]
-            if late:
-                _log.warning("! transactions not loaded yet", extra={"slots": late})
+        """Load what there is, unless that takes long: readers wait for what is not loaded."""
+        try:
+            if not await self.find():
+                return
+        except KafkaError as error:
+            _log.warning("! transactions not loaded yet", extra={"reason": str(error)})
+            return
+        await asyncio.wait(self._loaded.values(), timeout=_LOAD_SECONDS)
+        late = [slot for slot, loaded in self._loaded.items() if not loaded.done()]
+        if late:
+            _log.warning("! transactions not loaded yet", extra={"slots": late})
 
     async def close(self) -> None:
         """Store what is under way, and release everything."""
@@ -147,16 +152,26 @@ class Feeds:
         if self.exist:
             return True
         try:
-            if not await self._client.partitions(self._topic):
+            if not await self._partitions():
                 return False
-        except PulsarError as error:
-            if error.code == pb.TopicNotFound:
-                return False
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)) from None
         except (BridgeError, OSError) as error:  # TimeoutError is an OSError
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, str(error)) from None
         await self._make_topic()
         return True
+
+    async def _partitions(self) -> int:
+        """How many the topic has; 0 where there is none."""
+        try:
+            return await self._client.partitions(self._topic)
+        except PulsarError as error:
+            if error.code == pb.TopicNotFound:
+                return 0
+            if error.code != pb.UnsupportedVersionError:  # an old broker would create it
+                raise
+        try:
+            return (await self._admin.partitioned_metadata(self._topic)).partitions
+        except NotFound:
+            return 0
 
     async def _make_topic(self) -> None:
         async with self._starting:

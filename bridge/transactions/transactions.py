@@ -58,7 +58,7 @@ class Transactions:
         self._groups_taken_at = -inf
 
     async def open(self) -> None:
-        """Load what there is; KafkaError where Pulsar cannot be asked."""
+        """Load what there is, before anything is served."""
         await self._feeds.open()
 
     def start(self) -> None:
