@@ -5,49 +5,14 @@ A compacted read goes by the compacted ledger of the moment, entry by entry, as 
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
 
 from bridge.errors import CorruptEntry
-from bridge.owned_log import Follower, Record
+from bridge.owned_log import Record
 from bridge.owned_log.batch import pack, unpack
 from bridge.pulsar.types import EARLIEST, ClientClosed, Entry, Position
-from bridge.telemetry.metrics import GroupMetrics
-
-
-@dataclass
-class Copied:
-    """A `Copy` that keeps values."""
-
-    values: dict[str, bytes] = field(default_factory=dict)
-
-    def apply(self, key: str, value: bytes | None) -> None:
-        if value is None:
-            self.values.pop(key, None)
-        else:
-            self.values[key] = value
-
-
-class Following:
-    """A follower, and what it has told."""
-
-    def __init__(self, topic: str, client: Any, admin: Any) -> None:
-        self.copies: list[Copied] = []
-        self.applied: list[Record] = []
-        self.metrics = GroupMetrics()
-        self.follower = Follower(
-            0, topic, client, admin, self.metrics, Copied, self.copies.append, self.applied.extend
-        )  # fmt: skip
-        self.follower.start()
-
-    @property
-    def values(self) -> dict[str, bytes]:
-        return self.copies[-1].values
-
-    async def confirmed(self) -> dict[str, bytes]:
-        await self.follower.confirm()
-        return self.values
+from tests.owned_log.following import Following
 
 
 class ScriptedSlot:

@@ -12,13 +12,15 @@ from bridge.owned_log import Record, SlotUnavailable, follower
 from bridge.owned_log.succession import marker
 from bridge.pulsar.pb import PulsarApi_pb2 as pb
 from bridge.pulsar.types import Position, PulsarError
-from tests.owned_log.scripted import Following, ScriptedSlot, follow
+from tests.owned_log.following import Following
+from tests.owned_log.scripted import ScriptedSlot, follow
 from tests.support.waiting import until
 
 
 @pytest.fixture
 def slot(monkeypatch: pytest.MonkeyPatch) -> ScriptedSlot:
     monkeypatch.setattr(follower, "Backoff", lambda: SimpleNamespace(next=lambda: 0.001))
+    monkeypatch.setattr(follower, "_ASK_AGAIN_AFTER", 0.02)
     found = ScriptedSlot()
     found.write(marker("one"))
     return found
@@ -275,8 +277,7 @@ class History:
         self._holder = "p"
 
     def step(self) -> None:
-        step = self.chance.choice([self._slot.compact, self._trim, self._take, self._skip, *[self._put] * 8])
-        step()
+        self.chance.choice([self._slot.compact, self._trim, self._take, self._skip, *[self._put] * 8])()
 
     def _trim(self) -> None:
         self._slot.roll_over()
