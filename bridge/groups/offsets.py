@@ -89,12 +89,14 @@ class GroupMembership(Protocol):
 class OffsetStore(Protocol):
     """Where committed offsets are kept (`store.GroupStore`)."""
 
-    outcomes: Outcomes
-    """Of the transactions that commit offsets."""
     under_way: WritesUnderWay
     """The offsets that are being written."""
     on_pending: list[OnPending]
     on_owned: list[Callable[[list[str]], None]]
+
+    @property
+    def outcomes(self) -> Outcomes:
+        """Of the transactions that commit offsets."""
 
     def slot_of(self, group_id: str) -> int:
         """The slot that a group lives in."""

@@ -7,12 +7,12 @@ a limited number of partitions is written at a time. What fails is looked at aga
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final, Protocol, TypeAlias
 
-from bridge.errors import KafkaError
 from bridge.groups.store.records import Key, StoredGroup
 from bridge.groups.store.saving import RecordWriter, submit
 from bridge.groups.store.stored_groups import OnPending
@@ -34,10 +34,13 @@ _Place: TypeAlias = tuple[str, TopicPartition]
 class PendingStore(RecordWriter, Protocol):
     """Where pending offsets are kept (`store.GroupStore`)."""
 
-    outcomes: Outcomes
     under_way: WritesUnderWay
     on_pending: list[OnPending]
     on_owned: list[Callable[[list[str]], None]]
+
+    @property
+    def outcomes(self) -> Outcomes:
+        """Of the transactions that commit offsets."""
 
     def slot_of(self, group_id: str) -> int:
         """The slot that a group lives in."""
@@ -64,8 +67,9 @@ class Settling:
 
     async def close(self) -> None:
         """Settle no more; the next one that has the slots does."""
-        self._store.on_pending.remove(self._look)
-        self._store.on_owned.remove(self._owned)
+        with suppress(ValueError):  # not started
+            self._store.on_pending.remove(self._look)
+            self._store.on_owned.remove(self._owned)
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -95,7 +99,7 @@ class Settling:
             self._settle_soon((group_id, where))
 
     def _decided(self, transaction: Transaction) -> None:
-        for place in self._waiting.pop(transaction):
+        for place in self._waiting.pop(transaction, ()):
             self._settle_soon(place)
 
     def _settle_soon(self, place: _Place) -> None:
@@ -128,11 +132,9 @@ class Settling:
             if records := self._records(group_id, map(itemgetter(1), some)):
                 # it takes its place in the order in the step in which it was found out
                 writes.append(submit(self._store, group_id, records))
-        for error in await asyncio.gather(*writes, return_exceptions=True):
-            if isinstance(error, KafkaError):
-                _log.warning("! offsets not settled", extra={"reason": str(error)})
-            elif error is not None:
-                raise error
+        errors = [error for error in await asyncio.gather(*writes, return_exceptions=True) if error is not None]
+        if errors:
+            _log.warning("! offsets not settled", extra={"groups": len(errors), "reason": str(errors[0])})
 
     def _records(self, group_id: str, partitions: Iterable[TopicPartition]) -> dict[Key, bytes | None]:
         """What is to be stored now."""

@@ -29,8 +29,9 @@ class GroupRecordStore(RecordWriter, Protocol):
     on_owned: list[Callable[[list[str]], None]]
     on_lost: list[Lost]
 
-    outcomes: Outcomes
-    """Of the transactions that commit offsets."""
+    @property
+    def outcomes(self) -> Outcomes:
+        """Of the transactions that commit offsets."""
 
     async def load(self, group_id: str, *, confirmed: bool = True) -> StoredGroup:
         """What is stored of a group; unless `confirmed`, as far as this bridge knows."""
