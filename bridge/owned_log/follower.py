@@ -12,6 +12,7 @@ applied, and a fresh copy is read beside the old one, which stays with its user 
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from bridge.errors import BridgeError
@@ -30,7 +31,7 @@ from bridge.telemetry import log
 
 _log = log.get(__name__)
 
-_READ_TIMEOUT: Final = 10.0  # for one entry, while loading
+_ASK_AGAIN_AFTER: Final = 1.0  # seconds without an entry, while loading
 _CONFIRM_TIMEOUT: Final = 2.0
 _STABLE_AFTER: Final = 5.0  # seconds: what goes wrong then has not to do with what went wrong before
 
@@ -227,15 +228,17 @@ class Follower(Generic[CopyT]):
         """Apply what the compacted slot has up to this end; how far that went."""
         position, last = EARLIEST, await slot.last_position()
         while position < end or end == EARLIEST:
+            if position < last:
+                with suppress(TimeoutError):
+                    found = await slot.next_within(_ASK_AGAIN_AFTER)
+                    position = found.position
+                    self._apply(copy, found)
+                    await asyncio.sleep(0)  # others run between
+                    continue
+            # a compaction leaves deletions out, also the last entry; asked now, as a session that gives entries lives
+            last = await slot.last_position()
             if position >= last:
-                # compaction may have left out all that is behind; asked now, as a session that gives entries lives
-                last = await slot.last_position()
-                if position >= last:
-                    break
-            found = await slot.next_within(_READ_TIMEOUT)
-            position = found.position
-            self._apply(copy, found)
-            await asyncio.sleep(0)  # others run between
+                break
         if position == EARLIEST != end:
             raise SlotUnavailable("the compacted slot is empty")  # an owned one has a marker at least
         return position
